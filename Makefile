@@ -1,0 +1,65 @@
+# The front desk: every command that a person or CI needs. `make help` lists them.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.outlast-installed
+
+# More workers than cores: most of a test's time is spent waiting for a server.
+TEST_WORKERS ?= 4
+# Handed on to the command: make test ARGS="tests/unit -k ports", make up ARGS="--api-port 9000".
+ARGS ?=
+
+export UV_PYTHON_DOWNLOADS := never
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo up test bench lint format lock clean
+
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## Create .venv and install everything from requirements.lock, checked by hash (once)
+
+demo: $(INSTALLED) ## Run a real Actor as a durable task on the embedded stack, and show it
+	@$(BIN)/outlast demo $(ARGS)
+
+up: $(INSTALLED) ## Start the embedded stack and leave it running until Ctrl-C
+	@exec $(BIN)/outlast up $(ARGS)
+
+test: $(INSTALLED) ## Run all tests (ARGS=... goes to pytest)
+	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(ARGS)
+
+bench: $(INSTALLED) ## Measure, and print a table and JSON
+	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+lint: $(INSTALLED) ## Check style, formatting, types and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+format: $(INSTALLED) ## Format the code and fix what can be fixed
+	$(BIN)/ruff check --fix --exit-zero
+	$(BIN)/ruff format
+
+lock: ## Resolve pyproject.toml again into requirements.lock (needs uv; ARGS="--upgrade" for newer versions)
+	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }
+	uv lock $(ARGS)
+	uv export --quiet --frozen --no-emit-project --no-header --output-file requirements.lock
+	@! grep -nE 'https?://' requirements.lock || { echo "requirements.lock must not hold addresses" >&2; exit 1; }
+
+clean: ## Remove .venv, caches and the state of the embedded stack in .outlast
+	rm -rf $(VENV) .outlast .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Outlast needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another: make install PYTHON=python3.12" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+		|| { echo "This Python cannot create environments. On Debian and Ubuntu: apt-get install python3-venv (as root), then run make again." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip --upgrade >/dev/null
+	@echo "Installing from requirements.lock into $(VENV) (a minute or two, once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

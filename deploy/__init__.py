@@ -1,0 +1,1 @@
+"""How Outlast is run: the embedded stack, and what a cluster needs."""

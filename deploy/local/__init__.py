@@ -1,0 +1,1 @@
+"""The embedded stack: everything Outlast needs, as supervised processes on this machine."""

@@ -1,0 +1,1 @@
+"""Hosting: what turns workflows and activities into a running Temporal worker."""

@@ -1,0 +1,1 @@
+"""What happens, durably: deterministic workflow code, no I/O."""
