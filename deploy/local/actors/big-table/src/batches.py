@@ -1,0 +1,38 @@
+"""Rows gathered into request bodies for the API."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+BATCH_BYTES = 8_900_000
+"""Size that a batch comes close to. The API takes request bodies of 9 MB at the most."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A JSON array of rows. `size_bytes` counts the rows as UTF-8, each with the separator that follows it."""
+
+    body: str
+    row_count: int
+    size_bytes: int
+
+
+def gather(rows: Iterable[str], target_bytes: int | None, batch_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+    """Join rows into batches of at most `batch_bytes`, stopping with the row that reaches `target_bytes`."""
+    pending: list[str] = []
+    pending_bytes = total_bytes = 0
+    for row in rows:
+        if target_bytes is not None and total_bytes >= target_bytes:
+            break
+        row_bytes = len(row.encode()) + 1
+        if pending and pending_bytes + row_bytes > batch_bytes:
+            yield _batch(pending, pending_bytes)
+            pending, pending_bytes = [], 0
+        pending.append(row)
+        pending_bytes += row_bytes
+        total_bytes += row_bytes
+    if pending:
+        yield _batch(pending, pending_bytes)
+
+
+def _batch(rows: list[str], size_bytes: int) -> Batch:
+    return Batch(f"[{','.join(rows)}]", len(rows), size_bytes)

@@ -1,0 +1,56 @@
+"""Where batches go: the run's default dataset."""
+
+import json
+from typing import Protocol
+
+from apify import Actor
+from apify_client import ApifyClientAsync
+from apify_client.http_compressors import BrotliHttpCompressor
+
+from .batches import Batch
+
+
+class Sink(Protocol):
+    """Takes batches, in their order."""
+
+    async def push(self, batch: Batch) -> None:
+        """Return once the batch is stored."""
+        ...
+
+
+class ActorSink:
+    """Pushes through the SDK, row by row: local runs, and runs that are charged per event (the SDK counts them)."""
+
+    async def push(self, batch: Batch) -> None:
+        """Parse the batch and hand its rows to the SDK."""
+        await Actor.push_data(json.loads(batch.body))
+
+
+class ApiSink:
+    """Sends whole batches to the platform's API as they are.
+
+    `Actor.push_data` would parse nothing but serialise every row again and compress with Brotli's level 6, which
+    together hold a gigabyte up for half a minute on one core; level 1 takes a fifth of that and sends 17 % of the text.
+    """
+
+    def __init__(self, dataset_id: str) -> None:
+        configuration = Actor.configuration
+        client = ApifyClientAsync(
+            configuration.token,
+            api_url=configuration.api_base_url,
+            compression=BrotliHttpCompressor(quality=1),
+        )
+        self._dataset = client.dataset(dataset_id)
+
+    async def push(self, batch: Batch) -> None:
+        """Send the batch; the client repeats the request when the platform is busy or out of reach."""
+        await self._dataset.push_items(batch.body, timeout="long")
+
+
+def open_sink() -> Sink:
+    """The fast way where it is right, the SDK's own way elsewhere."""
+    dataset_id = Actor.configuration.default_dataset_id
+    charged = Actor.get_charging_manager().get_pricing_info().is_pay_per_event
+    if Actor.is_at_home() and dataset_id and not charged:
+        return ApiSink(dataset_id)
+    return ActorSink()
