@@ -1,0 +1,65 @@
+"""What a stack is made of."""
+
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Port = int | None
+"""None: a default that gives way when it is taken. A number: this port or an error. 0: any free one."""
+
+
+class Component(StrEnum):
+    """The processes of a stack."""
+
+    TEMPORAL = "temporal"
+    SANDBOX = "sandbox"
+    WORKER = "worker"
+    API = "api"
+
+
+def _site_dir() -> Path:
+    """Return the folder that the sandbox serves as a documentation site: the project's own docs."""
+    return Path(__file__).resolve().parents[2] / "docs"
+
+
+class StackConfig(BaseModel):
+    """Everything a stack is told from outside. `environment` is what its processes inherit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data_dir: Path = Path(".outlast")
+    api_host: str = "127.0.0.1"
+    api_port: Port = Field(default=None, ge=0, le=65535)
+    temporal_port: Port = Field(default=None, ge=0, le=65535)
+    temporal_ui_port: Port = Field(default=None, ge=0, le=65535)
+    sandbox_port: Port = Field(default=None, ge=0, le=65535)
+    worker_metrics_port: Port = Field(default=None, ge=0, le=65535)
+    actors: tuple[Path, ...] = ()
+    """Folders with Actors of the developer's own, for the sandbox."""
+    log_format: Literal["text", "json"] = "text"
+    site_dir: Path = Field(default_factory=_site_dir)
+    environment: Mapping[str, str] = Field(default_factory=lambda: dict(os.environ), repr=False)
+    """May hold credentials: `APIFY_TOKEN` means the real platform, `TEMPORAL_ADDRESS` (or a profile) a real cluster."""
+    components: frozenset[Component] = frozenset(Component)
+    """A subset is for tests, which then run or replace the other parts themselves."""
+    commands: Mapping[Component, tuple[str, ...]] = Field(default_factory=dict[Component, tuple[str, ...]])
+    """Commands to start instead of the usual ones, for tests."""
+    ready_timeout_seconds: float = Field(default=60.0, gt=0)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None, **given: object) -> Self:
+        """Read the `OUTLAST_` settings that concern a stack; what is `given` (flags) and not None wins.
+
+        Raises pydantic's `ValidationError` for a value that makes no sense.
+        """
+        environment = dict(os.environ if environment is None else environment)
+        names = ("data_dir", "api_host", "log_format", "api_port", "temporal_port", "temporal_ui_port")
+        names += ("sandbox_port", "worker_metrics_port")
+        read = {name: environment.get(f"OUTLAST_{name.upper()}") or None for name in names}
+        chosen = {**read, **{name: value for name, value in given.items() if value is not None}}
+        settings = {name: value for name, value in chosen.items() if value is not None}
+        return cls.model_validate({**settings, "environment": environment})

@@ -1,0 +1,25 @@
+"""What can go wrong with a stack, each with a message that says what to do."""
+
+
+class StackError(Exception):
+    """A stack could not be started or kept running; the message is meant for the person who started it."""
+
+
+class PortTakenError(StackError):
+    """A port that was asked for by name is in use."""
+
+
+class DataDirectoryInUseError(StackError):
+    """Another stack works on this data directory."""
+
+
+class NotReadyError(StackError):
+    """A process did not become ready in time, or ended before it did."""
+
+
+class ChildGaveUpError(StackError):
+    """A process ended too many times in a row to be started again."""
+
+
+class MissingServerError(StackError):
+    """The Temporal server's executable is not where its wheel should have put it."""

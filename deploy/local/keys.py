@@ -1,0 +1,37 @@
+"""Secrets that a stack makes for itself, once, readable by its owner only."""
+
+import base64
+import os
+import secrets
+from pathlib import Path
+
+SEAL_KEYS_FILE = "seal-keys"
+SANDBOX_TOKEN_FILE = "sandbox-token"  # noqa: S105 (a file's name)
+
+
+def ensure_seal_keys(data_dir: Path) -> Path:
+    """Return the file with the keys that seal secrets, after making it with one random key if there is none.
+
+    One key per line, `KEYID:base64(32 bytes)`. Whoever removes it makes sealed secrets of open tasks unreadable.
+    """
+    key = base64.b64encode(secrets.token_bytes(32)).decode()
+    return _write_once(data_dir / SEAL_KEYS_FILE, f"k{secrets.token_hex(4)}:{key}\n")
+
+
+def ensure_sandbox_token(data_dir: Path) -> str:
+    """Return the token of the sandbox platform's user, the same one in every run on this directory."""
+    path = _write_once(data_dir / SANDBOX_TOKEN_FILE, f"apify_api_{secrets.token_urlsafe(27)}\n")
+    return path.read_text().strip()
+
+
+def _write_once(path: Path, content: str) -> Path:
+    """Create the file in one step with mode 0600; an existing one is kept as it is."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    if not path.exists():
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    return path

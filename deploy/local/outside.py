@@ -1,0 +1,36 @@
+"""What the user's environment already has, and the stack therefore does not start."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from temporalio.envconfig import ClientConfigProfile
+
+from deploy.local.errors import StackError
+
+APIFY_API_BASE_URL = "https://api.apify.com"
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The parts that exist already; None for one that the stack has to bring."""
+
+    temporal_address: str | None
+    temporal_namespace: str
+    apify_api_base_url: str | None
+
+
+def look_outside(environment: Mapping[str, str]) -> Outside:
+    """Read Apify's and Temporal's own variables, and Temporal's configuration file.
+
+    Raises `StackError` when the Temporal configuration cannot be read.
+    """
+    try:
+        profile = ClientConfigProfile.load(override_env_vars=dict(environment))
+    except RuntimeError as error:
+        raise StackError(f"The Temporal client configuration cannot be read: {error}") from error
+    base_url = environment.get("APIFY_API_BASE_URL") or APIFY_API_BASE_URL
+    return Outside(
+        temporal_address=profile.address,
+        temporal_namespace=profile.namespace or "default",
+        apify_api_base_url=base_url if environment.get("APIFY_TOKEN") else None,
+    )

@@ -1,0 +1,214 @@
+"""From a configuration to the processes of a stack: ports, addresses, commands and environments.
+
+This module is the contract between the stack and its children; docs/embedded-stack.md describes it.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from deploy.local import keys, ports
+from deploy.local.addresses import StackAddresses, http_url
+from deploy.local.config import Component, StackConfig
+from deploy.local.outside import Outside
+from deploy.local.ports import PortPicker, PortWish
+from deploy.local.process import ChildSpec
+from deploy.local.readiness import Probe, answers_http
+from deploy.local.temporal_server import TemporalServer
+
+LOOPBACK = "127.0.0.1"
+DEFAULT_SANDBOX_ACTORS = "outlast/site-crawler"
+STOP_GRACE_SECONDS = {Component.API: 10.0, Component.WORKER: 15.0, Component.SANDBOX: 5.0, Component.TEMPORAL: 5.0}
+
+_WISHES = {
+    "temporal": ("Temporal", "--temporal-port (OUTLAST_TEMPORAL_PORT)", ports.TEMPORAL),
+    "temporal_ui": ("Temporal UI", "--temporal-ui-port (OUTLAST_TEMPORAL_UI_PORT)", ports.TEMPORAL_UI),
+    "temporal_http": ("Temporal HTTP", "nothing", ports.TEMPORAL_HTTP),
+    "temporal_metrics": ("Temporal metrics", "nothing", ports.TEMPORAL_METRICS),
+    "sandbox": ("sandbox platform", "--sandbox-port (OUTLAST_SANDBOX_PORT)", ports.SANDBOX),
+    "worker_metrics": ("worker metrics", "--worker-metrics-port (OUTLAST_WORKER_METRICS_PORT)", ports.WORKER_METRICS),
+    "api": ("API", "--api-port (OUTLAST_API_PORT)", ports.API),
+}
+_PORTS_OF = {
+    Component.TEMPORAL: ("temporal", "temporal_ui", "temporal_http", "temporal_metrics"),
+    Component.SANDBOX: ("sandbox",),
+    Component.WORKER: ("worker_metrics",),
+    Component.API: ("api",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StackPlan:
+    """What a stack starts, wave by wave: a wave is started together, once the wave before it is ready."""
+
+    addresses: StackAddresses
+    ports: Mapping[str, int]
+    waves: tuple[tuple[ChildSpec, ...], ...]
+
+
+def components_to_run(config: StackConfig, outside: Outside) -> frozenset[Component]:
+    """Return the parts that the stack brings: those asked for, less those that exist already."""
+    existing = {Component.TEMPORAL} if outside.temporal_address else set[Component]()
+    existing |= {Component.SANDBOX} if outside.apify_api_base_url else set()
+    return config.components - existing
+
+
+def pick_ports(
+    config: StackConfig,
+    components: frozenset[Component],
+    previous: Mapping[str, int],
+    on_change: Callable[[PortWish, int], None],
+) -> dict[str, int]:
+    """Return a free port for everything that listens; or raise `PortTakenError`."""
+    requested = {
+        "temporal": config.temporal_port,
+        "temporal_ui": config.temporal_ui_port,
+        "sandbox": config.sandbox_port,
+        "worker_metrics": config.worker_metrics_port,
+        "api": config.api_port,
+    }
+    names = [name for component in Component if component in components for name in _PORTS_OF[component]]
+    # Ports asked for by name go first, so that no default takes them.
+    names.sort(key=lambda name: requested.get(name) is None)
+    picker = PortPicker(LOOPBACK, on_change)
+    picked: dict[str, int] = {}
+    for name in names:
+        purpose, setting, default = _WISHES[name]
+        wish = PortWish(purpose, setting, default, requested.get(name), previous.get(name))
+        picked[name] = picker.pick(wish, config.api_host if name == "api" else None)
+    return picked
+
+
+class Planner:
+    """Makes the plan of one stack, once it is known what runs and on which ports."""
+
+    def __init__(self, config: StackConfig, outside: Outside, picked: Mapping[str, int]) -> None:
+        self._config = config
+        self._outside = outside
+        self._ports = picked
+        self._components = components_to_run(config, outside)
+        self._data_dir = config.data_dir.absolute()
+
+    def plan(self) -> StackPlan:
+        """Return the plan. Writes the secrets' files into the data directory when they are not there yet."""
+        makers = {
+            Component.TEMPORAL: self._temporal,
+            Component.SANDBOX: self._sandbox,
+            Component.WORKER: self._worker,
+            Component.API: self._api,
+        }
+        specs = {component: makers[component]() for component in Component if component in self._components}
+        order = ((Component.TEMPORAL, Component.SANDBOX), (Component.WORKER, Component.API))
+        waves = tuple(tuple(specs[component] for component in wave if component in specs) for wave in order)
+        return StackPlan(self.addresses(), self._ports, waves)
+
+    def addresses(self) -> StackAddresses:
+        """Return where everything answers."""
+        server = self._server() if Component.TEMPORAL in self._components else None
+        sandbox = self._url("sandbox")
+        return StackAddresses(
+            api_url=self._url("api", self._config.api_host),
+            temporal_address=server.address if server else self._outside.temporal_address,
+            temporal_namespace=self._outside.temporal_namespace,
+            temporal_ui_url=server.ui_url if server else self._config.environment.get("OUTLAST_TEMPORAL_UI_URL"),
+            temporal_http_url=server.http_url if server else None,
+            temporal_metrics_url=server.metrics_url if server else None,
+            apify_api_base_url=self._outside.apify_api_base_url or sandbox,
+            sandbox_url=sandbox,
+            docs_site_url=f"{sandbox}/site/" if sandbox else None,
+            metrics_url=f"{metrics}/metrics" if (metrics := self._url("worker_metrics")) else None,
+        )
+
+    def _url(self, name: str, host: str = LOOPBACK) -> str | None:
+        return http_url(host, self._ports[name]) if name in self._ports else None
+
+    def _server(self) -> TemporalServer:
+        return TemporalServer(
+            port=self._ports["temporal"],
+            http_port=self._ports["temporal_http"],
+            metrics_port=self._ports["temporal_metrics"],
+            ui_port=self._ports["temporal_ui"],
+            database=self._data_dir / "temporal" / "temporal.db",
+            namespace=self._outside.temporal_namespace,
+        )
+
+    def _temporal(self) -> ChildSpec:
+        server = self._server()
+        (self._data_dir / "temporal").mkdir(parents=True, exist_ok=True)
+        return self._spec(Component.TEMPORAL, server.command(), self._bare_environment(), server.is_ready())
+
+    def _sandbox(self) -> ChildSpec:
+        command = [sys.executable, "-m", "deploy.local.sandbox", "--host", LOOPBACK]
+        command += ["--port", str(self._ports["sandbox"])]
+        command += ["--data-dir", str(self._data_dir / "sandbox"), "--token", keys.ensure_sandbox_token(self._data_dir)]
+        command += ["--site-dir", str(self._config.site_dir)] if self._config.site_dir.is_dir() else []
+        for actors in self._config.actors:
+            command += ["--actors", str(actors.absolute())]
+        ready = answers_http(f"{self._url('sandbox')}/sandbox/healthz")
+        return self._spec(Component.SANDBOX, tuple(command), self._bare_environment(), ready)
+
+    def _worker(self) -> ChildSpec:
+        ready = answers_http(f"{self._url('worker_metrics')}/metrics")
+        return self._spec(Component.WORKER, (sys.executable, "-m", "worker"), self._environment(), ready)
+
+    def _api(self) -> ChildSpec:
+        ready = answers_http(f"{self._url('api', self._config.api_host)}/readyz")
+        return self._spec(Component.API, (sys.executable, "-m", "api"), self._environment(), ready)
+
+    def _spec(
+        self, component: Component, command: tuple[str, ...], environment: Mapping[str, str], is_ready: Probe
+    ) -> ChildSpec:
+        return ChildSpec(
+            name=component.value,
+            command=self._config.commands.get(component, command),
+            environment=environment,
+            log_path=self._data_dir / "logs" / f"{component.value}.log",
+            is_ready=is_ready,
+            ready_timeout_seconds=self._config.ready_timeout_seconds,
+            stop_grace_seconds=STOP_GRACE_SECONDS[component],
+        )
+
+    def _bare_environment(self) -> dict[str, str]:
+        """Return what the server and the sandbox get: the user's environment without credentials and settings."""
+        inherited = self._config.environment.items()
+        kept = {name: value for name, value in inherited if not name.startswith(("TEMPORAL_", "OUTLAST_", "APIFY_"))}
+        return {**kept, "PYTHONUNBUFFERED": "1"}
+
+    def _environment(self) -> dict[str, str]:
+        """Return what the worker and the API get: the contract between the stack and them."""
+        inherited = dict(self._config.environment)
+        if self._outside.temporal_address is None:  # settings for another cluster must not reach the embedded one
+            inherited = {name: value for name, value in inherited.items() if not name.startswith("TEMPORAL_")}
+        addresses = self.addresses()
+        contract = {
+            "PYTHONUNBUFFERED": "1",
+            "TEMPORAL_ADDRESS": addresses.temporal_address,
+            "TEMPORAL_NAMESPACE": addresses.temporal_namespace,
+            "OUTLAST_DATA_DIR": str(self._data_dir),
+            "OUTLAST_LOG_FORMAT": self._config.log_format,
+            "OUTLAST_SEAL_KEYS_FILE": self._seal_keys_file(),
+            "OUTLAST_API_HOST": self._config.api_host,
+            "OUTLAST_API_PORT": self._port("api"),
+            "OUTLAST_WORKER_METRICS_PORT": self._port("worker_metrics"),
+            "OUTLAST_TEMPORAL_UI_URL": addresses.temporal_ui_url,
+            "APIFY_API_BASE_URL": addresses.apify_api_base_url,
+            **self._sandbox_environment(addresses),
+        }
+        return inherited | {name: value for name, value in contract.items() if value is not None}
+
+    def _sandbox_environment(self, addresses: StackAddresses) -> dict[str, str | None]:
+        if addresses.sandbox_url is None:
+            return {}
+        default_actors = self._config.environment.get("OUTLAST_DEFAULT_ACTORS", DEFAULT_SANDBOX_ACTORS)
+        return {
+            "APIFY_TOKEN": keys.ensure_sandbox_token(self._data_dir),
+            "OUTLAST_DEFAULT_ACTORS": default_actors,
+            "OUTLAST_DOCS_SITE_URL": addresses.docs_site_url,
+        }
+
+    def _seal_keys_file(self) -> str:
+        given = self._config.environment.get("OUTLAST_SEAL_KEYS_FILE")
+        return given or str(keys.ensure_seal_keys(self._data_dir))
+
+    def _port(self, name: str) -> str | None:
+        return str(self._ports[name]) if name in self._ports else None

@@ -1,0 +1,212 @@
+"""The embedded stack: everything that Outlast needs, as supervised processes on this machine.
+
+    async with Stack(StackConfig()) as stack:
+        print(stack.addresses.api_url)
+        await stack.wait()
+
+It starts processes and passes environment variables; it imports none of the floors.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from deploy.local.addresses import StackAddresses
+from deploy.local.config import Component, StackConfig
+from deploy.local.errors import ChildGaveUpError, StackError
+from deploy.local.events import OnEvent, StackEvent, StackEventKind, ignore_event
+from deploy.local.lock import DataDirectoryLock
+from deploy.local.outside import Outside, look_outside
+from deploy.local.plan import Planner, StackPlan, components_to_run, pick_ports
+from deploy.local.ports import PortWish
+from deploy.local.process import ChildSpec, Observers, SupervisedProcess
+from deploy.local.readiness import accepts_tcp
+from deploy.local.restarts import RestartPolicy
+from deploy.local.state import StackState, read_state, write_state
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_OUTSIDE_TIMEOUT_SECONDS = 10.0
+_LEFTOVERS_TIMEOUT_SECONDS = 5.0
+
+
+class Stack:
+    """One running stack on one data directory.
+
+    Entering it starts everything and returns when all parts are ready; leaving it stops everything, in order and within
+    the sum of the parts' graces. Raises `StackError` with a message for the user when something cannot be started.
+    Enter it in the main thread: the children are tied to the life of the thread that starts them.
+    """
+
+    def __init__(
+        self, config: StackConfig, on_event: OnEvent = ignore_event, policy: RestartPolicy | None = None
+    ) -> None:
+        self._config = config
+        self._on_event = on_event
+        self._policy = policy or RestartPolicy()
+        self._lock = DataDirectoryLock(config.data_dir)
+        self._plan: StackPlan | None = None
+        self._started_at = ""
+        self._processes: list[SupervisedProcess] = []
+        self._pids: dict[str, int] = {}
+        self._stop_asked = asyncio.Event()
+        self._failure: ChildGaveUpError | None = None
+
+    @property
+    def addresses(self) -> StackAddresses:
+        """Where the parts answer; they do from entering the stack on."""
+        if self._plan is None:
+            raise StackError("The stack has no addresses before it is entered.")
+        return self._plan.addresses
+
+    def pid(self, component: Component | str) -> int | None:
+        """Return the process id of a part, None while it is not running."""
+        return next((process.pid for process in self._processes if process.spec.name == component), None)
+
+    async def wait(self) -> None:
+        """Return when the stack is asked to stop (SIGINT, SIGTERM or `ask_to_stop`).
+
+        Raises `ChildGaveUpError` when a part keeps ending and is given up.
+        """
+        loop = asyncio.get_running_loop()
+        for number in _STOP_SIGNALS:
+            loop.add_signal_handler(number, self._on_signal)
+        await self._stop_asked.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def ask_to_stop(self) -> None:
+        """Make `wait` return."""
+        self._stop_asked.set()
+
+    async def __aenter__(self) -> Self:
+        self._lock.acquire()
+        try:
+            await self._start()
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stop()
+
+    async def _start(self) -> None:
+        # SIGINT is asyncio.run's own affair; SIGTERM would otherwise end this process without an orderly stop.
+        owner = asyncio.current_task()
+        if owner is not None:
+            with contextlib.suppress(RuntimeError, ValueError):  # not the main thread
+                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, owner.cancel)
+        outside = look_outside(self._config.environment)
+        await self._check_outside(outside)
+        await _await_leftovers(read_state(self._config.data_dir))
+        self._plan = self._make_plan(outside)
+        (self._config.data_dir / "logs").mkdir(parents=True, exist_ok=True)
+        self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._write_state()
+        for wave in self._plan.waves:
+            await self._start_wave(wave)
+
+    async def _check_outside(self, outside: Outside) -> None:
+        if outside.temporal_address is None or Component.TEMPORAL not in self._config.components:
+            return
+        host, _, port = outside.temporal_address.rpartition(":")
+        probe = accepts_tcp(host.strip("[]"), int(port))
+        deadline = time.monotonic() + _OUTSIDE_TIMEOUT_SECONDS
+        while not await probe():
+            if time.monotonic() > deadline:
+                raise StackError(
+                    f"Temporal at {outside.temporal_address} (TEMPORAL_ADDRESS or your Temporal profile) cannot be "
+                    "reached. Start it, correct the address, or unset it to use the embedded server."
+                )
+            await asyncio.sleep(0.2)
+
+    def _make_plan(self, outside: Outside) -> StackPlan:
+        previous = read_state(self._config.data_dir)
+        components = components_to_run(self._config, outside)
+        picked = pick_ports(self._config, components, previous.ports if previous else {}, self._tell_port)
+        return Planner(self._config, outside, picked).plan()
+
+    async def _start_wave(self, wave: tuple[ChildSpec, ...]) -> None:
+        observers = Observers(self._on_event, self._note_pid, self._on_give_up)
+        processes = [SupervisedProcess(spec, observers, self._policy) for spec in wave]
+        self._processes += processes
+        starts = [asyncio.create_task(process.start()) for process in processes]
+        try:
+            await asyncio.gather(*starts)
+        finally:
+            for start in starts:
+                start.cancel()
+            await asyncio.gather(*starts, return_exceptions=True)
+
+    async def _stop(self) -> None:
+        """Stop what runs, last started first. A second cancellation or signal kills what is left."""
+        try:
+            for process in reversed(self._processes):
+                await process.stop()
+        finally:
+            for process in self._processes:
+                process.kill()
+            self._pids.clear()
+            self._write_state()
+            self._lock.release()
+            self._remove_signal_handlers()
+
+    def _remove_signal_handlers(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in _STOP_SIGNALS:
+            with contextlib.suppress(RuntimeError, ValueError):  # not the main thread
+                loop.remove_signal_handler(number)
+
+    def _on_signal(self) -> None:
+        if self._stop_asked.is_set():  # asked before: do not wait for graces any longer
+            for process in self._processes:
+                process.kill()
+        self._stop_asked.set()
+
+    def _on_give_up(self, error: ChildGaveUpError) -> None:
+        self._failure = self._failure or error
+        self._stop_asked.set()
+
+    def _note_pid(self, component: str, pid: int) -> None:
+        self._pids[component] = pid
+        self._write_state()
+
+    def _write_state(self) -> None:
+        if self._plan is None:
+            return
+        state = StackState(
+            pid=os.getpid(),
+            started_at=self._started_at,
+            addresses=self._plan.addresses,
+            children=self._pids,
+            ports=dict(self._plan.ports),
+        )
+        write_state(self._config.data_dir, state)
+
+    def _tell_port(self, wish: PortWish, port: int) -> None:
+        message = f"port {wish.default} is taken: the {wish.purpose} port is {port}"
+        self._on_event(StackEvent(StackEventKind.PORT_CHANGED, "stack", message))
+
+
+async def _await_leftovers(state: StackState | None) -> None:
+    """Wait for children of a killed stack to be gone (the kernel ends them), so that their ports are free again."""
+    pids = list(state.children.values()) if state else []
+    deadline = time.monotonic() + _LEFTOVERS_TIMEOUT_SECONDS
+    while any(_is_alive(pid) for pid in pids) and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

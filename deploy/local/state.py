@@ -1,0 +1,56 @@
+"""`stack.json`: how other programs find a running stack, and how the next stack finds the last one's ports."""
+
+import fcntl
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from deploy.local.addresses import StackAddresses
+
+FILE_NAME = "stack.json"
+
+
+class StackState(BaseModel):
+    """What a stack writes down about itself."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pid: int
+    started_at: str
+    """ISO 8601, UTC."""
+    addresses: StackAddresses
+    children: dict[str, int]
+    """Process ids by component, as they were last started."""
+    ports: dict[str, int]
+
+
+def write_state(data_dir: Path, state: StackState) -> None:
+    """Replace the file in one step: a reader sees the old one or the new one."""
+    draft = data_dir / f"{FILE_NAME}.tmp"
+    draft.write_text(state.model_dump_json(indent=2) + "\n")
+    draft.replace(data_dir / FILE_NAME)
+
+
+def read_state(data_dir: Path) -> StackState | None:
+    """Return what the last stack on this directory wrote, running or not; None when there is nothing legible."""
+    try:
+        return StackState.model_validate_json((data_dir / FILE_NAME).read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+def find_running(data_dir: Path) -> StackState | None:
+    """Return the stack that runs on this directory now, or None. A file left behind by a dead stack is not believed."""
+    state = read_state(data_dir)
+    return state if state is not None and _is_locked(data_dir) else None
+
+
+def _is_locked(data_dir: Path) -> bool:
+    try:
+        with (data_dir / "stack.lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
