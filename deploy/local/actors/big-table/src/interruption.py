@@ -34,8 +34,8 @@ class Interruption:
         """Whether the run was asked to stop."""
         return self._requested.is_set()
 
-    async def wait(self, seconds: float) -> bool:
-        """Sleep; returns early, and True, when the run is asked to stop."""
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Sleep, without a time for ever; returns early, and True, when the run is asked to stop."""
         try:
             await asyncio.wait_for(self._requested.wait(), timeout=seconds)
         except TimeoutError:

@@ -1,0 +1,50 @@
+"""Being asked to stop: by the platform's `aborting` event, or by SIGTERM from whoever runs the container."""
+
+import asyncio
+import signal
+from types import TracebackType
+
+from apify import Actor, Event
+
+EXIT_CODE_SIGTERM = 128 + signal.SIGTERM
+
+
+class Interruption:
+    """Waits that end early once the run was asked to stop. Use as a context manager inside `async with Actor`."""
+
+    def __init__(self) -> None:
+        self._requested = asyncio.Event()
+        self.exit_code = 0
+
+    def __enter__(self) -> "Interruption":
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._on_sigterm)
+        Actor.on(Event.ABORTING, self._on_aborting)
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+
+    @property
+    def requested(self) -> bool:
+        """Whether the run was asked to stop."""
+        return self._requested.is_set()
+
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Sleep, without a time for ever; returns early, and True, when the run is asked to stop."""
+        try:
+            await asyncio.wait_for(self._requested.wait(), timeout=seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def _on_sigterm(self) -> None:
+        self.exit_code = EXIT_CODE_SIGTERM
+        self._requested.set()
+
+    def _on_aborting(self, _event: object = None) -> None:
+        self._requested.set()
