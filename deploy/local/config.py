@@ -36,6 +36,8 @@ class StackConfig(BaseModel):
     api_port: Port = Field(default=None, ge=0, le=65535)
     temporal_port: Port = Field(default=None, ge=0, le=65535)
     temporal_ui_port: Port = Field(default=None, ge=0, le=65535)
+    temporal_http_port: Port = Field(default=None, ge=0, le=65535)
+    temporal_metrics_port: Port = Field(default=None, ge=0, le=65535)
     sandbox_port: Port = Field(default=None, ge=0, le=65535)
     worker_metrics_port: Port = Field(default=None, ge=0, le=65535)
     actors: tuple[Path, ...] = ()
@@ -57,8 +59,7 @@ class StackConfig(BaseModel):
         Raises pydantic's `ValidationError` for a value that makes no sense.
         """
         environment = dict(os.environ if environment is None else environment)
-        names = ("data_dir", "api_host", "log_format", "api_port", "temporal_port", "temporal_ui_port")
-        names += ("sandbox_port", "worker_metrics_port")
+        names = ["data_dir", "api_host", "log_format", *(name for name in cls.model_fields if name.endswith("_port"))]
         read = {name: environment.get(f"OUTLAST_{name.upper()}") or None for name in names}
         chosen = {**read, **{name: value for name, value in given.items() if value is not None}}
         settings = {name: value for name, value in chosen.items() if value is not None}

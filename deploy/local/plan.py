@@ -23,8 +23,8 @@ STOP_GRACE_SECONDS = {Component.API: 10.0, Component.WORKER: 15.0, Component.SAN
 _WISHES = {
     "temporal": ("Temporal", "--temporal-port (OUTLAST_TEMPORAL_PORT)", ports.TEMPORAL),
     "temporal_ui": ("Temporal UI", "--temporal-ui-port (OUTLAST_TEMPORAL_UI_PORT)", ports.TEMPORAL_UI),
-    "temporal_http": ("Temporal HTTP", "nothing", ports.TEMPORAL_HTTP),
-    "temporal_metrics": ("Temporal metrics", "nothing", ports.TEMPORAL_METRICS),
+    "temporal_http": ("Temporal HTTP", "OUTLAST_TEMPORAL_HTTP_PORT", ports.TEMPORAL_HTTP),
+    "temporal_metrics": ("Temporal metrics", "OUTLAST_TEMPORAL_METRICS_PORT", ports.TEMPORAL_METRICS),
     "sandbox": ("sandbox platform", "--sandbox-port (OUTLAST_SANDBOX_PORT)", ports.SANDBOX),
     "worker_metrics": ("worker metrics", "--worker-metrics-port (OUTLAST_WORKER_METRICS_PORT)", ports.WORKER_METRICS),
     "api": ("API", "--api-port (OUTLAST_API_PORT)", ports.API),
@@ -63,6 +63,8 @@ def pick_ports(
     requested = {
         "temporal": config.temporal_port,
         "temporal_ui": config.temporal_ui_port,
+        "temporal_http": config.temporal_http_port,
+        "temporal_metrics": config.temporal_metrics_port,
         "sandbox": config.sandbox_port,
         "worker_metrics": config.worker_metrics_port,
         "api": config.api_port,

@@ -79,6 +79,7 @@ class SupervisedProcess:
             self._tell(StackEventKind.STOPPING, f"stopping {self.spec.name}")
             await self._terminate()
             self._tell(StackEventKind.STOPPED, f"{self.spec.name} stopped")
+        self._process = None
 
     def kill(self) -> None:
         """End the child and what it started, at once."""

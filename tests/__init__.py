@@ -1,0 +1,1 @@
+"""Everything that is run to see that Outlast keeps its promises."""

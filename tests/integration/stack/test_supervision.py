@@ -1,0 +1,199 @@
+"""One stack with stand-ins: what happens to its processes."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import httpx
+import pytest
+
+from deploy.local.config import Component, StackConfig
+from deploy.local.errors import ChildGaveUpError, DataDirectoryInUseError, NotReadyError, PortTakenError, StackError
+from deploy.local.restarts import RestartPolicy
+from deploy.local.stack import Stack
+from deploy.local.state import find_running, read_state
+from tests.support.eventually import eventually
+from tests.support.stacks import (
+    Events,
+    clean_environment,
+    free_ports_config,
+    is_running,
+    running_children,
+    stand_in,
+    start_stack_process,
+)
+
+pytestmark = pytest.mark.integration
+
+IMPATIENT = RestartPolicy(first_delay_seconds=0.01, max_delay_seconds=0.02, max_failed_starts=3)
+
+
+def api_config(data_dir: Path, *options: str, **settings: object) -> StackConfig:
+    """A stack whose only part is a stand-in for the API."""
+    commands = {Component.API: stand_in("OUTLAST_API_PORT", *options)}
+    return free_ports_config(data_dir, Component.API, **{"commands": commands, **settings})
+
+
+async def answers(url: str | None) -> bool:
+    try:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            return (await client.get(str(url))).is_success
+    except httpx.HTTPError:
+        return False
+
+
+async def test_a_stack_is_ready_when_it_is_entered_and_gone_when_it_is_left(tmp_path: Path) -> None:
+    async with Stack(api_config(tmp_path)) as stack:
+        assert await answers(stack.addresses.api_url)
+        pid = stack.pid("api")
+        assert pid is not None
+    assert not is_running(pid)
+    assert not await answers(stack.addresses.api_url)
+
+
+async def test_a_killed_child_comes_back_on_the_same_port_and_the_stack_says_so(tmp_path: Path) -> None:
+    events = Events()
+    async with Stack(api_config(tmp_path), on_event=events.append) as stack:
+        first = stack.pid("api")
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        await eventually(lambda: events.kinds_of("api").count("ready") == 2)
+        assert stack.pid("api") != first
+        assert await answers(stack.addresses.api_url)
+        state = read_state(tmp_path)
+        assert state is not None
+        assert state.children["api"] == stack.pid("api")
+    assert events.kinds_of("api") == [
+        "starting", "ready", "exited", "restarting", "ready", "stopping", "stopped",
+    ]  # fmt: skip
+    assert "SIGKILL" in next(event.message for event in events if event.kind == "exited")
+
+
+async def test_what_a_killed_child_started_does_not_go_on(tmp_path: Path) -> None:
+    script = f"sleep 1000 & echo $! > {tmp_path}/grandchild; exec {' '.join(stand_in('OUTLAST_API_PORT'))}"
+    async with Stack(api_config(tmp_path, commands={Component.API: ("sh", "-c", script)})) as stack:
+        grandchild = int((tmp_path / "grandchild").read_text())
+        child = stack.pid("api")
+        assert child is not None
+        os.kill(child, signal.SIGKILL)
+        await eventually(lambda: not is_running(grandchild))
+
+
+async def test_a_child_that_keeps_ending_is_given_up_with_its_log(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    config = api_config(tmp_path, "--fail-while", str(broken))
+    with pytest.raises(ChildGaveUpError, match=r"api keeps ending.*logs/api\.log(.|\n)*I was told to fail"):
+        async with Stack(config, policy=IMPATIENT) as stack:
+            broken.touch()
+            pid = stack.pid("api")
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+            await stack.wait()
+
+
+async def test_a_child_that_ends_before_it_is_ready_shows_the_end_of_its_log(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.touch()
+    with pytest.raises(NotReadyError, match=r"exit code 1 before it was ready(.|\n)*I was told to fail"):
+        async with Stack(api_config(tmp_path, "--fail-while", str(broken))):
+            pass
+    assert find_running(tmp_path) is None
+
+
+async def test_a_child_that_does_not_become_ready_in_time_is_named(tmp_path: Path) -> None:
+    config = api_config(tmp_path, commands={Component.API: ("sleep", "1000")}, ready_timeout_seconds=0.3)
+    with pytest.raises(NotReadyError, match=r"api was not ready after 0\.3 seconds"):
+        async with Stack(config):
+            pass
+    assert running_children(read_state(tmp_path)) == []
+
+
+async def test_a_child_that_ignores_sigterm_is_killed_when_its_grace_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("deploy.local.plan", fromlist=["_"]).STOP_GRACE_SECONDS, Component.API, 0.2)
+    async with Stack(api_config(tmp_path, "--ignore-sigterm")) as stack:
+        pid = stack.pid("api")
+    assert pid is not None
+    assert not is_running(pid)
+
+
+async def test_a_second_stack_on_the_same_directory_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
+    async with Stack(api_config(tmp_path)) as stack:
+        with pytest.raises(DataDirectoryInUseError) as refusal:
+            await Stack(api_config(tmp_path)).__aenter__()
+        assert str(os.getpid()) in str(refusal.value)
+        assert str(stack.addresses.api_url) in str(refusal.value)
+        assert str(tmp_path) in str(refusal.value)
+        running = find_running(tmp_path)
+        assert running is not None
+        assert running.addresses == stack.addresses
+    assert find_running(tmp_path) is None
+
+
+async def test_a_port_asked_for_by_name_and_taken_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    async with Stack(api_config(tmp_path / "one")) as first:
+        port = int(str(first.addresses.api_url).rpartition(":")[2])
+        with pytest.raises(PortTakenError, match=rf"Port {port} .*OUTLAST_API_PORT"):
+            await Stack(api_config(tmp_path / "two", api_port=port)).__aenter__()
+
+
+async def test_a_restarted_stack_keeps_the_ports_it_had(tmp_path: Path) -> None:
+    config = api_config(tmp_path, api_port=None)
+    async with Stack(api_config(tmp_path)) as first:
+        used = first.addresses.api_url
+    async with Stack(config) as second:
+        # The default port if it is free, else the one from before: both are addresses that the user knows.
+        assert second.addresses.api_url in {used, "http://127.0.0.1:8400"}
+
+
+async def test_an_unreachable_cluster_is_an_error_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deploy.local.stack._OUTSIDE_TIMEOUT_SECONDS", 0.1)
+    config = free_ports_config(
+        tmp_path, Component.TEMPORAL, environment=clean_environment(TEMPORAL_ADDRESS="127.0.0.1:1")
+    )
+    with pytest.raises(StackError, match=r"Temporal at 127\.0\.0\.1:1 .*cannot be reached"):
+        async with Stack(config):
+            pass
+
+
+async def test_children_die_with_a_killed_parent_and_the_directory_is_free_again(tmp_path: Path) -> None:
+    config = free_ports_config(
+        tmp_path,
+        Component.WORKER,
+        Component.API,
+        commands={
+            Component.WORKER: stand_in("OUTLAST_WORKER_METRICS_PORT"),
+            Component.API: stand_in("OUTLAST_API_PORT"),
+        },
+    )
+    with start_stack_process(config) as parent:
+        await eventually(lambda: len(running_children(find_running(tmp_path))) == 2)
+        state = read_state(tmp_path)
+        parent.kill()
+    await eventually(lambda: not running_children(state))
+    async with Stack(config):
+        pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_stops_everything_in_order_and_the_exit_code_is_zero(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with start_stack_process(api_config(tmp_path)) as parent:
+        state = await eventually(lambda: find_running(tmp_path))
+        await asyncio.to_thread(_read_until, parent.stdout, "waiting")
+        parent.send_signal(number)
+        assert await asyncio.to_thread(parent.wait, 15) == 0
+        output = str(parent.stdout.read()) if parent.stdout else ""
+    assert "stopping api" in output
+    assert not await answers(state.addresses.api_url)
+
+
+def _read_until(stream: object, text: str) -> None:
+    assert stream is not None
+    while text not in (line := stream.readline()):  # type: ignore[attr-defined]
+        assert line, f"the output ended without {text!r}"

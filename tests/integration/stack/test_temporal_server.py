@@ -1,0 +1,116 @@
+"""The stack with a real Temporal server."""
+
+import os
+import signal
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+from temporalio.client import Client, WithStartWorkflowOperation, WorkflowExecutionStatus
+from temporalio.common import Priority, WorkflowIDConflictPolicy
+from temporalio.service import RPCError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from deploy.local.config import Component
+from deploy.local.errors import DataDirectoryInUseError
+from deploy.local.stack import Stack
+from deploy.local.state import find_running, read_state
+from deploy.local.temporal_server import TemporalServer
+from tests.integration.stack.greeter import Greeter
+from tests.support.eventually import eventually
+from tests.support.stacks import Events, free_ports_config, running_children, start_stack_process
+
+pytestmark = pytest.mark.integration
+
+
+async def connect(address: str | None) -> Client:
+    return await Client.connect(str(address), lazy=False)
+
+
+async def status_of(client: Client, workflow_id: str) -> WorkflowExecutionStatus | None:
+    try:
+        return (await client.get_workflow_handle(workflow_id).describe()).status
+    except RPCError:
+        return None
+
+
+async def test_a_workflow_survives_kill_9_of_the_server(tmp_path: Path) -> None:
+    events = Events()
+    async with Stack(free_ports_config(tmp_path, Component.TEMPORAL), on_event=events.append) as stack:
+        client = await connect(stack.addresses.temporal_address)
+        handle = await client.start_workflow(Greeter.run, id=f"greeter-{uuid4()}", task_queue="stack")
+        pid = stack.pid("temporal")
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        await eventually(lambda: events.kinds_of("temporal").count("ready") == 2)
+        await eventually(lambda: status_of(client, handle.id))
+        async with Worker(client, task_queue="stack", workflows=[Greeter], workflow_runner=UnsandboxedWorkflowRunner()):
+            await handle.signal(Greeter.finish)
+            assert await handle.result() == "hello"
+
+
+async def test_a_workflow_survives_kill_9_of_the_whole_stack(tmp_path: Path) -> None:
+    config = free_ports_config(tmp_path, Component.TEMPORAL)
+    with start_stack_process(config) as parent:
+        await eventually(lambda: (find_running(tmp_path) or None) and running_children(find_running(tmp_path)))
+        state = read_state(tmp_path)
+        assert state is not None
+        client = await eventually(lambda: try_connect(state.addresses.temporal_address))
+        handle = await client.start_workflow(Greeter.run, id=f"greeter-{uuid4()}", task_queue="stack")
+        parent.kill()
+    await eventually(lambda: not running_children(state))
+    async with Stack(config) as stack:
+        client = await connect(stack.addresses.temporal_address)
+        assert await status_of(client, handle.id) == WorkflowExecutionStatus.RUNNING
+
+
+async def try_connect(address: str | None) -> Client | None:
+    try:
+        return await connect(address)
+    except RuntimeError:
+        return None
+
+
+async def test_the_ui_and_the_servers_own_metrics_answer(tmp_path: Path) -> None:
+    async with (
+        Stack(free_ports_config(tmp_path, Component.TEMPORAL)) as stack,
+        httpx.AsyncClient(trust_env=False, follow_redirects=True) as http,
+    ):
+        assert "<html" in (await http.get(str(stack.addresses.temporal_ui_url))).text
+        assert "service_requests" in (await http.get(str(stack.addresses.temporal_metrics_url))).text
+
+
+async def test_a_namespace_other_than_default_is_registered(tmp_path: Path) -> None:
+    config = free_ports_config(tmp_path, Component.TEMPORAL)
+    config = config.model_copy(update={"environment": {**config.environment, "TEMPORAL_NAMESPACE": "team"}})
+    for _ in range(2):  # registering it again is no error
+        async with Stack(config) as stack:
+            client = await Client.connect(str(stack.addresses.temporal_address), namespace="team")
+            await client.start_workflow(Greeter.run, id=f"greeter-{uuid4()}", task_queue="stack")
+
+
+async def test_the_data_directory_of_a_stack_in_another_process_is_refused(tmp_path: Path) -> None:
+    config = free_ports_config(tmp_path, Component.TEMPORAL)
+    with start_stack_process(config) as parent:
+        state = await eventually(lambda: find_running(tmp_path))
+        with pytest.raises(
+            DataDirectoryInUseError, match=f"process {parent.pid}, .*{state.addresses.temporal_address}"
+        ):
+            await Stack(config).__aenter__()
+        parent.kill()
+
+
+async def test_the_shared_server_takes_updates_with_start_and_fairness_keys(temporal_server: TemporalServer) -> None:
+    client = await connect(temporal_server.address)
+    queue = f"greeter-{uuid4()}"
+    start = WithStartWorkflowOperation(
+        Greeter.run,
+        id=queue,
+        task_queue=queue,
+        id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+        priority=Priority(priority_key=2, fairness_key="tenant", fairness_weight=1.0),
+    )
+    async with Worker(client, task_queue=queue, workflows=[Greeter], workflow_runner=UnsandboxedWorkflowRunner()):
+        answer = await client.execute_update_with_start_workflow(Greeter.greet, "you", start_workflow_operation=start)
+    assert answer == "hello you"

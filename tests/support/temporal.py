@@ -1,0 +1,56 @@
+"""A real Temporal server for tests, with the flags of the embedded stack."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+
+from deploy.local.logs import tail
+from deploy.local.orphans import die_with_parent
+from deploy.local.ports import any_free
+from deploy.local.temporal_server import TemporalServer
+
+_START_TIMEOUT_SECONDS = 60.0
+_ATTEMPTS = 3
+
+
+@contextmanager
+def running_temporal(folder: Path, *, ui: bool = False) -> Iterator[TemporalServer]:
+    """Run a server in memory on free ports until the end of the block. Dies with this process whatever happens."""
+    log = folder / "temporal.log"
+    server, process = _start(log, ui)
+    try:
+        yield server
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _start(log: Path, ui: bool) -> tuple[TemporalServer, "subprocess.Popen[bytes]"]:
+    for _ in range(_ATTEMPTS):  # between picking a port and listening on it, another test's server may take it
+        server = TemporalServer(any_free("127.0.0.1"), any_free("127.0.0.1"), any_free("127.0.0.1"))
+        if ui:
+            server = TemporalServer(server.port, server.http_port, server.metrics_port, any_free("127.0.0.1"))
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                server.command(), stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=die_with_parent()
+            )
+        if _becomes_ready(server, process):
+            return server, process
+        process.kill()
+        process.wait()
+    raise AssertionError(f"The Temporal server does not start:\n{tail(log)}")
+
+
+def _becomes_ready(server: TemporalServer, process: "subprocess.Popen[bytes]") -> bool:
+    deadline = time.monotonic() + _START_TIMEOUT_SECONDS
+    with httpx.Client(trust_env=False, timeout=2) as client:
+        while process.poll() is None and time.monotonic() < deadline:
+            with suppress(httpx.HTTPError):
+                if client.get(f"{server.http_url}/api/v1/namespaces/{server.namespace}").is_success:
+                    return process.poll() is None
+            time.sleep(0.02)
+    return False

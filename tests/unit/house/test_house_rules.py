@@ -1,0 +1,83 @@
+"""Rules of this house that no linter knows: sizes, what may be committed, one version of everything."""
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 60
+DRAWERS = {"utils.py", "helpers.py", "common.py", "misc.py"}
+# Written in pieces, so that this file does not break its own rule.
+ADDRESSES_OF_HERE = re.compile(
+    "|".join(["/work" + "/", "pythonhosted" + r"\.org", "pypi" + r"\.org/", "registry" + r"\.npmjs"])
+)
+
+
+def committed_files() -> list[Path]:
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    return [ROOT / name for name in listing.stdout.decode().split("\0") if name and (ROOT / name).is_file()]
+
+
+@pytest.fixture(scope="module")
+def files() -> list[Path]:
+    return committed_files()
+
+
+@pytest.fixture(scope="module")
+def modules(files: list[Path]) -> list[Path]:
+    return [path for path in files if path.suffix == ".py"]
+
+
+def test_no_file_is_over_its_size(modules: list[Path]) -> None:
+    sizes = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in modules}
+    assert {name: size for name, size in sizes.items() if size > MAX_FILE_LINES} == {}
+
+
+def test_no_function_is_over_its_size(modules: list[Path]) -> None:
+    too_long = [name for path in modules for name, size in _functions(path) if size > MAX_FUNCTION_LINES]
+    assert too_long == []
+
+
+def test_no_module_is_a_drawer_for_everything(modules: list[Path]) -> None:
+    assert [str(path.relative_to(ROOT)) for path in modules if path.name in DRAWERS] == []
+
+
+def test_nothing_committed_names_this_machine_or_a_package_registry(files: list[Path]) -> None:
+    found = [str(path.relative_to(ROOT)) for path in files if ADDRESSES_OF_HERE.search(_text(path))]
+    assert found == []
+
+
+def test_the_lock_holds_hashes_and_no_addresses() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    assert "--hash=sha256:" in lock
+    assert "://" not in lock
+
+
+def test_every_declared_dependency_is_in_the_lock() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    groups = project["dependency-groups"].values()
+    declared = [*project["project"]["dependencies"], *(name for group in groups for name in group)]
+    locked = set(re.findall(r"^([a-z0-9.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    names = {re.split(r"[\[<>=~! ;]", requirement)[0].lower().replace("_", "-") for requirement in declared}
+    assert names - locked == set(), "run `make lock`"
+
+
+def _functions(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
+            yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1
+
+
+def _text(path: Path) -> str:
+    return path.read_bytes().decode(errors="replace")

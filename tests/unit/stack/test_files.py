@@ -1,0 +1,55 @@
+import base64
+from pathlib import Path
+
+from deploy.local import keys, logs
+from deploy.local.addresses import StackAddresses, http_url
+from deploy.local.state import StackState, find_running, read_state, write_state
+
+
+def test_seal_keys_are_made_once_and_readable_by_their_owner_only(tmp_path: Path) -> None:
+    path = keys.ensure_seal_keys(tmp_path)
+    first = path.read_text()
+    assert keys.ensure_seal_keys(tmp_path).read_text() == first
+    assert path.stat().st_mode & 0o777 == 0o600
+    key_id, _, key = first.strip().partition(":")
+    assert key_id
+    assert len(base64.b64decode(key, validate=True)) == 32
+
+
+def test_the_sandbox_token_stays_the_same(tmp_path: Path) -> None:
+    assert keys.ensure_sandbox_token(tmp_path) == keys.ensure_sandbox_token(tmp_path)
+    assert (tmp_path / keys.SANDBOX_TOKEN_FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_logs_are_rotated_and_the_oldest_is_dropped(tmp_path: Path) -> None:
+    log = tmp_path / "api.log"
+    for start in range(5):
+        log.write_text(f"start {start}")
+        logs.rotate(log, kept=2)
+    assert not log.exists()
+    assert [logs.numbered(log, number).read_text() for number in (1, 2)] == ["start 4", "start 3"]
+    assert not logs.numbered(log, 3).exists()
+
+
+def test_the_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
+    log = tmp_path / "api.log"
+    log.write_text("\n".join(f"line {number}" for number in range(100)))
+    assert logs.tail(log, lines=2) == "line 98\nline 99"
+    assert logs.tail(tmp_path / "none.log") == ""
+
+
+def test_a_state_file_that_a_dead_stack_left_behind_is_not_believed(tmp_path: Path) -> None:
+    state = StackState(pid=1, started_at="", addresses=StackAddresses(), children={}, ports={"api": 8400})
+    write_state(tmp_path, state)
+    assert read_state(tmp_path) == state
+    assert find_running(tmp_path) is None
+
+
+def test_an_illegible_state_file_counts_as_none(tmp_path: Path) -> None:
+    (tmp_path / "stack.json").write_text("{")
+    assert read_state(tmp_path) is None
+
+
+def test_a_server_on_a_wildcard_is_called_on_loopback() -> None:
+    assert http_url("0.0.0.0", 80) == "http://127.0.0.1:80"
+    assert http_url("::", 80) == "http://[::1]:80"
