@@ -5,7 +5,7 @@ import os
 import secrets
 from pathlib import Path
 
-SEAL_KEYS_FILE = "seal-keys"
+SEAL_KEYS_FILE = "seal.keys"
 SANDBOX_TOKEN_FILE = "sandbox-token"  # noqa: S105 (a file's name)
 
 

@@ -18,7 +18,7 @@ from deploy.local.temporal_server import TemporalServer
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_SANDBOX_ACTORS = "outlast/site-crawler"
-STOP_GRACE_SECONDS = {Component.API: 10.0, Component.WORKER: 15.0, Component.SANDBOX: 5.0, Component.TEMPORAL: 5.0}
+STOP_GRACE_SECONDS = {Component.API: 10.0, Component.WORKER: 25.0, Component.SANDBOX: 5.0, Component.TEMPORAL: 5.0}
 
 _WISHES = {
     "temporal": ("Temporal", "--temporal-port (OUTLAST_TEMPORAL_PORT)", ports.TEMPORAL),
@@ -208,9 +208,11 @@ class Planner:
             "OUTLAST_DOCS_SITE_URL": addresses.docs_site_url,
         }
 
-    def _seal_keys_file(self) -> str:
-        given = self._config.environment.get("OUTLAST_SEAL_KEYS_FILE")
-        return given or str(keys.ensure_seal_keys(self._data_dir))
+    def _seal_keys_file(self) -> str | None:
+        given = self._config.environment
+        if given.get("OUTLAST_SEAL_KEYS"):
+            return None
+        return given.get("OUTLAST_SEAL_KEYS_FILE") or str(keys.ensure_seal_keys(self._data_dir))
 
     def _port(self, name: str) -> str | None:
         return str(self._ports[name]) if name in self._ports else None

@@ -88,6 +88,12 @@ def test_the_contract_with_worker_and_api(tmp_path: Path) -> None:
         assert Path(environment["OUTLAST_SEAL_KEYS_FILE"]).is_file()
 
 
+def test_seal_keys_of_the_users_own_are_used(tmp_path: Path) -> None:
+    config = full_config(tmp_path, OUTLAST_SEAL_KEYS="k1:key")
+    assert "OUTLAST_SEAL_KEYS_FILE" not in child(config, Component.WORKER).environment
+    assert not (tmp_path / "seal.keys").exists()
+
+
 def test_the_server_gets_no_credentials(tmp_path: Path) -> None:
     config = full_config(tmp_path, APIFY_TOKEN="t0ken", OUTLAST_API_KEYS="secret")
     assert "t0ken" not in child(config, Component.TEMPORAL).environment.values()
