@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from types import TracebackType
+from typing import Self
 
 from apify import Actor, Event
 
@@ -16,7 +17,7 @@ class Interruption:
         self._requested = asyncio.Event()
         self.exit_code = 0
 
-    def __enter__(self) -> "Interruption":
+    def __enter__(self) -> Self:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._on_sigterm)
         Actor.on(Event.ABORTING, self._on_aborting)
         return self

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from apify import Actor
 from apify_client import ApifyClientAsync
-from apify_client.http_compressors import BrotliHttpCompressor
+from apify_client.http_compressors import BrotliHttpCompressor  # pyright: ignore[reportPrivateImportUsage]
 
 from .batches import Batch
 
@@ -23,14 +23,14 @@ class ActorSink:
 
     async def push(self, batch: Batch) -> None:
         """Parse the batch and hand its rows to the SDK."""
-        await Actor.push_data(json.loads(batch.body))
+        await Actor.push_data(json.loads(batch.body))  # pyright: ignore[reportUnknownMemberType]
 
 
 class ApiSink:
     """Sends whole batches to the platform's API as they are.
 
-    `Actor.push_data` would parse nothing but serialise every row again and compress with Brotli's level 6, which
-    together hold a gigabyte up for half a minute on one core; level 1 takes a fifth of that and sends 17 % of the text.
+    `Actor.push_data` takes dicts, which it serialises again, and compresses with Brotli's level 6, at some 90 MB/s.
+    Level 1 compresses these texts at 400 MB/s, to 17 % of their size instead of 10 %.
     """
 
     def __init__(self, dataset_id: str) -> None:

@@ -30,7 +30,9 @@ PEOPLE = (
     "山田 花子;김민준;Олена Коваль;Μαρία Παπαδοπούλου;Amara Okafor;Priya Raman;John Smith;Björk Jónsdóttir"
 ).split(";")
 
-BRANDS = "Nordlys Halcyon Terravox Ålesund Kestrel Ōmori Bramble&Co Fjällborg Quillon Zephyrine Ostrava Meridian".split()
+BRANDS = (
+    "Nordlys Halcyon Terravox Ålesund Kestrel Ōmori Bramble&Co Fjällborg Quillon Zephyrine Ostrava Meridian".split()
+)
 
 TAGS = (
     "outdoor;kitchen;office;travel;sale;new;bestseller;café;gift 🎁;eco ♻️;clearance;limited edition;kids;winter;"

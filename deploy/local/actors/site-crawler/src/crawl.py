@@ -120,7 +120,7 @@ class SiteCrawl:
         self._loaded_urls.add(page.loaded_url)
         self.progress.crawled += 1
         try:
-            await Actor.push_data(row)
+            await Actor.push_data(row)  # pyright: ignore[reportUnknownMemberType]
         except BaseException:
             self._loaded_urls.discard(page.loaded_url)
             self.progress.crawled -= 1
@@ -134,7 +134,8 @@ class SiteCrawl:
         message = self._described(error)
         self.progress.add_failure(request.url, message)
         if self._settings.save_failed_pages:
-            await Actor.push_data(build_error_row(request.url, request.crawl_depth, status_code, message))
+            row = build_error_row(request.url, request.crawl_depth, status_code, message)
+            await Actor.push_data(row)  # pyright: ignore[reportUnknownMemberType]
 
     async def _handle_skipped(self, _url: str, _reason: SkippedReason) -> None:
         self.progress.disallowed += 1

@@ -9,6 +9,8 @@ from .interruption import Interruption
 from .progress import report
 from .settings import InputError, Settings
 
+SECONDS_FOR_PAGES_ON_THEIR_WAY = 1.0
+
 
 async def main() -> None:
     """Run the Actor once."""
@@ -38,14 +40,15 @@ async def _run_reporting(crawl: SiteCrawl, interruption: Interruption) -> None:
     try:
         await asyncio.wait({crawling, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if interruption.requested:
+            # Crawlee begins no new page, and waits for those on their way. What hangs ends with the process.
             crawling.cancel()
-        await asyncio.wait({crawling})
+            await asyncio.wait({crawling}, timeout=SECONDS_FOR_PAGES_ON_THEIR_WAY)
+        else:
+            crawling.result()
     finally:
         reporter.cancel()
         stopping.cancel()
         await asyncio.gather(reporter, stopping, return_exceptions=True)
-    if not crawling.cancelled():
-        crawling.result()
 
 
 async def _finish(crawl: SiteCrawl, interruption: Interruption) -> None:

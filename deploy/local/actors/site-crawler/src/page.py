@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import urljoin, urlsplit
 
-from bs4 import BeautifulSoup, NavigableString, Tag
+from bs4 import BeautifulSoup
+from bs4.element import NavigableString, Tag
 from markdownify import MarkdownConverter
 
 from .scope import without_fragment
@@ -136,7 +137,7 @@ def _markdown(content: Tag) -> str:
 
 
 def _text(content: Tag) -> str:
-    """The text as a reader sees it: a line per block, white space joined, preformatted text as it is. Uses `content` up."""
+    """The text as a reader sees it: a line per block, white space joined, `pre` as it is. Changes `content`."""
     for string in content.find_all(string=True):
         if type(string) is NavigableString and not string.find_parent("pre"):
             string.replace_with(NavigableString(re.sub(r"\s+", " ", string)))

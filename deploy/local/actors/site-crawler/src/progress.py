@@ -36,7 +36,7 @@ class Progress:
     def finished(self, queued: int) -> str:
         """The last status message of a crawl that gave at least one page."""
         message = f"Crawled {_pages(self.crawled)} ({self.failed} failed)"
-        return f"{message}; the limit is reached, {queued} more were found" if self.is_complete and queued else message
+        return f"{message}; the limit is reached, {queued} more found" if self.is_complete and queued else message
 
     def gave_nothing(self) -> str:
         """The last status message of a crawl without a single page."""

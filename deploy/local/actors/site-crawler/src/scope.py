@@ -21,8 +21,8 @@ NOT_PAGES = frozenset(
 class Scope:
     """The hosts and patterns of one crawl.
 
-    Crawlee's own `same-hostname` does not suit: it ignores ports, which on a loopback address separate one site from the
-    next, and it stops where a start URL redirects to another host (`example.com` to `www.example.com`).
+    Crawlee's own `same-hostname` does not suit: it ignores ports, which on a loopback address separate one site from
+    the next, and it stops where a start URL redirects to another host (`example.com` to `www.example.com`).
     """
 
     def __init__(self, settings: Settings) -> None:

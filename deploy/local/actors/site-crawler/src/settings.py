@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
-from urllib.parse import urlsplit
+from urllib.parse import urldefrag, urlsplit
 
 LINK_SCOPES = ("same-host", "subdomains", "any")
 
@@ -70,7 +70,7 @@ def _start_url(entry: object) -> str:
         usable = False
     if not usable or any(char.isspace() for char in url):
         raise InputError(f"start URL {url!r} is not an http(s) address such as https://example.com/docs")
-    return url
+    return urldefrag(url).url
 
 
 def _choice(fields: Mapping[str, object], name: str, choices: Sequence[str]) -> str:

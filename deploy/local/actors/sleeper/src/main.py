@@ -62,7 +62,8 @@ async def _push_rows(settings: Settings, first: int, end: int, interruption: Int
     rows_per_batch = max(1, PUSH_BATCH_BYTES // (settings.row_bytes + ROW_OVERHEAD_BYTES))
     while first < end and not interruption.requested:
         batch_end = min(end, first + rows_per_batch)
-        await Actor.push_data([_row(settings, index) for index in range(first, batch_end)])
+        rows = [_row(settings, index) for index in range(first, batch_end)]
+        await Actor.push_data(rows)  # pyright: ignore[reportUnknownMemberType]
         first = batch_end
     return first
 
