@@ -10,6 +10,8 @@ from .pools import Pools, build_pools
 
 ROWS_PER_BLOCK = 500
 FIRST_CRAWL = datetime(2026, 1, 1, tzinfo=UTC)
+MILLISECONDS_PER_ROW = 60_000 // ROWS_PER_BLOCK
+"""A block's rows are said to be crawled within one minute, so that a date is formatted once per block."""
 
 PROFILES = ("narrow", "standard", "wide")
 
@@ -41,37 +43,38 @@ class RowFactory:
     def _block(self, first: int) -> list[str]:
         rng = random.Random(f"{self.seed}:{self.profile}:{first}")
         make = {"narrow": self._narrow, "standard": self._standard, "wide": self._wide}[self.profile]
-        return [f"{{{make(rng, index)}}}" for index in range(first, first + ROWS_PER_BLOCK)]
+        minute = f"{FIRST_CRAWL + timedelta(minutes=first // ROWS_PER_BLOCK):%Y-%m-%dT%H:%M}"
+        return [f"{{{make(rng, index, minute)}}}" for index in range(first, first + ROWS_PER_BLOCK)]
 
-    def _narrow(self, rng: random.Random, index: int) -> str:
+    def _narrow(self, rng: random.Random, index: int, minute: str) -> str:
         """Identity and numbers only, some 300 bytes."""
         draw = rng.random
         title = int(draw() * len(self.pools.titles))
         price = 100 + int(draw() ** 3 * 250_000)
         currency = words.CURRENCIES[int(draw() * len(words.CURRENCIES))]
         rating = f"{1 + draw() * 4:.1f}" if draw() < 0.9 else "null"
-        crawled_at = FIRST_CRAWL + timedelta(milliseconds=index * 370)
+        second, millisecond = divmod(index % ROWS_PER_BLOCK * MILLISECONDS_PER_ROW, 1_000)
         discount = f',"discountPercent":{5 + int(draw() * 60)}' if draw() < 0.3 else ""
         return (
             f'"id":{index},"url":"https://shop.example/p/{self.pools.slugs[title]}-{index:08d}"'
             f',"title":{self.pools.titles[title]},"price":{price / 100:.2f},"currency":"{currency}"'
             f',"rating":{rating},"reviewCount":{int(draw() ** 4 * 9_000)}'
             f',"inStock":{"true" if draw() < 0.7 else "false"}{discount}'
-            f',"crawledAt":"{crawled_at.isoformat(timespec="milliseconds")[:-6]}Z"'
+            f',"crawledAt":"{minute}:{second:02d}.{millisecond:03d}Z"'
         )
 
-    def _standard(self, rng: random.Random, index: int) -> str:
+    def _standard(self, rng: random.Random, index: int, minute: str) -> str:
         """A page of a shop: three paragraphs, tags, seller; some 1.7 kB."""
         pools, draw = self.pools, rng.random
         seller = pools.sellers[int(draw() * len(pools.sellers))]
         tags = pools.tag_lists[int(draw() * len(pools.tag_lists))]
         optional = f',"note":"{self._text(rng, 1)}"' if draw() < 0.2 else ""
         return (
-            f'{self._narrow(rng, index)},"description":"{self._paragraphs(rng, 3)}"'
+            f'{self._narrow(rng, index, minute)},"description":"{self._paragraphs(rng, 3)}"'
             f',"tags":{tags},"seller":{seller}{optional}'
         )
 
-    def _wide(self, rng: random.Random, index: int) -> str:
+    def _wide(self, rng: random.Random, index: int, minute: str) -> str:
         """A standard row with a long text and reviews; some 8 kB."""
         people = words.PEOPLE
         reviews = ",".join(
@@ -79,7 +82,9 @@ class RowFactory:
             f',"text":"{self._text(rng, 3)}"}}'
             for _ in range(6)
         )
-        return f'{self._standard(rng, index)},"longDescription":"{self._paragraphs(rng, 8)}","reviews":[{reviews}]'
+        return (
+            f'{self._standard(rng, index, minute)},"longDescription":"{self._paragraphs(rng, 8)}","reviews":[{reviews}]'
+        )
 
     def _paragraphs(self, rng: random.Random, count: int) -> str:
         return r"\n\n".join([self._text(rng, 5) for _ in range(count)])

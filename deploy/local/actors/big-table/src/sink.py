@@ -44,7 +44,7 @@ class ApiSink:
 
     async def push(self, batch: Batch) -> None:
         """Send the batch; the client repeats the request when the platform is busy or out of reach."""
-        await self._dataset.push_items(batch.body, timeout="long")
+        await self._dataset.push_items(batch.body.decode(), timeout="long")
 
 
 def open_sink() -> Sink:
