@@ -1,0 +1,143 @@
+"""`python -m deploy.local.sandbox`: serves the sandbox platform until SIGINT or SIGTERM."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import logging
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvicorn
+
+from deploy.local.sandbox.app import build_app
+from deploy.local.sandbox.clock import iso
+from deploy.local.sandbox.platform import DataDirectoryInUseError, build_platform
+from deploy.local.sandbox.settings import Settings, is_loopback
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parses the flags, serves, returns the exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not is_loopback(options.host):
+        parser.error(f"--host {options.host}: the sandbox runs code for its callers and listens on loopback only")
+    _configure_logging(options.log_format)
+    logger = logging.getLogger("sandbox")
+    try:
+        listener = _listener(options.host, options.port)
+        settings = _settings(options, port=listener.getsockname()[1])
+        platform = build_platform(settings)
+    except (OSError, DataDirectoryInUseError) as error:
+        logger.error("cannot start: %s", error)  # noqa: TRY400 (the message says it all)
+        return 1
+    app = build_app(platform)
+    names = ", ".join(actor.full_name for actor in platform.catalogue.all()) or "none"
+    logger.info(
+        "serving the Apify API at %s/v2, pages at %s/site/, Actors: %s", settings.base_url, settings.base_url, names
+    )
+    # What exists now lives as long as the server; no collection needs to look at it again.
+    gc.freeze()
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            proxy_headers=False,
+            access_log=False,
+            log_config=None,
+            ws="websockets-sansio",
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=2,
+        )
+    )
+    server.run(sockets=[listener])
+    return 0 if server.started else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m deploy.local.sandbox", description=__doc__)
+    add = parser.add_argument
+    add("--host", default="127.0.0.1", help="loopback address to listen on (default: %(default)s)")
+    add("--port", type=int, default=8700, help="port to listen on; 0 takes a free one (default: %(default)s)")
+    add(
+        "--data-dir", type=Path, default=Path(".outlast/sandbox"), help="where the state is kept (default: %(default)s)"
+    )
+    add("--actors", type=Path, action="append", default=[], metavar="DIR", help="an Actor folder, or a folder of them")
+    add("--no-shipped-actors", action="store_true", help="leave out the Actors that come with Outlast")
+    add("--token", help="API token of the first user (default: one is made and kept in DATA_DIR/token)")
+    add("--username", default="sandbox", help="name of the first user (default: %(default)s)")
+    add(
+        "--site-dir",
+        type=Path,
+        metavar="DIR",
+        help="Markdown files to serve at /site/ (default: the repository's docs/)",
+    )
+    add("--in-process", action="append", default=[], metavar="ACTOR", help="run this shipped Actor without a process")
+    add("--memory-limit-mbytes", type=int, default=8192, help="memory of all runs of a user (default: %(default)s)")
+    add("--max-concurrent-runs", type=int, default=25, help="open runs of a user (default: %(default)s)")
+    add("--graceful-abort-seconds", type=float, default=30.0, help="time after a graceful abort (default: %(default)s)")
+    add("--kill-after-seconds", type=float, default=2.0, help="time from SIGTERM to SIGKILL (default: %(default)s)")
+    add(
+        "--webhook-retry-seconds", type=float, default=1.0, help="first pause; doubles each time (default: %(default)s)"
+    )
+    add("--log-format", choices=("plain", "json"), default="plain", help="(default: %(default)s)")
+    return parser
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """Bound before anything else happens: a port that is taken must not disturb the runs of the data directory."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((host, port))
+    listener.listen(4096)
+    return listener
+
+
+def _settings(options: argparse.Namespace, *, port: int) -> Settings:
+    return Settings(
+        data_dir=options.data_dir.resolve(),
+        host=options.host,
+        port=port,
+        token=options.token,
+        username=options.username,
+        actor_dirs=tuple(path.resolve() for path in options.actors),
+        ships_actors=not options.no_shipped_actors,
+        site_dir=options.site_dir,
+        in_process=frozenset(options.in_process),
+        memory_limit_mbytes=options.memory_limit_mbytes,
+        max_concurrent_runs=options.max_concurrent_runs,
+        graceful_abort_seconds=options.graceful_abort_seconds,
+        kill_after_seconds=options.kill_after_seconds,
+        webhook_retry_seconds=options.webhook_retry_seconds,
+        log_format=options.log_format,
+    )
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": iso(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def _configure_logging(log_format: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    plain = logging.Formatter("%(asctime)s %(levelname)-7s sandbox: %(message)s")
+    handler.setFormatter(_JsonFormatter() if log_format == "json" else plain)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    # httpx and uvicorn would log full URLs, which may carry a token.
+    for name in ("httpx", "httpcore", "uvicorn", "uvicorn.access", "uvicorn.error"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""The sandbox's memory: one SQLite file, written in short transactions from the event loop's thread.
+
+In WAL mode a committed transaction survives `kill -9` of the process (not a power cut: synchronous=NORMAL).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+Value = str | int | float | bytes | None
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS users (
+    id TEXT PRIMARY KEY, username TEXT NOT NULL UNIQUE, created_at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS tokens (
+    digest TEXT PRIMARY KEY, user_id TEXT NOT NULL, run_id TEXT);
+CREATE TABLE IF NOT EXISTS runs (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, user_id TEXT NOT NULL, actor_id TEXT NOT NULL,
+    task_id TEXT, status TEXT NOT NULL, started_at REAL NOT NULL, listed_at REAL NOT NULL, operation TEXT,
+    abort_requested INTEGER NOT NULL, deleted INTEGER NOT NULL, document BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS runs_by_user ON runs (user_id, started_at);
+CREATE INDEX IF NOT EXISTS runs_by_actor ON runs (actor_id, started_at);
+CREATE INDEX IF NOT EXISTS runs_by_operation ON runs (operation) WHERE operation IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_open ON runs (status)
+    WHERE status IN ('READY', 'RUNNING', 'TIMING-OUT', 'ABORTING');
+CREATE TABLE IF NOT EXISTS storages (
+    id TEXT PRIMARY KEY, kind TEXT NOT NULL, user_id TEXT NOT NULL, name TEXT, title TEXT, actor_id TEXT, run_id TEXT,
+    created_at REAL NOT NULL, modified_at REAL NOT NULL, accessed_at REAL NOT NULL, general_access TEXT,
+    item_count INTEGER NOT NULL DEFAULT 0, size_bytes INTEGER NOT NULL DEFAULT 0,
+    fields TEXT NOT NULL DEFAULT '[]', max_items INTEGER);
+CREATE UNIQUE INDEX IF NOT EXISTS storages_by_name ON storages (user_id, kind, name) WHERE name IS NOT NULL;
+CREATE INDEX IF NOT EXISTS storages_by_user ON storages (user_id, kind, created_at);
+CREATE TABLE IF NOT EXISTS records (
+    store_id TEXT NOT NULL, key TEXT NOT NULL, content_type TEXT NOT NULL, size_bytes INTEGER NOT NULL,
+    file TEXT NOT NULL, PRIMARY KEY (store_id, key)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS requests (
+    queue_id TEXT NOT NULL, id TEXT NOT NULL, unique_key TEXT NOT NULL, position INTEGER, handled INTEGER NOT NULL,
+    locked_until REAL, locked_by TEXT, document BLOB NOT NULL, PRIMARY KEY (queue_id, id)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS requests_pending ON requests (queue_id, position) WHERE handled = 0;
+CREATE TABLE IF NOT EXISTS queue_clients (
+    queue_id TEXT NOT NULL, client_key TEXT NOT NULL, PRIMARY KEY (queue_id, client_key)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS tasks (
+    id TEXT PRIMARY KEY, user_id TEXT NOT NULL, name TEXT NOT NULL, actor_id TEXT NOT NULL, created_at REAL NOT NULL,
+    modified_at REAL NOT NULL, document BLOB NOT NULL, UNIQUE (user_id, name));
+CREATE TABLE IF NOT EXISTS webhooks (
+    id TEXT PRIMARY KEY, user_id TEXT NOT NULL, run_id TEXT NOT NULL, created_at REAL NOT NULL, document BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS webhooks_by_run ON webhooks (run_id);
+CREATE TABLE IF NOT EXISTS dispatches (
+    id TEXT PRIMARY KEY, webhook_id TEXT NOT NULL, user_id TEXT NOT NULL, event_type TEXT NOT NULL,
+    created_at REAL NOT NULL, status TEXT NOT NULL, document BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS charges (
+    run_id TEXT NOT NULL, idempotency_key TEXT NOT NULL, event TEXT NOT NULL, count INTEGER NOT NULL,
+    PRIMARY KEY (run_id, idempotency_key)) WITHOUT ROWID;
+"""
+
+
+class Database:
+    """Statements in, rows out. Each statement commits by itself unless it runs inside `transaction()`."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._connection = sqlite3.connect(path, isolation_level=None)
+        self._connection.row_factory = sqlite3.Row
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+        self._connection.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        """Flushes and closes the file."""
+        self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Generator[None]:
+        """Everything inside is committed together, or not at all; an inner transaction joins the outer one."""
+        if self._connection.in_transaction:
+            yield
+            return
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    def run(self, statement: str, parameters: Sequence[Value] = ()) -> int:
+        """Executes a statement and returns how many rows it changed."""
+        return self._connection.execute(statement, parameters).rowcount
+
+    def row(self, statement: str, parameters: Sequence[Value] = ()) -> sqlite3.Row | None:
+        """The first row, if there is one."""
+        row: sqlite3.Row | None = self._connection.execute(statement, parameters).fetchone()
+        return row
+
+    def rows(self, statement: str, parameters: Sequence[Value] = ()) -> list[sqlite3.Row]:
+        """All rows."""
+        return self._connection.execute(statement, parameters).fetchall()
+
+    def number(self, statement: str, parameters: Sequence[Value] = ()) -> int:
+        """The first column of the first row, as a number; 0 when there is none."""
+        row = self.row(statement, parameters)
+        return 0 if row is None or row[0] is None else int(row[0])

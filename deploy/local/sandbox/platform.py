@@ -1,0 +1,150 @@
+"""All parts of the sandbox, put together once."""
+
+from __future__ import annotations
+
+import fcntl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO, cast
+
+from starlette.requests import Request
+
+from deploy.local.sandbox.catalogue import Catalogue, load_catalogue
+from deploy.local.sandbox.counters import Counters
+from deploy.local.sandbox.database import Database
+from deploy.local.sandbox.dataset_files import DatasetFiles
+from deploy.local.sandbox.datasets import Datasets
+from deploy.local.sandbox.errors import not_found
+from deploy.local.sandbox.faults import Faults
+from deploy.local.sandbox.in_process import Surroundings
+from deploy.local.sandbox.key_value_stores import KeyValueStores
+from deploy.local.sandbox.limits import Limits
+from deploy.local.sandbox.request_queues import RequestQueues
+from deploy.local.sandbox.runs import Run, Runs
+from deploy.local.sandbox.settings import SHIPPED_ACTORS, Settings
+from deploy.local.sandbox.storages import Kind, Storages
+from deploy.local.sandbox.supervisor import Supervisor
+from deploy.local.sandbox.tasks import Tasks
+from deploy.local.sandbox.users import User, Users, token_from_file
+from deploy.local.sandbox.webhooks import Webhooks
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """What the routes work with."""
+
+    settings: Settings
+    database: Database
+    users: Users
+    catalogue: Catalogue
+    storages: Storages
+    datasets: Datasets
+    stores: KeyValueStores
+    queues: RequestQueues
+    runs: Runs
+    tasks: Tasks
+    supervisor: Supervisor
+    webhooks: Webhooks
+    limits: Limits
+    faults: Faults
+    counters: Counters
+
+    def begin(self) -> None:
+        """Starts the background work; needs a running event loop."""
+        self.webhooks.begin()
+        self.supervisor.begin()
+
+    async def end(self) -> None:
+        """Stops the background work and closes the files."""
+        await self.supervisor.end()
+        await self.webhooks.end()
+        self.database.close()
+
+    def run_of(self, request: Request, user: User) -> Run:
+        """The run that a path names: by id, or as the last one of an Actor or a task. Raises `ApiError` 404."""
+        run_id = request.path_params.get("run_id")
+        if run_id is not None:
+            return self.runs.get(run_id, user.id)
+        filters = {"user_id": user.id, **self.scope_of(request, user)}
+        statuses = [status for status in request.query_params.get("status", "").split(",") if status]
+        found, _ = self.runs.list(filters, statuses, offset=0, limit=1, desc=True)
+        if not found:
+            raise not_found("Actor run")
+        return found[0]
+
+    def scope_of(self, request: Request, user: User) -> dict[str, str]:
+        """Which runs a list below an Actor or a task is about."""
+        if "actor_id" in request.path_params:
+            return {"actor_id": self.catalogue.find(request.path_params["actor_id"], user).id}
+        if "task_id" in request.path_params:
+            return {"task_id": self.tasks.get(request.path_params["task_id"], user).id}
+        return {}
+
+    def storage_id_of(self, request: Request, user: User, kind: Kind) -> str:
+        """The storage that a path names: by id, by `username~name`, or as the default one of a run."""
+        storage_id = request.path_params.get("storage_id")
+        if storage_id is None:
+            run = self.run_of(request, user)
+            defaults = {"dataset": run.dataset_id, "key-value-store": run.store_id, "request-queue": run.queue_id}
+            storage_id = defaults[kind]
+        return cast("str", self.storages.get(kind, storage_id, user.id, user.username)["id"])
+
+
+class DataDirectoryInUseError(Exception):
+    """Another sandbox works in the same data directory."""
+
+
+def _lock(path: Path) -> None:
+    """Held until the process ends; two sandboxes would fight over the same runs."""
+    file = path.open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise DataDirectoryInUseError(f"another sandbox is using {path.parent}") from error
+    _locks.append(file)
+
+
+_locks: list[TextIO] = []
+
+
+def build_platform(settings: Settings) -> Platform:
+    """Opens the data directory and wires everything; nothing runs yet."""
+    data_dir = settings.data_dir
+    data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _lock(data_dir / "lock")
+    database = Database(data_dir / "sandbox.sqlite")
+    users = Users(database)
+    users.add(settings.username, settings.token or token_from_file(data_dir / "token"))
+    shipped = (SHIPPED_ACTORS,) if settings.ships_actors and SHIPPED_ACTORS.is_dir() else ()
+    catalogue = load_catalogue((*shipped, *settings.actor_dirs))
+    storages = Storages(database)
+    datasets = Datasets(database, DatasetFiles(data_dir / "datasets"))
+    stores = KeyValueStores(database, storages, data_dir / "key-value-stores")
+    runs = Runs(database, settings.compute_unit_usd)
+    webhooks = Webhooks(settings, database, runs)
+    supervisor = Supervisor(
+        settings,
+        runs,
+        catalogue,
+        users,
+        lambda say: Surroundings(datasets, stores, say),
+        webhooks.emit,
+        data_dir / "runs",
+    )
+    return Platform(
+        settings=settings,
+        database=database,
+        users=users,
+        catalogue=catalogue,
+        storages=storages,
+        datasets=datasets,
+        stores=stores,
+        queues=RequestQueues(database),
+        runs=runs,
+        tasks=Tasks(database),
+        supervisor=supervisor,
+        webhooks=webhooks,
+        limits=Limits(settings.memory_limit_mbytes, settings.max_concurrent_runs),
+        faults=Faults(),
+        counters=Counters(database, runs),
+    )

@@ -1,0 +1,1 @@
+"""The HTTP routes, a module for each kind of object of the API."""

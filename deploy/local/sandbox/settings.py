@@ -1,0 +1,53 @@
+"""What an operator can choose when starting the sandbox."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+SHIPPED_ACTORS = Path(__file__).resolve().parents[1] / "actors"
+DEFAULT_SITE = REPOSITORY / "docs"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings; times in seconds, memory in megabytes."""
+
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: int = 8700
+    token: str | None = None
+    username: str = "sandbox"
+    actor_dirs: tuple[Path, ...] = ()
+    ships_actors: bool = True
+    site_dir: Path | None = None
+    in_process: frozenset[str] = field(default_factory=frozenset[str])
+    memory_limit_mbytes: int = 8192
+    max_concurrent_runs: int = 25
+    graceful_abort_seconds: float = 30.0
+    kill_after_seconds: float = 2.0
+    webhook_retry_seconds: float = 1.0
+    webhook_attempts: int = 11
+    compute_unit_usd: float = 0.25
+    log_format: str = "plain"
+
+    @property
+    def base_url(self) -> str:
+        """Where clients and Actors find this server."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address can be reached from this machine only."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        pass
+    try:
+        return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
+    except OSError:
+        return False
