@@ -1,5 +1,7 @@
 """What can go wrong with a stack, each with a message that says what to do."""
 
+import signal
+
 
 class StackError(Exception):
     """A stack could not be started or kept running; the message is meant for the person who started it."""
@@ -19,6 +21,14 @@ class NotReadyError(StackError):
 
 class ChildGaveUpError(StackError):
     """A process ended too many times in a row to be started again."""
+
+
+class StackInterruptedError(StackError):
+    """A signal ended the stack while it was being started, or while the program inside it was not in `Stack.wait`."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(f"Interrupted by {number.name}.")
+        self.number = number
 
 
 class MissingServerError(StackError):

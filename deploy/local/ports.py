@@ -4,6 +4,7 @@ A port that somebody asked for is used or refused, never replaced. A default tha
 that the last stack on this data directory used, and then to any free one.
 """
 
+import random
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,11 @@ TEMPORAL = 7233
 TEMPORAL_HTTP = 7243
 TEMPORAL_METRICS = 7253
 TEMPORAL_UI = 8233
+
+_PICKED_FROM = range(20_000, 32_000)
+"""Below the ports that Linux gives to outgoing connections: one of those could take a server's port while the server is
+being started or restarted (and a client that tries to reach it could connect to itself)."""
+_TRIES = 1000
 
 
 def is_free(host: str, port: int) -> bool:
@@ -33,12 +39,11 @@ def is_free(host: str, port: int) -> bool:
 
 
 def any_free(host: str) -> int:
-    """Return a port that the system says is free."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a free port, by chance, so that stacks that start at the same time do not meet."""
+    for port in random.sample(_PICKED_FROM, _TRIES):
+        if is_free(host, port):
+            return port
+    raise PortTakenError(f"No free port was found on {host} between {_PICKED_FROM.start} and {_PICKED_FROM.stop}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ class SupervisedProcess:
         await self._wait_ready(process)
         self._tell(StackEventKind.READY, f"{self.spec.name} is ready")
         self._supervision = asyncio.create_task(self._supervise(process), name=f"supervise-{self.spec.name}")
+        self._supervision.add_done_callback(self._on_supervision_end)
 
     async def stop(self) -> None:
         """End the child: SIGTERM, then SIGKILL when its grace is over. Returns when it is gone."""
@@ -138,6 +139,11 @@ class SupervisedProcess:
         else:
             self._tell(StackEventKind.READY, f"{self.spec.name} is ready again (process {process.pid})")
         return process
+
+    def _on_supervision_end(self, supervision: asyncio.Task[None]) -> None:
+        """See to it that a child is never left unwatched in silence, whatever went wrong in watching it."""
+        if not supervision.cancelled() and (error := supervision.exception()) is not None:
+            self._observers.on_give_up(ChildGaveUpError(f"{self.spec.name} cannot be watched any longer: {error!r}"))
 
     def _give_up(self) -> None:
         error = ChildGaveUpError(self._explain("keeps ending; it is not started again"))

@@ -11,33 +11,31 @@ import asyncio
 import contextlib
 import os
 import signal
-import time
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
-import psutil
-
+from deploy.local import preflight
 from deploy.local.addresses import StackAddresses
 from deploy.local.config import Component, StackConfig
-from deploy.local.errors import ChildGaveUpError, StackError
+from deploy.local.errors import ChildGaveUpError, StackError, StackInterruptedError
 from deploy.local.events import OnEvent, StackEvent, StackEventKind, ignore_event
 from deploy.local.lock import DataDirectoryLock
 from deploy.local.outside import Outside, look_outside
 from deploy.local.plan import Planner, StackPlan, components_to_run, pick_ports
 from deploy.local.ports import PortWish
 from deploy.local.process import ChildSpec, Observers, SupervisedProcess
-from deploy.local.readiness import accepts_tcp
 from deploy.local.restarts import RestartPolicy
 from deploy.local.state import StackState, read_state, write_state
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_OUTSIDE_TIMEOUT_SECONDS = 10.0
-_LEFTOVERS_TIMEOUT_SECONDS = 5.0
 
 
 class Stack:
     """One running stack on one data directory.
+
+    SIGINT and SIGTERM make `wait` return. Anywhere else they cancel the task that entered the stack, which then leaves
+    it with `StackInterruptedError`.
 
     Entering it starts everything and returns when all parts are ready; leaving it stops everything, in order and within
     the sum of the parts' graces. Raises `StackError` with a message for the user when something cannot be started.
@@ -57,6 +55,9 @@ class Stack:
         self._pids: dict[str, int] = {}
         self._stop_asked = asyncio.Event()
         self._failure: ChildGaveUpError | None = None
+        self._interrupted_by: signal.Signals | None = None
+        self._owner: asyncio.Task[object] | None = None
+        self._waiting = False
 
     @property
     def addresses(self) -> StackAddresses:
@@ -74,10 +75,14 @@ class Stack:
 
         Raises `ChildGaveUpError` when a part keeps ending and is given up.
         """
-        loop = asyncio.get_running_loop()
-        for number in _STOP_SIGNALS:
-            loop.add_signal_handler(number, self._on_signal)
-        await self._stop_asked.wait()
+        self._waiting = True
+        try:
+            await self._stop_asked.wait()
+        except asyncio.CancelledError:
+            if not self._was_interrupted():
+                raise
+        finally:
+            self._waiting = False
         if self._failure is not None:
             raise self._failure
 
@@ -87,47 +92,36 @@ class Stack:
 
     async def __aenter__(self) -> Self:
         self._lock.acquire()
+        self._owner = asyncio.current_task()
+        self._set_signal_handlers()
         try:
             await self._start()
-        except BaseException:
-            await self._stop()
+        except BaseException as error:
+            await self._leave(error)
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        await self._leave(error)
+
+    async def _leave(self, error: BaseException | None) -> None:
         await self._stop()
+        if isinstance(error, asyncio.CancelledError) and self._was_interrupted() and self._interrupted_by:
+            raise StackInterruptedError(self._interrupted_by) from None
 
     async def _start(self) -> None:
-        # SIGINT is asyncio.run's own affair; SIGTERM would otherwise end this process without an orderly stop.
-        owner = asyncio.current_task()
-        if owner is not None:
-            with contextlib.suppress(RuntimeError, ValueError):  # not the main thread
-                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, owner.cancel)
         outside = look_outside(self._config.environment)
-        await self._check_outside(outside)
-        await _await_leftovers(read_state(self._config.data_dir))
+        if Component.TEMPORAL in self._config.components:
+            await preflight.check_temporal(outside)
+        await preflight.await_leftovers(read_state(self._config.data_dir))
         self._plan = self._make_plan(outside)
         (self._config.data_dir / "logs").mkdir(parents=True, exist_ok=True)
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._write_state()
         for wave in self._plan.waves:
             await self._start_wave(wave)
-
-    async def _check_outside(self, outside: Outside) -> None:
-        if outside.temporal_address is None or Component.TEMPORAL not in self._config.components:
-            return
-        host, _, port = outside.temporal_address.rpartition(":")
-        probe = accepts_tcp(host.strip("[]"), int(port))
-        deadline = time.monotonic() + _OUTSIDE_TIMEOUT_SECONDS
-        while not await probe():
-            if time.monotonic() > deadline:
-                raise StackError(
-                    f"Temporal at {outside.temporal_address} (TEMPORAL_ADDRESS or your Temporal profile) cannot be "
-                    "reached. Start it, correct the address, or unset it to use the embedded server."
-                )
-            await asyncio.sleep(0.2)
 
     def _make_plan(self, outside: Outside) -> StackPlan:
         previous = read_state(self._config.data_dir)
@@ -160,17 +154,35 @@ class Stack:
             self._lock.release()
             self._remove_signal_handlers()
 
+    def _set_signal_handlers(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in _STOP_SIGNALS:
+            with contextlib.suppress(RuntimeError, ValueError):  # not the main thread
+                loop.add_signal_handler(number, self._on_signal, number)
+
     def _remove_signal_handlers(self) -> None:
         loop = asyncio.get_running_loop()
         for number in _STOP_SIGNALS:
             with contextlib.suppress(RuntimeError, ValueError):  # not the main thread
                 loop.remove_signal_handler(number)
 
-    def _on_signal(self) -> None:
-        if self._stop_asked.is_set():  # asked before: do not wait for graces any longer
+    def _on_signal(self, number: signal.Signals) -> None:
+        """Make `wait` return, or interrupt what is done instead of waiting. The second time: no more graces."""
+        if self._stop_asked.is_set():
             for process in self._processes:
                 process.kill()
+            return
+        self._interrupted_by = number
         self._stop_asked.set()
+        if not self._waiting and self._owner is not None:
+            self._owner.cancel()
+
+    def _was_interrupted(self) -> bool:
+        """Whether a cancellation that arrived was a signal's; takes it back if so."""
+        if self._interrupted_by is None or self._owner is None:
+            return False
+        self._owner.uncancel()
+        return True
 
     def _on_give_up(self, error: ChildGaveUpError) -> None:
         self._failure = self._failure or error
@@ -195,18 +207,3 @@ class Stack:
     def _tell_port(self, wish: PortWish, port: int) -> None:
         message = f"port {wish.default} is taken: the {wish.purpose} port is {port}"
         self._on_event(StackEvent(StackEventKind.PORT_CHANGED, "stack", message))
-
-
-async def _await_leftovers(state: StackState | None) -> None:
-    """Wait for children of a killed stack to be gone (the kernel ends them), so that their ports are free again."""
-    pids = list(state.children.values()) if state else []
-    deadline = time.monotonic() + _LEFTOVERS_TIMEOUT_SECONDS
-    while any(_is_alive(pid) for pid in pids) and time.monotonic() < deadline:
-        await asyncio.sleep(0.02)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

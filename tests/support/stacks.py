@@ -48,7 +48,9 @@ from deploy.local.stack import Stack
 
 async def main():
     async with Stack(StackConfig.model_validate_json(sys.argv[1]), on_event=print) as stack:
-        print("waiting")
+        print("waiting" if "--busy" not in sys.argv else "busy")
+        if "--busy" in sys.argv:
+            await asyncio.Event().wait()
         await stack.wait()
 
 try:
@@ -58,9 +60,12 @@ except StackError as error:
 """
 
 
-def start_stack_process(config: StackConfig) -> "subprocess.Popen[str]":
-    """Start a stack in a process of its own, to be killed. It writes `stack.json` as any stack does."""
-    command = [sys.executable, "-u", "-c", _STACK_PROGRAM, json.dumps(config.model_dump(mode="json"))]
+def start_stack_process(config: StackConfig, *options: str) -> "subprocess.Popen[str]":
+    """Start a stack in a process of its own, to be killed. It writes `stack.json` as any stack does.
+
+    It prints "waiting" when it is ready and waits; with `--busy`, "busy" and does something else.
+    """
+    command = [sys.executable, "-u", "-c", _STACK_PROGRAM, json.dumps(config.model_dump(mode="json")), *options]
     root = Path(__file__).parents[2]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=root)
 

@@ -10,6 +10,7 @@ import pytest
 
 from deploy.local.config import Component, StackConfig
 from deploy.local.errors import ChildGaveUpError, DataDirectoryInUseError, NotReadyError, PortTakenError, StackError
+from deploy.local.events import StackEvent
 from deploy.local.restarts import RestartPolicy
 from deploy.local.stack import Stack
 from deploy.local.state import find_running, read_state
@@ -151,7 +152,7 @@ async def test_a_restarted_stack_keeps_the_ports_it_had(tmp_path: Path) -> None:
 async def test_an_unreachable_cluster_is_an_error_that_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deploy.local.stack._OUTSIDE_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("deploy.local.preflight.OUTSIDE_TIMEOUT_SECONDS", 0.1)
     config = free_ports_config(
         tmp_path, Component.TEMPORAL, environment=clean_environment(TEMPORAL_ADDRESS="127.0.0.1:1")
     )
@@ -193,7 +194,41 @@ async def test_a_signal_stops_everything_in_order_and_the_exit_code_is_zero(
     assert not await answers(state.addresses.api_url)
 
 
+async def test_a_signal_interrupts_a_program_that_does_not_wait(tmp_path: Path) -> None:
+    with start_stack_process(api_config(tmp_path), "--busy") as parent:
+        await asyncio.to_thread(_read_until, parent.stdout, "busy")
+        parent.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(parent.wait, 15) == 1
+        output = str(parent.stdout.read()) if parent.stdout else ""
+    assert "stopping api" in output
+    assert output.endswith("Interrupted by SIGTERM.\n")
+
+
+async def test_a_signal_while_starting_stops_what_was_started(tmp_path: Path) -> None:
+    config = api_config(tmp_path, commands={Component.API: ("sleep", "1000")})
+    with start_stack_process(config) as parent:
+        await asyncio.to_thread(_read_until, parent.stdout, "starting api")
+        await eventually(lambda: running_children(find_running(tmp_path)))
+        state = read_state(tmp_path)
+        parent.send_signal(signal.SIGINT)
+        assert await asyncio.to_thread(parent.wait, 15) == 1
+    assert running_children(state) == []
+
+
 def _read_until(stream: object, text: str) -> None:
     assert stream is not None
     while text not in (line := stream.readline()):  # type: ignore[attr-defined]
         assert line, f"the output ended without {text!r}"
+
+
+async def test_a_child_is_never_left_unwatched_in_silence(tmp_path: Path) -> None:
+    def deaf(event: StackEvent) -> None:
+        if event.kind == "exited":
+            raise BrokenPipeError
+
+    with pytest.raises(ChildGaveUpError, match="api cannot be watched any longer: BrokenPipeError"):
+        async with Stack(api_config(tmp_path), on_event=deaf) as stack:
+            pid = stack.pid("api")
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+            await stack.wait()

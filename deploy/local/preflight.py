@@ -1,0 +1,47 @@
+"""What is looked at before a stack starts anything."""
+
+import asyncio
+import time
+
+import psutil
+
+from deploy.local.errors import StackError
+from deploy.local.outside import Outside
+from deploy.local.readiness import accepts_tcp
+from deploy.local.state import StackState
+
+OUTSIDE_TIMEOUT_SECONDS = 10.0
+LEFTOVERS_TIMEOUT_SECONDS = 5.0
+
+
+async def check_temporal(outside: Outside) -> None:
+    """Raise `StackError` when the user's own Temporal server cannot be reached."""
+    if outside.temporal_address is None:
+        return
+    host, _, port = outside.temporal_address.rpartition(":")
+    if not port.isdigit():
+        raise StackError(f"TEMPORAL_ADDRESS must read host:port, not {outside.temporal_address!r}.")
+    probe = accepts_tcp(host.strip("[]"), int(port))
+    deadline = time.monotonic() + OUTSIDE_TIMEOUT_SECONDS
+    while not await probe():
+        if time.monotonic() > deadline:
+            raise StackError(
+                f"Temporal at {outside.temporal_address} (TEMPORAL_ADDRESS or your Temporal profile) cannot be "
+                "reached. Start it, correct the address, or unset it to use the embedded server."
+            )
+        await asyncio.sleep(0.2)
+
+
+async def await_leftovers(state: StackState | None) -> None:
+    """Wait for children of a killed stack to be gone (the kernel ends them), so that their ports are free again."""
+    pids = list(state.children.values()) if state else []
+    deadline = time.monotonic() + LEFTOVERS_TIMEOUT_SECONDS
+    while any(_is_alive(pid) for pid in pids) and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
