@@ -1,1 +1,1 @@
-"""Every front door: REST, MCP, adapters and the command line, all over one task client."""
+"""Every front door. All of them go through one `TaskClient`."""

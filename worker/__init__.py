@@ -1,1 +1,1 @@
-"""Hosting: what turns workflows and activities into a running Temporal worker."""
+"""Hosting: the process that carries tool calls out."""

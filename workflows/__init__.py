@@ -1,1 +1,1 @@
-"""What happens, durably: deterministic workflow code, no I/O."""
+"""What happens, durably: deterministic code without I/O."""

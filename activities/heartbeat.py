@@ -1,0 +1,51 @@
+"""Heartbeating as a context manager: an activity stays known to be alive, and can be cancelled, while it waits."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from temporalio import activity
+
+_DEFAULT_INTERVAL = timedelta(seconds=5)
+
+
+class Heart:
+    """Beats for the current activity, always with the latest details."""
+
+    def __init__(self) -> None:
+        """Start from the details the previous attempt left, so that a retry does not erase them."""
+        self._details: tuple[object, ...] = tuple(activity.info().heartbeat_details)
+        self._last_beat = time.monotonic()
+
+    def beat(self, *details: object) -> None:
+        """Report life now; `details`, when given, replace what is reported from here on."""
+        if details:
+            self._details = details
+        self._last_beat = time.monotonic()
+        activity.heartbeat(*self._details)
+
+    @property
+    def silence(self) -> timedelta:
+        """How long ago the last beat was: longer than the interval means that this process was stopped meanwhile."""
+        return timedelta(seconds=time.monotonic() - self._last_beat)
+
+
+@asynccontextmanager
+async def heartbeating() -> AsyncGenerator[Heart]:
+    """Beat at half the activity's heartbeat time-out until the block ends."""
+    timeout = activity.info().heartbeat_timeout
+    interval = timeout / 2 if timeout else _DEFAULT_INTERVAL
+    heart = Heart()
+    task = asyncio.create_task(_beat_forever(heart, interval))
+    try:
+        yield heart
+    finally:
+        task.cancel()
+
+
+async def _beat_forever(heart: Heart, interval: timedelta) -> None:
+    while True:
+        heart.beat()
+        await asyncio.sleep(interval.total_seconds())

@@ -1,0 +1,104 @@
+"""The Apify platform as seen by one caller: real `apify-client`s whose own retries are off.
+
+Retries belong to Temporal: a client that repeats a start by itself can pay twice (both official clients do).
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import timedelta
+
+import impit
+from apify_client import ApifyClientAsync
+from apify_client.http_clients import ImpitHttpClientAsync
+from pydantic import SecretStr
+
+from activities.errors import ToolFailure
+from activities.models import Caller, ErrorCategory, ErrorEnvelope
+from activities.secrets import SecretSealer
+
+OPERATION_MARKER = "outlast-op/"
+"""Prefix of the User-Agent part that names the operation a run was started for."""
+
+_MAX_CLIENTS = 256
+_marker: ContextVar[str | None] = ContextVar("outlast_operation", default=None)
+
+
+@contextmanager
+def marked_as(operation_id: str) -> Generator[None]:
+    """Requests made inside the block carry the operation in their User-Agent, which the platform keeps with a run."""
+    token = _marker.set(operation_id)
+    try:
+        yield
+    finally:
+        _marker.reset(token)
+
+
+class MarkingHttpClient(ImpitHttpClientAsync):
+    """apify-client's own transport, which adds the operation marker of `marked_as` to the User-Agent."""
+
+    async def send_request(
+        self,
+        *,
+        method: str,
+        url: str,
+        headers: dict[str, str],
+        content: bytes | AsyncIterator[bytes] | None,
+        timeout: float | None,
+        stream: bool,
+    ) -> impit.Response:
+        operation_id = _marker.get()
+        if operation_id is not None:
+            headers = {**headers, "User-Agent": f"{headers['User-Agent']}; {OPERATION_MARKER}{operation_id}"}
+        return await super().send_request(
+            method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream
+        )
+
+
+class ApifyPlatform:
+    """Hands out a client per caller. The only place where a sealed Apify token is opened."""
+
+    def __init__(self, *, api_base_url: str, operator_token: SecretStr | None, sealer: SecretSealer) -> None:
+        """`api_base_url` is the platform's root, without `/v2`; `operator_token` pays for callers without their own."""
+        self.api_base_url = api_base_url.rstrip("/")
+        self._operator_token = operator_token
+        self._sealer = sealer
+        self._clients: OrderedDict[str, ApifyClientAsync] = OrderedDict()
+
+    def client(self, caller: Caller) -> ApifyClientAsync:
+        """The client that acts for `caller`. Raises `ToolFailure` when there is no token to act with."""
+        if caller.apify_token is not None:
+            return self.client_for_token(self._sealer.open(caller.apify_token, purpose=caller.id))
+        if self._operator_token is not None:
+            return self.client_for_token(self._operator_token)
+        raise ToolFailure(
+            ErrorEnvelope(
+                tool="",
+                message="No Apify token: neither the caller nor the server has one.",
+                category=ErrorCategory.AUTHENTICATION,
+                retryable=False,
+                hint="Send your Apify token as the bearer token, or start the server with APIFY_TOKEN set.",
+            )
+        )
+
+    def client_for_token(self, token: SecretStr) -> ApifyClientAsync:
+        """The client of one token; kept for reuse, since each holds a connection pool."""
+        key = hashlib.sha256(token.get_secret_value().encode()).hexdigest()
+        client = self._clients.pop(key, None) or self._build(token)
+        self._clients[key] = client
+        if len(self._clients) > _MAX_CLIENTS:
+            self._clients.popitem(last=False)
+        return client
+
+    def _build(self, token: SecretStr) -> ApifyClientAsync:
+        http_client = MarkingHttpClient(
+            token=token.get_secret_value(),
+            max_retries=0,
+            timeout_max=timedelta(seconds=600),
+            user_agent_suffix="Outlast",
+        )
+        return ApifyClientAsync.with_custom_http_client(
+            token=token.get_secret_value(), api_url=self.api_base_url, http_client=http_client
+        )

@@ -1,0 +1,75 @@
+"""`python -m api`: serve the front doors until SIGTERM or Ctrl-C."""
+
+import asyncio
+import logging
+import os
+import sys
+
+import uvicorn
+from pydantic import ValidationError
+
+from activities.secrets import SealError
+from api.rest.app import build_app
+from api.services import build_services
+from api.settings import ApiSettings
+from worker.connection import connect
+from worker.logs import configure_logging
+
+log = logging.getLogger("outlast.api")
+
+_SHUTDOWN_SECONDS = 5
+
+
+async def serve(settings: ApiSettings) -> None:
+    """Serve until a signal. Starts also while Temporal is down, and answers 503 until it is back."""
+    client = await connect(lazy=True)
+    app = build_app(build_services(settings, client))
+    config = uvicorn.Config(
+        app,
+        host=settings.api_host,
+        port=settings.api_port,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        server_header=False,
+    )
+    log.info("API listens on http://%s:%s", settings.api_host, settings.api_port)
+    await uvicorn.Server(config).serve()
+
+
+def refusal_to_listen(settings: ApiSettings) -> str | None:
+    """Why these settings must not be served, or None when they may."""
+    if not settings.is_loopback and settings.api_keys is None and not settings.accept_apify_tokens:
+        return (
+            f"OUTLAST_API_HOST={settings.api_host} would open the API to the network without any credential. "
+            "Set OUTLAST_API_KEYS=name:key, or bind 127.0.0.1."
+        )
+    return None
+
+
+def main() -> int:
+    """Exit code 0 after a clean stop, 1 when the API could not start."""
+    try:
+        settings = ApiSettings()
+    except ValidationError as error:
+        details = "; ".join(f"{entry['loc'][0]}: {entry['msg']}" for entry in error.errors(include_input=False))
+        sys.stderr.write(f"Bad settings: {details}\n")
+        return 1
+    configure_logging(settings.log_format, settings.log_level)
+    refusal = refusal_to_listen(settings)
+    if refusal is not None:
+        log.error("%s", refusal)
+        return 1
+    try:
+        asyncio.run(serve(settings))
+    except (SealError, RuntimeError) as error:
+        log.error("API cannot start: %s", error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr.flush()
+    # The SDK's runtime threads may abort at interpreter exit (a known race), after everything has been flushed.
+    os._exit(code)

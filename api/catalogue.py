@@ -1,0 +1,106 @@
+"""Which tools a caller is offered, direct Actor tools included."""
+
+import logging
+import time
+
+from activities.actors import ActorDefinition, fetch_actor_definition
+from activities.errors import classify
+from activities.models import Caller, ErrorCategory
+from activities.platform import ApifyPlatform
+from api.errors import PlatformUnavailable, UnknownToolCalled
+from workflows.tools.core.actor_names import actor_tool_name
+from workflows.tools.loader import ToolSet, base_tools
+from workflows.tools.registry import UnknownTool, actor_tool_of
+from workflows.tools.tool import Tool
+
+log = logging.getLogger("outlast.api")
+
+_DEFINITION_SECONDS = 300
+_MAX_DEFINITIONS = 5_000
+
+
+class Catalogue:
+    """Loads Actor definitions when they are first asked for, and keeps them for five minutes."""
+
+    def __init__(self, platform: ApifyPlatform, *, actors: tuple[str, ...]) -> None:
+        """`actors` are offered as tools of their own."""
+        self._platform = platform
+        self._actors = actors
+        self._definitions: dict[tuple[str, str], tuple[ActorDefinition | None, float]] = {}
+
+    async def tools(self, mode: str, caller: Caller) -> ToolSet:
+        """The tools offered. An Actor that cannot be loaded is left out, with a warning in the log.
+
+        Raises `UnknownToolCalled` for an unknown mode.
+        """
+        tools = self._base(mode)
+        for actor in self._actors:
+            try:
+                definition = await self._definition(actor, caller)
+            except PlatformUnavailable as error:
+                log.warning("Actor %s is not offered: %s", actor, error)
+                continue
+            if definition is None:
+                log.warning("Actor %s is not offered: the platform has no such Actor", actor)
+                continue
+            tools = tools.including(_tool_of(mode, definition))
+        return tools
+
+    async def resolve(self, mode: str, name: str, caller: Caller) -> Tool:
+        """The tool called `name`; `user--name` is the direct tool of any Actor that the caller can see.
+
+        Raises `UnknownToolCalled`, or `PlatformUnavailable` when an Actor cannot be looked up now.
+        """
+        base = self._base(mode)
+        if name in base.tools:
+            return base.tools[name]
+        actor = _actor_named(name, self._actors)
+        definition = await self._definition(actor, caller) if actor else None
+        if definition is not None:
+            return _tool_of(mode, definition)
+        try:
+            return base.get(name)
+        except UnknownTool as error:
+            raise UnknownToolCalled(error.envelope) from error
+
+    def _base(self, mode: str) -> ToolSet:
+        try:
+            return base_tools(mode)
+        except UnknownTool as error:
+            raise UnknownToolCalled(error.envelope) from error
+
+    async def _definition(self, actor: str, caller: Caller) -> ActorDefinition | None:
+        key = (caller.id, actor)
+        definition, fetched = self._definitions.get(key, (None, float("-inf")))
+        if time.monotonic() - fetched < _DEFINITION_SECONDS:
+            return definition
+        try:
+            definition = await fetch_actor_definition(self._platform.client(caller), actor)
+        except Exception as error:
+            envelope = classify(error)
+            if envelope.category is not ErrorCategory.NOT_FOUND:
+                raise PlatformUnavailable(f"Cannot look up the Actor {actor}: {envelope.message}") from error
+            definition = None
+        if len(self._definitions) >= _MAX_DEFINITIONS:
+            self._definitions.clear()
+        self._definitions[key] = (definition, time.monotonic())
+        return definition
+
+
+def _tool_of(mode: str, definition: ActorDefinition) -> Tool:
+    return actor_tool_of(
+        mode,
+        definition.full_name,
+        title=definition.title,
+        description=definition.description,
+        schema=definition.input_schema,
+    )
+
+
+def _actor_named(tool_name: str, known: tuple[str, ...]) -> str | None:
+    """The Actor whose direct tool has this name."""
+    for actor in known:
+        if actor_tool_name(actor) == tool_name:
+            return actor
+    user, separator, name = tool_name.replace("-dot-", ".").partition("--")
+    return f"{user}/{name}" if separator and user and name else None

@@ -1,0 +1,88 @@
+"""What a front door may have to refuse. Each front door says it in its own protocol; the meaning is decided here."""
+
+from activities.models import ErrorEnvelope
+
+
+class ApiError(Exception):
+    """A refusal. `title` is the same for every occurrence, the message says what to do."""
+
+    status = 500
+    slug = "internal"
+    title = "Internal error"
+
+
+class InvalidCall(ApiError):
+    """The tool is unknown, or the arguments break its schema; nothing was started."""
+
+    status = 422
+    slug = "invalid-call"
+    title = "The call is invalid"
+
+    def __init__(self, envelope: ErrorEnvelope) -> None:
+        """Carry the envelope."""
+        super().__init__(envelope.message)
+        self.envelope = envelope
+
+
+class UnknownToolCalled(InvalidCall):
+    """There is no such tool."""
+
+    status = 404
+    slug = "unknown-tool"
+    title = "There is no such tool"
+
+
+class TaskNotFound(ApiError):
+    """The caller has no such task. The same for a task of somebody else."""
+
+    status = 404
+    slug = "task-not-found"
+    title = "There is no such task"
+
+
+class TaskFinished(ApiError):
+    """The task has ended, so it cannot be cancelled."""
+
+    status = 409
+    slug = "task-finished"
+    title = "The task has already ended"
+
+
+class IdempotencyKeyReused(ApiError):
+    """The idempotency key was used with another request."""
+
+    status = 409
+    slug = "idempotency-key-reused"
+    title = "The idempotency key belongs to another request"
+
+
+class BadRequest(ApiError):
+    """A parameter is malformed."""
+
+    status = 400
+    slug = "bad-request"
+    title = "The request is malformed"
+
+
+class Unauthenticated(ApiError):
+    """No credential, or one that nobody knows."""
+
+    status = 401
+    slug = "unauthenticated"
+    title = "A valid bearer token is needed"
+
+
+class TemporalUnavailable(ApiError):
+    """The Temporal server does not answer. Nothing is lost; ask again."""
+
+    status = 503
+    slug = "temporal-unavailable"
+    title = "The task store does not answer"
+
+
+class PlatformUnavailable(ApiError):
+    """The Apify platform does not answer, so that the call could not be checked. Nothing was started."""
+
+    status = 503
+    slug = "platform-unavailable"
+    title = "The Apify platform does not answer"

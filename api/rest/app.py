@@ -1,0 +1,26 @@
+"""The FastAPI application: routes, errors, limits."""
+
+from fastapi import FastAPI
+
+from api.metrics import RequestMetrics
+from api.rest import operator_routes, task_routes, tool_routes
+from api.rest.body_limit import BodyLimit
+from api.rest.problems import install_problem_handlers
+from api.services import Services
+
+DESCRIPTION = """
+Every tool call is a durable task: it survives the death of any process, never pays twice for one run, can be waited
+for or collected later. Errors are RFC 9457 problem documents whose `detail` says what to do.
+"""
+
+
+def build_app(services: Services) -> FastAPI:
+    """The application that serves `services`."""
+    app = FastAPI(title="Outlast", version="0.1.0", description=DESCRIPTION, separate_input_output_schemas=False)
+    app.state.services = services
+    install_problem_handlers(app)
+    for module in (task_routes, tool_routes, operator_routes):
+        app.include_router(module.router)
+    app.add_middleware(BodyLimit, max_bytes=services.settings.max_body_bytes)
+    app.add_middleware(RequestMetrics)
+    return app

@@ -1,0 +1,52 @@
+"""Refuses request bodies over a limit, whether or not they announce their length."""
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.rest.problems import body_too_large
+
+
+class _TooLarge(Exception):
+    """More bytes arrived than are accepted."""
+
+
+class BodyLimit:
+    """ASGI middleware; answers 413 and never holds more than the limit."""
+
+    def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
+        """Let bodies up to `max_bytes` through to `app`."""
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        announced = dict(scope["headers"]).get(b"content-length", b"0")
+        if announced.isdigit() and int(announced) > self._max_bytes:
+            await body_too_large(scope["path"], self._max_bytes)(scope, receive, send)
+            return
+        await self._serve_counting(scope, receive, send)
+
+    async def _serve_counting(self, scope: Scope, receive: Receive, send: Send) -> None:
+        received = 0
+        answered = False
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._max_bytes:
+                raise _TooLarge
+            return message
+
+        async def noted(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            await self._app(scope, counted, noted)
+        except _TooLarge:
+            if not answered:
+                await body_too_large(scope["path"], self._max_bytes)(scope, receive, send)

@@ -1,0 +1,62 @@
+"""What the routes are given: the services, and who is calling."""
+
+import re
+from typing import Annotated
+
+from fastapi import Depends, Header, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import SecretStr
+
+from activities.models import Caller
+from api.errors import BadRequest
+from api.services import Services
+
+_bearer = HTTPBearer(auto_error=False, description="An API key of this server, or your Apify token.")
+
+
+def services_of(request: Request) -> Services:
+    """The services of the app that serves `request`."""
+    return request.app.state.services
+
+
+async def caller_of(
+    services: Annotated[Services, Depends(services_of)],
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+) -> Caller:
+    """The caller behind the bearer token. Raises `Unauthenticated`."""
+    return await services.callers.resolve(SecretStr(credentials.credentials) if credentials else None)
+
+
+def idempotency_key_of(
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            min_length=1,
+            max_length=255,
+            description="The same key with the same request gives the same task; with another request it is refused.",
+        ),
+    ] = None,
+) -> str | None:
+    """The `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header)."""
+    return idempotency_key
+
+
+def preferred_wait_of(
+    request: Request,
+    prefer: Annotated[
+        str | None, Header(description="`wait=N`: wait up to N seconds for the result (RFC 7240).")
+    ] = None,
+) -> float:
+    """Seconds of the `Prefer: wait=N` header, at most the server's own limit; 0 without it."""
+    if prefer is None:
+        return 0
+    match = re.search(r"(?:^|[,;\s])wait\s*=\s*\"?(\d+)", prefer)
+    if match is None and "wait" in prefer:
+        raise BadRequest("`Prefer: wait=N` takes a whole number of seconds.")
+    return min(float(match.group(1)), services_of(request).settings.max_wait_seconds) if match else 0
+
+
+ServicesDep = Annotated[Services, Depends(services_of)]
+CallerDep = Annotated[Caller, Depends(caller_of)]
+IdempotencyKey = Annotated[str | None, Depends(idempotency_key_of)]
+PreferredWait = Annotated[float, Depends(preferred_wait_of)]

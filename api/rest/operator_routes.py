@@ -1,0 +1,53 @@
+"""What operators and probes ask: `/healthz`, `/readyz`, `/metrics`."""
+
+import asyncio
+from typing import Literal
+
+from fastapi import APIRouter, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel
+
+from api.errors import ApiError
+from api.metrics import OPEN_TASKS, REGISTRY
+from api.rest.dependencies import ServicesDep
+
+router = APIRouter(tags=["operators"])
+
+_CHECK_SECONDS = 3
+
+
+class Readiness(BaseModel):
+    """Whether tasks can be taken, and if not, for want of what."""
+
+    ready: bool
+    checks: dict[str, Literal["ok", "failing"]]
+
+
+@router.get("/healthz", response_class=PlainTextResponse)
+async def healthz() -> str:
+    """The process is alive."""
+    return "ok"
+
+
+@router.get("/readyz", responses={503: {"model": Readiness}})
+async def readyz(services: ServicesDep) -> JSONResponse:
+    """Whether the task store and a worker can be reached."""
+    temporal, worker = await services.tasks.readiness(timeout_seconds=_CHECK_SECONDS)
+    checks = Readiness(ready=temporal, checks={"temporal": _word(temporal), "worker": _word(worker)})
+    return JSONResponse(checks.model_dump(), status_code=200 if checks.ready else 503)
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+async def metrics(services: ServicesDep) -> Response:
+    """Prometheus metrics of this process, and the number of open tasks."""
+    try:
+        async with asyncio.timeout(_CHECK_SECONDS):
+            OPEN_TASKS.set(await services.tasks.count_open())
+    except (ApiError, TimeoutError):
+        OPEN_TASKS.set(float("nan"))
+    return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
+
+
+def _word(good: bool) -> Literal["ok", "failing"]:
+    return "ok" if good else "failing"

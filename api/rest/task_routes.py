@@ -1,0 +1,151 @@
+"""`/v1/tasks`: start, list, look at, wait for, cancel and follow tasks."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from api.rest.dependencies import CallerDep, IdempotencyKey, PreferredWait, ServicesDep
+from api.rest.problems import documented_problems
+from api.task_models import Task, TaskAnswer, TaskEvent, TaskPage, TaskRequest
+from workflows.models import TaskStatus
+
+router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
+
+KEEP_ALIVE_SECONDS = 15
+TaskId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the task.")]
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=Task | TaskAnswer,
+    responses={
+        200: {"model": TaskAnswer, "description": "Awaited, and the handler has returned."},
+        202: {"model": TaskAnswer, "description": "Awaited, but still working."},
+        **documented_problems(400, 401, 404, 409, 413, 422, 503),
+    },
+)
+async def start_task(
+    body: TaskRequest, services: ServicesDep, caller: CallerDep, key: IdempotencyKey, wait: PreferredWait
+) -> JSONResponse:
+    """Start a tool call as a durable task.
+
+    Without `Prefer: wait=N` it answers 201 with the task at once. With it, it waits up to N seconds: 200 with the
+    result, or 202 when the task is still working; it goes on in any case, also when the client disconnects.
+    """
+    if wait <= 0:
+        task = await services.tasks.start(caller, body, idempotency_key=key)
+        return _task_response(task, 201, task.id)
+    answer = await services.tasks.call(caller, body, wait_seconds=wait, idempotency_key=key)
+    return _task_response(answer, 200 if answer.result else 202, answer.task.id, applied_wait=wait)
+
+
+@router.get("", responses=documented_problems(400, 401, 503))
+async def list_tasks(
+    services: ServicesDep,
+    caller: CallerDep,
+    status: Annotated[TaskStatus | None, Query(description="Only tasks in this state.")] = None,
+    tool: Annotated[str | None, Query(max_length=128, description="Only calls of this tool.")] = None,
+    session_id: Annotated[str | None, Query(max_length=200, description="Only calls of this session.")] = None,
+    page_size: Annotated[int, Query(ge=1, le=200, description="Tasks per page.")] = 50,
+    page_token: Annotated[
+        str | None, Query(max_length=4096, description="`next_page_token` of the page before.")
+    ] = None,
+) -> TaskPage:
+    """Your tasks, newest first."""
+    return await services.tasks.list(
+        caller, status=status, tool=tool, session_id=session_id, page_size=page_size, page_token=page_token
+    )
+
+
+@router.get("/{task_id}", responses=documented_problems(401, 404, 503))
+async def get_task(task_id: TaskId, services: ServicesDep, caller: CallerDep) -> Task:
+    """A task as it is now. Works while no worker is alive."""
+    return await services.tasks.describe(caller, task_id)
+
+
+@router.get(
+    "/{task_id}/result",
+    responses={202: {"model": TaskAnswer, "description": "Still working."}, **documented_problems(401, 404, 503)},
+)
+async def get_result(
+    task_id: TaskId,
+    services: ServicesDep,
+    caller: CallerDep,
+    response: Response,
+    wait: Annotated[float, Query(ge=0, description="Seconds to wait for the result, up to the server's limit.")] = 0,
+) -> TaskAnswer:
+    """A task's result. Ask as often as you like: collecting it changes nothing."""
+    seconds = min(wait, services.settings.max_wait_seconds)
+    answer = await services.tasks.answer(caller, task_id, wait_seconds=seconds)
+    response.status_code = 200 if answer.result else 202
+    return answer
+
+
+@router.post("/{task_id}/cancel", status_code=202, responses=documented_problems(401, 404, 409, 503))
+async def cancel_task(task_id: TaskId, services: ServicesDep, caller: CallerDep) -> Task:
+    """Cancel a task. It becomes `cancelled` when the platform says that its run has ended."""
+    return await services.tasks.cancel(caller, task_id)
+
+
+@router.get(
+    "/{task_id}/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "content": {"text/event-stream": {}},
+            "description": "Server-sent events until the task's workflow ends.",
+        },
+        **documented_problems(400, 401, 404, 503),
+    },
+)
+async def follow_task(
+    task_id: TaskId,
+    services: ServicesDep,
+    caller: CallerDep,
+    last_event_id: Annotated[str | None, Header(description="Id of the last event received.")] = None,
+) -> StreamingResponse:
+    """A task's events as they happen.
+
+    `created`, `run_started`, `handler_returned`, `task_completed` and `run_finished` are durable, have an id and are
+    sent again from any point with `Last-Event-ID`; `status_message` tells how far a run is, and is not repeated.
+    """
+    events = await services.tasks.events(caller, task_id, after=last_event_id)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(_with_keep_alive(events), media_type="text/event-stream", headers=headers)
+
+
+async def _with_keep_alive(events: AsyncIterator[TaskEvent]) -> AsyncIterator[str]:
+    """The events as SSE frames, with a comment now and then so that proxies keep the connection."""
+    yield "retry: 2000\n\n"
+    pending = asyncio.ensure_future(anext(events, None))
+    try:
+        while True:
+            done, _ = await asyncio.wait({pending}, timeout=KEEP_ALIVE_SECONDS)
+            if not done:
+                yield ": keep-alive\n\n"
+                continue
+            event = pending.result()
+            if event is None:
+                return
+            yield _frame(event)
+            pending = asyncio.ensure_future(anext(events, None))
+    finally:
+        pending.cancel()
+
+
+def _frame(event: TaskEvent) -> str:
+    """WHATWG HTML, section 9.2.6: `id`, `event` and `data` lines, ended by an empty one."""
+    identity = f"id: {event.id}\n" if event.id else ""
+    data = event.model_dump_json(exclude_none=True, include={"data", "time"})
+    return f"{identity}event: {event.name}\ndata: {data}\n\n"
+
+
+def _task_response(body: Task | TaskAnswer, status: int, task_id: str, applied_wait: float = 0) -> JSONResponse:
+    headers = {"Location": f"/v1/tasks/{task_id}"}
+    if applied_wait:
+        headers["Preference-Applied"] = f"wait={applied_wait:.0f}"
+    return JSONResponse(body.model_dump(mode="json", exclude_none=True), status_code=status, headers=headers)

@@ -1,0 +1,91 @@
+"""`/v1/tools`: what can be called, and calling it with the answer in the response."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from api.rest.dependencies import CallerDep, IdempotencyKey, ServicesDep
+from api.rest.problems import documented_problems
+from api.task_models import TaskAnswer, TaskRequest, ToolView
+from workflows.models import CallOptions
+from workflows.tools.tool import Tool
+
+router = APIRouter(prefix="/v1/tools", tags=["tools"])
+
+ToolName = Annotated[str, Path(min_length=1, max_length=128, description="Name of the tool.")]
+ModeQuery = Annotated[str | None, Query(description="How tools are presented; the server's own mode without it.")]
+
+
+class ToolList(BaseModel):
+    """The tools offered."""
+
+    tools: list[ToolView]
+
+
+class CallBody(BaseModel):
+    """Arguments of one call."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="Arguments that fit the tool's schema.")
+    mode: str | None = None
+    session_id: str | None = Field(default=None, min_length=1, max_length=200, pattern=r"^[\w.:@-]+$")
+    options: CallOptions = Field(default_factory=CallOptions)
+
+
+@router.get("", responses=documented_problems(401, 404))
+async def list_tools(services: ServicesDep, caller: CallerDep, mode: ModeQuery = None) -> ToolList:
+    """The tools that can be called, with their schemas."""
+    tools = await services.catalogue.tools(mode or services.settings.mode, caller)
+    return ToolList(tools=[_view(definition) for definition in tools.tools.values()])
+
+
+@router.get("/{name}", responses=documented_problems(401, 404, 503))
+async def get_tool(name: ToolName, services: ServicesDep, caller: CallerDep, mode: ModeQuery = None) -> ToolView:
+    """One tool. `user--name` is the direct tool of any Actor that you can see."""
+    return _view(await services.catalogue.resolve(mode or services.settings.mode, name, caller))
+
+
+@router.post(
+    "/{name}/call",
+    responses={
+        202: {"model": TaskAnswer, "description": "Still working."},
+        **documented_problems(400, 401, 404, 409, 413, 422, 503),
+    },
+)
+async def call_tool(
+    name: ToolName, body: CallBody, services: ServicesDep, caller: CallerDep, key: IdempotencyKey, response: Response
+) -> TaskAnswer:
+    """Call a tool and wait for its answer.
+
+    It is a task like any other: when it takes longer than the server waits (202), or the connection breaks, collect
+    the result at `/v1/tasks/{id}/result`.
+    """
+    request = TaskRequest(
+        tool=name, arguments=body.arguments, mode=body.mode, session_id=body.session_id, options=body.options
+    )
+    wait = services.settings.max_wait_seconds
+    answer = await services.tasks.call(caller, request, wait_seconds=wait, idempotency_key=key)
+    response.status_code = 200 if answer.result else 202
+    response.headers["Location"] = f"/v1/tasks/{answer.task.id}"
+    return answer
+
+
+def _view(definition: Tool) -> ToolView:
+    hints = definition.annotations
+    return ToolView(
+        name=definition.name,
+        title=hints.title,
+        category=definition.category.value,
+        description=definition.description,
+        input_schema=definition.input_schema,
+        output_schema=definition.output_schema,
+        annotations={
+            "readOnlyHint": hints.read_only,
+            "destructiveHint": hints.destructive,
+            "idempotentHint": hints.idempotent,
+            "openWorldHint": hints.open_world,
+        },
+        actor=definition.actor,
+    )

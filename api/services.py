@@ -1,0 +1,39 @@
+"""What the API process is made of: one of each, built from its settings."""
+
+from dataclasses import dataclass
+
+from temporalio.client import Client
+
+from activities.platform import ApifyPlatform
+from api.callers import CallerResolver
+from api.catalogue import Catalogue
+from api.settings import ApiSettings
+from api.tasks import TaskClient
+from worker.sealing import sealer_from
+
+
+@dataclass(frozen=True)
+class Services:
+    """Shared by every front door."""
+
+    settings: ApiSettings
+    tasks: TaskClient
+    catalogue: Catalogue
+    callers: CallerResolver
+
+
+def build_services(settings: ApiSettings, client: Client) -> Services:
+    """Put the services together. Raises `SealError` when there is no key ring."""
+    sealer = sealer_from(settings)
+    platform = ApifyPlatform(
+        api_base_url=settings.apify_api_base_url, operator_token=settings.apify_token, sealer=sealer
+    )
+    catalogue = Catalogue(platform, actors=settings.actors)
+    tasks = TaskClient(
+        client,
+        catalogue,
+        mode=settings.mode,
+        ui_url=settings.temporal_ui_url,
+        run_heartbeat_seconds=settings.run_heartbeat_seconds,
+    )
+    return Services(settings, tasks, catalogue, CallerResolver(settings, platform, sealer))

@@ -1,0 +1,61 @@
+"""Settings of the API process."""
+
+from pydantic import Field, SecretStr, field_validator
+
+from worker.settings import Settings
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class ApiSettings(Settings):
+    """Settings of the front doors."""
+
+    api_host: str = Field(
+        default="127.0.0.1", description="Address the API binds. Beyond loopback, set OUTLAST_API_KEYS."
+    )
+    api_port: int = Field(default=8400, ge=0, le=65535, description="Port the API binds.")
+    api_keys: SecretStr | None = Field(
+        default=None,
+        description="Bearer keys of known callers: `name:key`, comma-separated. A key has 16 characters or more.",
+    )
+    accept_apify_tokens: bool = Field(
+        default=True,
+        description="Whether an Apify token is accepted as bearer token; its runs are paid by its account.",
+    )
+    mode: str = Field(
+        default="default", description="How tools are presented: `default` (sync) or `openai` (async, widgets)."
+    )
+    default_actors: str = Field(
+        default="apify/rag-web-browser", description="Actors offered as tools of their own, comma-separated."
+    )
+    max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024, description="Largest request body accepted.")
+    max_wait_seconds: int = Field(default=300, ge=1, description="Longest wait that one request may ask for.")
+    run_heartbeat_seconds: int = Field(
+        default=30, ge=5, description="How soon a worker that died while it followed a run is replaced."
+    )
+
+    @field_validator("api_keys")
+    @classmethod
+    def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
+        for entry in parse_entries(value):
+            name, separator, key = entry.partition(":")
+            if not separator or not name or len(key) < 16:
+                raise ValueError(
+                    "each entry of OUTLAST_API_KEYS must read `name:key`, the key with 16 characters or more"
+                )
+        return value
+
+    @property
+    def actors(self) -> tuple[str, ...]:
+        """`default_actors` as a tuple."""
+        return tuple(actor.strip() for actor in self.default_actors.split(",") if actor.strip())
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the API."""
+        return self.api_host in LOOPBACK
+
+
+def parse_entries(value: SecretStr | None) -> tuple[str, ...]:
+    """The comma-separated entries of a secret setting."""
+    return tuple(entry.strip() for entry in value.get_secret_value().split(",") if entry.strip()) if value else ()

@@ -1,0 +1,163 @@
+"""The events of a task's life, read from its history.
+
+The history is the event log: it is durable, ordered, needs no worker to be read, and its event ids make a stream that
+can be resumed anywhere. What is not durable, the run's status message, comes from the heartbeat of the activity that
+follows the run, and costs no history.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import WorkflowHandle
+from temporalio.converter import DataConverter
+
+from activities.models import AbortResult, RunState
+from api.task_models import EventName, Task, TaskEvent
+from api.task_view import task_from
+from workflows import memo
+from workflows.models import TaskCompleted, TaskStatus, TaskSummary
+
+STATUS_POLL_SECONDS = 1.0
+
+_ABNORMAL_ENDS = {
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "The workflow failed.",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "An operator terminated the workflow.",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "The workflow timed out.",
+}
+
+
+class EventLog:
+    """Reads one task's history as events."""
+
+    def __init__(self, handle: WorkflowHandle[Any, Any], converter: DataConverter) -> None:
+        """Read through `handle`."""
+        self._handle = handle
+        self._converter = converter
+        self._activity_types: dict[int, str] = {}
+        self._completed = False
+
+    async def follow(self, *, after: tuple[int, int] = (0, 0)) -> AsyncIterator[TaskEvent]:
+        """Durable events after the position `after`, as they happen, until the workflow has ended."""
+        async for event in self._handle.fetch_history_events(wait_new_event=True):
+            position = 0
+            async for name, data in self._read(event):
+                position += 1
+                if (event.event_id, position) > after:
+                    yield TaskEvent(
+                        name=name,
+                        id=f"{event.event_id}.{position}",
+                        time=event.event_time.ToDatetime(tzinfo=UTC),
+                        data=data.model_dump(mode="json", exclude_none=True),
+                    )
+
+    async def _read(self, event: HistoryEvent) -> AsyncIterator[tuple[EventName, BaseModel]]:
+        match event.event_type:
+            case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+                fields = event.workflow_execution_started_event_attributes.memo.fields
+                if memo.SUMMARY in fields:
+                    yield "created", await self._decode(fields[memo.SUMMARY], TaskSummary)
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+                scheduled = event.activity_task_scheduled_event_attributes
+                self._activity_types[event.event_id] = scheduled.activity_type.name
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+                async for ended in self._runs_ended(event):
+                    yield "run_finished", ended
+            case EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
+                async for entry in self._memo_changes(event):
+                    yield entry
+            case end if end in _ABNORMAL_ENDS and not self._completed:
+                yield "task_completed", _abnormal_end(self._handle.id, _ABNORMAL_ENDS[end])
+            case _:
+                pass
+
+    async def _memo_changes(self, event: HistoryEvent) -> AsyncIterator[tuple[EventName, BaseModel]]:
+        fields = event.workflow_properties_modified_event_attributes.upserted_memo.fields
+        if memo.RUN_STARTED in fields:
+            yield "run_started", await self._decode(fields[memo.RUN_STARTED], RunState)
+        if memo.TASK_COMPLETED in fields:
+            self._completed = True
+            completed = await self._decode(fields[memo.TASK_COMPLETED], TaskCompleted)
+            if completed.status is not TaskStatus.CANCELLED:
+                yield "handler_returned", completed
+            yield "task_completed", completed
+
+    async def _runs_ended(self, event: HistoryEvent) -> AsyncIterator[RunState]:
+        completed = event.activity_task_completed_event_attributes
+        kind = self._activity_types.get(completed.scheduled_event_id)
+        if kind == "wait_for_run":
+            run = await self._decode(completed.result.payloads[0], RunState)
+            if run.is_final:
+                yield run
+        elif kind == "abort_run":
+            for run in (await self._decode(completed.result.payloads[0], AbortResult)).runs:
+                yield run
+
+    async def _decode(self, payload: Payload, model: type[Any]) -> Any:
+        return (await self._converter.decode([payload], [model]))[0]
+
+
+async def stream_events(
+    handle: WorkflowHandle[Any, Any], converter: DataConverter, *, after: tuple[int, int]
+) -> AsyncIterator[TaskEvent]:
+    """Durable events and status messages of one task, merged, until its workflow has ended."""
+    queue: asyncio.Queue[TaskEvent | BaseException | None] = asyncio.Queue(maxsize=100)
+    tasks = [
+        asyncio.create_task(_pump_events(EventLog(handle, converter), after, queue)),
+        asyncio.create_task(_pump_status_messages(handle, queue)),
+    ]
+    try:
+        while (item := await queue.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        for task in tasks:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks)
+
+
+async def _pump_events(
+    log: EventLog, after: tuple[int, int], queue: "asyncio.Queue[TaskEvent | BaseException | None]"
+) -> None:
+    try:
+        async for event in log.follow(after=after):
+            await queue.put(event)
+        await queue.put(None)
+    except Exception as error:
+        await queue.put(error)
+
+
+async def _pump_status_messages(
+    handle: WorkflowHandle[Any, Any], queue: "asyncio.Queue[TaskEvent | BaseException | None]"
+) -> None:
+    shown: str | None = None
+    try:
+        while True:
+            task = await task_from(await handle.describe(), ui_url=None, namespace="")
+            if task is None or task.finished_at is not None:
+                return
+            if task.status_message and task.status_message != shown and not task.status.is_final:
+                shown = task.status_message
+                await queue.put(_status_message(task))
+            await asyncio.sleep(STATUS_POLL_SECONDS)
+    except Exception as error:
+        await queue.put(error)
+
+
+def _status_message(task: Task) -> TaskEvent:
+    data: dict[str, Any] = {"status_message": task.status_message, "status": task.status.value}
+    if task.run is not None:
+        data["run_status"] = task.run.status
+    return TaskEvent(name="status_message", time=datetime.now(UTC), data=data)
+
+
+def _abnormal_end(task_id: str, message: str) -> TaskCompleted:
+    return TaskCompleted(task_id=task_id, tool="", status=TaskStatus.FAILED, message=message)

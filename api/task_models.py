@@ -1,0 +1,94 @@
+"""Tasks as every front door shows them."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from activities.models import RunState
+from workflows.models import CallOptions, TaskStatus, ToolResult
+
+
+class TaskRequest(BaseModel):
+    """A tool call to be carried out as a task."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"tool": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 5}}}]
+        },
+    )
+
+    tool: str = Field(min_length=1, max_length=128, description="Name of the tool, see GET /v1/tools.")
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="Arguments that fit the tool's schema.")
+    mode: str | None = Field(
+        default=None, description="`default` waits for runs, `openai` answers when they have started."
+    )
+    session_id: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        pattern=r"^[\w.:@-]+$",
+        description="Conversation the call belongs to.",
+    )
+    options: CallOptions = Field(default_factory=CallOptions, description="Deadline and budget of the call.")
+
+
+class Task(BaseModel):
+    """A tool call and how far it is."""
+
+    id: str
+    tool: str
+    status: TaskStatus
+    status_message: str | None = Field(default=None, description="What the task is doing, or what it has come to.")
+    mode: str
+    executor: Literal["none", "sync", "async"]
+    actor: str | None = None
+    session_id: str | None = None
+    created_at: datetime
+    finished_at: datetime | None = Field(
+        default=None, description="When the workflow ended: answer given, no run running."
+    )
+    run: RunState | None = Field(default=None, description="The Actor run, as last seen.")
+    workflow_url: str | None = Field(default=None, description="The task's workflow in the Temporal UI.")
+
+
+class TaskPage(BaseModel):
+    """Tasks, newest first."""
+
+    tasks: list[Task]
+    next_page_token: str | None = Field(
+        default=None, description="Pass as page_token for the next page; absent on the last."
+    )
+
+
+class TaskAnswer(BaseModel):
+    """What a task has come to. `result` is absent while the handler has not returned."""
+
+    task: Task
+    result: ToolResult | None = None
+
+
+EventName = Literal["created", "run_started", "status_message", "handler_returned", "task_completed", "run_finished"]
+
+
+class TaskEvent(BaseModel):
+    """One event of a task's life. `id` orders the durable ones; status messages have none and are not replayed."""
+
+    name: EventName
+    id: str | None = None
+    time: datetime | None = None
+    data: dict[str, JsonValue]
+
+
+class ToolView(BaseModel):
+    """A tool as it is offered."""
+
+    name: str
+    title: str
+    category: str
+    description: str
+    input_schema: dict[str, JsonValue]
+    output_schema: dict[str, JsonValue] | None = None
+    annotations: dict[str, bool | str]
+    actor: str | None = Field(default=None, description="The Actor behind a direct Actor tool.")

@@ -1,0 +1,103 @@
+"""From Temporal's description of a workflow to a `Task`. Needs no worker: memo, search attributes, pending activities."""
+
+from typing import TypeVar
+
+from pydantic import BaseModel
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.common import TypedSearchAttributes
+from temporalio.converter import DataConverter
+
+from activities.models import RunState
+from api.task_models import Task
+from workflows import memo, search_attributes
+from workflows.models import TaskCompleted, TaskStatus, TaskSummary
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_CLOSED = {
+    WorkflowExecutionStatus.CANCELED: TaskStatus.CANCELLED,
+    WorkflowExecutionStatus.FAILED: TaskStatus.FAILED,
+    WorkflowExecutionStatus.TERMINATED: TaskStatus.FAILED,
+    WorkflowExecutionStatus.TIMED_OUT: TaskStatus.FAILED,
+}
+
+
+async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespace: str) -> Task | None:
+    """Describe the task behind `execution`; None when the workflow is not a task."""
+    summary = await memo_model(execution, memo.SUMMARY, TaskSummary)
+    if summary is None:
+        return None
+    completed = await memo_model(execution, memo.TASK_COMPLETED, TaskCompleted)
+    run = await memo_model(execution, memo.RUN_FINISHED, RunState) or await memo_model(
+        execution, memo.RUN_STARTED, RunState
+    )
+    task = Task(
+        id=execution.id,
+        tool=summary.tool,
+        status=_status(execution, completed),
+        status_message=completed.message if completed else None,
+        mode=summary.mode,
+        executor=summary.executor,
+        actor=summary.actor,
+        session_id=summary.session_id,
+        created_at=summary.created_at,
+        finished_at=execution.close_time,
+        run=run,
+        workflow_url=f"{ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{execution.id}" if ui_url else None,
+    )
+    if isinstance(execution, WorkflowExecutionDescription) and execution.close_time is None:
+        return await _with_progress(task, execution)
+    return task
+
+
+def owner_of(execution: WorkflowExecution) -> str | None:
+    """The id of the caller whose task this is."""
+    attributes: TypedSearchAttributes = execution.typed_search_attributes
+    return attributes.get(search_attributes.CALLER)
+
+
+async def memo_model(execution: WorkflowExecution, key: str, model: type[Model]) -> Model | None:
+    """One entry of the memo, or None when it is not set."""
+    return await execution.memo_value(key, None, type_hint=model)
+
+
+def _status(execution: WorkflowExecution, completed: TaskCompleted | None) -> TaskStatus:
+    if completed is not None:
+        return completed.status
+    if execution.status is not None and execution.status in _CLOSED:
+        return _CLOSED[execution.status]
+    recorded = execution.typed_search_attributes.get(search_attributes.TASK_STATUS)
+    return TaskStatus(recorded) if recorded else TaskStatus.WORKING
+
+
+async def _with_progress(task: Task, description: WorkflowExecutionDescription) -> Task:
+    """Add what the activities under way say: the run's status message, or what is being waited for."""
+    run, message = task.run, None
+    for activity in description.raw_description.pending_activities:
+        latest = await _heartbeat_run(activity, description.data_converter)
+        if latest is not None:
+            run, message = latest, latest.status_message
+        elif activity.HasField("last_failure"):
+            message = f"Attempt {activity.attempt}, trying again: {activity.last_failure.message}"
+    if task.status.is_final:
+        return task.model_copy(update={"run": run})
+    return task.model_copy(update={"run": run, "status_message": message or _waiting(description, run)})
+
+
+def _waiting(description: WorkflowExecutionDescription, run: RunState | None) -> str | None:
+    raw = description.raw_description
+    if raw.workflow_extended_info.cancel_requested:
+        return "Cancelling: waiting until the platform says that the run has ended."
+    if run is not None:
+        return run.status_message or f"The run is {run.status}."
+    if not raw.pending_activities and raw.HasField("pending_workflow_task"):
+        return "Waiting for a worker."
+    return None
+
+
+async def _heartbeat_run(activity: PendingActivityInfo, converter: DataConverter) -> RunState | None:
+    if activity.activity_type.name != "wait_for_run" or not activity.heartbeat_details.payloads:
+        return None
+    decoded = await converter.decode(activity.heartbeat_details.payloads, [RunState])
+    return decoded[0]

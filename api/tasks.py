@@ -1,0 +1,454 @@
+"""`TaskClient`: tasks over Temporal. There is no task table: Temporal is the task store."""
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import json
+import secrets
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+)
+from temporalio.common import (
+    Priority,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.models import Caller, ErrorCategory, ErrorEnvelope
+from api.arguments import check_arguments
+from api.catalogue import Catalogue
+from api.errors import (
+    BadRequest,
+    IdempotencyKeyReused,
+    TaskFinished,
+    TaskNotFound,
+    TemporalUnavailable,
+)
+from api.task_events import EventLog, stream_events
+from api.task_models import Task, TaskAnswer, TaskEvent, TaskPage, TaskRequest
+from api.task_view import memo_model, owner_of, task_from
+from workflows import memo, search_attributes
+from workflows.models import TaskStatus, TaskSummary, ToolCall, ToolOutcome, ToolResult
+from workflows.queues import TOOLS_TASK_QUEUE
+from workflows.session import SessionState, SessionWorkflow, session_workflow_id
+from workflows.tool_call import ToolCallWorkflow
+from workflows.tools.registry import executor_kind
+
+MAX_PAGE = 200
+_UNREACHABLE = frozenset(
+    {
+        RPCStatusCode.UNAVAILABLE,
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.RESOURCE_EXHAUSTED,
+        RPCStatusCode.CANCELLED,
+    }
+)
+
+
+class TaskClient:
+    """Start, describe, await, cancel, list and follow tasks. Every front door goes through it.
+
+    Each method raises an `api.errors.ApiError` for what it has to refuse, `TemporalUnavailable` among them.
+    """
+
+    def __init__(
+        self, client: Client, catalogue: Catalogue, *, mode: str, ui_url: str | None, run_heartbeat_seconds: int = 30
+    ) -> None:
+        """`mode` is used by calls that name none; `ui_url` is the root of the Temporal UI, for links."""
+        self._client = client
+        self._catalogue = catalogue
+        self._mode = mode
+        self._ui_url = ui_url
+        self._run_heartbeat_seconds = run_heartbeat_seconds
+
+    async def start(self, caller: Caller, request: TaskRequest, *, idempotency_key: str | None = None) -> Task:
+        """Check the call and start it. The same key and request give the same task.
+
+        Raises `InvalidCall`, `IdempotencyKeyReused`; then nothing was started.
+        """
+        call = await self._checked_call(caller, request)
+        task_id = _task_id(caller, call.tool, idempotency_key)
+        summary = _summary(call, request)
+        with _temporal_errors():
+            if call.session_id is not None:
+                await self._ensure_session(caller.id, call.session_id)
+            try:
+                await self._start_workflow(call, task_id, summary)
+            except WorkflowAlreadyStartedError:
+                return await self._existing(caller, task_id, summary)
+        return _just_started(task_id, summary, self._workflow_url(task_id))
+
+    async def describe(self, caller: Caller, task_id: str) -> Task:
+        """The task as it is now. Readable while no worker is alive. Raises `TaskNotFound`."""
+        return await self._view(await self._described(caller, task_id))
+
+    async def answer(self, caller: Caller, task_id: str, *, wait_seconds: float = 0) -> TaskAnswer:
+        """The task's result, waiting for it at most `wait_seconds`. Raises `TaskNotFound`."""
+        description = await self._described(caller, task_id)
+        summary = await memo_model(description, memo.SUMMARY, TaskSummary)
+        result = await self._result(description)
+        if result is None and wait_seconds > 0 and summary is not None:
+            await self._await_handler(task_id, summary.executor, wait_seconds)
+            description = await self._described(caller, task_id)
+            result = await self._result(description)
+        return TaskAnswer(task=await self._view(description), result=result)
+
+    async def call(
+        self, caller: Caller, request: TaskRequest, *, wait_seconds: float, idempotency_key: str | None = None
+    ) -> TaskAnswer:
+        """Start a call and wait for its answer at most `wait_seconds`; the task goes on in any case."""
+        task = await self.start(caller, request, idempotency_key=idempotency_key)
+        if wait_seconds <= 0:
+            return TaskAnswer(task=task)
+        if task.executor == "async" or task.status.is_final:
+            return await self.answer(caller, task.id, wait_seconds=wait_seconds)
+        outcome = await self._outcome_within(task.id, wait_seconds)
+        if outcome is None:
+            return TaskAnswer(task=await self.describe(caller, task.id))
+        status = _status_of(outcome.result)
+        finished = {"status": status, "status_message": outcome.result.headline, "run": outcome.run}
+        return TaskAnswer(task=task.model_copy(update=finished), result=outcome.result)
+
+    async def cancel(self, caller: Caller, task_id: str) -> Task:
+        """Ask for the task to be cancelled; it is `cancelled` once the platform says that its run has ended.
+
+        A completed task whose run still goes on has that run aborted. Raises `TaskFinished` when nothing is left to
+        cancel, and `TaskNotFound`.
+        """
+        description = await self._described(caller, task_id)
+        if description.status is not WorkflowExecutionStatus.RUNNING:
+            raise TaskFinished(f"Task {task_id} has ended; there is nothing left to cancel.")
+        with _temporal_errors():
+            await self._client.get_workflow_handle(task_id).cancel()
+        return await self.describe(caller, task_id)
+
+    async def list(
+        self,
+        caller: Caller,
+        *,
+        status: TaskStatus | None = None,
+        tool: str | None = None,
+        session_id: str | None = None,
+        page_size: int = 50,
+        page_token: str | None = None,
+    ) -> TaskPage:
+        """The caller's tasks, newest first. Raises `BadRequest` for a page token that is not one of ours."""
+        query = _list_query(caller.id, status=status, tool=tool, session_id=session_id)
+        token = _read_page_token(page_token, query) if page_token else None
+        pages = self._client.list_workflows(query, page_size=min(page_size, MAX_PAGE), next_page_token=token)
+        with _temporal_errors(bad_request="The page token is not valid any more; list again from the first page."):
+            await pages.fetch_next_page(page_size=min(page_size, MAX_PAGE))
+        found = [await self._view_or_none(execution) for execution in pages.current_page or ()]
+        next_token = _write_page_token(pages.next_page_token, query) if pages.next_page_token else None
+        return TaskPage(tasks=[task for task in found if task is not None], next_page_token=next_token)
+
+    async def events(self, caller: Caller, task_id: str, *, after: str | None = None) -> AsyncIterator[TaskEvent]:
+        """Events after the one with id `after`, as they happen. Raises `TaskNotFound`, or `BadRequest` for a bad id."""
+        position = _event_position(after)
+        await self._described(caller, task_id)
+        return self._stream(task_id, position)
+
+    async def readiness(self, *, timeout_seconds: float) -> tuple[bool, bool]:
+        """Whether the Temporal server answers, and whether a worker polls for tool calls."""
+        request = DescribeTaskQueueRequest(
+            namespace=self._client.namespace,
+            task_queue=TaskQueue(name=TOOLS_TASK_QUEUE),
+            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+        )
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                described = await self._client.workflow_service.describe_task_queue(request, retry=False)
+        except (RPCError, RuntimeError, TimeoutError):
+            return False, False
+        return True, bool(described.pollers)
+
+    async def count_open(self) -> int:
+        """How many tasks have not ended, of all callers."""
+        with _temporal_errors():
+            query = "WorkflowType = 'ToolCallWorkflow' AND ExecutionStatus = 'Running'"
+            return (await self._client.count_workflows(query)).count
+
+    async def _stream(self, task_id: str, position: tuple[int, int]) -> AsyncIterator[TaskEvent]:
+        handle = self._client.get_workflow_handle(task_id)
+        with _temporal_errors():
+            async for event in stream_events(handle, self._client.data_converter, after=position):
+                yield event
+
+    async def _checked_call(self, caller: Caller, request: TaskRequest) -> ToolCall:
+        mode = request.mode or self._mode
+        definition = await self._catalogue.resolve(mode, request.tool, caller)
+        check_arguments(definition, request.arguments)
+        return ToolCall(
+            tool=definition.name,
+            arguments=request.arguments,
+            mode=mode,
+            caller=caller,
+            session_id=request.session_id,
+            actor=definition.actor,
+            options=request.options.model_copy(update={"run_heartbeat_seconds": self._run_heartbeat_seconds}),
+        )
+
+    async def _start_workflow(
+        self, call: ToolCall, task_id: str, summary: TaskSummary
+    ) -> WorkflowHandle[Any, ToolOutcome]:
+        return await self._client.start_workflow(
+            ToolCallWorkflow.run,
+            call,
+            id=task_id,
+            task_queue=TOOLS_TASK_QUEUE,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+            memo={memo.SUMMARY: summary},
+            search_attributes=_attributes(call, summary),
+            static_summary=f"{call.tool} for {call.caller.id}",
+            priority=Priority(fairness_key=call.caller.id[:64]),
+        )
+
+    async def _ensure_session(self, caller_id: str, session_id: str) -> None:
+        await self._client.start_workflow(
+            SessionWorkflow.run,
+            SessionState(caller_id=caller_id, session_id=session_id),
+            id=session_workflow_id(caller_id, session_id),
+            task_queue=TOOLS_TASK_QUEUE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            search_attributes=TypedSearchAttributes(
+                [
+                    SearchAttributePair(search_attributes.CALLER, caller_id),
+                    SearchAttributePair(search_attributes.SESSION, session_id),
+                ]
+            ),
+            static_summary=f"session {session_id} of {caller_id}",
+        )
+
+    async def _existing(self, caller: Caller, task_id: str, summary: TaskSummary) -> Task:
+        description = await self._described(caller, task_id)
+        first = await memo_model(description, memo.SUMMARY, TaskSummary)
+        if first is None or first.fingerprint != summary.fingerprint:
+            raise IdempotencyKeyReused(
+                f"This key started task {task_id} with another request. Use a new key for a new request."
+            )
+        return await self._view(description)
+
+    async def _described(self, caller: Caller, task_id: str) -> WorkflowExecutionDescription:
+        with _temporal_errors(not_found=task_id):
+            description = await self._client.get_workflow_handle(task_id).describe()
+        if owner_of(description) != caller.id:
+            raise _no_such_task(task_id)
+        return description
+
+    async def _view(self, execution: WorkflowExecutionDescription) -> Task:
+        task = await self._view_or_none(execution)
+        if task is None:
+            raise _no_such_task(execution.id)
+        return task
+
+    async def _view_or_none(self, execution: Any) -> Task | None:
+        return await task_from(execution, ui_url=self._ui_url, namespace=self._client.namespace)
+
+    async def _result(self, description: WorkflowExecutionDescription) -> ToolResult | None:
+        """The handler's answer, when there is one already."""
+        if description.status is WorkflowExecutionStatus.RUNNING:
+            return await memo_model(description, memo.RESULT, ToolResult)
+        outcome = await self._outcome_within(description.id, None)
+        return outcome.result if outcome else None
+
+    async def _outcome_within(self, task_id: str, seconds: float | None) -> ToolOutcome | None:
+        """How the workflow ended, or None when it has not within `seconds`."""
+        handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
+        try:
+            with _temporal_errors(not_found=task_id):
+                return await asyncio.wait_for(handle.result(), seconds)
+        except TimeoutError:
+            return None
+        except WorkflowFailureError as error:
+            return ToolOutcome(result=ToolResult.failed(_abnormal(task_id, error)))
+
+    async def _await_handler(self, task_id: str, executor: str, seconds: float) -> None:
+        """Return when the handler has returned, or after `seconds`."""
+        if executor != "async":
+            await self._outcome_within(task_id, seconds)
+            return
+        log = EventLog(self._client.get_workflow_handle(task_id), self._client.data_converter)
+        try:
+            with _temporal_errors(not_found=task_id):
+                async with asyncio.timeout(seconds):
+                    async for event in log.follow():
+                        if event.name == "task_completed":
+                            return
+        except TimeoutError:
+            return
+
+    def _workflow_url(self, task_id: str) -> str | None:
+        if self._ui_url is None:
+            return None
+        return f"{self._ui_url.rstrip('/')}/namespaces/{self._client.namespace}/workflows/{task_id}"
+
+
+@contextmanager
+def _temporal_errors(*, not_found: str | None = None, bad_request: str | None = None) -> Generator[None]:
+    """Say in our words what the Temporal server refuses or fails to answer."""
+    try:
+        yield
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND and not_found is not None:
+            raise _no_such_task(not_found) from error
+        if error.status is RPCStatusCode.INVALID_ARGUMENT and not_found is not None:
+            raise _no_such_task(not_found) from error
+        if error.status is RPCStatusCode.INVALID_ARGUMENT and bad_request is not None:
+            raise BadRequest(bad_request) from error
+        if error.status in _UNREACHABLE:
+            raise TemporalUnavailable(
+                "The Temporal server does not answer. Nothing is lost; ask again shortly."
+            ) from error
+        raise
+    except RuntimeError as error:
+        # A lazy client that cannot connect raises this.
+        raise TemporalUnavailable(
+            "The Temporal server cannot be reached. Nothing is lost; ask again shortly."
+        ) from error
+
+
+def _no_such_task(task_id: str) -> TaskNotFound:
+    return TaskNotFound(f"You have no task {task_id!r}. Tasks are kept for as long as Temporal keeps their history.")
+
+
+def _task_id(caller: Caller, tool: str, idempotency_key: str | None) -> str:
+    """Derived from caller and key when there is a key, so that a repeated request meets the first one's task."""
+    if idempotency_key is None:
+        return f"{tool}-{secrets.token_hex(10)}"
+    digest = hashlib.sha256(json.dumps([caller.id, idempotency_key]).encode()).hexdigest()
+    return f"task-{digest[:32]}"
+
+
+def _summary(call: ToolCall, request: TaskRequest) -> TaskSummary:
+    body = json.dumps([call.tool, call.mode, request.model_dump(mode="json", exclude={"tool", "mode"})], sort_keys=True)
+    return TaskSummary(
+        tool=call.tool,
+        mode=call.mode,
+        executor=executor_kind(call),
+        actor=call.actor or _actor_argument(call),
+        session_id=call.session_id,
+        fingerprint=hashlib.sha256(body.encode()).hexdigest(),
+        created_at=datetime.now(UTC),
+    )
+
+
+def _actor_argument(call: ToolCall) -> str | None:
+    actor = call.arguments.get("actor") if call.tool == "call-actor" else None
+    return actor if isinstance(actor, str) else None
+
+
+def _attributes(call: ToolCall, summary: TaskSummary) -> TypedSearchAttributes:
+    pairs = [
+        SearchAttributePair(search_attributes.TOOL, call.tool),
+        SearchAttributePair(search_attributes.EXECUTOR, summary.executor),
+        SearchAttributePair(search_attributes.TASK_STATUS, TaskStatus.WORKING.value),
+        SearchAttributePair(search_attributes.CALLER, call.caller.id),
+    ]
+    if summary.actor is not None:
+        pairs.append(SearchAttributePair(search_attributes.ACTOR, summary.actor))
+    if call.session_id is not None:
+        pairs.append(SearchAttributePair(search_attributes.SESSION, call.session_id))
+    return TypedSearchAttributes(pairs)
+
+
+def _just_started(task_id: str, summary: TaskSummary, workflow_url: str | None) -> Task:
+    return Task(
+        id=task_id,
+        tool=summary.tool,
+        status=TaskStatus.WORKING,
+        mode=summary.mode,
+        executor=summary.executor,
+        actor=summary.actor,
+        session_id=summary.session_id,
+        created_at=summary.created_at,
+        workflow_url=workflow_url,
+    )
+
+
+def _status_of(result: ToolResult) -> TaskStatus:
+    if result.error is not None and result.error.category is ErrorCategory.CANCELLED and not result.structured:
+        return TaskStatus.CANCELLED
+    return TaskStatus.FAILED if result.is_error else TaskStatus.COMPLETED
+
+
+def _abnormal(task_id: str, error: WorkflowFailureError) -> ErrorEnvelope:
+    cancelled = isinstance(error.cause, CancelledError)
+    return ErrorEnvelope(
+        tool="",
+        message=f"Task {task_id} was cancelled."
+        if cancelled
+        else f"Task {task_id} did not end by itself: {error.cause}",
+        category=ErrorCategory.CANCELLED if cancelled else ErrorCategory.UNKNOWN,
+        retryable=False,
+    )
+
+
+def _list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, session_id: str | None) -> str:
+    parts = ["WorkflowType = 'ToolCallWorkflow'", f"{search_attributes.CALLER.name} = {_quoted(caller_id)}"]
+    if status is not None:
+        parts.append(_status_query(status))
+    if tool is not None:
+        parts.append(f"{search_attributes.TOOL.name} = {_quoted(tool)}")
+    if session_id is not None:
+        parts.append(f"{search_attributes.SESSION.name} = {_quoted(session_id)}")
+    return " AND ".join(parts)
+
+
+def _status_query(status: TaskStatus) -> str:
+    recorded = f"{search_attributes.TASK_STATUS.name} = '{status.value}'"
+    if status is TaskStatus.FAILED:
+        ended_abnormally = "ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')"
+        never_answered = f"{search_attributes.TASK_STATUS.name} = 'working'"
+        return f"({recorded} OR ({never_answered} AND {ended_abnormally}))"
+    return recorded if status.is_final else f"({recorded} AND ExecutionStatus = 'Running')"
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _write_page_token(token: bytes, query: str) -> str:
+    return base64.urlsafe_b64encode(_query_digest(query) + token).decode()
+
+
+def _read_page_token(text: str, query: str) -> bytes:
+    """A page token goes on with the list it came from, and with no other."""
+    try:
+        raw = base64.urlsafe_b64decode(text.encode())
+    except (binascii.Error, ValueError) as error:
+        raise BadRequest("The page token is malformed; pass next_page_token of the previous page unchanged.") from error
+    digest = _query_digest(query)
+    if not raw.startswith(digest):
+        raise BadRequest("The page token belongs to another list; keep the filters the same from page to page.")
+    return raw[len(digest) :]
+
+
+def _query_digest(query: str) -> bytes:
+    return hashlib.sha256(query.encode()).digest()[:8]
+
+
+def _event_position(event_id: str | None) -> tuple[int, int]:
+    if not event_id:
+        return (0, 0)
+    event, _, position = event_id.partition(".")
+    if not event.isdecimal() or not position.isdecimal():
+        raise BadRequest(f"{event_id!r} is not the id of an event; pass the last id received, or none.")
+    return (int(event), int(position))

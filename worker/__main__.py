@@ -1,0 +1,51 @@
+"""`python -m worker`: serve tool calls until SIGTERM or Ctrl-C."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+
+from activities.secrets import SealError
+from worker.connection import connect
+from worker.logs import configure_logging
+from worker.search_attributes import register_search_attributes
+from worker.service import serving
+from worker.settings import WorkerSettings
+from worker.telemetry import build_runtime
+
+log = logging.getLogger("outlast.worker")
+
+
+async def serve(settings: WorkerSettings) -> None:
+    """Connect, register, poll; return after a signal, when what was under way has finished."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    runtime = build_runtime(f"{settings.worker_metrics_host}:{settings.worker_metrics_port}")
+    client = await connect(runtime)
+    await register_search_attributes(client)
+    async with serving(client, settings):
+        log.info("Worker serves namespace %s at %s", client.namespace, client.service_client.config.target_host)
+        await stop.wait()
+        log.info("Worker stops: what is under way may finish")
+
+
+def main() -> int:
+    """Exit code 0 after a clean stop, 1 when the worker could not start."""
+    settings = WorkerSettings()
+    configure_logging(settings.log_format, settings.log_level)
+    try:
+        asyncio.run(serve(settings))
+    except (SealError, ValueError, RuntimeError) as error:
+        log.error("Worker cannot start: %s", error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr.flush()
+    # The SDK's runtime threads may abort at interpreter exit (a known race), after everything has been flushed.
+    os._exit(code)

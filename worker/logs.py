@@ -1,0 +1,50 @@
+"""Structured log lines on standard error, as text for people or JSON for machines, without secrets."""
+
+import logging
+import sys
+from collections.abc import MutableMapping
+from typing import Any, Literal
+
+import structlog
+
+from activities.errors import redact
+
+
+def configure_logging(log_format: Literal["text", "json"], level: str) -> None:
+    """Send every logger of this process through one pipeline."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(allow=_EXTRAS),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        _redact_secrets,
+    ]
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer() if log_format == "json" else structlog.dev.ConsoleRenderer(colors=False)
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for noisy in ("httpx", "httpcore", "apify_client", "uvicorn.access"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+_EXTRAS = ("tool", "caller", "session", "is_error", "task", "temporal_activity", "temporal_workflow")
+
+
+def _redact_secrets(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {key: redact(value) if isinstance(value, str) else value for key, value in event.items()}

@@ -1,0 +1,28 @@
+"""Registers the search attributes that tasks are found by; doing so again changes nothing."""
+
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from workflows.search_attributes import ALL
+
+
+async def register_search_attributes(client: Client) -> None:
+    """Add those that the namespace lacks. Raises `RPCError` when the server refuses."""
+    listed = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace=client.namespace)
+    )
+    missing = {
+        key.name: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD for key in ALL if key.name not in listed.custom_attributes
+    }
+    if not missing:
+        return
+    try:
+        await client.operator_service.add_search_attributes(
+            AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)
+        )
+    except RPCError as error:
+        # Another process was faster.
+        if error.status is not RPCStatusCode.ALREADY_EXISTS:
+            raise

@@ -1,0 +1,69 @@
+"""The workers of one process: which workflows and activities are served by which slots."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+
+from temporalio.client import Client
+from temporalio.worker import PollerBehaviorAutoscaling, Worker
+
+from activities.apify import ApifyActivities, RunTiming
+from activities.datasets import StorageActivities
+from activities.platform import ApifyPlatform
+from worker.sealing import sealer_from
+from worker.settings import WorkerSettings
+from workflows.queues import RUNS_TASK_QUEUE, TOOLS_TASK_QUEUE
+from workflows.session import SessionWorkflow
+from workflows.tool_call import ToolCallWorkflow
+
+
+@asynccontextmanager
+async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[None]:
+    """Poll and carry out while the block runs; at its end, let what is under way finish for `shutdown_seconds`."""
+    apify, storage = build_activities(settings)
+    shutdown = timedelta(seconds=settings.shutdown_seconds)
+    throttle = timedelta(seconds=settings.progress_seconds)
+    tools = Worker(
+        client,
+        task_queue=TOOLS_TASK_QUEUE,
+        workflows=[ToolCallWorkflow, SessionWorkflow],
+        activities=[
+            apify.start_run,
+            apify.abort_run,
+            apify.get_run,
+            storage.fetch_dataset_items,
+            storage.fetch_run_log,
+        ],
+        max_concurrent_activities=settings.tool_slots,
+        workflow_task_poller_behavior=PollerBehaviorAutoscaling(),
+        activity_task_poller_behavior=PollerBehaviorAutoscaling(),
+        graceful_shutdown_timeout=shutdown,
+        max_cached_workflows=5_000,
+    )
+    runs = Worker(
+        client,
+        task_queue=RUNS_TASK_QUEUE,
+        activities=[apify.wait_for_run],
+        max_concurrent_activities=settings.run_slots,
+        activity_task_poller_behavior=PollerBehaviorAutoscaling(),
+        graceful_shutdown_timeout=timedelta(0),  # A wait is taken up by another worker; finishing it could take hours.
+        max_heartbeat_throttle_interval=throttle,
+        default_heartbeat_throttle_interval=throttle,
+    )
+    async with AsyncExitStack() as stack:
+        for worker in (runs, tools):
+            await stack.enter_async_context(worker)
+        yield
+
+
+def build_activities(settings: WorkerSettings) -> tuple[ApifyActivities, StorageActivities]:
+    """The activities with their clients. Raises `SealError` when there is no key ring."""
+    platform = ApifyPlatform(
+        api_base_url=settings.apify_api_base_url,
+        operator_token=settings.apify_token,
+        sealer=sealer_from(settings),
+    )
+    timing = RunTiming(
+        start_settle=settings.start_settle, poll_min=timedelta(seconds=max(1, round(settings.progress_seconds)))
+    )
+    return ApifyActivities(platform, console_url=settings.console_url, timing=timing), StorageActivities(platform)

@@ -1,0 +1,59 @@
+"""Settings that every Outlast process shares. Prefix `OUTLAST_`; Apify's and Temporal's own names stay theirs."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+from pydantic import AliasChoices, Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Read from the environment. Where Temporal is, `temporalio.envconfig` says (TEMPORAL_ADDRESS and its fellows)."""
+
+    model_config = SettingsConfigDict(env_prefix="OUTLAST_", extra="ignore", populate_by_name=True)
+
+    data_dir: Path = Field(default=Path(".outlast"), description="Where the embedded stack keeps its state.")
+    log_format: Literal["text", "json"] = Field(default="text", description="Form of the log lines on standard error.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
+    seal_keys: SecretStr | None = Field(
+        default=None, description="Keys that seal secrets, `KEYID:base64 of 32 bytes`, comma-separated, newest first."
+    )
+    seal_keys_file: Path | None = Field(default=None, description="File with one such key per line.")
+    apify_token: SecretStr | None = Field(
+        default=None,
+        validation_alias=AliasChoices("APIFY_TOKEN", "apify_token"),
+        description="Apify token that pays for callers without their own.",
+    )
+    apify_api_base_url: str = Field(
+        default="https://api.apify.com",
+        validation_alias=AliasChoices("APIFY_API_BASE_URL", "apify_api_base_url"),
+        description="Root of the Apify API, without /v2.",
+    )
+    console_url: str | None = Field(default=None, description="Root of the web console that shows runs.")
+    temporal_ui_url: str | None = Field(default=None, description="Root of the Temporal UI, for links to workflows.")
+
+
+class WorkerSettings(Settings):
+    """Settings of the worker process."""
+
+    worker_metrics_port: int = Field(default=9464, ge=0, le=65535, description="Port of the worker's /metrics.")
+    worker_metrics_host: str = Field(default="127.0.0.1", description="Address the worker's /metrics binds.")
+    run_slots: int = Field(default=5_000, ge=1, description="Runs that one worker follows at once.")
+    tool_slots: int = Field(default=200, ge=1, description="Short activities that one worker carries out at once.")
+    start_settle_seconds: float = Field(
+        default=10,
+        ge=0,
+        description="How long a run whose start was not answered is looked for before starting another.",
+    )
+    progress_seconds: float = Field(
+        default=1, gt=0, le=60, description="How fresh a young run's status message is; old runs are asked less often."
+    )
+    shutdown_seconds: float = Field(
+        default=20, ge=0, description="Time activities get to finish when the worker stops."
+    )
+
+    @property
+    def start_settle(self) -> timedelta:
+        """`start_settle_seconds` as a timedelta."""
+        return timedelta(seconds=self.start_settle_seconds)

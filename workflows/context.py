@@ -1,0 +1,47 @@
+"""`ToolContext`: all that a handler may do."""
+
+from dataclasses import dataclass
+
+from temporalio import workflow
+
+from activities.models import Budget, RunState
+from workflows.models import ToolCall
+from workflows.runs import Runs
+from workflows.storage import Storage
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A run that goes on after its handler has returned, and the budget to hold it to."""
+
+    run: RunState
+    budget: Budget
+
+
+class ToolContext:
+    """What one call may do: start and follow runs, read storages, say what it is doing."""
+
+    def __init__(self, call: ToolCall) -> None:
+        """Everything happens on behalf of the caller of `call`."""
+        self.call = call
+        self.apify = Runs(call)
+        self.storage = Storage(call)
+        self.guarded: Guarded | None = None
+
+    @property
+    def task_id(self) -> str:
+        """The task's id, which is the workflow's."""
+        return workflow.info().workflow_id
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the call has been cancelled."""
+        return workflow.cancellation_reason() is not None
+
+    def guard(self, run: RunState, budget: Budget) -> None:
+        """Have the workflow follow `run` to its end after the handler has returned."""
+        self.guarded = Guarded(run, budget)
+
+    def say(self, markdown: str) -> None:
+        """Show operators what the call is doing (Temporal UI, current details)."""
+        workflow.set_current_details(markdown)

@@ -1,0 +1,119 @@
+"""What a tool call is, what it gives back, and how its task is described."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from activities.models import Budget, Caller, Contract, ErrorEnvelope, RunState
+
+DEFAULT_DEADLINE_SECONDS = 24 * 3600
+
+
+class TaskStatus(StrEnum):
+    """State of a task, in the words of MCP's tasks (2025-11-25, `TaskStatus`)."""
+
+    WORKING = "working"
+    INPUT_REQUIRED = "input_required"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the status can no longer change."""
+        return self in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
+
+
+class TextContent(Contract):
+    """A piece of an answer that a model reads (MCP `TextContent`)."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ToolResult(Contract):
+    """The answer of a tool. A failing tool answers too: `is_error` is set, and `error` says what failed."""
+
+    content: tuple[TextContent, ...] = ()
+    structured: dict[str, JsonValue] | None = None
+    is_error: bool = False
+    error: ErrorEnvelope | None = None
+    meta: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @property
+    def headline(self) -> str | None:
+        """The first line of the answer, at most 200 characters."""
+        line = self.content[0].text.partition("\n")[0] if self.content else ""
+        return (line if len(line) <= 200 else line[:199] + "…") or None
+
+    @classmethod
+    def failed(cls, error: ErrorEnvelope) -> "ToolResult":
+        """The answer that carries `error`, readable for a model."""
+        lines = [error.message]
+        lines += [f"- {violation.path or '(arguments)'}: {violation.message}" for violation in error.violations or ()]
+        if error.hint:
+            lines.append(error.hint)
+        if error.allowed_tools:
+            lines.append(f"Available tools: {', '.join(error.allowed_tools)}")
+        return cls(content=(TextContent(text="\n".join(lines)),), is_error=True, error=error)
+
+
+class CallOptions(Contract):
+    """How one call is carried out, whatever the tool."""
+
+    deadline_seconds: int = Field(
+        default=DEFAULT_DEADLINE_SECONDS,
+        gt=0,
+        le=30 * 24 * 3600,
+        description="After this the task fails; its run is aborted.",
+    )
+    budget: Budget = Budget()
+    run_heartbeat_seconds: int = Field(
+        default=30, gt=0, description="How soon a worker that died while it followed a run is replaced."
+    )
+
+
+class ToolCall(Contract):
+    """One tool call, validated and with its caller resolved: the input of ToolCallWorkflow."""
+
+    tool: str
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)
+    mode: str = "default"
+    caller: Caller
+    session_id: str | None = None
+    actor: str | None = Field(default=None, description="For a direct Actor tool: the Actor behind it, as `user/name`.")
+    options: CallOptions = CallOptions()
+
+
+class ToolOutcome(Contract):
+    """Result of ToolCallWorkflow: the handler's answer, and how the run it started ended, if it started one."""
+
+    result: ToolResult
+    run: RunState | None = None
+
+
+class TaskCompleted(Contract):
+    """The task-completed signal: fires when the tool's handler returns, which may be before its run has ended."""
+
+    task_id: str
+    tool: str
+    status: TaskStatus
+    error_signature: str | None = Field(
+        default=None, description="Same for failures of the same tool, category and message; absent when none failed."
+    )
+    message: str | None = Field(default=None, description="The answer's first line, at most 200 characters.")
+    locator: str | None = Field(default=None, description="Where the stored output is, when it was stored.")
+
+
+class TaskSummary(Contract):
+    """What a task's memo says from its start on, so that the task is readable while no worker is alive."""
+
+    tool: str
+    mode: str
+    executor: Literal["none", "sync", "async"]
+    actor: str | None = None
+    session_id: str | None = None
+    created_at: datetime
+    fingerprint: str = Field(description="Digest of the request, to tell a repeated request from another one.")

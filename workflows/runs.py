@@ -1,0 +1,223 @@
+"""The runs of one tool call: started at most once each, followed, and never left running when the call is cancelled."""
+
+import asyncio
+import hashlib
+from dataclasses import dataclass
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.workflow import ActivityCancellationType, ActivityHandle
+
+with workflow.unsafe.imports_passed_through():
+    from activities.apify import (
+        ABORT_ATTEMPT_TIMEOUT,
+        ABORT_RETRY_POLICY,
+        READ_ATTEMPT_TIMEOUT,
+        READ_RETRY_POLICY,
+        START_ATTEMPT_TIMEOUT,
+        START_HEARTBEAT_TIMEOUT,
+        START_RETRY_POLICY,
+        WAIT_RETRY_POLICY,
+        ApifyActivities,
+    )
+
+from activities.models import (
+    AbortResult,
+    AbortRunInput,
+    Budget,
+    ErrorCategory,
+    ErrorEnvelope,
+    RunRef,
+    RunSpec,
+    RunState,
+    StartRunInput,
+    WaitRunInput,
+)
+from workflows import memo, search_attributes
+from workflows.failures import ToolError, envelope_of, is_deadline, is_definite_refusal
+from workflows.models import ToolCall
+from workflows.queues import RUNS_TASK_QUEUE
+
+
+@dataclass
+class _Operation:
+    """One start: its mark on the platform, and the run once it is known."""
+
+    operation_id: str
+    spec: RunSpec
+    run: RunState | None = None
+
+    @property
+    def may_be_running(self) -> bool:
+        return self.run is None or not self.run.is_final
+
+
+class Runs:
+    """What a handler may do with runs."""
+
+    def __init__(self, call: ToolCall) -> None:
+        """Act for the caller of `call`."""
+        self._call = call
+        self._operations: list[_Operation] = []
+        self._starts = 0
+
+    @property
+    def latest(self) -> RunState | None:
+        """The run of the latest start, as it was last seen."""
+        return self._operations[-1].run if self._operations else None
+
+    async def start(self, spec: RunSpec) -> RunState:
+        """Start a run, and wait out a refusal for want of memory or run slots until the call's deadline.
+
+        Raises `ToolError` when the platform refuses. When the call is cancelled meanwhile, the order's answer is
+        awaited first, so that the run it may have started is known.
+        """
+        operation = _Operation(self._next_operation_id(), spec)
+        self._operations.append(operation)
+        order = StartRunInput(caller=self._call.caller, spec=spec, operation_id=operation.operation_id)
+        handle = workflow.start_activity_method(
+            ApifyActivities.start_run,
+            order,
+            start_to_close_timeout=START_ATTEMPT_TIMEOUT,
+            schedule_to_close_timeout=self._remaining(),
+            heartbeat_timeout=START_HEARTBEAT_TIMEOUT,
+            retry_policy=START_RETRY_POLICY,
+            cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=f"start {spec.actor}",
+        )
+        try:
+            run = operation.run = await asyncio.shield(handle)
+        except asyncio.CancelledError:
+            handle.cancel()
+            operation.run = await _answer(handle)
+            raise
+        except ActivityError as error:
+            if is_definite_refusal(error):
+                self._operations.remove(operation)
+            raise ToolError(envelope_of(error, tool=self._call.tool)) from error
+        self._announce_start(run, spec)
+        return run
+
+    async def finish(self, run: RunState, budget: Budget) -> RunState:
+        """Follow `run` to its end. A run that reaches a limit of `budget` or the call's deadline is aborted.
+
+        Raises `ToolError` when a limit was reached or the run cannot be followed any more.
+        """
+        try:
+            final = await workflow.execute_activity_method(
+                ApifyActivities.wait_for_run,
+                WaitRunInput(caller=self._call.caller, run_id=run.run_id, budget=budget),
+                task_queue=RUNS_TASK_QUEUE,
+                start_to_close_timeout=self._remaining(),
+                schedule_to_close_timeout=self._remaining(),
+                heartbeat_timeout=timedelta(seconds=self._call.options.run_heartbeat_seconds),
+                retry_policy=WAIT_RETRY_POLICY,
+                summary=f"follow run {run.run_id}",
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            await self.abort_open()
+            reason = "the task's deadline" if is_deadline(error) else None
+            raise ToolError(
+                self._stopped(run, reason) if reason else envelope_of(error, tool=self._call.tool)
+            ) from error
+        self._remember(final)
+        if final.over_budget:
+            await self.abort_open()
+            raise ToolError(self._stopped(final, f"the budget of {budget.max_total_charge_usd} US dollars"))
+        return final
+
+    async def look_up(self, run_id: str) -> RunState:
+        """The state of any run of the caller. Raises `ToolError` when there is none."""
+        try:
+            return await workflow.execute_activity_method(
+                ApifyActivities.get_run,
+                RunRef(caller=self._call.caller, run_id=run_id),
+                start_to_close_timeout=READ_ATTEMPT_TIMEOUT,
+                schedule_to_close_timeout=self._remaining(),
+                retry_policy=READ_RETRY_POLICY,
+                summary=f"look up run {run_id}",
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            raise ToolError(envelope_of(error, tool=self._call.tool)) from error
+
+    async def abort(self, run_id: str, *, gracefully: bool) -> RunState:
+        """Abort any run of the caller and wait until the platform says that it has ended."""
+        order = AbortRunInput(caller=self._call.caller, run_id=run_id, gracefully=gracefully)
+        try:
+            return (await self._abort(order)).runs[0]
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            raise ToolError(envelope_of(error, tool=self._call.tool)) from error
+
+    async def abort_open(self) -> None:
+        """Leave none of this call's runs running, those included whose start was never answered."""
+        for operation in self._operations:
+            if not operation.may_be_running:
+                continue
+            order = AbortRunInput(
+                caller=self._call.caller,
+                run_id=operation.run.run_id if operation.run else None,
+                actor=operation.spec.actor,
+                operation_id=operation.operation_id,
+                since=workflow.info().start_time,
+            )
+            aborted = await self._abort(order)
+            operation.run = aborted.runs[0] if aborted.runs else operation.run
+            if not aborted.runs and operation.run is None:
+                self._operations.remove(operation)
+
+    async def _abort(self, order: AbortRunInput) -> AbortResult:
+        return await workflow.execute_activity_method(
+            ApifyActivities.abort_run,
+            order,
+            start_to_close_timeout=ABORT_ATTEMPT_TIMEOUT,
+            heartbeat_timeout=START_HEARTBEAT_TIMEOUT,
+            retry_policy=ABORT_RETRY_POLICY,
+            summary=f"abort {order.run_id or 'whatever was started'}",
+        )
+
+    def _remember(self, run: RunState) -> None:
+        for operation in self._operations:
+            if operation.run is not None and operation.run.run_id == run.run_id:
+                operation.run = run
+
+    def _announce_start(self, run: RunState, spec: RunSpec) -> None:
+        workflow.upsert_memo({memo.RUN_STARTED: run})
+        workflow.upsert_search_attributes(
+            [search_attributes.RUN_ID.value_set(run.run_id), search_attributes.ACTOR.value_set(spec.actor)]
+        )
+
+    def _next_operation_id(self) -> str:
+        """The same for every replay, and different for every start of every task."""
+        info = workflow.info()
+        self._starts += 1
+        text = f"{info.namespace}/{info.workflow_id}/{info.first_execution_run_id}/{self._starts}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def _remaining(self) -> timedelta:
+        deadline = workflow.info().start_time + timedelta(seconds=self._call.options.deadline_seconds)
+        return max(deadline - workflow.now(), timedelta(seconds=1))
+
+    def _stopped(self, run: RunState, limit: str) -> ErrorEnvelope:
+        by_time = run.over_budget is None
+        return ErrorEnvelope(
+            tool=self._call.tool,
+            message=f"Run {run.run_id} was aborted: it reached {limit}.",
+            category=ErrorCategory.TIMEOUT if by_time else ErrorCategory.PAYMENT,
+            retryable=False,
+            hint=f"What it produced so far is in dataset {run.dataset_id}. Raise the limit to let it run longer.",
+        )
+
+
+async def _answer(handle: ActivityHandle[RunState]) -> RunState | None:
+    """What a cancelled start has come to; None when that is not known."""
+    try:
+        return await handle
+    except ActivityError:
+        return None

@@ -1,0 +1,124 @@
+"""ToolCallWorkflow: one tool call, made durable. The one workflow behind both executors and every front door."""
+
+import asyncio
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, CancelledError, is_cancelled_exception
+
+from activities.models import ErrorCategory, ErrorEnvelope, RunState
+from workflows import memo, search_attributes
+from workflows.context import Guarded, ToolContext
+from workflows.executors import describe_run
+from workflows.failures import ToolError, signature
+from workflows.measures import count_tool_call
+from workflows.models import TaskCompleted, TaskStatus, ToolCall, ToolOutcome, ToolResult
+from workflows.session import SessionWorkflow, session_workflow_id
+from workflows.tools.middleware import run_handler
+from workflows.tools.registry import UnknownTool, tool_for
+
+
+@workflow.defn
+class ToolCallWorkflow:
+    """Its id is the task's id. It ends when the handler has returned and no run of the call is running any more."""
+
+    @workflow.run
+    async def run(self, call: ToolCall) -> ToolOutcome:
+        """Carry the call out. Cancelled, it first sees to it that no run of the call is left running."""
+        ctx = ToolContext(call)
+        try:
+            result = await self._answer(ctx)
+        except BaseException as error:
+            if not is_cancelled_exception(error):
+                raise
+            await asyncio.shield(self._cancel(ctx))
+            raise CancelledError("The task was cancelled; no run of it is left running.") from error
+        await self._complete(ctx, TaskStatus.FAILED if result.is_error else TaskStatus.COMPLETED, result)
+        if ctx.guarded is None:
+            return ToolOutcome(result=result, run=ctx.apify.latest)
+        return ToolOutcome(result=result, run=await self._guard(ctx, ctx.guarded))
+
+    async def _answer(self, ctx: ToolContext) -> ToolResult:
+        try:
+            return await run_handler(ctx, tool_for(ctx.call))
+        except ToolError as error:
+            return ToolResult.failed(error.envelope)
+        except UnknownTool as error:
+            return ToolResult.failed(error.envelope)
+        except Exception as error:
+            if is_cancelled_exception(error):
+                raise
+            workflow.logger.exception("The handler of %s has a defect", ctx.call.tool)
+            await ctx.apify.abort_open()
+            return ToolResult.failed(_defect(ctx.call.tool, error))
+
+    async def _complete(self, ctx: ToolContext, status: TaskStatus, result: ToolResult | None) -> None:
+        """The handler has returned: record the answer and fire the task-completed signal."""
+        call = ctx.call
+        event = TaskCompleted(
+            task_id=ctx.task_id,
+            tool=call.tool,
+            status=status,
+            error_signature=signature(result.error) if result and result.error else None,
+            message=result.headline if result else None,
+        )
+        entries: dict[str, object] = {memo.TASK_COMPLETED: event}
+        if ctx.guarded is not None and result is not None:
+            entries[memo.RESULT] = result
+        workflow.upsert_memo(entries)
+        workflow.upsert_search_attributes([search_attributes.TASK_STATUS.value_set(status.value)])
+        count_tool_call(call, status, result)
+        if call.session_id is not None:
+            await self._signal_session(call.caller.id, call.session_id, event)
+
+    async def _signal_session(self, caller_id: str, session_id: str, event: TaskCompleted) -> None:
+        session = workflow.get_external_workflow_handle_for(
+            SessionWorkflow.run, session_workflow_id(caller_id, session_id)
+        )
+        sent = asyncio.ensure_future(session.signal(SessionWorkflow.task_completed, event))
+        try:
+            await _whatever_is_cancelled(sent)
+        except ApplicationError as error:
+            # The session was ended by an operator: the answer still stands, in the task itself.
+            workflow.logger.warning("Session %s did not take the task-completed signal: %s", session_id, error)
+
+    async def _guard(self, ctx: ToolContext, guarded: Guarded) -> RunState | None:
+        """Follow the run to its end. The task is completed; what happens now changes the run, not the answer."""
+        try:
+            if ctx.cancelled:
+                raise CancelledError("Cancelled while the answer was being recorded.")
+            await ctx.apify.finish(guarded.run, guarded.budget)
+        except ToolError as error:
+            workflow.logger.warning("Run %s: %s", guarded.run.run_id, error.envelope.message)
+        except BaseException as error:
+            if not is_cancelled_exception(error):
+                raise
+            await asyncio.shield(ctx.apify.abort_open())
+        run = ctx.apify.latest
+        if run is not None:
+            workflow.upsert_memo({memo.RUN_FINISHED: run})
+            ctx.say(describe_run(run))
+        return run
+
+    async def _cancel(self, ctx: ToolContext) -> None:
+        """Abort what may be running, and only then call the task cancelled."""
+        ctx.say("Cancelling: waiting until the platform says that the run has ended.")
+        await ctx.apify.abort_open()
+        await self._complete(ctx, TaskStatus.CANCELLED, None)
+
+
+async def _whatever_is_cancelled(sent: asyncio.Future[None]) -> None:
+    """Wait for `sent` to the end; whoever comes next looks at `ToolContext.cancelled`."""
+    try:
+        await asyncio.shield(sent)
+    except asyncio.CancelledError:
+        await sent
+
+
+def _defect(tool: str, error: Exception) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool=tool,
+        message=f"The tool has a defect ({type(error).__name__}); the details are in the worker's log.",
+        category=ErrorCategory.UNKNOWN,
+        retryable=False,
+        hint="Report it to the operators with the task's id.",
+    )

@@ -1,0 +1,1 @@
+"""The tools: one tool, one module. Imports point down: registry -> modes -> core -> tool."""

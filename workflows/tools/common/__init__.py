@@ -1,0 +1,1 @@
+"""Tools that are the same in every mode."""

@@ -1,0 +1,37 @@
+"""`abort-actor-run`: stop a run, so that it costs nothing more."""
+
+from pydantic import Field
+
+from workflows.context import ToolContext
+from workflows.models import TextContent, ToolResult
+from workflows.tools.core.look_up_run import RunArguments
+from workflows.tools.core.run_report import RunReport, build_run_report
+from workflows.tools.core.wording import describe_run_status
+from workflows.tools.tool import Category, ToolAnnotations, tool
+
+
+class AbortArguments(RunArguments):
+    """Which run, and how."""
+
+    gracefully: bool = Field(default=False, description="Let the Actor finish what it is doing, up to 30 seconds.")
+
+
+async def abort_actor_run(ctx: ToolContext, arguments: AbortArguments) -> ToolResult:
+    """Abort, and answer once the platform says that the run has ended."""
+    run = await ctx.apify.abort(arguments.run_id, gracefully=arguments.gracefully)
+    summary = describe_run_status(run)
+    next_step = f"Rows it produced before are in dataset {run.dataset_id}: call get-dataset-items."
+    report = build_run_report(run, summary=summary, next_step=next_step)
+    return ToolResult(content=(TextContent(text=f"{summary} {next_step}"),), structured=report.structured())
+
+
+ABORT_ACTOR_RUN = (
+    tool("abort-actor-run")
+    .category(Category.RUNS)
+    .describe("Abort an Actor run that is still going. It answers when the run has really ended.")
+    .annotate(ToolAnnotations(title="Abort Actor run", destructive=True, idempotent=True))
+    .args(AbortArguments)
+    .output(RunReport)
+    .server(abort_actor_run)
+    .build()
+)

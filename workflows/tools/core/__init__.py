@@ -1,0 +1,1 @@
+"""Logic that every mode shares: no mode, no presentation of one."""

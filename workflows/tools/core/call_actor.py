@@ -1,0 +1,114 @@
+"""Calling an Actor: the arguments of `call-actor`, the direct Actor tools, and the way from both to the executor."""
+
+from decimal import Decimal
+from typing import TypeVar
+
+from pydantic import Field, JsonValue
+
+from activities.models import Budget, RunSpec
+from workflows.context import ToolContext
+from workflows.executors import ActorExecutor
+from workflows.models import ToolResult
+from workflows.tools.core.actor_names import actor_tool_name, normalised_actor
+from workflows.tools.core.run_report import RunReport
+from workflows.tools.tool import Arguments, Category, Handler, Tool, ToolAnnotations, ToolBuilder, tool
+
+MAX_DESCRIPTION_CHARS = 1_000
+
+Limit = TypeVar("Limit", int, Decimal)
+
+
+class RunOptions(Arguments):
+    """How the run is carried out (Apify API v2, run options)."""
+
+    memory: int | None = Field(
+        default=None, ge=128, le=32_768, description="Memory in megabytes: a power of two from 128 to 32768."
+    )
+    timeout: int | None = Field(default=None, ge=1, description="Time the run may take, in seconds.")
+    build: str | None = Field(default=None, description="Build tag or number; the Actor's default without it.")
+    max_items: int | None = Field(default=None, ge=1, alias="maxItems", description="Rows to be charged at most.")
+    max_total_charge_usd: Decimal | None = Field(
+        default=None, gt=0, alias="maxTotalChargeUsd", description="Money the run may cost, in US dollars."
+    )
+
+
+class CallActorArguments(Arguments):
+    """Which Actor to run, with what."""
+
+    actor: str = Field(
+        min_length=1, description="Actor as `user/name`, for example `apify/rag-web-browser`, or its id."
+    )
+    input: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Input that fits the Actor's own input schema."
+    )
+    call_options: RunOptions = Field(default_factory=RunOptions, alias="callOptions")
+
+
+def call_actor_handler(executor: ActorExecutor) -> Handler:
+    """The handler of `call-actor` for a mode whose executor is `executor`."""
+
+    async def call_actor(ctx: ToolContext, arguments: CallActorArguments) -> ToolResult:
+        spec = run_spec(ctx, normalised_actor(arguments.actor), arguments.input, arguments.call_options)
+        return await executor.execute_actor_tool(ctx, spec)
+
+    return call_actor
+
+
+def actor_tool_handler(executor: ActorExecutor, actor: str) -> Handler:
+    """The handler of the direct tool of `actor`: the arguments are the Actor's input."""
+
+    async def run_actor(ctx: ToolContext, arguments: dict[str, JsonValue]) -> ToolResult:
+        return await executor.execute_actor_tool(ctx, run_spec(ctx, actor, arguments, RunOptions()))
+
+    return run_actor
+
+
+def run_spec(ctx: ToolContext, actor: str, run_input: JsonValue, options: RunOptions) -> RunSpec:
+    """The run to start. The stricter of the call's options and the task's budget holds."""
+    task = ctx.call.options.budget
+    return RunSpec(
+        actor=actor,
+        input=run_input,
+        build=options.build,
+        memory_mbytes=options.memory,
+        budget=Budget(
+            max_total_charge_usd=_stricter(options.max_total_charge_usd, task.max_total_charge_usd),
+            max_items=_stricter(options.max_items, task.max_items),
+            max_run_seconds=_stricter(options.timeout, task.max_run_seconds),
+        ),
+    )
+
+
+def call_actor_definition(executor: ActorExecutor, description: str) -> ToolBuilder:
+    """`call-actor`, as far as it is the same in every mode."""
+    return (
+        tool("call-actor")
+        .category(Category.ACTORS)
+        .describe(description)
+        .annotate(ToolAnnotations(title="Call Actor", destructive=False, open_world=True))
+        .args(CallActorArguments)
+        .output(RunReport)
+        .server(call_actor_handler(executor), calls_actor=True)
+    )
+
+
+def actor_tool(
+    executor: ActorExecutor, actor: str, *, title: str, description: str, schema: dict[str, JsonValue]
+) -> Tool:
+    """The direct tool of one Actor. `schema` is the Actor's own input schema."""
+    text = description if len(description) <= MAX_DESCRIPTION_CHARS else description[: MAX_DESCRIPTION_CHARS - 1] + "…"
+    return (
+        tool(actor_tool_name(actor))
+        .category(Category.ACTORS)
+        .describe(f"This tool calls the Actor {actor} and returns what it produced. {text}".strip())
+        .annotate(ToolAnnotations(title=title, open_world=True))
+        .args_schema({"type": "object", **schema})
+        .output(RunReport)
+        .server(actor_tool_handler(executor, actor), calls_actor=True, actor=actor)
+        .build()
+    )
+
+
+def _stricter(one: Limit | None, other: Limit | None) -> Limit | None:
+    limits = [limit for limit in (one, other) if limit is not None]
+    return min(limits) if limits else None

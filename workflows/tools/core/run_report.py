@@ -1,0 +1,117 @@
+"""The one structured shape in which every run-related tool answers."""
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic.alias_generators import to_camel
+
+from activities.models import DatasetPage, ErrorCategory, ErrorEnvelope, RunState
+
+_FAILURES = {
+    "FAILED": ErrorCategory.UNKNOWN,
+    "TIMED-OUT": ErrorCategory.TIMEOUT,
+    "ABORTED": ErrorCategory.CANCELLED,
+}
+
+
+class _Camel(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class DefaultDataset(_Camel):
+    """The run's default dataset. `itemCount` and `fields` are known once rows were read."""
+
+    id: str
+    item_count: int | None = None
+    fields: list[str] | None = None
+
+
+class DefaultKeyValueStore(_Camel):
+    """The run's default key-value store."""
+
+    id: str
+
+
+class Datasets(_Camel):
+    """Datasets of a run by name."""
+
+    default: DefaultDataset
+
+
+class KeyValueStores(_Camel):
+    """Key-value stores of a run by name."""
+
+    default: DefaultKeyValueStore
+
+
+class Storages(_Camel):
+    """What the run writes to."""
+
+    datasets: Datasets
+    key_value_stores: KeyValueStores
+
+
+class RunReport(_Camel):
+    """A run, where its results are, and what to do next."""
+
+    run_id: str
+    actor_id: str
+    actor_name: str | None = None
+    status: str
+    status_message: str | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    stats: dict[str, JsonValue] = {}
+    usage_total_usd: float | None = Field(default=None, description="US dollars; settles shortly after the run's end.")
+    storages: Storages
+    items: list[JsonValue] | None = Field(default=None, description="The first rows of the dataset.")
+    summary: str
+    next_step: str
+
+    def structured(self) -> dict[str, JsonValue]:
+        """The report as `ToolResult.structured`."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def build_run_report(
+    run: RunState, *, summary: str, next_step: str, page: DatasetPage | None = None, actor_name: str | None = None
+) -> RunReport:
+    """Describe `run`, with the rows of `page` when some were read."""
+    dataset = DefaultDataset(
+        id=run.dataset_id,
+        item_count=page.total if page else None,
+        fields=list(page.fields) if page else None,
+    )
+    return RunReport(
+        run_id=run.run_id,
+        actor_id=run.actor_id,
+        actor_name=run.actor_name or actor_name,
+        status=run.status,
+        status_message=run.status_message,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        stats=run.stats,
+        usage_total_usd=run.usage_total_usd,
+        storages=Storages(
+            datasets=Datasets(default=dataset),
+            key_value_stores=KeyValueStores(default=DefaultKeyValueStore(id=run.key_value_store_id)),
+        ),
+        items=list(page.items) if page else None,
+        summary=summary,
+        next_step=next_step,
+    )
+
+
+def run_failure(run: RunState, *, tool: str) -> ErrorEnvelope | None:
+    """The envelope of a run that ended badly, None for any other."""
+    category = _FAILURES.get(run.status)
+    if category is None:
+        return None
+    reason = f": {run.status_message}" if run.status_message else ""
+    return ErrorEnvelope(
+        tool=tool,
+        message=f"Run {run.run_id} ended as {run.status}{reason}",
+        category=category,
+        retryable=False,
+        hint=f"Read the end of its log with get-actor-log (runId {run.run_id}); rows so far are in dataset {run.dataset_id}.",
+    )

@@ -1,0 +1,11 @@
+"""Default mode: a call waits for its run and answers with the rows, as plain content."""
+
+from workflows.executors import SyncActorExecutor
+from workflows.tools.default.call_actor import call_actor_tool
+from workflows.tools.default.get_actor_run import GET_ACTOR_RUN
+from workflows.tools.default.present_run import present_finished_run
+from workflows.tools.mode import Mode
+
+_EXECUTOR = SyncActorExecutor(present_finished_run)
+
+MODE = Mode(name="default", executor=_EXECUTOR, tools=(call_actor_tool(_EXECUTOR), GET_ACTOR_RUN))

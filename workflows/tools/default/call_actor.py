@@ -1,0 +1,16 @@
+"""`call-actor` in the default mode."""
+
+from workflows.executors import ActorExecutor
+from workflows.tools.core.call_actor import call_actor_definition
+from workflows.tools.tool import Tool
+
+DESCRIPTION = """
+Run an Actor and wait for its result: answers with the run's state and the first rows of its dataset.
+An Actor is a serverless program, named `user/name`; `input` must fit the Actor's own input schema.
+Large results stay in the dataset: the answer says how many rows there are and how to get more with get-dataset-items.
+"""
+
+
+def call_actor_tool(executor: ActorExecutor) -> Tool:
+    """The definition, with the mode's executor."""
+    return call_actor_definition(executor, DESCRIPTION).build()

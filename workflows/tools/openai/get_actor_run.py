@@ -1,0 +1,19 @@
+"""`get-actor-run` in the UI mode."""
+
+from workflows.context import ToolContext
+from workflows.models import ToolResult
+from workflows.tools.core.look_up_run import RunArguments, get_actor_run_definition
+from workflows.tools.openai.present_run import present_run_state
+from workflows.tools.openai.widgets import run_widget_meta
+
+
+async def get_actor_run(ctx: ToolContext, arguments: RunArguments) -> ToolResult:
+    """Look the run up for the widget."""
+    return present_run_state(await ctx.apify.look_up(arguments.run_id))
+
+
+GET_ACTOR_RUN = (
+    get_actor_run_definition(get_actor_run, "Get the state of an Actor run and show it in the run widget.")
+    .meta(**run_widget_meta())
+    .build()
+)

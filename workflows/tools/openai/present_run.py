@@ -1,0 +1,33 @@
+"""How the UI mode says that a run has started, and how far it is: in few words, since a widget shows the rest."""
+
+from activities.models import RunState
+from workflows.executors import ActorOutcome
+from workflows.models import TextContent, ToolResult
+from workflows.tools.core.run_report import build_run_report, run_failure
+from workflows.tools.core.wording import describe_run_status
+from workflows.tools.openai.widgets import run_widget_meta
+
+
+def present_started_run(outcome: ActorOutcome) -> ToolResult:
+    """The run's id; the widget follows it from here."""
+    run = outcome.run
+    summary = f"Started {outcome.actor} as run {run.run_id}."
+    next_step = "The widget shows its progress. Do not poll; call get-actor-run only when the user asks."
+    report = build_run_report(run, summary=summary, next_step=next_step, actor_name=outcome.actor)
+    return ToolResult(
+        content=(TextContent(text=f"{summary} {next_step}"),), structured=report.structured(), meta=run_widget_meta()
+    )
+
+
+def present_run_state(run: RunState) -> ToolResult:
+    """How far a run is, for the widget."""
+    summary = describe_run_status(run)
+    error = run_failure(run, tool="get-actor-run")
+    report = build_run_report(run, summary=summary, next_step="The widget shows the run.")
+    return ToolResult(
+        content=(TextContent(text=summary),),
+        structured=report.structured(),
+        is_error=error is not None,
+        error=error,
+        meta=run_widget_meta(),
+    )

@@ -1,0 +1,111 @@
+"""Which tools there are in which mode. A new mode is a new folder and one line in `MODES`."""
+
+import difflib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from pydantic import JsonValue
+
+from activities.models import ErrorCategory, ErrorEnvelope
+from workflows.models import ToolCall
+from workflows.tools import default, openai
+from workflows.tools.common.abort_actor_run import ABORT_ACTOR_RUN
+from workflows.tools.common.get_actor_log import GET_ACTOR_LOG
+from workflows.tools.common.get_dataset_items import GET_DATASET_ITEMS
+from workflows.tools.core.call_actor import actor_tool
+from workflows.tools.mode import Mode
+from workflows.tools.tool import Tool
+
+MODES: Mapping[str, Mode] = MappingProxyType({mode.name: mode for mode in (default.MODE, openai.MODE)})
+
+COMMON: tuple[Tool, ...] = (GET_ACTOR_LOG, ABORT_ACTOR_RUN, GET_DATASET_ITEMS)
+
+ACTOR_TOOL_LABEL = "actor-tool"
+"""The metric label of all direct Actor tools together: their names are without bound."""
+
+_TOOLS: Mapping[str, Mapping[str, Tool]] = MappingProxyType(
+    {
+        mode.name: MappingProxyType({definition.name: definition for definition in (*mode.tools, *COMMON)})
+        for mode in MODES.values()
+    }
+)
+
+
+class UnknownTool(Exception):
+    """The call names a tool or a mode that does not exist."""
+
+    def __init__(self, envelope: ErrorEnvelope) -> None:
+        """Carry what to answer."""
+        super().__init__(envelope.message)
+        self.envelope = envelope
+
+
+def tools_of(mode: str) -> tuple[Tool, ...]:
+    """The tools of `mode` that do not depend on which Actors are loaded. Raises `UnknownTool` for an unknown mode."""
+    return tuple(_mode_tools(mode).values())
+
+
+def actor_tool_of(mode: str, actor: str, *, title: str, description: str, schema: dict[str, JsonValue]) -> Tool:
+    """The direct tool of `actor` as `mode` offers it."""
+    return actor_tool(_mode(mode).executor, actor, title=title, description=description, schema=schema)
+
+
+def tool_for(call: ToolCall) -> Tool:
+    """The definition that carries `call` out. Raises `UnknownTool`."""
+    tools = _mode_tools(call.mode)
+    if call.actor is not None:
+        # The front door has checked the arguments against the Actor's schema, and the platform checks them again.
+        return actor_tool_of(call.mode, call.actor, title=call.tool, description=call.tool, schema={})
+    if call.tool not in tools:
+        raise unknown_tool(call.tool, tuple(tools))
+    return tools[call.tool]
+
+
+def executor_kind(call: ToolCall) -> Literal["none", "sync", "async"]:
+    """Which executor decides when the call's handler returns."""
+    definition = None if call.actor else _TOOLS.get(call.mode, {}).get(call.tool)
+    if call.mode not in MODES or (call.actor is None and (definition is None or not definition.calls_actor)):
+        return "none"
+    return MODES[call.mode].executor.kind
+
+
+def metric_label(call: ToolCall) -> str:
+    """The call's tool as a label with few values."""
+    if call.actor is not None:
+        return ACTOR_TOOL_LABEL
+    return call.tool if call.tool in _TOOLS.get(call.mode, {}) else "unknown"
+
+
+def unknown_tool(name: str, known: tuple[str, ...]) -> UnknownTool:
+    """Says which tools there are, and which of them may have been meant."""
+    near = difflib.get_close_matches(name, known, n=3)
+    hint = f"Did you mean {' or '.join(near)}?" if near else "Choose one of the available tools."
+    return UnknownTool(
+        ErrorEnvelope(
+            tool=name,
+            message=f"There is no tool {name!r}.",
+            category=ErrorCategory.NOT_FOUND,
+            retryable=False,
+            hint=hint,
+            allowed_tools=known,
+        )
+    )
+
+
+def _mode(name: str) -> Mode:
+    if name not in MODES:
+        raise UnknownTool(
+            ErrorEnvelope(
+                tool="",
+                message=f"There is no mode {name!r}.",
+                category=ErrorCategory.VALIDATION,
+                retryable=False,
+                hint=f"Choose one of: {', '.join(MODES)}.",
+            )
+        )
+    return MODES[name]
+
+
+def _mode_tools(name: str) -> Mapping[str, Tool]:
+    return _TOOLS[_mode(name).name]

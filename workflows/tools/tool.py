@@ -1,0 +1,207 @@
+"""`Tool`, the frozen definition of a tool, and `ToolBuilder`, the one way to make one."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+
+from activities.models import ErrorCategory, ErrorEnvelope, Violation
+from workflows.context import ToolContext
+from workflows.failures import ToolError
+from workflows.models import ToolResult
+
+Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
+
+
+class Category(StrEnum):
+    """Groups by which tools are selected. The same in every mode."""
+
+    ACTORS = "actors"
+    RUNS = "runs"
+    DOCS = "docs"
+    STORAGE = "storage"
+    EXPERIMENTAL = "experimental"
+    DEV = "dev"
+    UI = "ui"
+
+
+class Arguments(BaseModel):
+    """Base of every tool's arguments: frozen, unknown names refused, camelCase or snake_case as the tool spells it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class NoArguments(Arguments):
+    """For tools that take none."""
+
+
+@dataclass(frozen=True)
+class ToolAnnotations:
+    """Hints for clients (MCP `ToolAnnotations`)."""
+
+    title: str
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    open_world: bool = True
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool as it is offered and called. Nothing of it changes after it was built; a variant is a new `Tool`."""
+
+    name: str
+    category: Category
+    description: str
+    annotations: ToolAnnotations
+    handler: Handler
+    arguments: type[BaseModel] | None
+    input_schema_json: str
+    output_schema_json: str | None = None
+    meta_json: str = "{}"
+    calls_actor: bool = False
+    actor: str | None = None
+
+    @property
+    def input_schema(self) -> dict[str, JsonValue]:
+        """JSON Schema of the arguments; a fresh object at each call."""
+        return json.loads(self.input_schema_json)
+
+    @property
+    def output_schema(self) -> dict[str, JsonValue] | None:
+        """JSON Schema of `ToolResult.structured`, when the tool promises one."""
+        return json.loads(self.output_schema_json) if self.output_schema_json else None
+
+    @property
+    def meta(self) -> dict[str, JsonValue]:
+        """The `_meta` with which the tool is offered."""
+        return json.loads(self.meta_json)
+
+    def parse(self, arguments: Mapping[str, JsonValue]) -> Any:
+        """The arguments as the handler takes them. Raises `ToolError` with every violation."""
+        if self.arguments is None:
+            return dict(arguments)
+        try:
+            return self.arguments.model_validate(dict(arguments))
+        except ValidationError as error:
+            raise ToolError(invalid_arguments(self.name, violations_of(error))) from error
+
+
+class ToolBuilder:
+    """Collects a definition step by step; `build()` checks and freezes it."""
+
+    def __init__(self, name: str) -> None:
+        """Begin the definition of tool `name`."""
+        self._name = name
+        self._category: Category | None = None
+        self._description = ""
+        self._annotations: ToolAnnotations | None = None
+        self._arguments: type[BaseModel] | None = NoArguments
+        self._input_schema: str | None = None
+        self._output_schema: str | None = None
+        self._meta: dict[str, JsonValue] = {}
+        self._handler: Handler | None = None
+        self._calls_actor = False
+        self._actor: str | None = None
+
+    def category(self, category: Category) -> Self:
+        """The group by which the tool is selected."""
+        self._category = category
+        return self
+
+    def describe(self, description: str) -> Self:
+        """What a model reads when it chooses a tool."""
+        self._description = description.strip()
+        return self
+
+    def annotate(self, annotations: ToolAnnotations) -> Self:
+        """Title and hints for clients."""
+        self._annotations = annotations
+        return self
+
+    def args(self, model: type[BaseModel]) -> Self:
+        """Arguments as a pydantic model; their JSON Schema is derived from it."""
+        self._arguments = model
+        return self
+
+    def args_schema(self, schema: Mapping[str, JsonValue]) -> Self:
+        """Arguments as a JSON Schema, for tools whose schema comes from outside; the handler gets a dict."""
+        self._arguments = None
+        self._input_schema = json.dumps(schema, ensure_ascii=False)
+        return self
+
+    def output(self, model: type[BaseModel]) -> Self:
+        """Shape of the structured answer."""
+        self._output_schema = json.dumps(model.model_json_schema(by_alias=True, mode="serialization"))
+        return self
+
+    def meta(self, **entries: JsonValue) -> Self:
+        """Entries of the `_meta` with which the tool is offered."""
+        self._meta = {**self._meta, **entries}
+        return self
+
+    def server(self, handler: Handler, *, calls_actor: bool = False, actor: str | None = None) -> Self:
+        """What the tool does. `calls_actor` says that it may start a run, `actor` that it is that Actor's own tool."""
+        self._handler = handler
+        self._calls_actor = calls_actor
+        self._actor = actor
+        return self
+
+    def build(self) -> Tool:
+        """The frozen definition. Raises `ValueError` that says which step is missing."""
+        if self._handler is None:
+            raise ValueError(f"Tool {self._name!r} has no handler: call .server(handler) before .build().")
+        if self._category is None:
+            raise ValueError(f"Tool {self._name!r} has no category: call .category(Category.…) before .build().")
+        if not self._description:
+            raise ValueError(f"Tool {self._name!r} has no description: call .describe(text) before .build().")
+        return Tool(
+            name=self._name,
+            category=self._category,
+            description=self._description,
+            annotations=self._annotations or ToolAnnotations(title=self._name),
+            handler=self._handler,
+            arguments=self._arguments,
+            input_schema_json=self._input_schema or _schema_of(self._arguments or NoArguments),
+            output_schema_json=self._output_schema,
+            meta_json=json.dumps(self._meta),
+            calls_actor=self._calls_actor,
+            actor=self._actor,
+        )
+
+
+def tool(name: str) -> ToolBuilder:
+    """Begin the definition of a tool."""
+    return ToolBuilder(name)
+
+
+def with_description(definition: Tool, description: str) -> Tool:
+    """A new definition that differs in its description."""
+    return replace(definition, description=description)
+
+
+def violations_of(error: ValidationError) -> tuple[Violation, ...]:
+    """Every violation that pydantic found, with JSON Pointers."""
+    return tuple(
+        Violation(path="".join(f"/{part}" for part in entry["loc"]), message=entry["msg"])
+        for entry in error.errors(include_url=False, include_context=False, include_input=False)
+    )
+
+
+def invalid_arguments(tool_name: str, violations: tuple[Violation, ...]) -> ErrorEnvelope:
+    """The envelope for arguments that break a tool's schema."""
+    return ErrorEnvelope(
+        tool=tool_name,
+        message=f"The arguments of {tool_name} do not fit its schema.",
+        category=ErrorCategory.VALIDATION,
+        retryable=False,
+        hint="Mend every violation listed and call again.",
+        violations=violations,
+    )
+
+
+def _schema_of(model: type[BaseModel]) -> str:
+    return json.dumps(model.model_json_schema(by_alias=True))
