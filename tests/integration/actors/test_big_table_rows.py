@@ -25,9 +25,7 @@ def test_the_same_seed_gives_the_same_rows(profile):
 def test_rows_stay_the_same_from_one_version_to_the_next():
     text = "\n".join(first_rows(600, 42, "wide"))
 
-    assert (
-        hashlib.sha256(text.encode()).hexdigest() == "e34c179278275dc913117a443b4fc891444fecf2d0e80c2e388b6e54ea677483"
-    )
+    assert hashlib.sha256(text.encode()).hexdigest()[:32] == "e34c179278275dc913117a443b4fc891"
 
 
 def test_a_short_table_is_the_beginning_of_a_long_one():

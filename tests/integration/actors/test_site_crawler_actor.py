@@ -119,6 +119,24 @@ def test_a_start_url_that_redirects_brings_its_host_into_the_crawl(site, run_act
     assert {row["loadedUrl"] for row in run.rows} == {f"http://localhost:{port}/home", f"http://localhost:{port}/next"}
 
 
+def test_links_that_are_no_addresses_do_no_harm(site, run_actor):
+    odd = [
+        "http://a\\b/",
+        "http://ex*mple.com/",
+        "http://xn--/",
+        "http://[::1/",
+        "http://127.0.0.1:99999/",
+        "//",
+        "/next",
+    ]
+    start = site.add("/", f'<base href="http://[">{page("Home", *odd)}')
+    site.add("/next", page("Next"))
+    run = run_actor("site-crawler", {"startUrls": [start], "linkScope": "any"})
+
+    assert sorted(by_title(run)) == ["Home", "Next"]
+    assert run.output["failed"] == 0
+
+
 def test_the_run_fails_when_no_page_could_be_crawled(site, run_actor):
     disallowed = site.add("/", page("Home"))
     site.add("/robots.txt", "User-agent: *\nDisallow: /")
@@ -152,6 +170,8 @@ def test_keeps_its_rows_when_terminated_while_a_page_hangs(site, launch):
         ({"startUrls": ["example"]}, "start URL 'example' is not an http"),
         ({"startUrls": [{"url": "ftp://example.com"}]}, "start URL 'ftp://example.com' is not an http"),
         ({"startUrls": ["http://[::1"]}, "is not an http"),
+        ({"startUrls": ["http://me:secret@example.com/"]}, "is not an http"),
+        ({"startUrls": ["http://ex*mple.com/"]}, "is not an http"),
         ({"startUrls": ["http://example.com:99999/"]}, "is not an http"),
         ({"startUrls": [{"requestsFromUrl": "https://example.com"}]}, "startUrls must hold URLs"),
         ({"startUrls": ["https://example.com"], "maxPages": 0}, "maxPages must be between 1 and"),

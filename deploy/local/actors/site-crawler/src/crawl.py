@@ -1,7 +1,6 @@
 """One crawl: Crawlee's crawler, fitted with this Actor's scope, rows and limits."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 from apify import Actor, Request
@@ -12,11 +11,11 @@ from crawlee.http_clients import ImpitHttpClient
 from crawlee.request_loaders import ThrottlingRequestManager
 from crawlee.storage_clients import MemoryStorageClient
 from crawlee.storages import RequestQueue
-from pydantic import ValidationError
 
+from .addresses import without_fragment
 from .page import FetchedPage, build_error_row, build_row, page_links
 from .progress import Progress
-from .scope import Scope, without_fragment
+from .scope import Scope
 from .settings import Settings
 
 USER_AGENT = "outlast-site-crawler/0.1"
@@ -95,7 +94,7 @@ class SiteCrawl:
         if self.progress.is_complete:
             self._stop()
         elif page.depth < self._settings.max_depth:
-            await context.add_requests(list(_requests(link for link in links if self._scope.follows(link))))
+            await context.add_requests([link for link in links if self._scope.follows(link)])
 
     def _is_wanted(self, page: FetchedPage, context: BeautifulSoupCrawlingContext) -> bool:
         """Whether the page, now that it is there, belongs into the dataset.
@@ -177,12 +176,3 @@ def _fetched_page(context: BeautifulSoupCrawlingContext) -> FetchedPage:
         depth=request.crawl_depth,
         status_code=context.http_response.status_code,
     )
-
-
-def _requests(urls: Iterable[str]) -> Iterator[Request]:
-    """Requests for those of the links that Crawlee takes for a URL."""
-    for url in urls:
-        try:
-            yield Request.from_url(url)
-        except ValidationError:
-            Actor.log.debug(f"Not a usable link: {url}")

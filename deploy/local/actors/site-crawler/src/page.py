@@ -12,7 +12,7 @@ from bs4 import BeautifulSoup
 from bs4.element import NavigableString, Tag
 from markdownify import MarkdownConverter
 
-from .scope import without_fragment
+from .addresses import without_fragment
 
 MAX_TEXT_CHARS = 1_000_000
 """Longest text and Markdown of a row: the API takes no row over 9 MB."""

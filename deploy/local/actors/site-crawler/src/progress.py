@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from apify import Actor
 
-STATUS_INTERVAL_SECONDS = 0.5
+STATUS_INTERVAL_SECONDS = 0.25
 
 
 @dataclass

@@ -1,10 +1,11 @@
 """Which links the crawl follows."""
 
 from collections.abc import Iterable
-from urllib.parse import SplitResult, urldefrag, urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from crawlee import Glob
 
+from .addresses import is_web_address
 from .settings import Settings
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -53,16 +54,11 @@ class Scope:
 
     def follows(self, url: str) -> bool:
         """Whether a link to this URL is followed."""
-        return self.contains(url) and _may_be_page(url) and self._matches(url)
+        return self.contains(url) and _may_be_page(url) and self._matches(url) and is_web_address(url)
 
     def _matches(self, url: str) -> bool:
         """Whether the URL matches some include pattern, where there are any, and no exclude pattern."""
         return (not self._include or _any_matches(self._include, url)) and not _any_matches(self._exclude, url)
-
-
-def without_fragment(url: str) -> str:
-    """The URL of the page, without the place in it."""
-    return urldefrag(url).url
 
 
 def _host(parts: SplitResult) -> tuple[str, int | None]:

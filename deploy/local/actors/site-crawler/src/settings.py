@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
-from urllib.parse import urldefrag, urlsplit
+
+from .addresses import is_web_address, without_fragment
 
 LINK_SCOPES = ("same-host", "subdomains", "any")
 
@@ -63,14 +64,9 @@ def _start_url(entry: object) -> str:
     if not isinstance(url, str):
         raise InputError(f'startUrls must hold URLs, or objects like {{"url": "https://example.com"}}, not {entry!r}')
     url = url.strip()
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        usable = False
-    if not usable or any(char.isspace() for char in url):
+    if not is_web_address(url):
         raise InputError(f"start URL {url!r} is not an http(s) address such as https://example.com/docs")
-    return urldefrag(url).url
+    return without_fragment(url)
 
 
 def _choice(fields: Mapping[str, object], name: str, choices: Sequence[str]) -> str:
