@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.outlast-installed
 
 # More workers than cores: most of a test's time is spent waiting for a server.
-TEST_WORKERS ?= 4
+TEST_WORKERS ?= 3
 # Handed on to the command: make test ARGS="tests/unit -k ports", make up ARGS="--api-port 9000".
 ARGS ?=
 
@@ -35,7 +35,7 @@ bench: $(INSTALLED) ## Measure, and print a table and JSON
 lint: $(INSTALLED) ## Check style, formatting, types and the direction of imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/pyright
 
 format: $(INSTALLED) ## Format the code and fix what can be fixed
