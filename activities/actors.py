@@ -1,12 +1,12 @@
 """Looking up an Actor's definition: what a direct Actor tool and the check of its input are made from."""
 
-import json
-from typing import Any, cast
-
 from apify_client import ApifyClientAsync
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, TypeAdapter, field_validator
 
 from activities.models import Contract
+
+JsonObject = dict[str, JsonValue]
+_OBJECT = TypeAdapter(JsonObject)
 
 
 class ActorDefinition(Contract):
@@ -16,8 +16,31 @@ class ActorDefinition(Contract):
     full_name: str
     title: str
     description: str
-    input_schema: dict[str, JsonValue] = Field(default_factory=dict)
+    input_schema: JsonObject = Field(default_factory=dict)
     readme: str | None = None
+
+
+class _Definition(Contract):
+    """What a build says of its Actor (Actor definition, `actor.json`)."""
+
+    input: JsonObject | None = None
+    readme: str | None = None
+
+
+class _Build(Contract):
+    """A build; newer ones hold the input schema as an object, older ones as text (`inputSchema`, deprecated)."""
+
+    definition: _Definition = Field(default=_Definition(), alias="actorDefinition")
+    input_schema: str | None = Field(default=None, alias="inputSchema")
+    readme: str | None = None
+
+    @field_validator("definition", mode="before")
+    @classmethod
+    def _none_is_empty(cls, value: object) -> object:
+        return {} if value is None else value
+
+    def schema_of_input(self) -> JsonObject:
+        return self.definition.input or _OBJECT.validate_json(self.input_schema or "{}")
 
 
 async def fetch_actor_definition(client: ApifyClientAsync, actor: str) -> ActorDefinition | None:
@@ -27,20 +50,12 @@ async def fetch_actor_definition(client: ApifyClientAsync, actor: str) -> ActorD
     if found is None:
         return None
     build = await (await resource.default_build()).get()
-    definition: dict[str, Any] = build.model_dump(by_alias=True, mode="json") if build is not None else {}
+    definition = _Build.model_validate(build.model_dump(by_alias=True, mode="json")) if build else _Build()
     return ActorDefinition(
         actor_id=found.id,
         full_name=f"{found.username}/{found.name}",
         title=found.title or found.name,
         description=found.description or "",
-        input_schema=_input_schema(definition),
-        readme=(definition.get("actorDefinition") or {}).get("readme") or definition.get("readme"),
+        input_schema=definition.schema_of_input(),
+        readme=definition.definition.readme or definition.readme,
     )
-
-
-def _input_schema(build: dict[str, Any]) -> dict[str, JsonValue]:
-    """Newer builds hold the schema as an object, older ones as text (`inputSchema`, deprecated)."""
-    schema: object = (build.get("actorDefinition") or {}).get("input") or build.get("inputSchema") or {}
-    if isinstance(schema, str):
-        schema = json.loads(schema)
-    return cast(dict[str, JsonValue], schema if isinstance(schema, dict) else {})

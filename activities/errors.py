@@ -19,7 +19,7 @@ from activities.secrets import SealError
 
 MAX_MESSAGE_CHARS = 2_000
 CAPACITY_RETRY_DELAY = timedelta(seconds=10)
-"""How long to wait before asking again for memory or a run slot; apify-client's own `wait_for_resources` waits as long."""
+"""How long to wait before asking again for memory or a run slot, as long as apify-client's `wait_for_resources`."""
 
 RETRYABLE = frozenset(
     {

@@ -64,7 +64,7 @@ class ErrorEnvelope(Contract):
 
 
 class SealedSecret(Contract):
-    """A secret as it may stand in a workflow's history: AES-256-GCM under the key `key_id`, see `activities.secrets`."""
+    """A secret as it may stand in a history: AES-256-GCM under the key `key_id`, see `activities.secrets`."""
 
     key_id: str
     ciphertext: str = Field(description="Base64 of nonce and ciphertext.")

@@ -49,6 +49,7 @@ class MarkingHttpClient(ImpitHttpClientAsync):
         timeout: float | None,
         stream: bool,
     ) -> impit.Response:
+        """Send one request (`HttpClientAsync.send_request`)."""
         operation_id = _marker.get()
         if operation_id is not None:
             headers = {**headers, "User-Agent": f"{headers['User-Agent']}; {OPERATION_MARKER}{operation_id}"}

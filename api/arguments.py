@@ -1,10 +1,13 @@
 """Checking arguments against a tool's schema before anything is started."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import cast
 
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
+from jsonschema.exceptions import SchemaError, ValidationError
 from pydantic import JsonValue
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
 from activities.models import Violation
 from api.errors import InvalidCall
@@ -28,15 +31,26 @@ def check_arguments(definition: Tool, arguments: Mapping[str, JsonValue]) -> Non
 
 
 def schema_violations(schema: dict[str, JsonValue], value: JsonValue) -> tuple[Violation, ...]:
-    """How `value` breaks an Actor's input schema; an invalid schema is the Actor's fault and lets everything pass."""
-    validator = Draft202012Validator(_without_nullable(schema))
-    errors: list[ValidationError] = sorted(
-        validator.iter_errors(value), key=lambda error: list(map(str, error.absolute_path))
-    )
+    """How `value` breaks an Actor's input schema.
+
+    A schema that is itself broken is the Actor's fault and lets everything pass: the platform has the last word. An
+    empty registry keeps a `$ref` from being fetched from wherever it points to.
+    """
+    plain = cast(dict[str, JsonValue], _without_nullable(schema))
+    validator = Draft202012Validator(plain, registry=Registry())
+    try:
+        validator.check_schema(plain)
+        errors = sorted(_errors(validator, value), key=lambda error: list(map(str, error.absolute_path)))
+    except (SchemaError, Unresolvable):
+        return ()
     return tuple(
         Violation(path="".join(f"/{part}" for part in error.absolute_path), message=_bounded(error.message))
         for error in errors[:_MAX_VIOLATIONS]
     )
+
+
+def _errors(validator: Draft202012Validator, value: JsonValue) -> Iterable[ValidationError]:
+    return validator.iter_errors(value)  # pyright: ignore[reportUnknownMemberType]  # jsonschema leaves types open
 
 
 def _without_nullable(schema: JsonValue) -> JsonValue:

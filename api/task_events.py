@@ -131,7 +131,7 @@ async def _pump_events(
         async for event in log.follow(after=after):
             await queue.put(event)
         await queue.put(None)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # raised again by whoever reads the queue
         await queue.put(error)
 
 
@@ -148,7 +148,7 @@ async def _pump_status_messages(
                 shown = task.status_message
                 await queue.put(_status_message(task))
             await asyncio.sleep(STATUS_POLL_SECONDS)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # raised again by whoever reads the queue
         await queue.put(error)
 
 

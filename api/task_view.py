@@ -1,4 +1,4 @@
-"""From Temporal's description of a workflow to a `Task`. Needs no worker: memo, search attributes, pending activities."""
+"""From Temporal's description of a workflow to a `Task`: memo, search attributes, activities. Needs no worker."""
 
 from typing import TypeVar
 

@@ -39,7 +39,7 @@ def main() -> int:
     try:
         asyncio.run(serve(settings))
     except (SealError, ValueError, RuntimeError) as error:
-        log.error("Worker cannot start: %s", error)
+        log.error("Worker cannot start: %s", error)  # noqa: TRY400  # the message is for the operator, a trace is not
         return 1
     return 0
 

@@ -36,4 +36,6 @@ class OutlastPlugin(SimplePlugin):
 
     def __init__(self) -> None:
         """Nothing to configure."""
-        super().__init__("outlast", data_converter=pydantic_data_converter, workflow_runner=_sandboxed)
+        super().__init__(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
+            "outlast", data_converter=pydantic_data_converter, workflow_runner=_sandboxed
+        )

@@ -2,7 +2,8 @@
 
 import hashlib
 
-from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
+from temporalio.exceptions import TimeoutError as ActivityTimeoutError
 
 from activities.models import ErrorCategory, ErrorEnvelope
 
@@ -21,7 +22,7 @@ def envelope_of(error: ActivityError, *, tool: str) -> ErrorEnvelope:
     cause = error.cause
     if isinstance(cause, ApplicationError):
         return _carried(cause, tool=tool)
-    if isinstance(cause, TimeoutError):
+    if isinstance(cause, ActivityTimeoutError):
         last = cause.cause
         waited_for = f" The last attempt: {last.message}" if isinstance(last, ApplicationError) else ""
         return ErrorEnvelope(
@@ -36,7 +37,7 @@ def envelope_of(error: ActivityError, *, tool: str) -> ErrorEnvelope:
 
 def is_deadline(error: ActivityError) -> bool:
     """Whether the activity ended because the task's time was over."""
-    return isinstance(error.cause, TimeoutError) and error.cause.type == TimeoutType.SCHEDULE_TO_CLOSE
+    return isinstance(error.cause, ActivityTimeoutError) and error.cause.type == TimeoutType.SCHEDULE_TO_CLOSE
 
 
 def is_definite_refusal(error: ActivityError) -> bool:

@@ -87,7 +87,7 @@ class Runs:
             summary=f"start {spec.actor}",
         )
         try:
-            run = operation.run = await asyncio.shield(handle)
+            run = await asyncio.shield(handle)
         except asyncio.CancelledError:
             handle.cancel()
             operation.run = await _answer(handle)
@@ -96,6 +96,7 @@ class Runs:
             if is_definite_refusal(error):
                 self._operations.remove(operation)
             raise ToolError(envelope_of(error, tool=self._call.tool)) from error
+        operation.run = run
         self._announce_start(run, spec)
         return run
 
@@ -189,8 +190,8 @@ class Runs:
 
     def _announce_start(self, run: RunState, spec: RunSpec) -> None:
         workflow.upsert_memo({memo.RUN_STARTED: run})
-        workflow.upsert_search_attributes(
-            [search_attributes.RUN_ID.value_set(run.run_id), search_attributes.ACTOR.value_set(spec.actor)]
+        search_attributes.upsert(
+            search_attributes.RUN_ID.value_set(run.run_id), search_attributes.ACTOR.value_set(spec.actor)
         )
 
     def _next_operation_id(self) -> str:

@@ -65,7 +65,7 @@ class ToolCallWorkflow:
         if ctx.guarded is not None and result is not None:
             entries[memo.RESULT] = result
         workflow.upsert_memo(entries)
-        workflow.upsert_search_attributes([search_attributes.TASK_STATUS.value_set(status.value)])
+        search_attributes.upsert(search_attributes.TASK_STATUS.value_set(status.value))
         count_tool_call(call, status, result)
         if call.session_id is not None:
             await self._signal_session(call.caller.id, call.session_id, event)

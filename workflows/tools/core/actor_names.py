@@ -7,7 +7,7 @@ _DIGEST_CHARS = 8
 
 
 def actor_tool_name(full_name: str) -> str:
-    """`apify/rag-web-browser` -> `apify--rag-web-browser`. Longer names are cut and get a digest, so they stay distinct."""
+    """`apify/rag-web-browser` -> `apify--rag-web-browser`. Longer names are cut and get a digest."""
     name = full_name.replace("/", "--").replace(".", "-dot-")
     if len(name) <= MAX_TOOL_NAME:
         return name

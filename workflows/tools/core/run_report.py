@@ -113,5 +113,8 @@ def run_failure(run: RunState, *, tool: str) -> ErrorEnvelope | None:
         message=f"Run {run.run_id} ended as {run.status}{reason}",
         category=category,
         retryable=False,
-        hint=f"Read the end of its log with get-actor-log (runId {run.run_id}); rows so far are in dataset {run.dataset_id}.",
+        hint=(
+            f"Read the end of its log with get-actor-log (runId {run.run_id}); "
+            f"rows so far are in dataset {run.dataset_id}."
+        ),
     )

@@ -38,4 +38,7 @@ def present_run_state(run: RunState) -> ToolResult:
 def _next_step(run: RunState) -> str:
     if run.is_final:
         return f"Its rows are in dataset {run.dataset_id}: call get-dataset-items."
-    return f"It is still going. Call get-actor-run again for its state, or get-actor-log for what it is doing (runId {run.run_id})."
+    return (
+        "It is still going. Call get-actor-run again for its state, or get-actor-log for what it is doing "
+        f"(runId {run.run_id})."
+    )
