@@ -159,7 +159,7 @@ def test_keeps_its_rows_when_terminated_while_a_page_hangs(site, launch):
     answered.set()
 
     assert run.exit_code == 143
-    assert run.status_messages[-1] == "Aborted. Crawled 1/30 pages (0 failed), 1 queued"
+    assert run.status_messages[-1] == "Stopped. Crawled 1/30 pages (0 failed), 1 queued"
     assert [row["title"] for row in run.rows] == ["Home"]
 
 

@@ -34,7 +34,7 @@ def test_ends_at_once_when_terminated_and_says_how_far_it_came(launch):
     run = actor.wait()
 
     assert run.exit_code == 143
-    assert run.status_messages[-1].startswith("Aborted after ")
+    assert run.status_messages[-1].startswith("Stopped after ")
     assert run.output["aborted"] is True
     assert run.rows == []
 

@@ -49,7 +49,7 @@ async def main() -> None:
         with Interruption() as interruption:
             progress = await _make_table(settings, interruption)
         await Actor.set_value("OUTPUT", _output(progress, interruption.requested))
-        prefix = "Aborted. " if interruption.requested else ""
+        prefix = f"{interruption.word}. " if interruption.requested else ""
         await Actor.exit(exit_code=interruption.exit_code, status_message=f"{prefix}{progress}")
 
 

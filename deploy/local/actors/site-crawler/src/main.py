@@ -55,7 +55,7 @@ async def _finish(crawl: SiteCrawl, interruption: Interruption) -> None:
     progress, queued = crawl.progress, await crawl.count_queued()
     await Actor.set_value("OUTPUT", progress.summary(queued))
     if interruption.requested:
-        message = f"Aborted. {progress.running(queued)}"
+        message = f"{interruption.word}. {progress.running(queued)}"
         await Actor.exit(exit_code=interruption.exit_code, status_message=message)
     elif progress.crawled == 0:
         await Actor.fail(status_message=progress.gave_nothing())

@@ -35,6 +35,11 @@ class Interruption:
         """Whether the run was asked to stop."""
         return self._requested.is_set()
 
+    @property
+    def word(self) -> str:
+        """How a status message calls it. A SIGTERM may come of an abort, and of a time-out as well."""
+        return "Stopped" if self.exit_code == EXIT_CODE_SIGTERM else "Aborted"
+
     async def wait(self, seconds: float | None = None) -> bool:
         """Sleep, without a time for ever; returns early, and True, when the run is asked to stop."""
         try:

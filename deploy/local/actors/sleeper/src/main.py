@@ -32,7 +32,7 @@ async def _run(settings: Settings, interruption: Interruption) -> None:
     if interruption.requested:
         await Actor.exit(
             exit_code=interruption.exit_code,
-            status_message=f"Aborted after {_in_seconds(slept)} of {_in_seconds(settings.seconds)} s",
+            status_message=f"{interruption.word} after {_in_seconds(slept)} of {_in_seconds(settings.seconds)} s",
         )
     elif settings.failure:
         await Actor.fail(exit_code=settings.failure.exit_code, status_message=settings.failure.message)
