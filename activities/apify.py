@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from apify_client import ApifyClientAsync
 from apify_client._models import Run
@@ -155,7 +154,7 @@ class ApifyActivities:
         return self._state(run)
 
     async def _request_start(self, client: ApifyClientAsync, order: StartRunInput) -> Run:
-        options: dict[str, Any] = start_options(order.spec)
+        options = start_options(order.spec, self._platform.open_input(order.spec.input, order.caller))
         with marked_as(order.operation_id):
             return await client.actor(order.spec.actor).start(**options, timeout=START_REQUEST_TIMEOUT)
 

@@ -13,10 +13,11 @@ from datetime import timedelta
 import impit
 from apify_client import ApifyClientAsync
 from apify_client.http_clients import ImpitHttpClientAsync
-from pydantic import SecretStr
+from pydantic import JsonValue, SecretStr
 
 from activities.errors import ToolFailure
 from activities.models import Caller, ErrorCategory, ErrorEnvelope
+from activities.sealed_values import open_values
 from activities.secrets import SecretSealer
 
 OPERATION_MARKER = "outlast-op/"
@@ -59,7 +60,7 @@ class MarkingHttpClient(ImpitHttpClientAsync):
 
 
 class ApifyPlatform:
-    """Hands out a client per caller. The only place where a sealed Apify token is opened."""
+    """Hands out a client per caller. The only place where what was sealed is opened."""
 
     def __init__(self, *, api_base_url: str, operator_token: SecretStr | None, sealer: SecretSealer) -> None:
         """`api_base_url` is the platform's root, without `/v2`; `operator_token` pays for callers without their own."""
@@ -83,6 +84,10 @@ class ApifyPlatform:
                 hint="Send your Apify token as the bearer token, or start the server with APIFY_TOKEN set.",
             )
         )
+
+    def open_input(self, run_input: JsonValue, caller: Caller) -> JsonValue:
+        """`run_input` with the secret values that the front door sealed for `caller` in the clear."""
+        return open_values(run_input, self._sealer, purpose=caller.id)
 
     def client_for_token(self, token: SecretStr) -> ApifyClientAsync:
         """The client of one token; kept for reuse, since each holds a connection pool."""

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from apify_client._models import Run
+from pydantic import JsonValue
 
 from activities.models import Budget, RunSpec, RunState
 
@@ -29,12 +30,12 @@ def run_state(run: Run, *, console_url: str | None, adopted: bool = False, actor
     )
 
 
-def start_options(spec: RunSpec) -> dict[str, Any]:
-    """The keyword arguments of apify-client's `start` for `spec`."""
+def start_options(spec: RunSpec, run_input: JsonValue) -> dict[str, Any]:
+    """The keyword arguments of apify-client's `start` for `spec`; `run_input` is its input with secrets opened."""
     budget = spec.budget
     seconds = budget.max_run_seconds
     return {
-        "run_input": spec.input if spec.input is not None else {},
+        "run_input": run_input if run_input is not None else {},
         "build": spec.build,
         "memory_mbytes": spec.memory_mbytes,
         "max_items": budget.max_items,

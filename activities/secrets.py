@@ -8,13 +8,16 @@ another's call.
 
 import base64
 import binascii
+import hashlib
+import hmac
+import json
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from pydantic import SecretStr
+from pydantic import JsonValue, SecretStr
 
 from activities.models import SealedSecret
 
@@ -40,6 +43,7 @@ class SecretSealer:
             if len(key) != _KEY_BYTES:
                 raise SealError(f"Sealing key {key_id!r} has {len(key)} bytes; AES-256 needs {_KEY_BYTES}.")
         self._ciphers = {key_id: AESGCM(key) for key_id, key in keys.items()}
+        self._keys = dict(keys)
         self._sealing_key_id = next(iter(keys))
 
     @classmethod
@@ -77,6 +81,11 @@ class SecretSealer:
         cipher = self._ciphers[self._sealing_key_id]
         sealed = nonce + cipher.encrypt(nonce, secret.get_secret_value().encode(), purpose.encode())
         return SealedSecret(key_id=self._sealing_key_id, ciphertext=base64.b64encode(sealed).decode())
+
+    def digest(self, value: JsonValue) -> str:
+        """A keyed digest of `value`: tells equal secrets from different ones without letting them be guessed."""
+        key = next(iter(self._keys.values()))
+        return hmac.new(key, json.dumps(value, sort_keys=True).encode(), hashlib.sha256).hexdigest()
 
     def open(self, sealed: SealedSecret, *, purpose: str) -> SecretStr:
         """Open what `seal` made. Raises `SealError` for an unknown key, another purpose or a changed ciphertext."""

@@ -39,10 +39,10 @@ async def serve(settings: ApiSettings) -> None:
 
 def refusal_to_listen(settings: ApiSettings) -> str | None:
     """Why these settings must not be served, or None when they may."""
-    if not settings.is_loopback and settings.api_keys is None and not settings.accept_apify_tokens:
+    if not settings.is_loopback and not settings.has_credentials:
         return (
             f"OUTLAST_API_HOST={settings.api_host} would open the API to the network without any credential. "
-            "Set OUTLAST_API_KEYS=name:key, or bind 127.0.0.1."
+            "Set OUTLAST_API_KEYS=name:key, or OUTLAST_ACCEPT_APIFY_TOKENS=true, or bind 127.0.0.1."
         )
     return None
 

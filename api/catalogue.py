@@ -3,12 +3,14 @@
 import logging
 import time
 
+from pydantic import JsonValue
+
 from activities.actors import ActorDefinition, fetch_actor_definition
 from activities.errors import classify
 from activities.models import Caller, ErrorCategory
 from activities.platform import ApifyPlatform
 from api.errors import PlatformUnavailable, UnknownToolCalled
-from workflows.tools.core.actor_names import actor_tool_name
+from workflows.tools.core.actor_names import actor_tool_name, normalised_actor
 from workflows.tools.loader import ToolSet, base_tools
 from workflows.tools.registry import UnknownTool, actor_tool_of
 from workflows.tools.tool import Tool
@@ -62,6 +64,11 @@ class Catalogue:
             return base.get(name)
         except UnknownTool as error:
             raise UnknownToolCalled(error.envelope) from error
+
+    async def input_schema(self, actor: str, caller: Caller) -> dict[str, JsonValue] | None:
+        """The input schema of `actor`, or None when the caller can see no such Actor. Raises `PlatformUnavailable`."""
+        definition = await self._definition(normalised_actor(actor), caller)
+        return definition.input_schema if definition else None
 
     def _base(self, mode: str) -> ToolSet:
         try:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from temporalio.client import Client
 
 from activities.platform import ApifyPlatform
+from api.call_builder import CallBuilder
 from api.callers import CallerResolver
 from api.catalogue import Catalogue
 from api.settings import ApiSettings
@@ -29,11 +30,6 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         api_base_url=settings.apify_api_base_url, operator_token=settings.apify_token, sealer=sealer
     )
     catalogue = Catalogue(platform, actors=settings.actors)
-    tasks = TaskClient(
-        client,
-        catalogue,
-        mode=settings.mode,
-        ui_url=settings.temporal_ui_url,
-        run_heartbeat_seconds=settings.run_heartbeat_seconds,
-    )
+    builder = CallBuilder(catalogue, sealer, mode=settings.mode, run_heartbeat_seconds=settings.run_heartbeat_seconds)
+    tasks = TaskClient(client, builder, ui_url=settings.temporal_ui_url)
     return Services(settings, tasks, catalogue, CallerResolver(settings, platform, sealer))

@@ -51,6 +51,13 @@ class ApiSettings(Settings):
         return tuple(actor.strip() for actor in self.default_actors.split(",") if actor.strip())
 
     @property
+    def has_credentials(self) -> bool:
+        """Whether the operator has said which credentials count."""
+        return self.api_keys is not None or (
+            self.accept_apify_tokens and "accept_apify_tokens" in self.model_fields_set
+        )
+
+    @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the API."""
         return self.api_host in LOOPBACK

@@ -1,14 +1,11 @@
 """`TaskClient`: tasks over Temporal. There is no task table: Temporal is the task store."""
 
 import asyncio
-import base64
-import binascii
 import hashlib
 import json
 import secrets
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 from temporalio.api.enums.v1 import TaskQueueType
@@ -32,8 +29,7 @@ from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.models import Caller, ErrorCategory, ErrorEnvelope
-from api.arguments import check_arguments
-from api.catalogue import Catalogue
+from api.call_builder import CallBuilder
 from api.errors import (
     BadRequest,
     IdempotencyKeyReused,
@@ -42,6 +38,7 @@ from api.errors import (
     TemporalUnavailable,
 )
 from api.task_events import EventLog, stream_events
+from api.task_list import list_query, read_page_token, write_page_token
 from api.task_models import Task, TaskAnswer, TaskEvent, TaskPage, TaskRequest
 from api.task_view import memo_model, owner_of, task_from
 from workflows import memo, search_attributes
@@ -49,7 +46,6 @@ from workflows.models import TaskStatus, TaskSummary, ToolCall, ToolOutcome, Too
 from workflows.queues import TOOLS_TASK_QUEUE
 from workflows.session import SessionState, SessionWorkflow, session_workflow_id
 from workflows.tool_call import ToolCallWorkflow
-from workflows.tools.registry import executor_kind
 
 MAX_PAGE = 200
 _UNREACHABLE = frozenset(
@@ -68,24 +64,20 @@ class TaskClient:
     Each method raises an `api.errors.ApiError` for what it has to refuse, `TemporalUnavailable` among them.
     """
 
-    def __init__(
-        self, client: Client, catalogue: Catalogue, *, mode: str, ui_url: str | None, run_heartbeat_seconds: int = 30
-    ) -> None:
-        """`mode` is used by calls that name none; `ui_url` is the root of the Temporal UI, for links."""
+    def __init__(self, client: Client, builder: CallBuilder, *, ui_url: str | None) -> None:
+        """`ui_url` is the root of the Temporal UI, for links."""
         self._client = client
-        self._catalogue = catalogue
-        self._mode = mode
+        self._builder = builder
         self._ui_url = ui_url
-        self._run_heartbeat_seconds = run_heartbeat_seconds
 
     async def start(self, caller: Caller, request: TaskRequest, *, idempotency_key: str | None = None) -> Task:
         """Check the call and start it. The same key and request give the same task.
 
         Raises `InvalidCall`, `IdempotencyKeyReused`; then nothing was started.
         """
-        call = await self._checked_call(caller, request)
+        built = await self._builder.build(caller, request)
+        call, summary = built.call, built.summary
         task_id = _task_id(caller, call.tool, idempotency_key)
-        summary = _summary(call, request)
         with _temporal_errors():
             if call.session_id is not None:
                 await self._ensure_session(caller.id, call.session_id)
@@ -150,13 +142,13 @@ class TaskClient:
         page_token: str | None = None,
     ) -> TaskPage:
         """The caller's tasks, newest first. Raises `BadRequest` for a page token that is not one of ours."""
-        query = _list_query(caller.id, status=status, tool=tool, session_id=session_id)
-        token = _read_page_token(page_token, query) if page_token else None
+        query = list_query(caller.id, status=status, tool=tool, session_id=session_id)
+        token = read_page_token(page_token, query) if page_token else None
         pages = self._client.list_workflows(query, page_size=min(page_size, MAX_PAGE), next_page_token=token)
         with _temporal_errors(bad_request="The page token is not valid any more; list again from the first page."):
             await pages.fetch_next_page(page_size=min(page_size, MAX_PAGE))
         found = [await self._view_or_none(execution) for execution in pages.current_page or ()]
-        next_token = _write_page_token(pages.next_page_token, query) if pages.next_page_token else None
+        next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None
         return TaskPage(tasks=[task for task in found if task is not None], next_page_token=next_token)
 
     async def events(self, caller: Caller, task_id: str, *, after: str | None = None) -> AsyncIterator[TaskEvent]:
@@ -190,20 +182,6 @@ class TaskClient:
         with _temporal_errors():
             async for event in stream_events(handle, self._client.data_converter, after=position):
                 yield event
-
-    async def _checked_call(self, caller: Caller, request: TaskRequest) -> ToolCall:
-        mode = request.mode or self._mode
-        definition = await self._catalogue.resolve(mode, request.tool, caller)
-        check_arguments(definition, request.arguments)
-        return ToolCall(
-            tool=definition.name,
-            arguments=request.arguments,
-            mode=mode,
-            caller=caller,
-            session_id=request.session_id,
-            actor=definition.actor,
-            options=request.options.model_copy(update={"run_heartbeat_seconds": self._run_heartbeat_seconds}),
-        )
 
     async def _start_workflow(
         self, call: ToolCall, task_id: str, summary: TaskSummary
@@ -337,24 +315,6 @@ def _task_id(caller: Caller, tool: str, idempotency_key: str | None) -> str:
     return f"task-{digest[:32]}"
 
 
-def _summary(call: ToolCall, request: TaskRequest) -> TaskSummary:
-    body = json.dumps([call.tool, call.mode, request.model_dump(mode="json", exclude={"tool", "mode"})], sort_keys=True)
-    return TaskSummary(
-        tool=call.tool,
-        mode=call.mode,
-        executor=executor_kind(call),
-        actor=call.actor or _actor_argument(call),
-        session_id=call.session_id,
-        fingerprint=hashlib.sha256(body.encode()).hexdigest(),
-        created_at=datetime.now(UTC),
-    )
-
-
-def _actor_argument(call: ToolCall) -> str | None:
-    actor = call.arguments.get("actor") if call.tool == "call-actor" else None
-    return actor if isinstance(actor, str) else None
-
-
 def _attributes(call: ToolCall, summary: TaskSummary) -> TypedSearchAttributes:
     pairs = [
         SearchAttributePair(search_attributes.TOOL, call.tool),
@@ -399,50 +359,6 @@ def _abnormal(task_id: str, error: WorkflowFailureError) -> ErrorEnvelope:
         category=ErrorCategory.CANCELLED if cancelled else ErrorCategory.UNKNOWN,
         retryable=False,
     )
-
-
-def _list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, session_id: str | None) -> str:
-    parts = ["WorkflowType = 'ToolCallWorkflow'", f"{search_attributes.CALLER.name} = {_quoted(caller_id)}"]
-    if status is not None:
-        parts.append(_status_query(status))
-    if tool is not None:
-        parts.append(f"{search_attributes.TOOL.name} = {_quoted(tool)}")
-    if session_id is not None:
-        parts.append(f"{search_attributes.SESSION.name} = {_quoted(session_id)}")
-    return " AND ".join(parts)
-
-
-def _status_query(status: TaskStatus) -> str:
-    recorded = f"{search_attributes.TASK_STATUS.name} = '{status.value}'"
-    if status is TaskStatus.FAILED:
-        ended_abnormally = "ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')"
-        never_answered = f"{search_attributes.TASK_STATUS.name} = 'working'"
-        return f"({recorded} OR ({never_answered} AND {ended_abnormally}))"
-    return recorded if status.is_final else f"({recorded} AND ExecutionStatus = 'Running')"
-
-
-def _quoted(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _write_page_token(token: bytes, query: str) -> str:
-    return base64.urlsafe_b64encode(_query_digest(query) + token).decode()
-
-
-def _read_page_token(text: str, query: str) -> bytes:
-    """A page token goes on with the list it came from, and with no other."""
-    try:
-        raw = base64.urlsafe_b64decode(text.encode())
-    except (binascii.Error, ValueError) as error:
-        raise BadRequest("The page token is malformed; pass next_page_token of the previous page unchanged.") from error
-    digest = _query_digest(query)
-    if not raw.startswith(digest):
-        raise BadRequest("The page token belongs to another list; keep the filters the same from page to page.")
-    return raw[len(digest) :]
-
-
-def _query_digest(query: str) -> bytes:
-    return hashlib.sha256(query.encode()).digest()[:8]
 
 
 def _event_position(event_id: str | None) -> tuple[int, int]:

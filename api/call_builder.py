@@ -1,0 +1,111 @@
+"""From a request to a `ToolCall` that may be started: the tool found, arguments checked, secrets sealed."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
+
+from activities.models import Caller
+from activities.sealed_values import seal_value
+from activities.secrets import SecretSealer
+from api.arguments import check_arguments
+from api.catalogue import Catalogue
+from api.errors import PlatformUnavailable
+from api.secret_inputs import JsonObject, map_secret_fields
+from api.task_models import TaskRequest
+from workflows.models import TaskSummary, ToolCall
+from workflows.tools.registry import executor_kind
+from workflows.tools.tool import Tool
+
+
+@dataclass(frozen=True)
+class BuiltCall:
+    """A call that may be started, and what its memo says of it."""
+
+    call: ToolCall
+    summary: TaskSummary
+
+
+class CallBuilder:
+    """Refuses what cannot be carried out before anything is started."""
+
+    def __init__(self, catalogue: Catalogue, sealer: SecretSealer, *, mode: str, run_heartbeat_seconds: int) -> None:
+        """`mode` is used by calls that name none."""
+        self._catalogue = catalogue
+        self._sealer = sealer
+        self._mode = mode
+        self._run_heartbeat_seconds = run_heartbeat_seconds
+
+    async def build(self, caller: Caller, request: TaskRequest) -> BuiltCall:
+        """Raises `InvalidCall` for an unknown tool or arguments that break its schema."""
+        mode = request.mode or self._mode
+        definition = await self._catalogue.resolve(mode, request.tool, caller)
+        check_arguments(definition, request.arguments)
+        schema = await self._actor_schema(definition, request.arguments, caller)
+        call = ToolCall(
+            tool=definition.name,
+            arguments=_with_secrets(definition, request.arguments, schema, self._seal_for(caller)),
+            mode=mode,
+            caller=caller,
+            session_id=request.session_id,
+            actor=definition.actor,
+            options=request.options.model_copy(update={"run_heartbeat_seconds": self._run_heartbeat_seconds}),
+        )
+        return BuiltCall(call, self._summary(call, definition, request, schema))
+
+    async def _actor_schema(
+        self, definition: Tool, arguments: Mapping[str, JsonValue], caller: Caller
+    ) -> JsonObject | None:
+        """The input schema of the Actor that will run; None when no Actor is involved or its schema is not known."""
+        if definition.actor is not None:
+            return definition.input_schema
+        actor = arguments.get("actor")
+        if not definition.calls_actor or not isinstance(actor, str):
+            return None
+        try:
+            return await self._catalogue.input_schema(actor, caller)
+        except PlatformUnavailable:
+            return None
+
+    def _seal_for(self, caller: Caller) -> Callable[[JsonValue], JsonValue]:
+        return lambda value: seal_value(value, self._sealer, purpose=caller.id)
+
+    def _summary(
+        self, call: ToolCall, definition: Tool, request: TaskRequest, schema: JsonObject | None
+    ) -> TaskSummary:
+        arguments = _with_secrets(definition, request.arguments, schema, self._sealer.digest)
+        rest = request.model_dump(mode="json", exclude={"tool", "mode", "arguments"})
+        body = json.dumps([call.tool, call.mode, arguments, rest], sort_keys=True)
+        return TaskSummary(
+            tool=call.tool,
+            mode=call.mode,
+            executor=executor_kind(call),
+            actor=call.actor or _actor_argument(call),
+            session_id=call.session_id,
+            fingerprint=hashlib.sha256(body.encode()).hexdigest(),
+            created_at=datetime.now(UTC),
+        )
+
+
+def _with_secrets(
+    definition: Tool, arguments: JsonObject, schema: JsonObject | None, change: Callable[[JsonValue], JsonValue]
+) -> JsonObject:
+    """`arguments` with `change` applied to what is secret in an Actor's input.
+
+    When the Actor's schema is not known now, its whole input is treated as secret.
+    """
+    if definition.actor is not None:
+        return map_secret_fields(arguments, schema or {}, change)
+    run_input = arguments.get("input")
+    if not definition.calls_actor or not isinstance(run_input, dict):
+        return arguments
+    protected = {"input": change(run_input)} if schema is None else map_secret_fields(run_input, schema, change)
+    return {**arguments, "input": protected["input"] if schema is None else protected}
+
+
+def _actor_argument(call: ToolCall) -> str | None:
+    actor = call.arguments.get("actor") if call.tool == "call-actor" else None
+    return actor if isinstance(actor, str) else None

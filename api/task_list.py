@@ -1,0 +1,57 @@
+"""Listing tasks through Temporal's visibility: queries, and page tokens that belong to one query."""
+
+import base64
+import binascii
+import hashlib
+
+from api.errors import BadRequest
+from workflows import search_attributes
+from workflows.models import TaskStatus
+
+_DIGEST_BYTES = 8
+
+
+def list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, session_id: str | None) -> str:
+    """The visibility query (Temporal list filter) for a caller's tasks."""
+    parts = ["WorkflowType = 'ToolCallWorkflow'", f"{search_attributes.CALLER.name} = {_quoted(caller_id)}"]
+    if status is not None:
+        parts.append(_status_query(status))
+    if tool is not None:
+        parts.append(f"{search_attributes.TOOL.name} = {_quoted(tool)}")
+    if session_id is not None:
+        parts.append(f"{search_attributes.SESSION.name} = {_quoted(session_id)}")
+    return " AND ".join(parts)
+
+
+def write_page_token(token: bytes, query: str) -> str:
+    """Temporal's page token as we hand it out."""
+    return base64.urlsafe_b64encode(_query_digest(query) + token).decode()
+
+
+def read_page_token(text: str, query: str) -> bytes:
+    """Temporal's page token. Raises `BadRequest` for one that is malformed or belongs to another list."""
+    try:
+        raw = base64.urlsafe_b64decode(text.encode())
+    except (binascii.Error, ValueError) as error:
+        raise BadRequest("The page token is malformed; pass next_page_token of the previous page unchanged.") from error
+    digest = _query_digest(query)
+    if not raw.startswith(digest):
+        raise BadRequest("The page token belongs to another list; keep the filters the same from page to page.")
+    return raw[len(digest) :]
+
+
+def _status_query(status: TaskStatus) -> str:
+    recorded = f"{search_attributes.TASK_STATUS.name} = '{status.value}'"
+    if status is TaskStatus.FAILED:
+        ended_abnormally = "ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')"
+        never_answered = f"{search_attributes.TASK_STATUS.name} = 'working'"
+        return f"({recorded} OR ({never_answered} AND {ended_abnormally}))"
+    return recorded if status.is_final else f"({recorded} AND ExecutionStatus = 'Running')"
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _query_digest(query: str) -> bytes:
+    return hashlib.sha256(query.encode()).digest()[:_DIGEST_BYTES]
