@@ -3,7 +3,7 @@
 Conventions of the sandbox, beyond the platform's own file:
 
 - `"x-outlast": {"owner": NAME, "command": [..], "public": BOOL, "defaultTimeoutSecs": N, "pricePerEvent": {..}}`, all
-  optional; prices are US dollars by event name. `python` as the first word of a command means the sandbox's own interpreter.
+  optional; prices are US dollars by event name. A command that begins with `python` uses the sandbox's interpreter.
 - Without a command the entry point is found as in Apify's templates: `src/__main__.py` (`python -m src`), `main.py`,
   `src/main.py`, one package with a `__main__.py`, or `package.json` (`npm start`, else `node src/main.js`).
 """

@@ -61,16 +61,16 @@ class Site:
         ]
 
     def pages(self) -> dict[str, Path]:
-        """Address below `/site/` and file of every page, the index first."""
+        """Address below `/site/` and file of every page. The index of a folder has the folder's address"""
         files = sorted(self._directory.rglob("*.md")) if self._directory.is_dir() else []
         visible = [file for file in files if not any(part.startswith(".") for part in file.parts)]
         pages = {_address(file.relative_to(self._directory)): file for file in visible}
-        return dict(sorted(pages.items(), key=lambda entry: (entry[0] != "index.html", entry[0])))
+        return dict(sorted(pages.items()))
 
     def render(self, address: str) -> str | None:
         """A page in HTML; None when there is none of that address."""
         pages = self.pages()
-        if address == "index.html" and address not in pages:
+        if not address and address not in pages:
             listing = "\n".join(f"- [{_title(path)}]({page})" for page, path in pages.items())
             return self._html(
                 pages, address, f"# Documentation\n\nAll pages of this site.\n\n{listing}\n", "Documentation"
@@ -82,7 +82,7 @@ class Site:
         tokens = self._markdown.parse(_without_front_matter(text))
         _add_heading_ids(tokens)
         _rewrite_links(tokens)
-        links = {"index.html": "Home", **{page: _title(file) for page, file in pages.items()}}
+        links = {"": "Home", **{page: _title(file) for page, file in pages.items()}}
         navigation = "\n".join(
             f'<li><a href="/site/{page}">{html.escape(name)}</a></li>' for page, name in links.items()
         )
@@ -95,8 +95,8 @@ class Site:
         )
 
     async def _page(self, request: Request) -> Response:
-        address = str(request.path_params.get("path", "")) or "index.html"
-        address = f"{address}index.html" if address.endswith("/") else address
+        address = str(request.path_params.get("path", ""))
+        address = re.sub(r"(^|/)index\.html$", r"\1", address)
         page = self.render(address)
         if page is not None:
             return HTMLResponse(page)
@@ -106,7 +106,7 @@ class Site:
         return HTMLResponse("<!doctype html><title>Not found</title><h1>Not found</h1>", status_code=404)
 
     async def _sitemap(self, _request: Request) -> Response:
-        addresses = dict.fromkeys(["index.html", *self.pages()])
+        addresses = dict.fromkeys(["", *self.pages()])
         urls = "".join(f"<url><loc>{self._base_url}/site/{html.escape(address)}</loc></url>" for address in addresses)
         body = (
             '<?xml version="1.0" encoding="UTF-8"?>'
@@ -119,8 +119,10 @@ class Site:
 
 
 def _address(relative: Path) -> str:
-    name = "index" if relative.stem.lower() in {"readme", "index"} else relative.stem
-    return relative.with_name(f"{name}.html").as_posix()
+    if relative.stem.lower() in {"readme", "index"}:
+        folder = relative.parent.as_posix()
+        return "" if folder == "." else f"{folder}/"
+    return relative.with_suffix(".html").as_posix()
 
 
 def _title(file: Path) -> str:
@@ -166,7 +168,7 @@ def _rewritten(target: str) -> str:
     path, mark, fragment = target.partition("#")
     if not path.endswith(".md"):
         return target
-    folder, _, name = path.rpartition("/")
-    stem = name.removesuffix(".md")
-    stem = "index" if stem.lower() == "readme" else stem
-    return f"{folder}{'/' if folder else ''}{stem}.html{mark}{fragment}"
+    folder, slash, name = path.rpartition("/")
+    if name.lower() in {"readme.md", "index.md"}:
+        return f"{folder}{slash}{mark}{fragment}" if folder else f"./{mark}{fragment}"
+    return f"{path.removesuffix('.md')}.html{mark}{fragment}"
