@@ -38,6 +38,10 @@ class ToolContext:
         """Whether the call has been cancelled."""
         return workflow.cancellation_reason() is not None
 
+    def offers(self, tool: str) -> bool:
+        """Whether the caller's connection offers `tool`: hints name no other."""
+        return not self.call.offered_tools or tool in self.call.offered_tools
+
     def guard(self, run: RunState, budget: Budget) -> None:
         """Have the workflow follow `run` to its end after the handler has returned."""
         self.guarded = Guarded(run, budget)

@@ -85,6 +85,9 @@ class ToolCall(Contract):
     session_id: str | None = None
     actor: str | None = Field(default=None, description="For a direct Actor tool: the Actor behind it, as `user/name`.")
     options: CallOptions = CallOptions()
+    offered_tools: tuple[str, ...] = Field(
+        default=(), description="Tools that the caller's connection offers, for hints; empty when it offers all."
+    )
 
 
 class ToolOutcome(Contract):
