@@ -30,7 +30,6 @@ from activities.start_recovery import StartedRuns
 
 START_HEARTBEAT_TIMEOUT = timedelta(seconds=10)
 START_ATTEMPT_TIMEOUT = timedelta(minutes=3)
-START_REQUEST_TIMEOUT = timedelta(seconds=60)
 START_RETRY_POLICY = RetryPolicy(
     initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(seconds=30)
 )
@@ -47,6 +46,8 @@ READ_RETRY_POLICY = RetryPolicy(
 _NEW_RUN_GRACE = timedelta(minutes=1)
 """A run just started may not be readable yet: reads go to replicas (apify-client waits for the same reason)."""
 _ABORT_POLL_SECONDS = 5
+_LONGEST_SILENCE = START_HEARTBEAT_TIMEOUT * 0.75
+"""An attempt that was silent for longer starts nothing: the server may be about to replace it."""
 
 
 class RunTiming(BaseModel):
@@ -58,6 +59,8 @@ class RunTiming(BaseModel):
     """Longest wait per poll of a young run; its status message is as fresh as this."""
     poll_max: timedelta = timedelta(seconds=30)
     """Longest wait per poll of an old run; at most 60 s, the platform's own cap on `waitForFinish`."""
+    request_timeout: timedelta = timedelta(seconds=60)
+    """How long one answer of the platform is waited for, beyond the wait that was asked for."""
 
 
 class StartPhase(BaseModel):
@@ -87,6 +90,8 @@ class ApifyActivities:
         with as_activity_failure():
             client = self._platform.client(order.caller)
             async with heartbeating() as heart:
+                # The first beat of an attempt is the one that is surely sent at once; later ones may be throttled.
+                heart.beat(StartPhase(may_have_started=True))
                 adopted = await self._adopt_started(client, order)
                 if adopted is not None:
                     return adopted
@@ -111,8 +116,8 @@ class ApifyActivities:
             client = self._platform.client(order.caller)
             async with heartbeating():
                 run_ids = [order.run_id] if order.run_id else await self._find_started(client, order)
-                runs = [await self._abort(client, run_id, gracefully=order.gracefully) for run_id in run_ids]
-            return AbortResult(runs=tuple(runs))
+                runs = [await self._abort_of(client, run_id, order) for run_id in run_ids]
+            return AbortResult(runs=tuple(run for run in runs if run is not None))
 
     @activity.defn
     async def get_run(self, order: RunRef) -> RunState:
@@ -136,10 +141,9 @@ class ApifyActivities:
         for surplus in run_ids[1:]:
             activity.logger.error("Operation %s has a second run %s; aborting it.", order.operation_id, surplus)
             await self._abort(client, surplus, gracefully=False)
-        return self._state(await self._get_run(client, run_ids[0]), adopted=True)
+        return self._state(await self._get_started(client, run_ids[0]), adopted=True)
 
     async def _start_once(self, client: ApifyClientAsync, order: StartRunInput, heart: Heart) -> RunState:
-        heart.beat(StartPhase(may_have_started=True))
         request = asyncio.ensure_future(self._request_start(client, order))
         try:
             run = await asyncio.shield(request)
@@ -156,7 +160,15 @@ class ApifyActivities:
     async def _request_start(self, client: ApifyClientAsync, order: StartRunInput) -> Run:
         options = start_options(order.spec, self._platform.open_input(order.spec.input, order.caller))
         with marked_as(order.operation_id):
-            return await client.actor(order.spec.actor).start(**options, timeout=START_REQUEST_TIMEOUT)
+            return await client.actor(order.spec.actor).start(**options, timeout=self._start_timeout())
+
+    def _start_timeout(self) -> timedelta:
+        """No request may outlive its activity: nobody would take the run that it starts."""
+        info = activity.info()
+        if info.schedule_to_close_timeout is None:
+            return self._timing.request_timeout
+        left = info.scheduled_time + info.schedule_to_close_timeout - datetime.now(UTC)
+        return max(min(left, self._timing.request_timeout), timedelta(milliseconds=100))
 
     async def _follow(self, client: ApifyClientAsync, order: WaitRunInput, heart: Heart) -> RunState:
         reported: RunState | None = None
@@ -173,14 +185,17 @@ class ApifyActivities:
 
     async def _poll(self, client: ApifyClientAsync, run_id: str) -> RunState:
         """One long poll, short for a young run (fresh status messages) and long for an old one (few requests)."""
-        age = datetime.now(UTC) - activity.info().scheduled_time
-        wait = max(self._timing.poll_min, min(age / 10, self._timing.poll_max))
+        wait = max(self._timing.poll_min, min(_age_of_order() / 10, self._timing.poll_max))
+        return self._state(await self._get_started(client, run_id, wait=wait))
+
+    async def _get_started(self, client: ApifyClientAsync, run_id: str, *, wait: timedelta = timedelta(0)) -> Run:
+        """A run that is known to exist: while the order is young, "not found" only means "not readable yet"."""
         try:
-            return self._state(await self._get_run(client, run_id, wait=wait))
+            return await self._get_run(client, run_id, wait=wait)
         except NotFoundError as error:
-            if age > _NEW_RUN_GRACE:
+            if _age_of_order() > _NEW_RUN_GRACE:
                 raise
-            raise failure(_not_readable_yet(error)) from error
+            raise failure(_not_readable_yet(error)) from None
 
     async def _find_started(self, client: ApifyClientAsync, order: AbortRunInput) -> list[str]:
         if order.actor is None or order.operation_id is None:
@@ -188,6 +203,17 @@ class ApifyActivities:
         since = order.since or activity.info().scheduled_time
         started = StartedRuns(client, actor=order.actor, operation_id=order.operation_id, since=since)
         return await started.find(settle=self._timing.start_settle)
+
+    async def _abort_of(self, client: ApifyClientAsync, run_id: str, order: AbortRunInput) -> RunState | None:
+        """Abort a run. One of our own may not be readable yet; when it never is, it is gone, and so not running."""
+        try:
+            return await self._abort(client, run_id, gracefully=order.gracefully)
+        except NotFoundError as error:
+            if order.operation_id is None:
+                raise
+            if _age_of_order() > _NEW_RUN_GRACE:
+                return None
+            raise failure(_not_readable_yet(error)) from None
 
     async def _abort(self, client: ApifyClientAsync, run_id: str, *, gracefully: bool) -> RunState:
         state = self._state(await self._get_run(client, run_id))
@@ -205,12 +231,17 @@ class ApifyActivities:
             method="GET",
             url=f"{self._platform.api_base_url}/v2/actor-runs/{run_id}",
             params={"waitForFinish": seconds} if seconds else None,
-            timeout=timedelta(seconds=seconds + 30),
+            timeout=timedelta(seconds=seconds) + self._timing.request_timeout / 2,
         )
         return Run.model_validate(response.json()["data"])
 
     def _state(self, run: Run, *, adopted: bool = False) -> RunState:
         return run_state(run, console_url=self._console_url, adopted=adopted)
+
+
+def _age_of_order() -> timedelta:
+    """How long ago the workflow asked for this activity, whatever the attempt."""
+    return datetime.now(UTC) - activity.info().scheduled_time
 
 
 def _may_have_started(info: activity.Info) -> bool:
@@ -222,7 +253,7 @@ def _may_have_started(info: activity.Info) -> bool:
 
 def _refuse_after_silence(heart: Heart) -> None:
     """A process that was stopped (suspended, swapped out) may have been replaced by another attempt meanwhile."""
-    if heart.silence > START_HEARTBEAT_TIMEOUT:
+    if heart.silence > _LONGEST_SILENCE:
         raise failure(
             ErrorEnvelope(
                 tool="",

@@ -72,9 +72,11 @@ _HINTS = {
 }
 
 _SECRET_PATTERNS = (
-    re.compile(r"apify_(?:api|proxy)_[A-Za-z0-9]{8,}"),
-    re.compile(r"(?i)\bbearer\s+[^\s\"'&,;]{6,}"),
-    re.compile(r"(?i)\b(?:token|api[_-]?key|password|secret|authorization)\s*[=:]\s*[^\s\"'&,;]{6,}"),
+    re.compile(r"apify_(?:api|proxy)_[\w-]{8,}"),
+    re.compile(r"(?i)\b(?:bearer|basic)\s+[^\s\"'&,;]{6,}"),
+    re.compile(
+        r"(?i)\b(?:token|api[_-]?key|password|secret|authorization)[\"']?\s*[=:]\s*(?!\[redacted\])[\"']?[^\s\"'&,;]{6,}"
+    ),
     re.compile(r"(?<=://)[^/@\s:]+:[^/@\s]+(?=@)"),
 )
 

@@ -7,14 +7,21 @@ from temporalio import activity
 from temporalio.exceptions import TemporalError
 
 from activities.errors import classify, failure
+from activities.models import ErrorCategory
 
 
 @contextmanager
 def as_activity_failure() -> Generator[None]:
-    """Turn what the block raises into `activities.errors.failure`; Temporal's own errors and cancellation pass."""
+    """Turn what the block raises into `activities.errors.failure`; Temporal's own errors and cancellation pass.
+
+    The exception itself is left out as a cause: Temporal would write its unredacted text into the history.
+    """
     try:
         yield
     except TemporalError:
         raise
-    except Exception as error:
-        raise failure(classify(error, attempt=activity.info().attempt)) from error
+    except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
+        envelope = classify(error, attempt=activity.info().attempt)
+        if envelope.category is ErrorCategory.UNKNOWN:
+            activity.logger.exception("An activity failed in a way that has no category")
+        raise failure(envelope) from None

@@ -53,6 +53,7 @@ def exceeded_limit(state: RunState, budget: Budget) -> str | None:
 
 
 def _stats(run: Run) -> dict[str, Any]:
-    wanted = ("duration_millis", "run_time_secs", "compute_units", "mem_max_bytes", "restart_count")
-    stats = run.stats.model_dump(mode="json")
+    """The platform's own figures under its own names (Apify API v2, run object, `stats`)."""
+    wanted = ("durationMillis", "runTimeSecs", "computeUnits", "memMaxBytes", "restartCount")
+    stats = run.stats.model_dump(mode="json", by_alias=True)
     return {name: stats[name] for name in wanted if stats.get(name) is not None}

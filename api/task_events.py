@@ -144,16 +144,24 @@ async def _pump_status_messages(
             task = await task_from(await handle.describe(), ui_url=None, namespace="")
             if task is None or task.finished_at is not None:
                 return
-            if task.status_message and task.status_message != shown and not task.status.is_final:
-                shown = task.status_message
-                await queue.put(_status_message(task))
+            message = _progress_of(task)
+            if message and message != shown:
+                shown = message
+                await queue.put(_status_message(task, message))
             await asyncio.sleep(STATUS_POLL_SECONDS)
     except Exception as error:  # noqa: BLE001  # raised again by whoever reads the queue
         await queue.put(error)
 
 
-def _status_message(task: Task) -> TaskEvent:
-    data: dict[str, Any] = {"status_message": task.status_message, "status": task.status.value}
+def _progress_of(task: Task) -> str | None:
+    """What is going on. A completed task's own message is its answer, but its run may still have something to say."""
+    if task.status.is_final:
+        return task.run.status_message if task.run else None
+    return task.status_message
+
+
+def _status_message(task: Task, message: str) -> TaskEvent:
+    data: dict[str, Any] = {"status_message": message, "status": task.status.value}
     if task.run is not None:
         data["run_status"] = task.run.status
     return TaskEvent(name="status_message", time=datetime.now(UTC), data=data)

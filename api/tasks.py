@@ -48,6 +48,8 @@ from workflows.session import SessionState, SessionWorkflow, session_workflow_id
 from workflows.tool_call import ToolCallWorkflow
 
 MAX_PAGE = 200
+_TASK_TYPE = ToolCallWorkflow.__name__
+_MAX_EVENT_ID_CHARS = 20
 _UNREACHABLE = frozenset(
     {
         RPCStatusCode.UNAVAILABLE,
@@ -227,7 +229,8 @@ class TaskClient:
     async def _described(self, caller: Caller, task_id: str) -> WorkflowExecutionDescription:
         with _temporal_errors(not_found=task_id):
             description = await self._client.get_workflow_handle(task_id).describe()
-        if owner_of(description) != caller.id:
+        # A caller also owns its sessions' workflows; those are not tasks.
+        if owner_of(description) != caller.id or description.workflow_type != _TASK_TYPE:
             raise _no_such_task(task_id)
         return description
 
@@ -365,6 +368,6 @@ def _event_position(event_id: str | None) -> tuple[int, int]:
     if not event_id:
         return (0, 0)
     event, _, position = event_id.partition(".")
-    if not event.isdecimal() or not position.isdecimal():
-        raise BadRequest(f"{event_id!r} is not the id of an event; pass the last id received, or none.")
+    if len(event_id) > _MAX_EVENT_ID_CHARS or not event.isdecimal() or not position.isdecimal():
+        raise BadRequest(f"{event_id[:50]!r} is not the id of an event; pass the last id received, or none.")
     return (int(event), int(position))

@@ -2,10 +2,11 @@
 
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal
 
 import structlog
+from temporalio import activity, workflow
 
 from activities.errors import redact
 
@@ -17,6 +18,7 @@ def configure_logging(log_format: Literal["text", "json"], level: str) -> None:
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(allow=_EXTRAS),
+        _name_the_task,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
         _redact_secrets,
@@ -36,6 +38,8 @@ def configure_logging(log_format: Literal["text", "json"], level: str) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
+    workflow.logger.workflow_info_on_message = False
+    activity.logger.activity_info_on_message = False
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -43,7 +47,19 @@ def configure_logging(log_format: Literal["text", "json"], level: str) -> None:
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
-_EXTRAS = ("tool", "caller", "session", "is_error", "task", "temporal_activity", "temporal_workflow")
+_EXTRAS = ("tool", "caller", "session", "is_error", "task", "attempt", "temporal_activity", "temporal_workflow")
+_TEMPORAL_EXTRAS = ("temporal_activity", "temporal_workflow")
+
+
+def _name_the_task(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Of all that Temporal knows about where a line comes from, keep the task and which attempt it is."""
+    for name in _TEMPORAL_EXTRAS:
+        details: Mapping[str, Any] = event.pop(name, None) or {}
+        if details:
+            event["task"] = details.get("workflow_id")
+        if details.get("attempt", 1) > 1:
+            event["attempt"] = details["attempt"]
+    return event
 
 
 def _redact_secrets(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -1,5 +1,7 @@
 """Refuses request bodies over a limit, whether or not they announce their length."""
 
+from contextlib import suppress
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.rest.problems import body_too_large
@@ -42,11 +44,12 @@ class BodyLimit:
 
         async def noted(message: Message) -> None:
             nonlocal answered
-            answered = True
-            await send(message)
+            # The framework turns whatever interrupts its reading of a body into an answer of its own.
+            if answered or received <= self._max_bytes:
+                answered = True
+                await send(message)
 
-        try:
+        with suppress(_TooLarge):
             await self._app(scope, counted, noted)
-        except _TooLarge:
-            if not answered:
-                await body_too_large(scope["path"], self._max_bytes)(scope, receive, send)
+        if not answered and received > self._max_bytes:
+            await body_too_large(scope["path"], self._max_bytes)(scope, receive, send)

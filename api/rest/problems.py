@@ -33,6 +33,7 @@ def install_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_exception)
+    app.add_exception_handler(Exception, _defect)
 
 
 def problem_response(problem: Problem, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -92,6 +93,19 @@ async def _http_exception(request: Request, error: Exception) -> JSONResponse:
         instance=request.url.path,
     )
     return problem_response(problem, dict(error.headers or {}))
+
+
+async def _defect(request: Request, _error: Exception) -> JSONResponse:
+    """What nobody foresaw. The server's log has the details, the answer has none."""
+    problem = Problem(
+        type=_type("internal"),
+        title="Internal error",
+        status=500,
+        detail="The server has a defect; its log has the details. Asking again does no harm: nothing is started twice "
+        "under the same Idempotency-Key.",
+        instance=request.url.path,
+    )
+    return problem_response(problem)
 
 
 def body_too_large(path: str, limit_bytes: int) -> JSONResponse:
