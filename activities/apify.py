@@ -24,7 +24,7 @@ from activities.models import (
     StartRunInput,
     WaitRunInput,
 )
-from activities.platform import ApifyPlatform, marked_as
+from activities.platform import DEFAULT_REQUEST_TIMEOUT, ApifyPlatform, marked_as
 from activities.runs import exceeded_limit, run_state, start_options
 from activities.start_recovery import StartedRuns
 
@@ -39,6 +39,7 @@ WAIT_RETRY_POLICY = RetryPolicy(
 ABORT_ATTEMPT_TIMEOUT = timedelta(minutes=5)
 ABORT_RETRY_POLICY = WAIT_RETRY_POLICY
 READ_ATTEMPT_TIMEOUT = timedelta(seconds=60)
+READ_HEARTBEAT_TIMEOUT = timedelta(seconds=10)
 READ_RETRY_POLICY = RetryPolicy(
     initial_interval=timedelta(milliseconds=500), backoff_coefficient=2, maximum_interval=timedelta(seconds=10)
 )
@@ -59,7 +60,7 @@ class RunTiming(BaseModel):
     """Longest wait per poll of a young run; its status message is as fresh as this."""
     poll_max: timedelta = timedelta(seconds=30)
     """Longest wait per poll of an old run; at most 60 s, the platform's own cap on `waitForFinish`."""
-    request_timeout: timedelta = timedelta(seconds=60)
+    request_timeout: timedelta = DEFAULT_REQUEST_TIMEOUT
     """How long one answer of the platform is waited for, beyond the wait that was asked for."""
 
 
@@ -123,7 +124,9 @@ class ApifyActivities:
     async def get_run(self, order: RunRef) -> RunState:
         """Look a run up. Fails with `not_found` when the caller has no such run."""
         with as_activity_failure():
-            return self._state(await self._get_run(self._platform.client(order.caller), order.run_id))
+            client = self._platform.client(order.caller)
+            async with heartbeating():
+                return self._state(await self._get_run(client, order.run_id))
 
     async def _adopt_started(self, client: ApifyClientAsync, order: StartRunInput) -> RunState | None:
         info = activity.info()

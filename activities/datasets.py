@@ -13,6 +13,7 @@ from temporalio import activity
 
 from activities.errors import ToolFailure
 from activities.failing import as_activity_failure
+from activities.heartbeat import heartbeating
 from activities.models import (
     DatasetItemsInput,
     DatasetPage,
@@ -43,20 +44,21 @@ class StorageActivities:
         """
         with as_activity_failure():
             client = self._platform.client(order.caller)
-            page = await _fetch_page(client, order)
-            probes = _EMPTY_PROBES if order.expect_items else 0
-            while not page.items and not page.rows_cut and page.total <= order.offset and probes:
-                await asyncio.sleep(_EMPTY_PROBE_PAUSE.total_seconds())
+            async with heartbeating():
                 page = await _fetch_page(client, order)
-                probes -= 1
-            return page
+                probes = _EMPTY_PROBES if order.expect_items else 0
+                while not page.items and not page.rows_cut and page.total <= order.offset and probes:
+                    await asyncio.sleep(_EMPTY_PROBE_PAUSE.total_seconds())
+                    page = await _fetch_page(client, order)
+                    probes -= 1
+                return page
 
     @activity.defn
     async def fetch_run_log(self, order: RunLogInput) -> RunLog:
         """The last lines of a run's log, at most `max_bytes`. Fails with `not_found` for an unknown run."""
         with as_activity_failure():
             client = self._platform.client(order.caller)
-            async with client.log(order.run_id).stream() as response:
+            async with heartbeating(), client.log(order.run_id).stream() as response:
                 if response is None:
                     raise _not_found(f"There is no log of run {order.run_id!r}.")
                 tail, total = await _tail(response, order.lines)

@@ -18,23 +18,28 @@ class Heart:
         """Start from the details the previous attempt left, so that a retry does not erase them."""
         self._details: tuple[object, ...] = tuple(activity.info().heartbeat_details)
         self._last_beat = time.monotonic()
+        self._longest_silence = 0.0
 
     def beat(self, *details: object) -> None:
         """Report life now; `details`, when given, replace what is reported from here on."""
         if details:
             self._details = details
+        self._longest_silence = self.silence.total_seconds()
         self._last_beat = time.monotonic()
         activity.heartbeat(*self._details)
 
     @property
     def silence(self) -> timedelta:
-        """How long ago the last beat was: longer than the interval means that this process was stopped meanwhile."""
-        return timedelta(seconds=time.monotonic() - self._last_beat)
+        """The longest time without a beat so far; the beat that follows a long silence does not hide it.
+
+        Longer than the interval means that this process was stopped meanwhile.
+        """
+        return timedelta(seconds=max(self._longest_silence, time.monotonic() - self._last_beat))
 
 
 @asynccontextmanager
 async def heartbeating() -> AsyncGenerator[Heart]:
-    """Beat at half the activity's heartbeat time-out until the block ends."""
+    """Beat at half the activity's heartbeat time-out until the block ends; one that ends sooner costs no heartbeat."""
     timeout = activity.info().heartbeat_timeout
     interval = timeout / 2 if timeout else _DEFAULT_INTERVAL
     heart = Heart()
@@ -47,5 +52,5 @@ async def heartbeating() -> AsyncGenerator[Heart]:
 
 async def _beat_forever(heart: Heart, interval: timedelta) -> None:
     while True:
-        heart.beat()
         await asyncio.sleep(interval.total_seconds())
+        heart.beat()

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 import impit
 from apify_client import ApifyClientAsync
+from apify_client._consts import DEFAULT_TIMEOUT_LONG, DEFAULT_TIMEOUT_MEDIUM, DEFAULT_TIMEOUT_SHORT
 from apify_client.http_clients import ImpitHttpClientAsync
 from pydantic import JsonValue, SecretStr
 
@@ -22,6 +23,9 @@ from activities.secrets import SecretSealer
 
 OPERATION_MARKER = "outlast-op/"
 """Prefix of the User-Agent part that names the operation a run was started for."""
+
+DEFAULT_REQUEST_TIMEOUT = timedelta(seconds=60)
+"""How long one answer of the platform is waited for."""
 
 _MAX_CLIENTS = 256
 _marker: ContextVar[str | None] = ContextVar("outlast_operation", default=None)
@@ -62,11 +66,19 @@ class MarkingHttpClient(ImpitHttpClientAsync):
 class ApifyPlatform:
     """Hands out a client per caller. The only place where what was sealed is opened."""
 
-    def __init__(self, *, api_base_url: str, operator_token: SecretStr | None, sealer: SecretSealer) -> None:
+    def __init__(
+        self,
+        *,
+        api_base_url: str,
+        operator_token: SecretStr | None,
+        sealer: SecretSealer,
+        request_timeout: timedelta = DEFAULT_REQUEST_TIMEOUT,
+    ) -> None:
         """`api_base_url` is the platform's root, without `/v2`; `operator_token` pays for callers without their own."""
         self.api_base_url = api_base_url.rstrip("/")
         self._operator_token = operator_token
         self._sealer = sealer
+        self._request_timeout = request_timeout
         self._clients: OrderedDict[str, ApifyClientAsync] = OrderedDict()
 
     def client(self, caller: Caller) -> ApifyClientAsync:
@@ -102,6 +114,9 @@ class ApifyPlatform:
         http_client = MarkingHttpClient(
             token=token.get_secret_value(),
             max_retries=0,
+            timeout_short=min(DEFAULT_TIMEOUT_SHORT, self._request_timeout),
+            timeout_medium=min(DEFAULT_TIMEOUT_MEDIUM, self._request_timeout),
+            timeout_long=min(DEFAULT_TIMEOUT_LONG, 6 * self._request_timeout),
             timeout_max=timedelta(seconds=600),
             user_agent_suffix="Outlast",
         )

@@ -60,7 +60,8 @@ class StartedRuns:
             if not page.items or offset >= page.total:
                 break
         found += await self._search_details([run_id for run_id in unmarked if run_id not in self._foreign])
-        return found[::-1]
+        # A page shifts while newer runs arrive: a run may have been listed twice.
+        return list(dict.fromkeys(found[::-1]))
 
     async def _search_details(self, run_ids: list[str]) -> list[str]:
         """The list may leave `meta.userAgent` out; the run itself has it."""

@@ -62,8 +62,11 @@ def build_activities(settings: WorkerSettings) -> tuple[ApifyActivities, Storage
         api_base_url=settings.apify_api_base_url,
         operator_token=settings.apify_token,
         sealer=sealer_from(settings),
+        request_timeout=settings.request_timeout,
     )
     timing = RunTiming(
-        start_settle=settings.start_settle, poll_min=timedelta(seconds=max(1, round(settings.progress_seconds)))
+        start_settle=settings.start_settle,
+        poll_min=timedelta(seconds=max(1, round(settings.progress_seconds))),
+        request_timeout=settings.request_timeout,
     )
     return ApifyActivities(platform, console_url=settings.console_url, timing=timing), StorageActivities(platform)

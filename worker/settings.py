@@ -49,6 +49,9 @@ class WorkerSettings(Settings):
     progress_seconds: float = Field(
         default=1, gt=0, le=60, description="How fresh a young run's status message is; old runs are asked less often."
     )
+    request_timeout_seconds: float = Field(
+        default=60, gt=0, le=300, description="How long one answer of the Apify platform is waited for."
+    )
     shutdown_seconds: float = Field(
         default=20, ge=0, description="Time activities get to finish when the worker stops."
     )
@@ -57,3 +60,8 @@ class WorkerSettings(Settings):
     def start_settle(self) -> timedelta:
         """`start_settle_seconds` as a timedelta."""
         return timedelta(seconds=self.start_settle_seconds)
+
+    @property
+    def request_timeout(self) -> timedelta:
+        """`request_timeout_seconds` as a timedelta."""
+        return timedelta(seconds=self.request_timeout_seconds)

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
+from temporalio.exceptions import ActivityError, ApplicationError, RetryState, TimeoutType
 from temporalio.exceptions import TimeoutError as ActivityTimeoutError
 
 from activities.models import ErrorCategory, ErrorEnvelope
@@ -36,13 +36,24 @@ def envelope_of(error: ActivityError, *, tool: str) -> ErrorEnvelope:
 
 
 def is_deadline(error: ActivityError) -> bool:
-    """Whether the activity ended because the task's time was over."""
-    return isinstance(error.cause, ActivityTimeoutError) and error.cause.type == TimeoutType.SCHEDULE_TO_CLOSE
+    """Whether the activity ended because the task's time was over: now, or before the next attempt could begin."""
+    timed_out = isinstance(error.cause, ActivityTimeoutError) and error.cause.type == TimeoutType.SCHEDULE_TO_CLOSE
+    return timed_out or error.retry_state is RetryState.TIMEOUT
 
 
 def is_definite_refusal(error: ActivityError) -> bool:
-    """Whether the platform itself refused, so that nothing can have been started."""
-    return isinstance(error.cause, ApplicationError) and error.cause.non_retryable
+    """Whether the platform itself refused a start, so that nothing can have been started.
+
+    A want of capacity is always the start's own refusal, after a search that found no run. Any other refusal is only
+    sure to be the start's in the first attempt: later ones search for a run first, and the search may be what failed.
+    """
+    cause = error.cause
+    if not isinstance(cause, ApplicationError):
+        return False
+    if cause.type == ErrorCategory.CAPACITY:
+        return True
+    envelope = _carried(cause, tool="")
+    return cause.non_retryable and envelope.attempt == 1 and envelope.category is not ErrorCategory.UNKNOWN
 
 
 def signature(envelope: ErrorEnvelope) -> str:

@@ -14,6 +14,7 @@ with workflow.unsafe.imports_passed_through():
         ABORT_ATTEMPT_TIMEOUT,
         ABORT_RETRY_POLICY,
         READ_ATTEMPT_TIMEOUT,
+        READ_HEARTBEAT_TIMEOUT,
         READ_RETRY_POLICY,
         START_ATTEMPT_TIMEOUT,
         START_HEARTBEAT_TIMEOUT,
@@ -35,6 +36,7 @@ from activities.models import (
     WaitRunInput,
 )
 from workflows import memo, search_attributes
+from workflows.deadline import remaining
 from workflows.failures import ToolError, envelope_of, is_deadline, is_definite_refusal
 from workflows.models import ToolCall
 from workflows.queues import RUNS_TASK_QUEUE
@@ -80,7 +82,7 @@ class Runs:
             ApifyActivities.start_run,
             order,
             start_to_close_timeout=START_ATTEMPT_TIMEOUT,
-            schedule_to_close_timeout=self._remaining(),
+            schedule_to_close_timeout=remaining(self._call),
             heartbeat_timeout=START_HEARTBEAT_TIMEOUT,
             retry_policy=START_RETRY_POLICY,
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -91,11 +93,15 @@ class Runs:
         except asyncio.CancelledError:
             handle.cancel()
             operation.run = await _answer(handle)
+            if operation.run is not None:
+                self._announce_start(operation.run, spec)
             raise
         except ActivityError as error:
             if is_definite_refusal(error):
                 self._operations.remove(operation)
-            raise ToolError(envelope_of(error, tool=self._call.tool)) from error
+            else:
+                await self.abort_open()
+            raise ToolError(self._not_started(error, spec)) from error
         operation.run = run
         self._announce_start(run, spec)
         return run
@@ -110,8 +116,8 @@ class Runs:
                 ApifyActivities.wait_for_run,
                 WaitRunInput(caller=self._call.caller, run_id=run.run_id, budget=budget),
                 task_queue=RUNS_TASK_QUEUE,
-                start_to_close_timeout=self._remaining(),
-                schedule_to_close_timeout=self._remaining(),
+                start_to_close_timeout=remaining(self._call),
+                schedule_to_close_timeout=remaining(self._call),
                 heartbeat_timeout=timedelta(seconds=self._call.options.run_heartbeat_seconds),
                 retry_policy=WAIT_RETRY_POLICY,
                 summary=f"follow run {run.run_id}",
@@ -137,7 +143,8 @@ class Runs:
                 ApifyActivities.get_run,
                 RunRef(caller=self._call.caller, run_id=run_id),
                 start_to_close_timeout=READ_ATTEMPT_TIMEOUT,
-                schedule_to_close_timeout=self._remaining(),
+                schedule_to_close_timeout=remaining(self._call),
+                heartbeat_timeout=READ_HEARTBEAT_TIMEOUT,
                 retry_policy=READ_RETRY_POLICY,
                 summary=f"look up run {run_id}",
             )
@@ -150,15 +157,18 @@ class Runs:
         """Abort any run of the caller and wait until the platform says that it has ended."""
         order = AbortRunInput(caller=self._call.caller, run_id=run_id, gracefully=gracefully)
         try:
-            return (await self._abort(order)).runs[0]
+            return (await self._abort(order, within=remaining(self._call))).runs[0]
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
             raise ToolError(envelope_of(error, tool=self._call.tool)) from error
 
     async def abort_open(self) -> None:
-        """Leave none of this call's runs running, those included whose start was never answered."""
-        for operation in self._operations:
+        """Leave none of this call's runs running, those included whose start was never answered.
+
+        However long that takes, beyond the call's deadline too. Raises `ToolError` when the platform refuses.
+        """
+        for operation in list(self._operations):
             if not operation.may_be_running:
                 continue
             order = AbortRunInput(
@@ -168,16 +178,22 @@ class Runs:
                 operation_id=operation.operation_id,
                 since=workflow.info().start_time,
             )
-            aborted = await self._abort(order)
+            try:
+                aborted = await self._abort(order)
+            except ActivityError as error:
+                if is_cancelled_exception(error):
+                    raise
+                raise ToolError(self._not_aborted(error, order)) from error
             operation.run = aborted.runs[0] if aborted.runs else operation.run
             if not aborted.runs and operation.run is None:
                 self._operations.remove(operation)
 
-    async def _abort(self, order: AbortRunInput) -> AbortResult:
+    async def _abort(self, order: AbortRunInput, *, within: timedelta | None = None) -> AbortResult:
         return await workflow.execute_activity_method(
             ApifyActivities.abort_run,
             order,
             start_to_close_timeout=ABORT_ATTEMPT_TIMEOUT,
+            schedule_to_close_timeout=within,
             heartbeat_timeout=START_HEARTBEAT_TIMEOUT,
             retry_policy=ABORT_RETRY_POLICY,
             summary=f"abort {order.run_id or 'whatever was started'}",
@@ -201,9 +217,25 @@ class Runs:
         text = f"{info.namespace}/{info.workflow_id}/{info.first_execution_run_id}/{self._starts}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
-    def _remaining(self) -> timedelta:
-        deadline = workflow.info().start_time + timedelta(seconds=self._call.options.deadline_seconds)
-        return max(deadline - workflow.now(), timedelta(seconds=1))
+    def _not_started(self, error: ActivityError, spec: RunSpec) -> ErrorEnvelope:
+        envelope = envelope_of(error, tool=self._call.tool)
+        if not is_deadline(error):
+            return envelope
+        return envelope.model_copy(
+            update={
+                "message": f"{spec.actor} could not be started within the task's deadline; no run of it is left "
+                f"running. {envelope.message}",
+                "hint": "Call again with a longer deadline, or when the platform has room again.",
+            }
+        )
+
+    def _not_aborted(self, error: ActivityError, order: AbortRunInput) -> ErrorEnvelope:
+        envelope = envelope_of(error, tool=self._call.tool)
+        run = f"Run {order.run_id}" if order.run_id else f"A run of {order.actor} that may have been started"
+        hint = "It may still be running and costing money: look at the account's runs and abort it there."
+        return envelope.model_copy(
+            update={"message": f"{run} could not be aborted. {envelope.message}", "retryable": False, "hint": hint}
+        )
 
     def _stopped(self, run: RunState, limit: str) -> ErrorEnvelope:
         by_time = run.over_budget is None

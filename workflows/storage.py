@@ -1,17 +1,17 @@
 """Reading what runs leave behind, from workflow code."""
 
 from collections.abc import Awaitable
-from datetime import timedelta
 from typing import TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.apify import READ_ATTEMPT_TIMEOUT, READ_RETRY_POLICY
+    from activities.apify import READ_ATTEMPT_TIMEOUT, READ_HEARTBEAT_TIMEOUT, READ_RETRY_POLICY
     from activities.datasets import StorageActivities
 
 from activities.models import DatasetItemsInput, DatasetPage, RunLog, RunLogInput
+from workflows.deadline import remaining
 from workflows.failures import ToolError, envelope_of
 from workflows.models import ToolCall
 
@@ -32,7 +32,8 @@ class Storage:
                 StorageActivities.fetch_dataset_items,
                 order,
                 start_to_close_timeout=READ_ATTEMPT_TIMEOUT,
-                schedule_to_close_timeout=timedelta(seconds=self._call.options.deadline_seconds),
+                schedule_to_close_timeout=remaining(self._call),
+                heartbeat_timeout=READ_HEARTBEAT_TIMEOUT,
                 retry_policy=READ_RETRY_POLICY,
                 summary=f"read dataset {order.dataset_id}",
             )
@@ -45,7 +46,8 @@ class Storage:
                 StorageActivities.fetch_run_log,
                 RunLogInput(caller=self._call.caller, run_id=run_id, lines=lines),
                 start_to_close_timeout=READ_ATTEMPT_TIMEOUT,
-                schedule_to_close_timeout=timedelta(seconds=self._call.options.deadline_seconds),
+                schedule_to_close_timeout=remaining(self._call),
+                heartbeat_timeout=READ_HEARTBEAT_TIMEOUT,
                 retry_policy=READ_RETRY_POLICY,
                 summary=f"read the log of run {run_id}",
             )
