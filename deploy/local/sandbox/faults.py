@@ -20,7 +20,7 @@ from deploy.local.sandbox.errors import ApiError, error_response
 
 JsonObject = dict[str, Any]
 
-REQUEST_ACTIONS = ("status", "delay", "drop_before", "drop_after", "truncate", "status_after", "hang")
+REQUEST_ACTIONS = ("status", "delay", "drop_before", "drop_after", "truncate", "status_after", "delay_after", "hang")
 STATE_ACTIONS = ("late_runs", "hide_list_user_agent", "late_item_count")
 
 
@@ -168,6 +168,11 @@ class FaultMiddleware:
             case "drop_after":
                 await self._collect(scope, receive)
                 _abort(send)
+            case "delay_after":
+                messages = await self._collect(scope, receive)
+                await asyncio.sleep(float(fault.options.get("seconds", 1)))
+                for message in messages:
+                    await send(message)
             case "status_after":
                 await self._collect(scope, receive)
                 await _refusal(fault)(scope, receive, send)
