@@ -1,10 +1,12 @@
 """`ToolContext`: all that a handler may do."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from temporalio import workflow
 
 from activities.models import Budget, RunState
+from workflows.inputs import InputAnswer, InputRequest, Inputs
 from workflows.models import ToolCall
 from workflows.runs import Runs
 from workflows.storage import Storage
@@ -26,6 +28,7 @@ class ToolContext:
         self.call = call
         self.apify = Runs(call)
         self.storage = Storage(call)
+        self.inputs = Inputs()
         self.guarded: Guarded | None = None
 
     @property
@@ -41,6 +44,10 @@ class ToolContext:
     def offers(self, tool: str) -> bool:
         """Whether the caller's connection offers `tool`: hints name no other."""
         return not self.call.offered_tools or tool in self.call.offered_tools
+
+    async def ask(self, key: str, question: InputRequest, *, timeout: timedelta | None = None) -> InputAnswer:
+        """The client's answer to one question, waited for durably. Raises `TimeoutError` after `timeout`."""
+        return (await self.inputs.ask({key: question}, timeout=timeout))[key]
 
     def guard(self, run: RunState, budget: Budget) -> None:
         """Have the workflow follow `run` to its end after the handler has returned."""

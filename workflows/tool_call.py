@@ -1,6 +1,8 @@
 """ToolCallWorkflow: one tool call, made durable. The one workflow behind both executors and every front door."""
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, CancelledError, is_cancelled_exception
@@ -10,27 +12,49 @@ from workflows import memo, search_attributes
 from workflows.context import Guarded, ToolContext
 from workflows.executors import describe_run
 from workflows.failures import ToolError, signature
+from workflows.inputs import SubmitInput
 from workflows.measures import count_tool_call
 from workflows.models import TaskCompleted, TaskStatus, ToolCall, ToolOutcome, ToolResult
 from workflows.session import SessionWorkflow, session_workflow_id
 from workflows.tools.middleware import run_handler
 from workflows.tools.registry import UnknownTool, tool_for
 
+T = TypeVar("T")
+
 
 @workflow.defn
 class ToolCallWorkflow:
     """Its id is the task's id. It ends when the handler has returned and no run of the call is running any more."""
 
+    @workflow.init
+    def __init__(self, call: ToolCall) -> None:
+        """The context is there before the first update may arrive."""
+        self._ctx = ToolContext(call)
+
+    @workflow.update
+    def submit_input(self, submitted: SubmitInput) -> None:
+        """Take the client's answers to open questions."""
+        self._ctx.inputs.take(submitted)
+
+    @submit_input.validator
+    def refuse_input(self, submitted: SubmitInput) -> None:
+        """Refuse, before anything is recorded, an answer to what is not asked."""
+        reason = self._ctx.inputs.refuse(submitted)
+        if reason is not None:
+            raise ApplicationError(reason, type="not_asked", non_retryable=True)
+
     @workflow.run
-    async def run(self, call: ToolCall) -> ToolOutcome:
+    async def run(self, _call: ToolCall) -> ToolOutcome:
         """Carry the call out. Cancelled, it first sees to it that no run of the call is left running."""
-        ctx = ToolContext(call)
+        ctx = self._ctx
         try:
             result = await self._answer(ctx)
         except BaseException as error:
             if not is_cancelled_exception(error):
                 raise
-            await asyncio.shield(self._cancel(ctx))
+            failed = await _to_its_end(self._cancel(ctx))
+            if failed is not None:
+                return ToolOutcome(result=failed, run=ctx.apify.latest)
             raise CancelledError("The task was cancelled; no run of it is left running.") from error
         await self._complete(ctx, TaskStatus.FAILED if result.is_error else TaskStatus.COMPLETED, result)
         if ctx.guarded is None:
@@ -40,16 +64,13 @@ class ToolCallWorkflow:
     async def _answer(self, ctx: ToolContext) -> ToolResult:
         try:
             return await run_handler(ctx, tool_for(ctx.call))
-        except ToolError as error:
-            return ToolResult.failed(error.envelope)
-        except UnknownTool as error:
+        except (ToolError, UnknownTool) as error:
             return ToolResult.failed(error.envelope)
         except Exception as error:
             if is_cancelled_exception(error):
                 raise
             workflow.logger.exception("The handler of %s has a defect", ctx.call.tool)
-            await ctx.apify.abort_open()
-            return ToolResult.failed(_defect(ctx.call.tool, error))
+            return ToolResult.failed(await _abort_after_defect(ctx, error))
 
     async def _complete(self, ctx: ToolContext, status: TaskStatus, result: ToolResult | None) -> None:
         """The handler has returned: record the answer and fire the task-completed signal."""
@@ -74,9 +95,8 @@ class ToolCallWorkflow:
         session = workflow.get_external_workflow_handle_for(
             SessionWorkflow.run, session_workflow_id(caller_id, session_id)
         )
-        sent = asyncio.ensure_future(session.signal(SessionWorkflow.task_completed, event))
         try:
-            await _whatever_is_cancelled(sent)
+            await _to_its_end(session.signal(SessionWorkflow.task_completed, event))
         except ApplicationError as error:
             # The session was ended by an operator: the answer still stands, in the task itself.
             workflow.logger.warning("Session %s did not take the task-completed signal: %s", session_id, error)
@@ -92,26 +112,50 @@ class ToolCallWorkflow:
         except BaseException as error:
             if not is_cancelled_exception(error):
                 raise
-            await asyncio.shield(ctx.apify.abort_open())
+            await self._abort_guarded(ctx)
         run = ctx.apify.latest
         if run is not None:
             workflow.upsert_memo({memo.RUN_FINISHED: run})
             ctx.say(describe_run(run))
         return run
 
-    async def _cancel(self, ctx: ToolContext) -> None:
-        """Abort what may be running, and only then call the task cancelled."""
+    async def _abort_guarded(self, ctx: ToolContext) -> None:
+        try:
+            await _to_its_end(ctx.apify.abort_open())
+        except ToolError as error:
+            workflow.logger.error("%s", error.envelope.message)
+
+    async def _cancel(self, ctx: ToolContext) -> ToolResult | None:
+        """Abort what may be running, and only then call the task cancelled; when that is refused, it has failed."""
         ctx.say("Cancelling: waiting until the platform says that the run has ended.")
-        await ctx.apify.abort_open()
+        try:
+            await ctx.apify.abort_open()
+        except ToolError as error:
+            result = ToolResult.failed(error.envelope)
+            await self._complete(ctx, TaskStatus.FAILED, result)
+            return result
         await self._complete(ctx, TaskStatus.CANCELLED, None)
+        return None
 
 
-async def _whatever_is_cancelled(sent: asyncio.Future[None]) -> None:
-    """Wait for `sent` to the end; whoever comes next looks at `ToolContext.cancelled`."""
+async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Carry `work` out although the workflow is cancelled meanwhile (which happens at most once).
+
+    Whoever comes next looks at `ToolContext.cancelled`.
+    """
+    task = asyncio.ensure_future(work)
     try:
-        await asyncio.shield(sent)
+        return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await sent
+        return await task
+
+
+async def _abort_after_defect(ctx: ToolContext, error: Exception) -> ErrorEnvelope:
+    try:
+        await ctx.apify.abort_open()
+    except ToolError as refused:
+        return refused.envelope
+    return _defect(ctx.call.tool, error)
 
 
 def _defect(tool: str, error: Exception) -> ErrorEnvelope:

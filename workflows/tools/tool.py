@@ -186,7 +186,7 @@ def with_description(definition: Tool, description: str) -> Tool:
 def violations_of(error: ValidationError) -> tuple[Violation, ...]:
     """Every violation that pydantic found, with JSON Pointers."""
     return tuple(
-        Violation(path="".join(f"/{part}" for part in entry["loc"]), message=entry["msg"])
+        Violation.at(entry["loc"], entry["msg"])
         for entry in error.errors(include_url=False, include_context=False, include_input=False)
     )
 
