@@ -4,6 +4,7 @@ Every model is frozen and free of I/O imports, so that workflow code may use it.
 inputs recorded by an older version must stay readable.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -45,6 +46,12 @@ class Violation(Contract):
 
     path: str = Field(description="JSON Pointer (RFC 6901) to the offending value; empty for the arguments themselves.")
     message: str
+
+    @classmethod
+    def at(cls, parts: Iterable[str | int], message: str) -> "Violation":
+        """The violation of the value that `parts`, names and indices from the outside in, lead to."""
+        escaped = (str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+        return cls(path="".join(f"/{part}" for part in escaped), message=message)
 
 
 class ErrorEnvelope(Contract):
@@ -104,6 +111,7 @@ class StartRunInput(Contract):
 
     caller: Caller
     spec: RunSpec
+    payment: SealedSecret | None = Field(default=None, description="What pays for the run instead of the account.")
     operation_id: str = Field(description="Marks the run on the platform, so that a lost start is recognised.")
 
 

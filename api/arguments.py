@@ -1,5 +1,6 @@
 """Checking arguments against a tool's schema before anything is started."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import cast
 
@@ -33,20 +34,17 @@ def check_arguments(definition: Tool, arguments: Mapping[str, JsonValue]) -> Non
 def schema_violations(schema: dict[str, JsonValue], value: JsonValue) -> tuple[Violation, ...]:
     """How `value` breaks an Actor's input schema.
 
-    A schema that is itself broken is the Actor's fault and lets everything pass: the platform has the last word. An
-    empty registry keeps a `$ref` from being fetched from wherever it points to.
+    A schema that cannot be applied here (broken, or with a `pattern` that only JavaScript knows) lets everything pass:
+    the platform has the last word. An empty registry keeps a `$ref` from being fetched from wherever it points to.
     """
     plain = cast(dict[str, JsonValue], _without_nullable(schema))
     validator = Draft202012Validator(plain, registry=Registry())
     try:
         validator.check_schema(plain)
         errors = sorted(_errors(validator, value), key=lambda error: list(map(str, error.absolute_path)))
-    except (SchemaError, Unresolvable):
+    except (SchemaError, Unresolvable, re.error):
         return ()
-    return tuple(
-        Violation(path="".join(f"/{part}" for part in error.absolute_path), message=_bounded(error.message))
-        for error in errors[:_MAX_VIOLATIONS]
-    )
+    return tuple(Violation.at(error.absolute_path, _bounded(error.message)) for error in errors[:_MAX_VIOLATIONS])
 
 
 def _errors(validator: Draft202012Validator, value: JsonValue) -> Iterable[ValidationError]:
@@ -59,10 +57,19 @@ def _without_nullable(schema: JsonValue) -> JsonValue:
         return [_without_nullable(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    plain = {key: _without_nullable(part) for key, part in schema.items() if key != "nullable"}
+    plain = {key: _subschemas(key, part) for key, part in schema.items() if key != "nullable"}
     if schema.get("nullable") is True and isinstance(plain.get("type"), str):
         plain["type"] = [plain["type"], "null"]
+        if isinstance(plain.get("enum"), list):
+            plain["enum"] = [*cast(list[JsonValue], plain["enum"]), None]
     return plain
+
+
+def _subschemas(keyword: str, value: JsonValue) -> JsonValue:
+    """The keys of `properties` are names, not keywords: a field may well be called `nullable`."""
+    if keyword == "properties" and isinstance(value, dict):
+        return {name: _without_nullable(part) for name, part in value.items()}
+    return _without_nullable(value)
 
 
 def _bounded(message: str) -> str:

@@ -121,8 +121,8 @@ def body_too_large(path: str, limit_bytes: int) -> JSONResponse:
 
 
 def _violation(entry: Any) -> Violation:
-    location = [str(part) for part in entry["loc"] if part != "body"]
-    return Violation(path="".join(f"/{part}" for part in location), message=entry["msg"])
+    location = entry["loc"][1:] if entry["loc"][0] == "body" else entry["loc"]
+    return Violation.at(location, entry["msg"])
 
 
 def _headers(error: ApiError) -> dict[str, str]:

@@ -1,0 +1,63 @@
+"""Processes for tests: started with a log file, awaited until they answer, and gone when the test run is."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from deploy.local.logs import tail
+from deploy.local.orphans import die_with_parent
+
+ROOT = Path(__file__).parents[2]
+_START_TIMEOUT_SECONDS = 60.0
+_STOP_TIMEOUT_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class ServedProcess:
+    """A process that answers HTTP, and the file with everything it wrote."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+
+@contextmanager
+def serving_module(
+    module: str, *arguments: str, ready_url: str, log: Path, environment: Mapping[str, str]
+) -> Iterator[ServedProcess]:
+    """Run `python -m MODULE` until the end of the block; fails with its log when it does not get ready."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            cwd=ROOT,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            preexec_fn=die_with_parent(),
+        )
+    try:
+        _await_answer(process, ready_url, log)
+        yield ServedProcess(process, log)
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_TIMEOUT_SECONDS)
+        process.kill()
+        process.wait()
+
+
+def _await_answer(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
+    deadline = time.monotonic() + _START_TIMEOUT_SECONDS
+    with httpx.Client(trust_env=False, timeout=5) as client:
+        while process.poll() is None and time.monotonic() < deadline:
+            with suppress(httpx.HTTPError):
+                if client.get(url).is_success:
+                    return
+            time.sleep(0.02)
+    raise AssertionError(f"{url} does not answer:\n{tail(log)}")

@@ -1,0 +1,85 @@
+"""Which tools there are in which mode, and what is said of a tool or a mode that does not exist."""
+
+import pytest
+
+from activities.models import Caller
+from workflows.models import ToolCall
+from workflows.tools.loader import base_tools
+from workflows.tools.registry import (
+    ACTOR_TOOL_LABEL,
+    MODES,
+    UnknownTool,
+    actor_tool_of,
+    executor_kind,
+    metric_label,
+    tool_for,
+    tools_of,
+)
+
+
+def call(tool: str, *, mode: str = "default", actor: str | None = None) -> ToolCall:
+    return ToolCall(tool=tool, mode=mode, actor=actor, caller=Caller(id="local"))
+
+
+@pytest.mark.parametrize("mode", list(MODES))
+def test_every_tool_of_a_mode_carries_out_its_own_calls(mode: str) -> None:
+    for definition in tools_of(mode):
+        assert tool_for(call(definition.name, mode=mode)) is definition
+
+
+@pytest.mark.parametrize(("mode", "kind"), [("default", "sync"), ("openai", "async")])
+def test_a_mode_has_one_executor_for_call_actor_and_for_actor_tools(mode: str, kind: str) -> None:
+    assert executor_kind(call("call-actor", mode=mode)) == kind
+    assert executor_kind(call("outlast--sleeper", mode=mode, actor="outlast/sleeper")) == kind
+    assert executor_kind(call("get-dataset-items", mode=mode)) == "none"
+
+
+def test_an_unknown_tool_is_answered_with_those_that_are_meant() -> None:
+    with pytest.raises(UnknownTool) as caught:
+        tool_for(call("get-actor-runs"))
+    envelope = caught.value.envelope
+    assert envelope.hint is not None
+    assert "get-actor-run" in envelope.hint
+    assert envelope.allowed_tools == tuple(definition.name for definition in tools_of("default"))
+    assert (envelope.category, envelope.retryable, envelope.tool) == ("not_found", False, "get-actor-runs")
+
+
+def test_an_unknown_tool_like_no_other_gets_the_list_only() -> None:
+    with pytest.raises(UnknownTool) as caught:
+        tool_for(call("zzz"))
+    assert caught.value.envelope.hint == "Choose one of the available tools."
+
+
+def test_an_unknown_mode_is_answered_with_those_there_are() -> None:
+    for ask in (lambda: tools_of("anthropic"), lambda: tool_for(call("call-actor", mode="anthropic"))):
+        with pytest.raises(UnknownTool) as caught:
+            ask()
+        assert caught.value.envelope.hint == f"Choose one of: {', '.join(MODES)}."
+
+
+def test_metric_labels_have_few_values() -> None:
+    assert metric_label(call("call-actor")) == "call-actor"
+    assert metric_label(call("a--b", actor="a/b")) == metric_label(call("c--d", actor="c/d")) == ACTOR_TOOL_LABEL
+    assert metric_label(call("made-up-1")) == metric_label(call("made-up-2")) == "unknown"
+    assert metric_label(call("call-actor", mode="made-up")) == "unknown"
+
+
+def test_a_tool_set_grows_into_a_new_one_and_never_shadows_a_tool() -> None:
+    tools = base_tools("default")
+    actor = actor_tool_of("default", "a/b", title="", description="", schema={})
+    grown = tools.including(actor, actor)
+    assert actor.name not in tools.tools
+    assert list(grown.tools) == [*tools.tools, "a--b"]
+    impostor = actor_tool_of("default", "call-actor", title="", description="", schema={})
+    assert tools.including(impostor).get("call-actor") is tools.get("call-actor")
+
+
+def test_a_tool_set_cannot_be_changed() -> None:
+    with pytest.raises(TypeError):
+        base_tools("default").tools["x"] = None  # type: ignore[index]
+
+
+def test_a_tool_set_says_which_tools_it_has() -> None:
+    with pytest.raises(UnknownTool) as caught:
+        base_tools("default").get("call-actors")
+    assert caught.value.envelope.hint == "Did you mean call-actor?"
