@@ -11,14 +11,14 @@ _ID_LENGTH = 17
 
 
 def now() -> float:
-    """Seconds since the epoch."""
-    return time.time()
+    """Seconds since the epoch, cut to milliseconds: what is shown is then exactly what is stored."""
+    return time.time_ns() // 1_000_000 / 1000
 
 
 def iso(timestamp: float) -> str:
     """UTC with milliseconds and `Z`, the only form the platform writes."""
-    moment = datetime.fromtimestamp(timestamp, UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+    seconds, milliseconds = divmod(round(timestamp * 1000), 1000)
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{milliseconds:03d}Z"
 
 
 def iso_or_none(timestamp: float | None) -> str | None:

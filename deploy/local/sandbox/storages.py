@@ -64,7 +64,7 @@ class Storages:
         condition = "kind = ? AND user_id = ?" + ("" if unnamed else " AND name IS NOT NULL")
         order = "DESC" if desc else "ASC"
         rows = self._database.rows(
-            f"SELECT * FROM storages WHERE {condition} ORDER BY created_at {order}, id LIMIT ? OFFSET ?",  # noqa: S608 (constants)
+            f"SELECT * FROM storages WHERE {condition} ORDER BY created_at {order}, rowid {order} LIMIT ? OFFSET ?",  # noqa: S608 (constants)
             (kind, user_id, limit, offset),
         )
         total = self._database.number(f"SELECT count(*) FROM storages WHERE {condition}", (kind, user_id))  # noqa: S608

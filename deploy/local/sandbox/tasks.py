@@ -79,7 +79,7 @@ class Tasks:
         """One page by age, and how many there are in all."""
         order = "DESC" if desc else "ASC"
         rows = self._database.rows(
-            f"SELECT * FROM tasks WHERE user_id = ? ORDER BY created_at {order} LIMIT ? OFFSET ?",  # noqa: S608 (constants)
+            f"SELECT * FROM tasks WHERE user_id = ? ORDER BY created_at {order}, rowid {order} LIMIT ? OFFSET ?",  # noqa: S608 (constants)
             (user.id, limit, offset),
         )
         return [_task(row) for row in rows], self._database.number(

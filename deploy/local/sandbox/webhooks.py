@@ -76,14 +76,14 @@ class Webhooks:
         """All dispatches of a run."""
         rows = self._database.rows(
             "SELECT dispatches.* FROM dispatches JOIN webhooks ON webhooks.id = webhook_id WHERE run_id = ?"
-            " ORDER BY dispatches.created_at",
+            " ORDER BY dispatches.created_at, dispatches.rowid",
             (run.id,),
         )
         return [_shown(orjson.loads(row["document"]), row["status"]) for row in rows]
 
     def dispatches(self, user_id: str) -> list[JsonObject]:
         """All dispatches of a user."""
-        rows = self._database.rows("SELECT * FROM dispatches WHERE user_id = ? ORDER BY created_at", (user_id,))
+        rows = self._database.rows("SELECT * FROM dispatches WHERE user_id = ? ORDER BY created_at, rowid", (user_id,))
         return [_shown(orjson.loads(row["document"]), row["status"]) for row in rows]
 
     def dispatch(self, dispatch_id: str, user_id: str) -> JsonObject:

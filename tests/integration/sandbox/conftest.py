@@ -1,6 +1,6 @@
 """One server for most tests; those that kill it start their own."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 from apify_client import ApifyClientAsync
@@ -32,5 +32,5 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServ
 
 
 @pytest.fixture
-async def client(sandbox: SandboxServer) -> AsyncIterator[ApifyClientAsync]:
-    yield sandbox.client()
+async def client(sandbox: SandboxServer) -> ApifyClientAsync:
+    return sandbox.client()

@@ -1,5 +1,7 @@
 """An Actor without the SDK: it starts fast and shows what the platform gives to a process."""
 
+# ruff: noqa: T201 (what it prints is its log)
+
 import json
 import os
 import signal
