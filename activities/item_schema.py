@@ -1,0 +1,77 @@
+"""The JSON Schema of rows, inferred from rows. Pure: the same rows give the same schema."""
+
+from collections.abc import Sequence
+
+from pydantic import JsonValue
+
+JsonObject = dict[str, JsonValue]
+
+_MAX_DEPTH = 8
+_MAX_FIELDS = 200
+"""An object with more names than this is a map rather than a record: its names are data."""
+
+
+def schema_of_items(items: Sequence[JsonValue]) -> JsonObject:
+    """The schema that every one of `items` fits: fields missing in some are optional, mixed types become unions.
+
+    No rows give the schema that anything fits, `{}`.
+    """
+    return _schema_of(items, depth=0)
+
+
+def _schema_of(values: Sequence[JsonValue], *, depth: int) -> JsonObject:
+    scalars = dict.fromkeys(name for value in values if (name := _scalar_type(value)) is not None)
+    if "number" in scalars:
+        scalars.pop("integer", None)
+    objects = [value for value in values if isinstance(value, dict)]
+    arrays = [value for value in values if isinstance(value, list)]
+    nested: list[JsonObject] = []
+    if objects:
+        nested.append(_schema_of_objects(objects, depth=depth))
+    if arrays:
+        nested.append(_schema_of_arrays(arrays, depth=depth))
+    return _union(list(scalars), nested)
+
+
+def _scalar_type(value: JsonValue) -> str | None:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case _:
+            return None
+
+
+def _union(scalars: list[str], nested: list[JsonObject]) -> JsonObject:
+    if not nested:
+        return {"type": scalars[0]} if len(scalars) == 1 else {"type": [*scalars]} if scalars else {}
+    if len(nested) == 1 and not scalars:
+        return nested[0]
+    simple: list[JsonObject] = [{"type": name} for name in scalars]
+    return {"anyOf": [*simple, *nested]}
+
+
+def _schema_of_objects(objects: list[JsonObject], *, depth: int) -> JsonObject:
+    fields: dict[str, list[JsonValue]] = {}
+    for value in objects:
+        for name, part in value.items():
+            fields.setdefault(name, []).append(part)
+    if depth >= _MAX_DEPTH or len(fields) > _MAX_FIELDS:
+        return {"type": "object"}
+    properties: JsonObject = {name: _schema_of(parts, depth=depth + 1) for name, parts in fields.items()}
+    required: list[JsonValue] = [name for name, parts in fields.items() if len(parts) == len(objects)]
+    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+
+def _schema_of_arrays(arrays: list[list[JsonValue]], *, depth: int) -> JsonObject:
+    elements = [element for array in arrays for element in array]
+    if depth >= _MAX_DEPTH or not elements:
+        return {"type": "array"}
+    return {"type": "array", "items": _schema_of(elements, depth=depth + 1)}
