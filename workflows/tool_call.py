@@ -85,6 +85,8 @@ class ToolCallWorkflow:
         entries: dict[str, object] = {memo.TASK_COMPLETED: event}
         if ctx.guarded is not None and result is not None:
             entries[memo.RESULT] = result
+        if ctx.apify.latest is not None and ctx.apify.latest.is_final:
+            entries[memo.RUN_FINISHED] = ctx.apify.latest
         workflow.upsert_memo(entries)
         search_attributes.upsert(search_attributes.TASK_STATUS.value_set(status.value))
         count_tool_call(call, status, result)

@@ -1,7 +1,7 @@
 """The sandbox platform as a process, with its control API: users, faults, limits, counters."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,10 @@ class Sandbox:
         self.token = token
         self.log = log
         self._http = httpx.Client(base_url=url, trust_env=False, timeout=30)
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self._http.close()
 
     def add_user(self, username: str, token: str | None = None) -> SandboxUser:
         answer = self._control("POST", "users", {"username": username, **({"token": token} if token else {})})
@@ -81,4 +85,5 @@ def running_sandbox(folder: Path, *options: str) -> Iterator[Sandbox]:
         log=folder / "sandbox.log",
         environment=clean_environment(),
     ) as served:
-        yield Sandbox(url, TOKEN, served.log)
+        with closing(Sandbox(url, TOKEN, served.log)) as sandbox:
+            yield sandbox
