@@ -1,0 +1,66 @@
+"""Every setting is in docs/settings.md, with its default; and the page names no setting that does not exist."""
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+
+import pytest
+from pydantic import AliasChoices
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings
+
+from api.settings import ApiSettings
+from deploy.local import ports
+from deploy.local.config import StackConfig
+from worker.settings import WorkerSettings
+
+PAGE = (Path(__file__).parents[3] / "docs" / "settings.md").read_text()
+ROWS = {
+    name: row
+    for row in PAGE.splitlines()
+    if row.startswith("| `")
+    for name in re.findall(r"`([A-Z_]+\*?)`", row.split("|")[1])
+}
+OF_THE_COMMAND_LINE = {"OUTLAST_URL", "OUTLAST_TOKEN"}
+
+
+def variable(name: str, field: FieldInfo) -> str:
+    alias = field.validation_alias
+    return str(alias.choices[0]) if isinstance(alias, AliasChoices) else f"OUTLAST_{name.upper()}"
+
+
+def settings() -> Iterator[tuple[str, FieldInfo]]:
+    kinds: tuple[type[BaseSettings], ...] = (ApiSettings, WorkerSettings)
+    for kind in kinds:
+        for name, field in kind.model_fields.items():
+            yield variable(name, field), field
+
+
+def stack_ports() -> list[str]:
+    return [f"OUTLAST_{name.upper()}" for name in StackConfig.model_fields if name.endswith("_port")]
+
+
+@pytest.mark.parametrize(("name", "field"), sorted(dict(settings()).items()))
+def test_a_setting_is_documented_with_its_default(name: str, field: FieldInfo) -> None:
+    assert name in ROWS, f"{name} is missing in docs/settings.md"
+    default = field.default.value if isinstance(field.default, Enum) else field.default
+    if default is not None:
+        text = str(default).lower() if isinstance(default, bool) else f"{default:g}" if _is_number(default) else default
+        assert f"`{text}`" in ROWS[name].split("|")[2]
+
+
+@pytest.mark.parametrize("name", stack_ports())
+def test_a_port_of_the_stack_is_documented_with_its_default(name: str) -> None:
+    default = getattr(ports, name.removeprefix("OUTLAST_").removesuffix("_PORT"))
+    assert name in ROWS, f"{name} is missing in docs/settings.md"
+    assert f"`{default}`" in ROWS[name].split("|")[2]
+
+
+def test_the_page_names_no_setting_that_does_not_exist() -> None:
+    known = {name for name, _ in settings()} | set(stack_ports()) | OF_THE_COMMAND_LINE
+    assert {name for name in ROWS if name.startswith("OUTLAST_")} - known == set()
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) < 100_000
