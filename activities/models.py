@@ -186,6 +186,8 @@ class DatasetItemsInput(Contract):
     limit: int = 100
     fields: tuple[str, ...] = ()
     omit: tuple[str, ...] = ()
+    flatten: tuple[str, ...] = Field(default=(), description="Object fields to spread into `field.inner` fields.")
+    paths: tuple[str, ...] = Field(default=(), description="Of each row only these dot paths, as one flat object.")
     clean: bool = False
     desc: bool = False
     max_bytes: int = Field(default=65_536, description="The page ends before the row that would exceed this size.")
@@ -202,7 +204,13 @@ class DatasetPage(Contract):
     total: int
     fields: tuple[str, ...] = ()
     rows_cut: int = 0
+    rows_read: int | None = Field(default=None, description="Rows the page spans, those included that `clean` hides.")
     size_bytes: int = 0
+
+    @property
+    def end(self) -> int:
+        """Offset of the first row after the page."""
+        return self.offset + (len(self.items) if self.rows_read is None else self.rows_read)
 
 
 class RunLogInput(RunRef):

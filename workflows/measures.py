@@ -17,7 +17,7 @@ def count_tool_call(call: ToolCall, status: TaskStatus, result: ToolResult | Non
     meter.create_histogram_timedelta(
         "outlast_tool_call_duration", "Time from a call's start until its handler returned.", "duration"
     ).record(elapsed, labels)
-    size = sum(len(part.text.encode()) for part in result.content) if result else 0
+    size = len(result.text.encode()) if result else 0
     meter.create_counter("outlast_result_bytes", "Bytes of text answered by tool handlers.", "bytes").add(
         size, {"tool": labels["tool"]}
     )

@@ -2,11 +2,11 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from activities.models import Budget, Caller, Contract, ErrorEnvelope, RunState
+from activities.models import Budget, Caller, Contract, ErrorEnvelope, RunState, SealedSecret
 
 DEFAULT_DEADLINE_SECONDS = 24 * 3600
 
@@ -33,19 +33,71 @@ class TextContent(Contract):
     text: str
 
 
+class ImageContent(Contract):
+    """A picture, base64 (MCP `ImageContent`)."""
+
+    type: Literal["image"] = "image"
+    data: str
+    mimeType: str  # noqa: N815 (the shape is MCP's, in every protocol that shows it)
+
+
+class AudioContent(Contract):
+    """A sound, base64 (MCP `AudioContent`)."""
+
+    type: Literal["audio"] = "audio"
+    data: str
+    mimeType: str  # noqa: N815
+
+
+class BlobResource(Contract):
+    """Bytes, base64, and where they come from (MCP `BlobResourceContents`)."""
+
+    uri: str
+    mimeType: str | None = None  # noqa: N815
+    blob: str
+
+
+class EmbeddedResource(Contract):
+    """A resource that travels with the answer (MCP `EmbeddedResource`)."""
+
+    type: Literal["resource"] = "resource"
+    resource: BlobResource
+
+
+class ResourceLink(Contract):
+    """A resource that stays where it is (MCP `ResourceLink`). `size` in bytes."""
+
+    type: Literal["resource_link"] = "resource_link"
+    uri: str
+    name: str
+    mimeType: str | None = None  # noqa: N815
+    size: int | None = None
+
+
+Content = Annotated[
+    TextContent | ImageContent | AudioContent | EmbeddedResource | ResourceLink, Field(discriminator="type")
+]
+"""One block of an answer, in MCP's shapes."""
+
+
 class ToolResult(Contract):
     """The answer of a tool. A failing tool answers too: `is_error` is set, and `error` says what failed."""
 
-    content: tuple[TextContent, ...] = ()
+    content: tuple[Content, ...] = ()
     structured: dict[str, JsonValue] | None = None
     is_error: bool = False
     error: ErrorEnvelope | None = None
     meta: dict[str, JsonValue] = Field(default_factory=dict)
 
     @property
+    def text(self) -> str:
+        """What a model reads of the answer."""
+        return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
+
+    @property
     def headline(self) -> str | None:
         """The first line of the answer, at most 200 characters."""
-        line = self.content[0].text.partition("\n")[0] if self.content else ""
+        line = self.text.partition("\n")[0]
         return (line if len(line) <= 200 else line[:199] + "…") or None
 
     @classmethod
@@ -85,6 +137,7 @@ class ToolCall(Contract):
     session_id: str | None = None
     actor: str | None = Field(default=None, description="For a direct Actor tool: the Actor behind it, as `user/name`.")
     options: CallOptions = CallOptions()
+    payment: SealedSecret | None = Field(default=None, description="What pays for the call instead of the account.")
     offered_tools: tuple[str, ...] = Field(
         default=(), description="Tools that the caller's connection offers, for hints; empty when it offers all."
     )

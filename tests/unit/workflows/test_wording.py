@@ -113,6 +113,6 @@ def test_a_failure_is_readable_for_a_model_and_recognised_when_it_repeats() -> N
     assert envelope is not None
     result = ToolResult.failed(envelope)
     assert result.is_error
-    assert "Run R ended as FAILED" in result.content[0].text
+    assert "Run R ended as FAILED" in result.text
     assert signature(envelope) == signature(envelope.model_copy(update={"attempt": 7, "hint": None}))
     assert signature(envelope) != signature(envelope.model_copy(update={"message": "another"}))
