@@ -162,7 +162,8 @@ class ApifyActivities:
 
     async def _request_start(self, client: ApifyClientAsync, order: StartRunInput) -> Run:
         options = start_options(order.spec, self._platform.open_input(order.spec.input, order.caller))
-        with marked_as(order.operation_id):
+        payment = self._platform.open_payment(order.payment, order.caller)
+        with marked_as(order.operation_id, payment=payment):
             return await client.actor(order.spec.actor).start(**options, timeout=self._start_timeout())
 
     def _start_timeout(self) -> timedelta:

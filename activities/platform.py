@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import timedelta
 
 import impit
@@ -17,7 +18,7 @@ from apify_client.http_clients import ImpitHttpClientAsync
 from pydantic import JsonValue, SecretStr
 
 from activities.errors import ToolFailure
-from activities.models import Caller, ErrorCategory, ErrorEnvelope
+from activities.models import Caller, ErrorCategory, ErrorEnvelope, SealedSecret
 from activities.sealed_values import open_values
 from activities.secrets import SecretSealer
 
@@ -28,17 +29,29 @@ DEFAULT_REQUEST_TIMEOUT = timedelta(seconds=60)
 """How long one answer of the platform is waited for."""
 
 _MAX_CLIENTS = 256
-_marker: ContextVar[str | None] = ContextVar("outlast_operation", default=None)
+PAYMENT_HEADER = "skyfire-pay-id"
+
+
+@dataclass(frozen=True)
+class _Mark:
+    operation_id: str
+    payment: SecretStr | None
+
+
+_mark: ContextVar[_Mark | None] = ContextVar("outlast_operation", default=None)
 
 
 @contextmanager
-def marked_as(operation_id: str) -> Generator[None]:
-    """Requests made inside the block carry the operation in their User-Agent, which the platform keeps with a run."""
-    token = _marker.set(operation_id)
+def marked_as(operation_id: str, *, payment: SecretStr | None = None) -> Generator[None]:
+    """Requests made inside the block carry the operation in their User-Agent, which the platform keeps with a run.
+
+    They also carry `payment`, the id of a Skyfire token that pays instead of the account.
+    """
+    token = _mark.set(_Mark(operation_id, payment))
     try:
         yield
     finally:
-        _marker.reset(token)
+        _mark.reset(token)
 
 
 class MarkingHttpClient(ImpitHttpClientAsync):
@@ -55,9 +68,11 @@ class MarkingHttpClient(ImpitHttpClientAsync):
         stream: bool,
     ) -> impit.Response:
         """Send one request (`HttpClientAsync.send_request`)."""
-        operation_id = _marker.get()
-        if operation_id is not None:
-            headers = {**headers, "User-Agent": f"{headers['User-Agent']}; {OPERATION_MARKER}{operation_id}"}
+        mark = _mark.get()
+        if mark is not None:
+            headers = {**headers, "User-Agent": f"{headers['User-Agent']}; {OPERATION_MARKER}{mark.operation_id}"}
+            if mark.payment is not None:
+                headers[PAYMENT_HEADER] = mark.payment.get_secret_value()
         return await super().send_request(
             method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream
         )
@@ -96,6 +111,10 @@ class ApifyPlatform:
                 hint="Send your Apify token as the bearer token, or start the server with APIFY_TOKEN set.",
             )
         )
+
+    def open_payment(self, payment: SealedSecret | None, caller: Caller) -> SecretStr | None:
+        """What pays for a run of `caller`, in the clear."""
+        return self._sealer.open(payment, purpose=caller.id) if payment else None
 
     def open_input(self, run_input: JsonValue, caller: Caller) -> JsonValue:
         """`run_input` with the secret values that the front door sealed for `caller` in the clear."""

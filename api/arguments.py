@@ -15,6 +15,8 @@ from api.errors import InvalidCall
 from workflows.failures import ToolError
 from workflows.tools.tool import Tool, invalid_arguments
 
+JsonObject = dict[str, JsonValue]
+
 _MAX_VIOLATIONS = 50
 
 
@@ -29,6 +31,20 @@ def check_arguments(definition: Tool, arguments: Mapping[str, JsonValue]) -> Non
     found = schema_violations(definition.input_schema, dict(arguments))
     if found:
         raise InvalidCall(invalid_arguments(definition.name, found))
+
+
+def check_actor_input(definition: Tool, arguments: Mapping[str, JsonValue], schema: JsonObject | None) -> None:
+    """Raise `InvalidCall` when the input of `call-actor` breaks the Actor's own input schema.
+
+    Nothing is said while the schema is not known: the platform checks the input too.
+    """
+    run_input = arguments.get("input", {})
+    if definition.actor is not None or schema is None or not isinstance(run_input, dict):
+        return
+    found = schema_violations({"type": "object", **schema}, run_input)
+    if found:
+        violations = tuple(Violation(path=f"/input{entry.path}", message=entry.message) for entry in found)
+        raise InvalidCall(invalid_arguments(definition.name, violations))
 
 
 def schema_violations(schema: dict[str, JsonValue], value: JsonValue) -> tuple[Violation, ...]:

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
-from activities.models import Caller
+from activities.models import Caller, ErrorCategory, ErrorEnvelope
 from activities.sealed_values import seal_value
 from activities.secrets import SecretSealer
-from api.arguments import check_arguments
+from api.arguments import check_actor_input, check_arguments
 from api.catalogue import Catalogue
-from api.errors import PlatformUnavailable
+from api.errors import InvalidCall, PlatformUnavailable
 from api.secret_inputs import JsonObject, map_secret_fields
 from api.task_models import TaskRequest
 from workflows.models import TaskSummary, ToolCall
@@ -43,8 +43,10 @@ class CallBuilder:
         """Raises `InvalidCall` for an unknown tool or arguments that break its schema."""
         mode = request.mode or self._mode
         definition = await self._catalogue.resolve(mode, request.tool, caller)
+        _refuse_front_door_tool(definition)
         check_arguments(definition, request.arguments)
         schema = await self._actor_schema(definition, request.arguments, caller)
+        check_actor_input(definition, request.arguments, schema)
         call = ToolCall(
             tool=definition.name,
             arguments=_with_secrets(definition, request.arguments, schema, self._seal_for(caller)),
@@ -52,6 +54,8 @@ class CallBuilder:
             caller=caller,
             session_id=request.session_id,
             actor=definition.actor,
+            payment=self._sealer.seal(request.payment, purpose=caller.id) if request.payment else None,
+            offered_tools=request.offered_tools,
             options=request.options.model_copy(update={"run_heartbeat_seconds": self._run_heartbeat_seconds}),
         )
         return BuiltCall(call, self._summary(call, definition, request, schema))
@@ -104,6 +108,20 @@ def _with_secrets(
         return arguments
     protected = {"input": change(run_input)} if schema is None else map_secret_fields(run_input, schema, change)
     return {**arguments, "input": protected["input"] if schema is None else protected}
+
+
+def _refuse_front_door_tool(definition: Tool) -> None:
+    if not definition.in_front:
+        return
+    raise InvalidCall(
+        ErrorEnvelope(
+            tool=definition.name,
+            message=f"{definition.name} looks after tasks and does not become one.",
+            category=ErrorCategory.VALIDATION,
+            retryable=False,
+            hint="Use the endpoints under /v1/tasks, or call it over MCP.",
+        )
+    )
 
 
 def _actor_argument(call: ToolCall) -> str | None:

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from dataclasses import replace
 
 from pydantic import JsonValue
 
@@ -11,8 +12,8 @@ from activities.models import Caller, ErrorCategory
 from activities.platform import ApifyPlatform
 from api.errors import PlatformUnavailable, UnknownToolCalled
 from workflows.tools.core.actor_names import actor_tool_name, normalised_actor
-from workflows.tools.loader import ToolSet, base_tools
-from workflows.tools.registry import UnknownTool, actor_tool_of
+from workflows.tools.loader import Selection, ToolSet, base_tools, load_tools, tool_set
+from workflows.tools.registry import TOOL_ALIASES, UnknownTool, actor_tool_of
 from workflows.tools.tool import Tool
 
 log = logging.getLogger("outlast.api")
@@ -31,22 +32,31 @@ class Catalogue:
         self._definitions: dict[tuple[str, str], tuple[ActorDefinition | None, float]] = {}
 
     async def tools(self, mode: str, caller: Caller) -> ToolSet:
-        """The tools offered. An Actor that cannot be loaded is left out, with a warning in the log.
+        """All tools of `mode` and those of the default Actors.
 
-        Raises `UnknownToolCalled` for an unknown mode.
+        An Actor that cannot be loaded is left out, with a warning in the log. Raises `UnknownToolCalled` for an
+        unknown mode.
         """
         tools = self._base(mode)
-        for actor in self._actors:
-            try:
-                definition = await self._definition(actor, caller)
-            except PlatformUnavailable as error:
-                log.warning("Actor %s is not offered: %s", actor, error)
-                continue
-            if definition is None:
-                log.warning("Actor %s is not offered: the platform has no such Actor", actor)
-                continue
-            tools = tools.including(_tool_of(mode, definition))
-        return tools
+        loaded = [await self._load_actor(mode, actor, caller) for actor in self._actors]
+        served = (definition for definition in tools.tools.values() if not definition.in_front)
+        return tool_set(mode, [*served, *(definition for definition in loaded if definition is not None)])
+
+    async def load(self, selection: Selection, caller: Caller) -> ToolSet:
+        """The tools that a connection's `selection` stands for. Raises `UnknownToolCalled` for an unknown mode."""
+        chosen = replace(selection, default_actors=self._actors)
+
+        async def load_actor(actor: str) -> Tool | None:
+            return await self._load_actor(selection.mode, normalised_actor(actor), caller)
+
+        try:
+            return await load_tools(chosen, load_actor)
+        except UnknownTool as error:
+            raise UnknownToolCalled(error.envelope) from error
+
+    async def actor_tool(self, mode: str, actor: str, caller: Caller) -> Tool | None:
+        """The direct tool of `actor`, or None when it cannot be loaded, with a warning in the log."""
+        return await self._load_actor(mode, normalised_actor(actor), caller)
 
     async def resolve(self, mode: str, name: str, caller: Caller) -> Tool:
         """The tool called `name`; `user--name` is the direct tool of any Actor that the caller can see.
@@ -54,6 +64,7 @@ class Catalogue:
         Raises `UnknownToolCalled`, or `PlatformUnavailable` when an Actor cannot be looked up now.
         """
         base = self._base(mode)
+        name = TOOL_ALIASES.get(name, name)
         if name in base.tools:
             return base.tools[name]
         actor = _actor_named(name, self._actors)
@@ -75,6 +86,17 @@ class Catalogue:
             return base_tools(mode)
         except UnknownTool as error:
             raise UnknownToolCalled(error.envelope) from error
+
+    async def _load_actor(self, mode: str, actor: str, caller: Caller) -> Tool | None:
+        try:
+            definition = await self._definition(actor, caller)
+        except PlatformUnavailable as error:
+            log.warning("Actor %s is not offered: %s", actor, error)
+            return None
+        if definition is None:
+            log.warning("Actor %s is not offered: the platform has no such Actor", actor)
+            return None
+        return _tool_of(mode, definition)
 
     async def _definition(self, actor: str, caller: Caller) -> ActorDefinition | None:
         key = (caller.id, actor)

@@ -1,7 +1,9 @@
-"""Which parts of an Actor's input are secret: those that its input schema marks `isSecret` (Apify input schema, v1)."""
+"""Which parts of an Actor's input are secret: those that its input schema marks `isSecret` (Apify input schema, v1).
+
+A direct Actor tool says the same in the words of JSON Schema, `writeOnly`.
+"""
 
 from collections.abc import Callable
-from typing import cast
 
 from pydantic import JsonValue
 
@@ -24,5 +26,5 @@ def secret_fields(schema: JsonObject) -> frozenset[str]:
     return frozenset(
         name
         for name, field in properties.items()
-        if isinstance(field, dict) and cast(JsonObject, field).get("isSecret") is True
+        if isinstance(field, dict) and (field.get("isSecret") is True or field.get("writeOnly") is True)
     )

@@ -3,9 +3,11 @@
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
+from pydantic.json_schema import SkipJsonSchema
 
 from activities.models import RunState
+from workflows.inputs import InputRequest
 from workflows.models import CallOptions, TaskStatus, ToolResult
 
 
@@ -32,6 +34,8 @@ class TaskRequest(BaseModel):
         description="Conversation the call belongs to.",
     )
     options: CallOptions = Field(default_factory=CallOptions, description="Deadline and budget of the call.")
+    payment: SkipJsonSchema[SecretStr | None] = Field(default=None, exclude=True)
+    offered_tools: SkipJsonSchema[tuple[str, ...]] = Field(default=(), exclude=True)
 
 
 class Task(BaseModel):
@@ -48,6 +52,9 @@ class Task(BaseModel):
     created_at: datetime
     finished_at: datetime | None = Field(
         default=None, description="When the workflow ended: answer given, no run running."
+    )
+    input_requests: dict[str, InputRequest] | None = Field(
+        default=None, description="Questions that the task waits for, by key, when its status is input_required."
     )
     run: RunState | None = Field(default=None, description="The Actor run, as last seen.")
     workflow_url: str | None = Field(default=None, description="The task's workflow in the Temporal UI.")

@@ -11,6 +11,7 @@ from temporalio.converter import DataConverter
 from activities.models import RunState
 from api.task_models import Task
 from workflows import memo, search_attributes
+from workflows.inputs import InputRequest, InputRequests
 from workflows.models import TaskCompleted, TaskStatus, TaskSummary
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -43,6 +44,7 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
         session_id=summary.session_id,
         created_at=summary.created_at,
         finished_at=execution.close_time,
+        input_requests=await _open_questions(execution),
         run=run,
         workflow_url=f"{ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{execution.id}" if ui_url else None,
     )
@@ -69,6 +71,13 @@ def _status(execution: WorkflowExecution, completed: TaskCompleted | None) -> Ta
         return _CLOSED[execution.status]
     recorded = execution.typed_search_attributes.get(search_attributes.TASK_STATUS)
     return TaskStatus(recorded) if recorded else TaskStatus.WORKING
+
+
+async def _open_questions(execution: WorkflowExecution) -> dict[str, InputRequest] | None:
+    if execution.close_time is not None:
+        return None
+    asked = await memo_model(execution, memo.INPUT_REQUESTS, InputRequests)
+    return asked.requests if asked and asked.requests else None
 
 
 async def _with_progress(task: Task, description: WorkflowExecutionDescription) -> Task:

@@ -17,6 +17,7 @@ from temporalio.client import (
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
+    WorkflowUpdateFailedError,
 )
 from temporalio.common import (
     Priority,
@@ -29,10 +30,12 @@ from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.models import Caller, ErrorCategory, ErrorEnvelope
+from api.answers import check_answers, not_asked
 from api.call_builder import CallBuilder
 from api.errors import (
     BadRequest,
     IdempotencyKeyReused,
+    InvalidCall,
     TaskFinished,
     TaskNotFound,
     TemporalUnavailable,
@@ -42,6 +45,7 @@ from api.task_list import list_query, read_page_token, write_page_token
 from api.task_models import Task, TaskAnswer, TaskEvent, TaskPage, TaskRequest
 from api.task_view import memo_model, owner_of, task_from
 from workflows import memo, search_attributes
+from workflows.inputs import InputAnswer, SubmitInput
 from workflows.models import TaskStatus, TaskSummary, ToolCall, ToolOutcome, ToolResult
 from workflows.queues import TOOLS_TASK_QUEUE
 from workflows.session import SessionState, SessionWorkflow, session_workflow_id
@@ -131,6 +135,25 @@ class TaskClient:
             raise TaskFinished(f"Task {task_id} has ended; there is nothing left to cancel.")
         with _temporal_errors():
             await self._client.get_workflow_handle(task_id).cancel()
+        return await self.describe(caller, task_id)
+
+    async def submit_input(self, caller: Caller, task_id: str, answers: dict[str, InputAnswer]) -> Task:
+        """Answer questions of a task. Raises `InvalidCall` for an answer that breaks the question's schema or answers
+        what is not asked, `TaskFinished`, `TaskNotFound`; then the task still waits.
+        """
+        task = await self.describe(caller, task_id)
+        if task.finished_at is not None or task.status.is_final:
+            raise TaskFinished(f"Task {task_id} has ended; it asks nothing any more.")
+        check_answers(task_id, task.input_requests or {}, answers)
+        handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
+        try:
+            with _temporal_errors(not_found=task_id):
+                submitted = SubmitInput(answers=answers)
+                await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
+                    ToolCallWorkflow.submit_input, submitted
+                )
+        except WorkflowUpdateFailedError as error:
+            raise InvalidCall(not_asked(task_id, str(error.cause))) from error
         return await self.describe(caller, task_id)
 
     async def list(

@@ -77,7 +77,9 @@ class Runs:
         """
         operation = _Operation(self._next_operation_id(), spec)
         self._operations.append(operation)
-        order = StartRunInput(caller=self._call.caller, spec=spec, operation_id=operation.operation_id)
+        order = StartRunInput(
+            caller=self._call.caller, spec=spec, operation_id=operation.operation_id, payment=self._call.payment
+        )
         handle = workflow.start_activity_method(
             ApifyActivities.start_run,
             order,

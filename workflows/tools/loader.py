@@ -1,11 +1,35 @@
-"""From selectors to the set of tools that a connection offers."""
+"""From selectors to the set of tools that a connection offers.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+It resolves selectors, loads Actor tools, adds companions and leaves duplicates out. Nothing else.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from workflows.tools.registry import tools_of, unknown_tool
-from workflows.tools.tool import Tool
+from workflows.tools.core.payments import PaymentScheme
+from workflows.tools.registry import MODE_ALIASES, TOOL_ALIASES, tools_of, unknown_tool
+from workflows.tools.tool import Category, Tool
+
+DEFAULT_SELECTORS = (Category.ACTORS.value, Category.DOCS.value)
+RUN_COMPANIONS = ("get-actor-run", "get-actor-output")
+"""Offered whenever an Actor can be called."""
+TASK_COMPANIONS = ("get-task", "list-tasks", "cancel-task", "answer-task")
+"""Offered whenever a call may outlast its connection: clients without tasks collect it with these."""
+
+ActorLoader = Callable[[str], Awaitable[Tool | None]]
+"""Makes the direct tool of an Actor, or says (None) that it cannot be loaded."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a connection asks to be offered. `selectors` None means the default set, and `default_actors` with it."""
+
+    mode: str = "default"
+    selectors: tuple[str, ...] | None = None
+    actors: tuple[str, ...] = ()
+    default_actors: tuple[str, ...] = ()
+    payment: PaymentScheme | None = None
 
 
 @dataclass(frozen=True)
@@ -14,19 +38,71 @@ class ToolSet:
 
     mode: str
     tools: Mapping[str, Tool]
+    missing_actors: tuple[str, ...] = field(default=())
 
     def get(self, name: str) -> Tool:
-        """The tool called `name`. Raises `UnknownTool` that says which tools there are."""
-        if name not in self.tools:
+        """The tool called `name`, or by one of its older names. Raises `UnknownTool` that names the tools there are."""
+        definition = self.tools.get(name) or self.tools.get(TOOL_ALIASES.get(name, ""))
+        if definition is None:
             raise unknown_tool(name, tuple(self.tools))
-        return self.tools[name]
+        return definition
 
     def including(self, *more: Tool) -> "ToolSet":
         """This set and `more`; a tool that is already there is not added again."""
         added = {definition.name: definition for definition in more if definition.name not in self.tools}
-        return ToolSet(self.mode, MappingProxyType({**self.tools, **added}))
+        return ToolSet(self.mode, MappingProxyType({**self.tools, **added}), self.missing_actors)
 
 
 def base_tools(mode: str) -> ToolSet:
     """All tools of `mode` but direct Actor tools. Raises `UnknownTool` for an unknown mode."""
-    return ToolSet(mode, MappingProxyType({definition.name: definition for definition in tools_of(mode)}))
+    return tool_set(mode, tools_of(mode))
+
+
+def normalised_mode(mode: str) -> str:
+    """`apps` and `true` are older names of the UI mode."""
+    return MODE_ALIASES.get(mode, mode)
+
+
+async def load_tools(selection: Selection, load_actor: ActorLoader) -> ToolSet:
+    """The tools that `selection` stands for. Raises `UnknownTool` for an unknown mode."""
+    available = base_tools(selection.mode)
+    selected, actors = _resolve(selection, available)
+    loaded = {actor: await load_actor(actor) for actor in actors}
+    tools = [*selected, *(definition for definition in loaded.values() if definition is not None)]
+    tools += _companions(tools, available)
+    if selection.payment is not None:
+        tools = [selection.payment.applied_to(definition) for definition in tools]
+    missing = tuple(actor for actor, definition in loaded.items() if definition is None)
+    return tool_set(selection.mode, tools, missing)
+
+
+def _resolve(selection: Selection, available: ToolSet) -> tuple[list[Tool], tuple[str, ...]]:
+    """Tools that the selectors name, and Actors. What is neither a category nor a tool is an Actor."""
+    default = selection.selectors is None
+    selectors = DEFAULT_SELECTORS if selection.selectors is None else selection.selectors
+    tools: list[Tool] = []
+    actors: list[str] = list(selection.default_actors) if default else []
+    for selector in selectors:
+        name = TOOL_ALIASES.get(selector, selector)
+        if name in set(Category):
+            tools += [definition for definition in available.tools.values() if definition.category == name]
+        elif name in available.tools:
+            tools.append(available.tools[name])
+        else:
+            actors.append(name)
+    return tools, tuple(dict.fromkeys([*actors, *selection.actors]))
+
+
+def _companions(tools: list[Tool], available: ToolSet) -> list[Tool]:
+    names: list[str] = []
+    if any(definition.calls_actor for definition in tools):
+        names += [*RUN_COMPANIONS, *TASK_COMPANIONS]
+    return [available.tools[name] for name in names if name in available.tools]
+
+
+def tool_set(mode: str, tools: Iterable[Tool], missing: tuple[str, ...] = ()) -> ToolSet:
+    """A set of `tools`; of several with one name the first counts."""
+    by_name: dict[str, Tool] = {}
+    for definition in tools:
+        by_name.setdefault(definition.name, definition)
+    return ToolSet(mode, MappingProxyType(by_name), missing)

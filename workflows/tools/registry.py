@@ -1,7 +1,7 @@
 """Which tools there are in which mode. A new mode is a new folder and one line in `MODES`."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
@@ -11,20 +11,42 @@ from activities.models import ErrorCategory, ErrorEnvelope
 from workflows.models import ToolCall
 from workflows.tools import default, openai
 from workflows.tools.common.abort_actor_run import ABORT_ACTOR_RUN
+from workflows.tools.common.add_actor import ADD_ACTOR
 from workflows.tools.common.get_actor_log import GET_ACTOR_LOG
 from workflows.tools.common.get_dataset_items import GET_DATASET_ITEMS
+from workflows.tools.common.task_tools import TASK_TOOLS
 from workflows.tools.core.call_actor import actor_tool
 from workflows.tools.mode import Mode
 from workflows.tools.tool import Tool
 
 MODES: Mapping[str, Mode] = MappingProxyType({mode.name: mode for mode in (default.MODE, openai.MODE)})
 
-COMMON: tuple[Tool, ...] = (GET_ACTOR_LOG, ABORT_ACTOR_RUN, GET_DATASET_ITEMS)
+MODE_ALIASES: Mapping[str, str] = MappingProxyType({"apps": "openai", "true": "openai"})
+TOOL_ALIASES: Mapping[str, str] = MappingProxyType({"get-actor-run-log": "get-actor-log"})
+"""Names that other Apify MCP servers use for the same things: understood, never listed."""
+
+COMMON: tuple[Tool, ...] = (*TASK_TOOLS, ADD_ACTOR, GET_ACTOR_LOG, ABORT_ACTOR_RUN, GET_DATASET_ITEMS)
 
 ACTOR_TOOL_LABEL = "actor-tool"
 """The metric label of all direct Actor tools together: their names are without bound."""
 
-_TOOLS: Mapping[str, Mapping[str, Tool]] = MappingProxyType(
+_EXTRA: list[Tool] = []
+"""Tools of other packages, added once when a process starts."""
+
+
+def extend(tools: Sequence[Tool]) -> None:
+    """Offer `tools` too, in every mode; for the start of a process. Raises `ValueError` for a clash of names."""
+    for definition in tools:
+        if any(definition.name in names for names in map(_tools_of_mode, MODES)):
+            raise ValueError(f"There is a tool {definition.name!r} already; choose another name.")
+        _EXTRA.append(definition)
+
+
+def _tools_of_mode(mode: str) -> Mapping[str, Tool]:
+    return _BUILT_IN[mode] if not _EXTRA else {**_BUILT_IN[mode], **{extra.name: extra for extra in _EXTRA}}
+
+
+_BUILT_IN: Mapping[str, Mapping[str, Tool]] = MappingProxyType(
     {
         mode.name: MappingProxyType({definition.name: definition for definition in (*mode.tools, *COMMON)})
         for mode in MODES.values()
@@ -64,7 +86,7 @@ def tool_for(call: ToolCall) -> Tool:
 
 def executor_kind(call: ToolCall) -> Literal["none", "sync", "async"]:
     """Which executor decides when the call's handler returns."""
-    definition = None if call.actor else _TOOLS.get(call.mode, {}).get(call.tool)
+    definition = None if call.actor else _known(call.mode).get(call.tool)
     if call.mode not in MODES or (call.actor is None and (definition is None or not definition.calls_actor)):
         return "none"
     return MODES[call.mode].executor.kind
@@ -74,7 +96,11 @@ def metric_label(call: ToolCall) -> str:
     """The call's tool as a label with few values."""
     if call.actor is not None:
         return ACTOR_TOOL_LABEL
-    return call.tool if call.tool in _TOOLS.get(call.mode, {}) else "unknown"
+    return call.tool if call.tool in _known(call.mode) else "unknown"
+
+
+def _known(mode: str) -> Mapping[str, Tool]:
+    return _tools_of_mode(mode) if mode in MODES else {}
 
 
 def unknown_tool(name: str, known: tuple[str, ...]) -> UnknownTool:
@@ -108,4 +134,4 @@ def _mode(name: str) -> Mode:
 
 
 def _mode_tools(name: str) -> Mapping[str, Tool]:
-    return _TOOLS[_mode(name).name]
+    return _tools_of_mode(_mode(name).name)

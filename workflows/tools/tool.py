@@ -64,6 +64,8 @@ class Tool:
     meta_json: str = "{}"
     calls_actor: bool = False
     actor: str | None = None
+    payment_property: str | None = None
+    in_front: bool = False
 
     @property
     def input_schema(self) -> dict[str, JsonValue]:
@@ -106,6 +108,7 @@ class ToolBuilder:
         self._handler: Handler | None = None
         self._calls_actor = False
         self._actor: str | None = None
+        self._in_front = False
 
     def category(self, category: Category) -> Self:
         """The group by which the tool is selected."""
@@ -150,6 +153,12 @@ class ToolBuilder:
         self._actor = actor
         return self
 
+    def front_door(self) -> Self:
+        """For tools that a front door answers by itself, such as those that look after tasks."""
+        self._handler = _answered_in_front
+        self._in_front = True
+        return self
+
     def build(self) -> Tool:
         """The frozen definition. Raises `ValueError` that says which step is missing."""
         if self._handler is None:
@@ -170,6 +179,7 @@ class ToolBuilder:
             meta_json=json.dumps(self._meta),
             calls_actor=self._calls_actor,
             actor=self._actor,
+            in_front=self._in_front,
         )
 
 
@@ -200,6 +210,18 @@ def invalid_arguments(tool_name: str, violations: tuple[Violation, ...]) -> Erro
         retryable=False,
         hint="Mend every violation listed and call again.",
         violations=violations,
+    )
+
+
+async def _answered_in_front(ctx: ToolContext, _arguments: BaseModel) -> ToolResult:
+    raise ToolError(
+        ErrorEnvelope(
+            tool=ctx.call.tool,
+            message=f"{ctx.call.tool} is answered by the front door and starts no task.",
+            category=ErrorCategory.VALIDATION,
+            retryable=False,
+            hint="Call it over MCP, or use the task endpoints of the REST API.",
+        )
     )
 
 

@@ -10,6 +10,7 @@ from workflows.context import ToolContext
 from workflows.executors import ActorExecutor
 from workflows.models import ToolResult
 from workflows.tools.core.actor_names import actor_tool_name, normalised_actor
+from workflows.tools.core.actor_schema import cut, model_input_schema
 from workflows.tools.core.run_report import RunReport
 from workflows.tools.tool import Arguments, Category, Handler, Tool, ToolAnnotations, ToolBuilder, tool
 
@@ -96,13 +97,13 @@ def actor_tool(
     executor: ActorExecutor, actor: str, *, title: str, description: str, schema: dict[str, JsonValue]
 ) -> Tool:
     """The direct tool of one Actor. `schema` is the Actor's own input schema."""
-    text = description if len(description) <= MAX_DESCRIPTION_CHARS else description[: MAX_DESCRIPTION_CHARS - 1] + "…"
+    text = cut(description, MAX_DESCRIPTION_CHARS)
     return (
         tool(actor_tool_name(actor))
         .category(Category.ACTORS)
         .describe(f"This tool calls the Actor {actor} and returns what it produced. {text}".strip())
         .annotate(ToolAnnotations(title=title, open_world=True))
-        .args_schema({"type": "object", **schema})
+        .args_schema(model_input_schema(schema))
         .output(RunReport)
         .server(actor_tool_handler(executor, actor), calls_actor=True, actor=actor)
         .build()

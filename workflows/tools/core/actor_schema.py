@@ -1,0 +1,240 @@
+"""From an Actor's input schema (Apify input schema, version 1) to a JSON Schema that models accept.
+
+What only a form needs is removed or put into words: titles, prefills, units, titles of choices. Nothing gets stricter
+than the Actor's own schema but the items of an array that it leaves to its editor. A secret field is `writeOnly`.
+"""
+
+import json
+import re
+
+from pydantic import JsonValue
+
+from activities.item_schema import schema_of_items
+
+JsonObject = dict[str, JsonValue]
+
+MAX_FIELD_DESCRIPTION_CHARS = 500
+MAX_ENUM_CHARS = 2_000
+"""A longer list of choices is told by examples: the platform checks the choice itself."""
+MAX_EXAMPLE_CHARS = 500
+
+_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
+_KEPT = (
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "format",
+    "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "default", "const",
+)  # fmt: skip
+_SHOWN_CHOICES = 10
+_SHOWN_EXAMPLES = 3
+
+_URL: JsonObject = {"type": "string", "description": "Address, with http:// or https://."}
+_ITEMS_BY_EDITOR: dict[str, JsonObject] = {
+    # No field is required: a source may also be `{"requestsFromUrl": …}`.
+    "requestListSources": {"type": "object", "properties": {"url": _URL}},
+    "pseudoUrls": {"type": "object", "properties": {"purl": {"type": "string"}}, "required": ["purl"]},
+    "globs": {"type": "object", "properties": {"glob": {"type": "string"}}, "required": ["glob"]},
+    "keyValue": {
+        "type": "object",
+        "properties": {"key": {"type": "string"}, "value": {"type": "string"}},
+        "required": ["key", "value"],
+    },
+    "stringList": {"type": "string"},
+}
+"""What the items of an array look like when its schema leaves that to the editor (Apify input schema, `editor`)."""
+_PROXY: JsonObject = {
+    "useApifyProxy": {"type": "boolean", "description": "Go through Apify Proxy; true unless you were told otherwise."},
+    "apifyProxyGroups": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "Groups of proxies to choose from.",
+    },
+    "apifyProxyCountry": {"type": "string", "description": "Country of the proxies, two letters."},
+    "proxyUrls": {"type": "array", "items": {"type": "string"}, "description": "Proxies of your own instead."},
+}
+
+
+def model_input_schema(schema: JsonObject) -> JsonObject:
+    """The arguments of an Actor's direct tool. An Actor without an input schema takes any object."""
+    properties = _properties(schema.get("properties"))
+    shaped: JsonObject = {"type": "object", "properties": properties}
+    required = _required(schema, properties)
+    if required:
+        shaped["required"] = required
+    if schema.get("additionalProperties") is False:
+        shaped["additionalProperties"] = False
+    return shaped
+
+
+def _properties(value: JsonValue) -> JsonObject:
+    if not isinstance(value, dict):
+        return {}
+    return {name: _field(field) for name, field in value.items() if isinstance(field, dict)}
+
+
+def _required(schema: JsonObject, properties: JsonObject) -> list[JsonValue]:
+    names = schema.get("required")
+    return [name for name in names if isinstance(name, str) and name in properties] if isinstance(names, list) else []
+
+
+def _field(field: JsonObject) -> JsonObject:
+    shaped: JsonObject = {**_type_of(field), **_choices(field)}
+    shaped.update({keyword: field[keyword] for keyword in _KEPT if keyword in field})
+    if _is_python_pattern(field.get("pattern")):
+        shaped["pattern"] = field["pattern"]
+    shaped.update(_object_parts(field))
+    shaped.update(_array_parts(field))
+    shaped.update(_alternatives(field))
+    if field.get("isSecret") is True:
+        shaped["writeOnly"] = True
+    examples = _examples(field)
+    if examples:
+        shaped["examples"] = examples
+    description = _description(field)
+    return {**({"description": description} if description else {}), **shaped}
+
+
+def _type_of(field: JsonObject) -> JsonObject:
+    """The type, without those that JSON Schema does not know (`any`); Apify's `nullable` is a further type."""
+    given = field.get("type")
+    names = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+    types: list[JsonValue] = [name for name in names if isinstance(name, str) and name in _TYPES]
+    if len(types) != len(names) or not types:
+        return {}
+    if field.get("nullable") is True and "null" not in types:
+        types.append("null")
+    return {"type": types[0] if len(types) == 1 else types}
+
+
+def _choices(field: JsonObject) -> JsonObject:
+    choices = field.get("enum")
+    if not isinstance(choices, list) or not choices or len(json.dumps(choices)) > MAX_ENUM_CHARS:
+        return {}
+    extra: list[JsonValue] = [None] if field.get("nullable") is True and None not in choices else []
+    return {"enum": [*choices, *extra]}
+
+
+def _object_parts(field: JsonObject) -> JsonObject:
+    parts: JsonObject = {}
+    properties = _properties(field.get("properties"))
+    if not properties and field.get("editor") == "proxy":
+        properties = dict(_PROXY)
+    if properties:
+        parts["properties"] = properties
+        required = _required(field, properties)
+        if required:
+            parts["required"] = required
+    rest = field.get("additionalProperties")
+    if isinstance(rest, bool):
+        parts["additionalProperties"] = rest
+    elif isinstance(rest, dict):
+        parts["additionalProperties"] = _field(rest)
+    return parts
+
+
+def _array_parts(field: JsonObject) -> JsonObject:
+    """The items of an array; many models refuse an array that does not say what it holds."""
+    if field.get("type") != "array":
+        return {}
+    given = field.get("items")
+    items: JsonObject = _field(given) if isinstance(given, dict) else {}
+    if not items.get("type") and not _is_composed(items):
+        items = {**_guessed_items(field), **items}
+    return {"items": items}
+
+
+def _guessed_items(field: JsonObject) -> JsonObject:
+    """By the editor, or else by the kind of the values that the schema itself gives."""
+    editor = field.get("editor")
+    if isinstance(editor, str) and editor in _ITEMS_BY_EDITOR:
+        return dict(_ITEMS_BY_EDITOR[editor])
+    for keyword in ("prefill", "default", "example"):
+        values = field.get(keyword)
+        kind = schema_of_items(values).get("type") if isinstance(values, list) else None
+        if isinstance(kind, str):
+            return {"type": kind}
+    return {}
+
+
+def _alternatives(field: JsonObject) -> JsonObject:
+    parts: JsonObject = {}
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        options = field.get(keyword)
+        if isinstance(options, list):
+            parts[keyword] = [_field(option) for option in options if isinstance(option, dict)]
+    return parts
+
+
+def _is_composed(schema: JsonObject) -> bool:
+    return any(keyword in schema for keyword in ("anyOf", "oneOf", "allOf", "enum"))
+
+
+def _examples(field: JsonObject) -> list[JsonValue]:
+    """What a form would be filled with, where no default says the same; else the first of very many choices."""
+    found: list[JsonValue] = []
+    for keyword in ("prefill", "example"):
+        value = field.get(keyword)
+        if value not in (None, "", [], {}) and value != field.get("default") and value not in found:
+            found.append(value)
+    given = field.get("examples")
+    found += [value for value in given if value not in found] if isinstance(given, list) else []
+    choices = field.get("enum") or field.get("enumSuggestedValues")
+    if not found and isinstance(choices, list) and "enum" not in _choices(field):
+        found = choices
+    return [value for value in found[:_SHOWN_EXAMPLES] if len(json.dumps(value)) <= MAX_EXAMPLE_CHARS]
+
+
+def _description(field: JsonObject) -> str:
+    sentences = [_text(field.get("description")) or _text(field.get("title")), *_notes(field)]
+    notes = " ".join(sentence for sentence in sentences[1:] if sentence)
+    room = MAX_FIELD_DESCRIPTION_CHARS - len(notes) - 1 if notes else MAX_FIELD_DESCRIPTION_CHARS
+    return " ".join(part for part in (cut(sentences[0], max(room, 0)), notes) if part)
+
+
+def _notes(field: JsonObject) -> list[str]:
+    """What the form would show beside the field."""
+    notes: list[str] = []
+    unit = _text(field.get("unit"))
+    if unit:
+        notes.append(f"Unit: {unit}.")
+    choices, titles = field.get("enum"), field.get("enumTitles")
+    if isinstance(choices, list) and "enum" not in _choices(field):
+        notes.append(f"One of {len(choices)} values.")
+    elif isinstance(choices, list) and isinstance(titles, list) and len(titles) == len(choices):
+        notes.append(_titled_choices(choices, titles))
+    if field.get("format") is None and field.get("editor") == "datepicker":
+        notes.append("A date as YYYY-MM-DD.")
+    return notes
+
+
+def _titled_choices(choices: list[JsonValue], titles: list[JsonValue]) -> str:
+    """Only where a title says more than its value."""
+    pairs = [
+        f"`{choice}`: {title}"
+        for choice, title in list(zip(choices, titles, strict=True))[:_SHOWN_CHOICES]
+        if _letters(title) != _letters(choice)
+    ]
+    return cut("; ".join(pairs) + ".", MAX_FIELD_DESCRIPTION_CHARS // 2) if pairs else ""
+
+
+def _letters(value: JsonValue) -> str:
+    return re.sub(r"[\W_]", "", str(value)).lower()
+
+
+def cut(text: str, limit: int) -> str:
+    """`text` with at most `limit` characters; an ellipsis shows that some are missing."""
+    return text if len(text) <= limit else text[: max(limit - 1, 0)].rstrip() + "…"
+
+
+def _text(value: JsonValue) -> str:
+    """Apify descriptions may carry HTML, which says nothing to a model."""
+    return " ".join(re.sub(r"</?[a-zA-Z][^<>]*>", " ", value).split()) if isinstance(value, str) else ""
+
+
+def _is_python_pattern(value: JsonValue) -> bool:
+    """Whether a pattern, which is JavaScript's, means something here too."""
+    if not isinstance(value, str):
+        return False
+    try:
+        re.compile(value)
+    except re.error:
+        return False
+    return True
