@@ -1,0 +1,63 @@
+"""`python -m tests.benchmarks [NAME ...] [--json FILE]`: measure, print a table, fail when a target is missed."""
+
+import argparse
+import asyncio
+import gc
+import os
+import resource
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from tests.benchmarks.actor_call import measure_actor_call
+from tests.benchmarks.dataset_read import measure_latency, measure_throughput
+from tests.benchmarks.report import Finding, print_table, write_json
+from tests.benchmarks.waiting import measure_waiting
+
+BENCHMARKS: Mapping[str, Callable[[], Awaitable[Finding]]] = {
+    "latency": measure_latency,
+    "throughput": measure_throughput,
+    "actor-call": measure_actor_call,
+    "waiting": measure_waiting,
+}
+
+
+async def run(names: list[str]) -> list[Finding]:
+    """Run the benchmarks one after the other, each on a stack of its own."""
+    findings: list[Finding] = []
+    for name in names:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        findings.append(await BENCHMARKS[name]())
+    return findings
+
+
+def main() -> int:
+    """Exit code 0 when every target was met, 1 when one was missed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(BENCHMARKS)}; default all")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE too")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"there is no benchmark {unknown[0]!r}; choose from {', '.join(BENCHMARKS)}")
+    _raise_file_limit()
+    findings = asyncio.run(run(options.names or list(BENCHMARKS)))
+    print_table(findings)
+    if options.json:
+        write_json(findings, options.json)
+    return 0 if all(finding.is_met for finding in findings) else 1
+
+
+def _raise_file_limit() -> None:
+    """Thousands of callers are thousands of connections; the common default is 1,024 files."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    gc.collect()
+    # The SDK's runtime threads may abort at interpreter exit (a known race).
+    os._exit(code)

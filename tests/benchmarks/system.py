@@ -1,0 +1,134 @@
+"""The system under measurement: a fresh embedded stack per benchmark, and beside it the yardstick's worker."""
+
+import asyncio
+import re
+import sys
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import psutil
+from temporalio.client import Client
+
+from deploy.local import keys
+from deploy.local.config import Component
+from deploy.local.ports import any_free
+from deploy.local.stack import Stack
+from tests.benchmarks.rest_caller import RestCaller
+from tests.support.eventually import eventually
+from tests.support.stacks import clean_environment, free_ports_config
+
+BARE_TASK_QUEUE = "bare"
+_ACTION = re.compile(r"^action(?:_total)?\{.*\} ([0-9.e+]+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class System:
+    """A running stack, and how to reach its parts."""
+
+    stack: Stack
+    token: str
+    temporal: Client
+
+    def caller(self) -> RestCaller:
+        """A new connection to the API."""
+        url = urlsplit(str(self.stack.addresses.api_url))
+        return RestCaller(str(url.hostname), int(url.port or 0))
+
+    def memory_bytes(self, component: Component) -> int:
+        """Resident memory of a part."""
+        pid = self.stack.pid(component)
+        assert pid is not None
+        return psutil.Process(pid).memory_info().rss
+
+    async def new_dataset(self, rows: list[dict[str, Any]]) -> str:
+        """Id of a dataset with these rows."""
+        headers = {"Authorization": f"Bearer {self.token}"}
+        async with httpx.AsyncClient(base_url=self._sandbox_url, headers=headers, trust_env=False) as http:
+            created = (await http.post("/v2/datasets")).raise_for_status()
+            dataset_id: str = created.json()["data"]["id"]
+            (await http.post(f"/v2/datasets/{dataset_id}/items", json=rows)).raise_for_status()
+        return dataset_id
+
+    async def sandbox_counters(self) -> dict[str, Any]:
+        """What the platform itself has counted."""
+        async with httpx.AsyncClient(base_url=self._sandbox_url, trust_env=False, timeout=30) as http:
+            return (await http.get("/sandbox/counters")).raise_for_status().json()
+
+    async def billable_actions(self) -> float:
+        """How many actions the Temporal server has counted (what its hosted version bills)."""
+        async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
+            text = (await http.get(str(self.stack.addresses.temporal_metrics_url))).raise_for_status().text
+        return sum(float(value) for value in _ACTION.findall(text))
+
+    @property
+    def _sandbox_url(self) -> str:
+        return str(self.stack.addresses.sandbox_url)
+
+
+@asynccontextmanager
+async def running_system(*, in_process: tuple[str, ...] = (), runs_at_once: int = 25) -> AsyncGenerator[System]:
+    """A stack on a directory of its own, with a new Temporal server on disk. `in_process` Actors need no process."""
+    with tempfile.TemporaryDirectory(prefix="outlast-bench-") as folder:
+        data_dir = Path(folder)
+        token = keys.ensure_sandbox_token(data_dir)
+        port = any_free("127.0.0.1")
+        config = free_ports_config(
+            data_dir,
+            *Component,
+            sandbox_port=port,
+            commands={Component.SANDBOX: _sandbox_command(data_dir, port, token, in_process, runs_at_once)},
+            environment=clean_environment(OUTLAST_LOG_LEVEL="warning"),
+        )
+        async with Stack(config) as stack:
+            temporal = await Client.connect(str(stack.addresses.temporal_address))
+            system = System(stack, token, temporal)
+            async with system.caller() as caller:
+                await eventually(lambda: _takes_calls(caller))
+            yield system
+
+
+@asynccontextmanager
+async def bare_worker(system: System) -> AsyncGenerator[None]:
+    """The yardstick's worker, on the same Temporal server and the same platform."""
+    addresses = system.stack.addresses
+    environment = clean_environment(APIFY_TOKEN=system.token, APIFY_API_BASE_URL=str(addresses.apify_api_base_url))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "tests.benchmarks.bare_worker",
+        str(addresses.temporal_address),
+        BARE_TASK_QUEUE,
+        stdout=asyncio.subprocess.PIPE,
+        env=environment,
+    )
+    try:
+        assert process.stdout is not None
+        line = await asyncio.wait_for(process.stdout.readline(), 60)
+        assert line == b"ready\n", line
+        yield
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+async def _takes_calls(caller: RestCaller) -> bool:
+    status, body = await caller.get("/readyz")
+    return status == 200 and body["checks"]["worker"] == "ok"
+
+
+def _sandbox_command(
+    data_dir: Path, port: int, token: str, in_process: tuple[str, ...], runs_at_once: int
+) -> tuple[str, ...]:
+    command = [sys.executable, "-m", "deploy.local.sandbox", "--port", str(port), "--token", token]
+    command += ["--data-dir", str(data_dir / "sandbox")]
+    command += ["--max-concurrent-runs", str(runs_at_once), "--memory-limit-mbytes", str(runs_at_once * 1024)]
+    for actor in in_process:
+        command += ["--in-process", actor]
+    return tuple(command)
