@@ -1,1 +1,1 @@
-"""The command line, `outlast`."""
+"""The command line: `outlast`."""

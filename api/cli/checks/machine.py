@@ -1,0 +1,135 @@
+"""This machine: Python, the data directory, disk, keys, the Temporal server's executable, ports."""
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from activities.secrets import SealError, SecretSealer
+from api.cli.checks.check import Check, fail, ok, skip, warn
+from api.cli.wording import size
+from deploy.local import ports
+from deploy.local.errors import MissingServerError
+from deploy.local.temporal_server import find_executable
+
+_OLDEST_PYTHON = (3, 11)
+_LITTLE_BYTES = 2_000_000_000
+_TOO_LITTLE_BYTES = 200_000_000
+_PORTS = {
+    "OUTLAST_API_PORT": ports.API,
+    "OUTLAST_SANDBOX_PORT": ports.SANDBOX,
+    "OUTLAST_WORKER_METRICS_PORT": ports.WORKER_METRICS,
+    "OUTLAST_TEMPORAL_PORT": ports.TEMPORAL,
+    "OUTLAST_TEMPORAL_UI_PORT": ports.TEMPORAL_UI,
+    "OUTLAST_TEMPORAL_HTTP_PORT": ports.TEMPORAL_HTTP,
+    "OUTLAST_TEMPORAL_METRICS_PORT": ports.TEMPORAL_METRICS,
+}
+
+
+def check_python() -> Check:
+    """The interpreter is new enough."""
+    version = platform.python_version()
+    if sys.version_info < _OLDEST_PYTHON:
+        return fail("Python", version, "Outlast needs Python 3.11 or newer: make install PYTHON=python3.11")
+    return ok("Python", version)
+
+
+def check_data_dir(data_dir: Path) -> Check:
+    """The data directory can be written to, or made."""
+    name = "Data directory"
+    nearest = _nearest(data_dir)
+    if not nearest.is_dir():
+        return fail(name, f"{nearest} is not a directory", "Name another with --data-dir or OUTLAST_DATA_DIR.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return fail(name, f"{nearest} cannot be written to", f"Give yourself the right to (chmod, chown {nearest}).")
+    return ok(name, str(data_dir) if data_dir.exists() else f"{data_dir}, made by the first `outlast up`")
+
+
+def check_disk(data_dir: Path) -> Check:
+    """There is room for histories, datasets and outputs."""
+    free = shutil.disk_usage(_nearest(data_dir)).free
+    finding = f"{size(free)} free"
+    if free < _TOO_LITTLE_BYTES:
+        return fail("Disk space", finding, f"Free some: Temporal stops when the disk of {data_dir} is full.")
+    if free < _LITTLE_BYTES:
+        return warn("Disk space", finding, "Free some before large results are stored.")
+    return ok("Disk space", finding)
+
+
+def check_seal_keys(data_dir: Path, environment: Mapping[str, str]) -> Check:
+    """There is a key ring to seal secrets with, and nobody else can read it."""
+    name = "Sealing keys"
+    if environment.get("OUTLAST_SEAL_KEYS"):
+        return _readable_ring(name, environment["OUTLAST_SEAL_KEYS"], "OUTLAST_SEAL_KEYS")
+    named = environment.get("OUTLAST_SEAL_KEYS_FILE")
+    path = Path(named) if named else data_dir / "seal.keys"
+    if path.exists():
+        return _ring_file(name, path)
+    if named:
+        return fail(name, f"{path} (OUTLAST_SEAL_KEYS_FILE) does not exist", "Correct the path, or unset it.")
+    if (data_dir / "temporal" / "temporal.db").exists():
+        return warn(
+            name, f"{path} is gone", "Put it back: without it, open tasks cannot read the tokens sealed with it."
+        )
+    return ok(name, "made by the first `outlast up`")
+
+
+def _ring_file(name: str, path: Path) -> Check:
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return fail(name, f"{path} cannot be read", "Give yourself the right to, or put the file back.")
+    if path.stat().st_mode & 0o077:
+        return warn(name, f"{path} can be read by others", f"chmod 600 {path}")
+    return _readable_ring(name, text, str(path))
+
+
+def check_temporal_server(environment: Mapping[str, str]) -> Check:
+    """The embedded Temporal server is installed."""
+    name = "Temporal binary"
+    if environment.get("TEMPORAL_ADDRESS"):
+        return skip(name, "TEMPORAL_ADDRESS names a server of your own")
+    try:
+        return ok(name, _relative(find_executable()))
+    except MissingServerError as error:
+        return fail(name, "not installed", str(error))
+
+
+def check_ports(environment: Mapping[str, str]) -> list[Check]:
+    """The ports that a stack would take are free."""
+    found: list[Check] = []
+    taken: list[str] = []
+    host = environment.get("OUTLAST_API_HOST") or "127.0.0.1"
+    for setting, default in _PORTS.items():
+        named = environment.get(setting)
+        port = int(named) if named and named.isdecimal() else default
+        if port == 0 or ports.is_free(host if setting == "OUTLAST_API_PORT" else "127.0.0.1", port):
+            continue
+        if named:
+            advice = f"`ss -ltnp 'sport = :{port}'` names who has it; or choose another."
+            found.append(fail("Ports", f"{setting}={port} is taken", advice))
+        else:
+            taken.append(str(port))
+    if taken:
+        found.append(warn("Ports", f"{', '.join(taken)} taken", "Nothing to do: `outlast up` picks and prints others."))
+    return found or [ok("Ports", "all free")]
+
+
+def _readable_ring(name: str, text: str, origin: str) -> Check:
+    try:
+        SecretSealer.from_text(text)
+    except SealError as error:
+        return fail(name, f"{origin}: {error}", "One line per key: KEYID:base64 of 32 random bytes.")
+    return ok(name, origin)
+
+
+def _nearest(path: Path) -> Path:
+    """The path itself, or the nearest directory above it that exists."""
+    absolute = path.absolute()
+    return next(place for place in (absolute, *absolute.parents) if place.exists())
+
+
+def _relative(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

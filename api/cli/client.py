@@ -1,0 +1,210 @@
+"""The REST API as the commands use it. Requests that may be repeated are, while the server is away for a moment."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from api.cli.errors import CliError, ExitCode, Unreachable
+from api.cli.patience import Notice, Patience, ignore_notice
+from api.cli.problems import error_from_response
+from api.cli.server import Server
+from api.cli.sse import ServerSentEvent, SseParser
+from api.task_models import Task, TaskAnswer, TaskPage, TaskRequest, ToolView
+
+PATIENCE_SECONDS = 60.0
+FOLLOW_PATIENCE_SECONDS = 300.0
+_SILENCE_SECONDS = 45.0
+"""The API sends a comment every 15 seconds on an event stream; after this long without one the connection is dead."""
+_LONGEST_WAIT_SECONDS = 60.0
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class ToolList(BaseModel):
+    """`GET /v1/tools`."""
+
+    tools: list[ToolView]
+
+
+class ApiClient:
+    """Talks to one server.
+
+    Every method raises `CliError` for what the server refuses, and `Unreachable` when it is away.
+    """
+
+    def __init__(
+        self, server: Server, notice: Notice = ignore_notice, *, patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        """`notice` is told when the server is being waited for."""
+        self.server = server
+        self._notice = notice
+        self._patience_seconds = patience_seconds
+        self._was_reached = False
+        headers = {"Accept": "application/json", "User-Agent": "outlast-cli"}
+        if server.token is not None:
+            headers["Authorization"] = f"Bearer {server.token.get_secret_value()}"
+        # A proxy meant for the outside world must not stand before loopback.
+        timeout = httpx.Timeout(30, connect=10)
+        self._http = httpx.AsyncClient(
+            base_url=server.url, headers=headers, timeout=timeout, trust_env=not server.is_loopback
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._http.aclose()
+
+    def notify(self, notice: Notice) -> None:
+        """From now on, tell `notice` what is being waited for."""
+        self._notice = notice
+
+    async def start(self, request: TaskRequest, *, idempotency_key: str) -> Task:
+        """Start a task. The key makes it safe to send the request again when its answer was lost."""
+        body = request.model_dump(mode="json", exclude_none=True)
+        headers = {"Idempotency-Key": idempotency_key}
+        return _parsed(Task, await self._request("POST", "/v1/tasks", json_body=body, headers=headers))
+
+    async def get(self, task_id: str) -> Task:
+        """A task as it is now."""
+        return _parsed(Task, await self._request("GET", f"/v1/tasks/{_segment(task_id)}"))
+
+    async def list(self, **filters: str | int | None) -> TaskPage:
+        """One page of tasks, newest first."""
+        params = {name: value for name, value in filters.items() if value is not None}
+        return _parsed(TaskPage, await self._request("GET", "/v1/tasks", params=params))
+
+    async def result(self, task_id: str, *, wait_seconds: float = 0) -> TaskAnswer:
+        """What a task has come to, waiting for it as long as one request may, at most `wait_seconds`."""
+        wait = min(wait_seconds, _LONGEST_WAIT_SECONDS)
+        path = f"/v1/tasks/{_segment(task_id)}/result"
+        params = {"wait": f"{wait:g}"} if wait > 0 else None
+        return _parsed(TaskAnswer, await self._request("GET", path, params=params, extra_seconds=wait))
+
+    async def cancel(self, task_id: str) -> Task:
+        """Ask for a task to be cancelled."""
+        return _parsed(Task, await self._request("POST", f"/v1/tasks/{_segment(task_id)}/cancel"))
+
+    async def tools(self, *, mode: str | None = None) -> ToolList:
+        """The tools that can be called."""
+        params = {"mode": mode} if mode else None
+        return _parsed(ToolList, await self._request("GET", "/v1/tools", params=params))
+
+    async def tool(self, name: str, *, mode: str | None = None) -> ToolView:
+        """One tool."""
+        params = {"mode": mode} if mode else None
+        return _parsed(ToolView, await self._request("GET", f"/v1/tools/{_segment(name)}", params=params))
+
+    async def probe(self, path: str) -> httpx.Response:
+        """Ask once, whatever the answer's status. Raises `Unreachable`."""
+        try:
+            return await self._http.get(path, timeout=5)
+        except httpx.TransportError as error:
+            raise self._away(error) from error
+
+    def patience(self, seconds: float | None = None) -> Patience:
+        """A wait for this server."""
+        return Patience(self._patience_seconds if seconds is None else seconds, self._tell)
+
+    @asynccontextmanager
+    async def events(self, task_id: str, *, after: str | None) -> AsyncGenerator[AsyncIterator[ServerSentEvent]]:
+        """One connection to a task's event stream. Raises `Unreachable` when it cannot be had or breaks."""
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": after} if after else {})
+        timeout = httpx.Timeout(_SILENCE_SECONDS, connect=10)
+        path = f"/v1/tasks/{_segment(task_id)}/events"
+        try:
+            async with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
+                if response.is_error:
+                    await response.aread()
+                    raise _refusal(response)
+                self._was_reached = True
+                yield _events_of(response)
+        except httpx.TransportError as error:
+            raise self._away(error) from error
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        json_body: Any = None,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        extra_seconds: float = 0,
+    ) -> httpx.Response:
+        """The successful response. All requests of this client may be repeated without harm."""
+        patience = self.patience()
+        while True:
+            try:
+                response = await self._http.request(
+                    method, path, json=json_body, params=params, headers=headers, timeout=30 + extra_seconds
+                )
+                if response.is_error:
+                    raise _refusal(response)
+            except httpx.ConnectError as error:
+                if not self._was_reached:
+                    raise self._away(error) from error
+                await patience.wait(self._away(error))
+            except httpx.TransportError as error:
+                await patience.wait(self._away(error))
+            except Unreachable as busy:
+                self._was_reached = True
+                await patience.wait(busy, at_least_seconds=retry_after(busy))
+            else:
+                self._was_reached = True
+                patience.over()
+                return response
+
+    def _tell(self, text: str | None) -> None:
+        self._notice(text)
+
+    def _away(self, error: httpx.TransportError) -> Unreachable:
+        if not self._was_reached and isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+            return Unreachable(f"Nothing answers at {self.server.url}.", hint=self.server.hint)
+        if isinstance(error, httpx.TimeoutException):
+            return Unreachable(f"{self.server.url} does not answer.", hint=self.server.hint)
+        return Unreachable(f"The connection to {self.server.url} was lost.", hint=self.server.hint)
+
+
+def retry_after(error: CliError) -> float | None:
+    """The seconds that the server asked to wait, if it did."""
+    seconds = (error.problem or {}).get("retry_after")
+    return float(seconds) if isinstance(seconds, int | float) else None
+
+
+async def _events_of(response: httpx.Response) -> AsyncIterator[ServerSentEvent]:
+    parser = SseParser()
+    async for chunk in response.aiter_bytes():
+        for event in parser.feed(chunk):
+            yield event
+
+
+def _refusal(response: httpx.Response) -> CliError:
+    error = error_from_response(response.status_code, response.content)
+    if error.exit_code is not ExitCode.UNREACHABLE:
+        return error
+    seconds = response.headers.get("Retry-After", "")
+    wait = {"retry_after": int(seconds)} if seconds.isdecimal() else {}
+    return Unreachable(error.message, hint=error.hint, problem={**(error.problem or {}), **wait})
+
+
+def _parsed(model: type[Model], response: httpx.Response) -> Model:
+    try:
+        return model.model_validate_json(response.content)
+    except ValidationError as error:
+        raise CliError(
+            f"{response.request.url} did not answer as an Outlast server does.",
+            exit_code=ExitCode.SERVER_ERROR,
+            hint="Check the address (--url or OUTLAST_URL), and that this `outlast` is as new as the server.",
+        ) from error
+
+
+def _segment(value: str) -> str:
+    return quote(value, safe="")

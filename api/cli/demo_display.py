@@ -1,0 +1,110 @@
+"""What the demo shows: the task on its way, the rows it gave, and where they can be seen."""
+
+import secrets
+from typing import Any
+from urllib.parse import urlsplit
+
+from rich.markup import escape
+from rich.table import Table
+
+from api.cli.call import see_through
+from api.cli.errors import CliError, ExitCode
+from api.cli.rows import fetch_rows
+from api.cli.running import Context
+from api.cli.task_display import new_sheet
+from api.cli.watching import summary_line
+from api.cli.wording import counted, one_line, styled_status
+from api.task_models import TaskAnswer, TaskRequest
+
+_FIELDS = ("url", "title", "metadata", "text")
+_MAX_ROWS = 50
+
+
+async def show_demo(context: Context, request: TaskRequest, *, stays_up: bool) -> ExitCode:
+    """Carry `request` out and show its rows. Only a completed task with rows is a success."""
+    output = context.output
+    output.note()
+    task = await context.client.start(request, idempotency_key=f"demo-{secrets.token_hex(16)}")
+    answer = await see_through(context, task)
+    run = _run_of(answer)
+    rows, total = await fetch_rows(context, run["dataset"], fields=_FIELDS, limit=_MAX_ROWS) if run else ([], 0)
+    works = answer.result is not None and not answer.result.is_error and bool(rows)
+    if output.as_json:
+        document = answer.model_dump(mode="json", exclude_none=True)
+        output.document({"ok": works, "task": document["task"], "run": run, "rows": rows, "row_count": total})
+        return ExitCode.OK if works else ExitCode.FAILED
+    output.note(summary_line(answer.task) + "\n")
+    if rows:
+        output.show(_row_table(rows))
+        output.show(f"[dim]{counted(total, 'row')} in dataset {escape(run['dataset'])}[/]\n")
+    _show_whereabouts(context, answer, run, stays_up=stays_up)
+    if not works:
+        output.error(_failure(context, answer))
+    return ExitCode.OK if works else ExitCode.FAILED
+
+
+def _run_of(answer: TaskAnswer) -> dict[str, str]:
+    """The run's id, status and dataset, as the tool answered; empty when no run came of the call."""
+    structured: dict[str, Any] = dict(answer.result.structured or {}) if answer.result else {}
+    run = answer.task.run
+    if "runId" in structured:
+        dataset = structured["storages"]["datasets"]["default"]["id"]
+        return {"id": structured["runId"], "status": structured["status"], "dataset": dataset}
+    return {"id": run.run_id, "status": run.status, "dataset": run.dataset_id} if run else {}
+
+
+def _row_table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("PAGE", no_wrap=True, overflow="ellipsis", style="cyan", max_width=30)
+    table.add_column("TITLE", no_wrap=True, overflow="ellipsis", max_width=26)
+    table.add_column("WORDS", justify="right", no_wrap=True, min_width=5)
+    table.add_column("TEXT", no_wrap=True, overflow="ellipsis", style="dim")
+    for row in rows:
+        text = one_line(str(row.get("text") or ""))
+        title = one_line(str(row.get("title") or _metadata_title(row) or ""))
+        beginning = text.removeprefix(title).strip()[:200]
+        table.add_row(
+            escape(_short(str(row.get("url", "")))), escape(title), f"{len(text.split()):,}", escape(beginning)
+        )
+    return table
+
+
+def _metadata_title(row: dict[str, Any]) -> Any:
+    """Where Apify's own crawler has the title."""
+    metadata: Any = row.get("metadata")
+    return metadata.get("title") if isinstance(metadata, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def _short(url: str) -> str:
+    """A page's path, or its whole address when that is all there is."""
+    parts = urlsplit(url)
+    return (parts.path + (f"?{parts.query}" if parts.query else "")) if parts.path not in ("", "/") else url
+
+
+def _show_whereabouts(context: Context, answer: TaskAnswer, run: dict[str, str], *, stays_up: bool) -> None:
+    task, command = answer.task, context.options.command
+    sheet = new_sheet()
+    sheet.add_row("task", f"[bold]{escape(task.id)}[/]")
+    if run:
+        sheet.add_row("run", f"{escape(run['id'])}  {styled_status(run['status'])}")
+    if task.workflow_url:
+        sheet.add_row("workflow", escape(task.workflow_url))
+    context.output.show(sheet)
+    if stays_up:
+        context.output.note(f"\nLook closer: [bold]{escape(command(f'tasks watch {task.id}'))}[/]")
+        return
+    data_dir = context.options.data_dir
+    context.output.note(
+        f"\nThe stack stops now; the task stays in {escape(str(data_dir))}. [bold]make up[/] brings both back: the "
+        f"workflow at\nthe address above, the answer with [bold]{escape(command(f'tasks result {task.id}'))}[/]"
+    )
+
+
+def _failure(context: Context, answer: TaskAnswer) -> CliError:
+    error = answer.result.error if answer.result else None
+    logs = context.options.data_dir / "logs"
+    return CliError(
+        error.message if error else "The task gave no rows.",
+        exit_code=ExitCode.FAILED,
+        hint=(error.hint if error else None) or f"The logs in {logs} say more; `outlast doctor` looks at every part.",
+    )

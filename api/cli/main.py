@@ -1,0 +1,52 @@
+"""`outlast`, the command."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from api.cli import call, demo, doctor, tasks, tools, up
+
+EXIT_CODES = (
+    "Exit codes: [bold]0[/] it worked; [bold]1[/] the task failed or was cancelled, a check failed, or the stack could "
+    "not run; [bold]2[/] bad input; [bold]3[/] the server cannot be reached; [bold]4[/] no valid credential; "
+    "[bold]5[/] the server failed; [bold]6[/] there is no result yet; [bold]130[/] Ctrl-C (the task goes on)."
+)
+
+app = typer.Typer(
+    name="outlast",
+    help="Durable tool execution for AI agents: every tool call is a Temporal workflow.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    # A traceback with local variables could show a token.
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(rich_help_panel="The stack")(up.up)
+app.command(rich_help_panel="The stack")(demo.demo)
+app.command(rich_help_panel="The stack")(doctor.doctor)
+app.command(rich_help_panel="Tools and tasks")(call.call)
+app.add_typer(tasks.app, name="tasks", rich_help_panel="Tools and tasks")
+app.add_typer(tools.app, name="tools", rich_help_panel="Tools and tasks")
+
+
+@app.callback()
+def outlast(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    """Options of the command itself."""
+    if show_version:
+        from importlib.metadata import version  # noqa: PLC0415 (20 ms)
+
+        typer.echo(version("outlast"))
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; leaves the process with one of `ExitCode`."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal or pipe that cannot show a character gets a replacement, not an exception.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    app(prog_name="outlast")

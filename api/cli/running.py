@@ -1,0 +1,80 @@
+"""From a command's action to the exit code of the process."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+from rich.markup import escape
+
+from api.cli.errors import CliError, ExitCode
+from api.cli.options import Options
+from api.cli.output import Output
+
+if TYPE_CHECKING:
+    from api.cli.client import ApiClient
+
+
+@dataclass(slots=True)
+class Context:
+    """What an action works with."""
+
+    output: Output
+    client: "ApiClient"
+    options: Options
+    interrupted: CliError | None = None
+    """What to say when Ctrl-C ends the action, once there is more to say than that."""
+
+
+Action = Callable[[Context], Coroutine[None, None, ExitCode]]
+
+
+def run_action(options: Options, action: Action) -> None:
+    """Run `action` against the server, and leave the process with its exit code (`typer.Exit`)."""
+    output = Output(as_json=options.as_json)
+    interrupted: list[CliError] = []
+
+    async def act() -> ExitCode:
+        # Costs 0.2 s (httpx), which `--help` must not pay.
+        from api.cli.client import ApiClient  # noqa: PLC0415
+        from api.cli.server import find_server  # noqa: PLC0415
+
+        async with ApiClient(find_server(options), notice_on(output)) as client:
+            context = Context(output, client, options)
+            try:
+                return await action(context)
+            except asyncio.CancelledError:
+                interrupted.extend([context.interrupted] if context.interrupted else [])
+                raise
+
+    finish(output, act, interrupted)
+
+
+def finish(
+    output: Output, act: Callable[[], Coroutine[None, None, ExitCode]], interrupted: list[CliError] | None = None
+) -> None:
+    """Run `act` and turn its end, whatever it is, into the exit code (`typer.Exit`)."""
+    try:
+        code = asyncio.run(act())
+    except CliError as error:
+        output.error(error)
+        code = error.exit_code
+    except KeyboardInterrupt:
+        for error in interrupted or [CliError("Interrupted.", exit_code=ExitCode.INTERRUPTED)]:
+            output.error(error)
+        code = ExitCode.INTERRUPTED
+    raise typer.Exit(int(code))
+
+
+def notice_on(output: Output) -> Callable[[str | None], None]:
+    """A notice of what is being waited for, once per wait."""
+    waiting = False
+
+    def notice(text: str | None) -> None:
+        nonlocal waiting
+        if text is not None and not waiting:
+            output.note(f"[yellow]…[/] {escape(text)}")
+        waiting = text is not None
+
+    return notice

@@ -1,0 +1,205 @@
+"""`outlast tasks`: list, look at, watch, collect and cancel tasks."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.markup import escape
+
+from api.cli.call import collect, show_answer
+from api.cli.durations import parse_duration
+from api.cli.errors import ExitCode
+from api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
+from api.cli.running import Context, run_action
+
+if TYPE_CHECKING:
+    from api.task_models import Task
+
+app = typer.Typer(no_args_is_help=True, help="List, look at, watch, collect and cancel tasks.")
+
+TaskIdArgument = Annotated[str, typer.Argument(metavar="TASK", help="Id of the task.", show_default=False)]
+Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
+
+_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Which tasks to list, and how many."""
+
+    status: str | None
+    tool: str | None
+    session_id: str | None
+    limit: int
+    page_token: str | None
+
+
+@app.command()
+def ls(
+    status: Annotated[Status | None, typer.Option(help="Only tasks in this state.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Only calls of this tool.")] = None,
+    session: Annotated[str | None, typer.Option(metavar="ID", help="Only calls of this session.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Tasks to list at most.")] = 20,
+    page_token: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="`next_page_token` of the list before (see --json).")
+    ] = None,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """List your tasks, newest first."""
+    listing = Listing(status, tool, session, limit, page_token)
+    run_action(Options(url, token, data_dir, as_json), lambda context: list_tasks(context, listing))
+
+
+@app.command()
+def get(
+    task_id: TaskIdArgument,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Show one task: its state, its run, where its workflow is."""
+    run_action(Options(url, token, data_dir, as_json), lambda context: get_task(context, task_id))
+
+
+@app.command()
+def watch(
+    task_id: TaskIdArgument,
+    after: Annotated[str | None, typer.Option(metavar="EVENT", help="Only events after the one with this id.")] = None,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Follow a task until its workflow has ended; with --json, one event per line.
+
+    Reconnects when the server goes away. Ctrl-C stops the watching, not the task. The exit code is the task's.
+    """
+    run_action(Options(url, token, data_dir, as_json), lambda context: watch_task(context, task_id, after))
+
+
+@app.command()
+def result(
+    task_id: TaskIdArgument,
+    wait: Annotated[
+        float,
+        typer.Option("--wait", "-w", parser=parse_duration, metavar="TIME", help="Wait for it this long: 90s, 10m."),
+    ] = 0.0,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Print a task's result. Exit code 6 when there is none yet."""
+    run_action(Options(url, token, data_dir, as_json), lambda context: task_result(context, task_id, wait))
+
+
+@app.command()
+def cancel(
+    task_id: TaskIdArgument,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Stay until the task has ended.")] = False,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Cancel a task and abort its run.
+
+    The task is cancelled once the platform says that the run has ended.
+    """
+    run_action(Options(url, token, data_dir, as_json), lambda context: cancel_task(context, task_id, wait=wait))
+
+
+async def list_tasks(context: Context, listing: Listing) -> ExitCode:
+    """Print as many tasks as asked for, page by page."""
+    from api.cli.task_display import task_table  # noqa: PLC0415 (pydantic)
+
+    tasks: list[Task] = []
+    page_token = listing.page_token
+    while True:
+        page = await context.client.list(
+            status=listing.status,
+            tool=listing.tool,
+            session_id=listing.session_id,
+            page_size=min(listing.limit - len(tasks), _PAGE),
+            page_token=page_token,
+        )
+        tasks += page.tasks
+        page_token = page.next_page_token
+        if page_token is None or len(tasks) >= listing.limit:
+            break
+    output = context.output
+    if output.as_json:
+        rows = [task.model_dump(mode="json", exclude_none=True) for task in tasks]
+        output.document({"tasks": rows, "next_page_token": page_token})
+    elif not tasks:
+        output.note(_nothing_listed(context, listing))
+    else:
+        output.show(task_table(tasks, width=output.out.width))
+        if page_token is not None:
+            output.note(f"[dim]The newest {len(tasks)}; --limit {listing.limit * 5} shows more.[/]")
+    return ExitCode.OK
+
+
+async def get_task(context: Context, task_id: str) -> ExitCode:
+    """Print one task."""
+    from api.cli.task_display import task_sheet  # noqa: PLC0415 (pydantic)
+
+    task = await context.client.get(task_id)
+    if context.output.as_json:
+        context.output.document(task.model_dump(mode="json", exclude_none=True))
+    else:
+        context.output.show(task_sheet(task))
+    return ExitCode.OK
+
+
+async def watch_task(context: Context, task_id: str, after: str | None) -> ExitCode:
+    """Print a task's events to the end."""
+    from api.cli.watching import exit_code_of, going_on, show_events, summary_line  # noqa: PLC0415 (httpx)
+
+    task = await context.client.get(task_id)
+    context.interrupted = going_on(context, task_id)
+    await show_events(context, task, after=after)
+    task = await context.client.get(task_id)
+    context.output.note(summary_line(task))
+    context.output.note(f"[dim]its result[/]  {escape(context.options.command(f'tasks result {task_id}'))}")
+    return exit_code_of(task)
+
+
+async def task_result(context: Context, task_id: str, wait_seconds: float) -> ExitCode:
+    """Print what a task has come to."""
+    from api.cli.watching import going_on  # noqa: PLC0415 (httpx)
+
+    if wait_seconds > 0:
+        context.interrupted = going_on(context, task_id)
+    return show_answer(context, await collect(context, task_id, wait_seconds=wait_seconds))
+
+
+async def cancel_task(context: Context, task_id: str, *, wait: bool) -> ExitCode:
+    """Ask for a task to be cancelled and, if told to, stay until it has ended."""
+    from api.cli.watching import going_on, show_progress, summary_line  # noqa: PLC0415 (httpx)
+
+    output = context.output
+    task = await context.client.cancel(task_id)
+    if wait:
+        context.interrupted = going_on(context, task_id)
+        await show_progress(context, task, until_end=True)
+        task = await context.client.get(task_id)
+    if output.as_json:
+        output.document(task.model_dump(mode="json", exclude_none=True))
+    elif task.finished_at is not None:
+        output.note(summary_line(task))
+    else:
+        output.note(f"Cancelling {escape(task_id)}: it is cancelled once its run has ended.")
+        output.note(f"[dim]watch it[/]  {escape(context.options.command(f'tasks watch {task_id}'))}")
+    return ExitCode.OK
+
+
+def _nothing_listed(context: Context, listing: Listing) -> str:
+    if listing.status or listing.tool or listing.session_id:
+        return "No task matches."
+    command = context.options.command("""call outlast--sleeper '{"seconds": 5}'""")
+    return f"No tasks yet. Start one: [bold]{escape(command)}[/]"

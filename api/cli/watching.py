@@ -1,0 +1,122 @@
+"""Following a task on the screen."""
+
+from contextlib import aclosing
+from datetime import datetime
+
+from rich.markup import escape
+
+from api.cli.errors import CliError, ExitCode
+from api.cli.follow import Event, follow
+from api.cli.progress import TaskProgress
+from api.cli.running import Context, notice_on
+from api.cli.task_display import age_seconds, took
+from api.cli.wording import duration, one_line, styled_status
+from api.task_models import Task
+from workflows.models import TaskStatus
+
+_LABELS = {
+    "created": "created",
+    "run_started": "run started",
+    "status_message": "status",
+    "handler_returned": "handler returned",
+    "task_completed": "task completed",
+    "run_finished": "run finished",
+}
+
+
+async def show_progress(context: Context, task: Task, *, until_end: bool = False) -> None:
+    """Show how far `task` is until its handler has returned, or until its workflow has ended."""
+    with TaskProgress(context.output, age_seconds=age_seconds(task)) as progress:
+        context.client.notify(progress.trouble)
+        async with aclosing(follow(context.client, task.id)) as events:
+            async for event in events:
+                progress.show(state_of(event), message_of(event))
+                if event.name == "task_completed" and not until_end:
+                    break
+    context.client.notify(notice_on(context.output))
+
+
+async def show_events(context: Context, task: Task, *, after: str | None) -> None:
+    """Print `task`'s events as they happen, with a live board under them on a terminal."""
+    output = context.output
+    if output.as_json or not (output.is_live and output.out.file.isatty()):
+        async with aclosing(follow(context.client, task.id, after=after)) as events:
+            async for event in events:
+                output.line(event.document()) if output.as_json else output.show(event_line(event))
+        return
+    with TaskProgress(output, age_seconds=age_seconds(task)) as progress:
+        context.client.notify(progress.trouble)
+        async with aclosing(follow(context.client, task.id, after=after)) as events:
+            async for event in events:
+                progress.show(state_of(event), message_of(event))
+                if event.id is not None:
+                    progress.say(event_line(event))
+
+
+def going_on(context: Context, task_id: str) -> CliError:
+    """What Ctrl-C says: who leaves does not cancel."""
+    command = context.options.command
+    return CliError(
+        f"You stopped watching; task {task_id} goes on.",
+        exit_code=ExitCode.INTERRUPTED,
+        lines=(
+            f"watch it      {command(f'tasks watch {task_id}')}",
+            f"its result    {command(f'tasks result {task_id} --wait 10m')}",
+            f"cancel it     {command(f'tasks cancel {task_id}')}",
+        ),
+        problem={"task_id": task_id},
+    )
+
+
+def summary_line(task: Task) -> str:
+    """How a task ended, as Rich markup."""
+    lasted = took(task) or duration(age_seconds(task))
+    return f"{styled_status(task.status)} in {lasted}"
+
+
+def exit_code_of(task: Task) -> ExitCode:
+    """0 for a completed task, 1 for one that failed or was cancelled, 6 for one that is not done."""
+    if not task.status.is_final:
+        return ExitCode.NOT_DONE
+    return ExitCode.OK if task.status is TaskStatus.COMPLETED else ExitCode.FAILED
+
+
+def event_line(event: Event) -> str:
+    """One event with its time and what it says, as Rich markup."""
+    time = _local_clock(event.time)
+    label = _LABELS.get(event.name, event.name)
+    return f"[dim]{time}[/]  {escape(label):<16}  {_describe(event)}".rstrip()
+
+
+def state_of(event: Event) -> str | None:
+    """What the board calls the state after this event."""
+    data = event.data
+    if event.name == "created":
+        return "created"
+    state = data.get("run_status") or data.get("status")
+    return str(state) if state and event.name != "handler_returned" else None
+
+
+def message_of(event: Event) -> str | None:
+    """The status message that this event brings."""
+    message = event.data.get("status_message") or event.data.get("message")
+    return str(message) if message else None
+
+
+def _describe(event: Event) -> str:
+    data = event.data
+    if event.name == "created":
+        return escape(f"{data.get('tool', '')} ({data.get('mode', '')})")
+    if event.name == "run_started":
+        return escape(str(data.get("run_id", "")))
+    state = data.get("run_status") or data.get("status")
+    message = escape(one_line(message_of(event)))
+    shown = styled_status(escape(str(state))) if state and event.name != "handler_returned" else ""
+    return "  ".join(part for part in (shown, message) if part)
+
+
+def _local_clock(time: str | None) -> str:
+    try:
+        return datetime.fromisoformat(time).astimezone().strftime("%H:%M:%S") if time else " " * 8
+    except ValueError:
+        return " " * 8
