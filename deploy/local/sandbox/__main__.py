@@ -6,6 +6,7 @@ import argparse
 import gc
 import json
 import logging
+import os
 import socket
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ import uvicorn
 
 from deploy.local.sandbox.app import build_app
 from deploy.local.sandbox.clock import iso
+from deploy.local.sandbox.in_process import IN_PROCESS_ACTORS
 from deploy.local.sandbox.platform import DataDirectoryInUseError, build_platform
 from deploy.local.sandbox.settings import Settings, is_loopback
 
@@ -49,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             log_config=None,
             ws="websockets-sansio",
             timeout_keep_alive=75,
-            timeout_graceful_shutdown=2,
+            timeout_graceful_shutdown=1,
         )
     )
     server.run(sockets=[listener])
@@ -66,7 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--actors", type=Path, action="append", default=[], metavar="DIR", help="an Actor folder, or a folder of them")
     add("--no-shipped-actors", action="store_true", help="leave out the Actors that come with Outlast")
-    add("--token", help="API token of the first user (default: one is made and kept in DATA_DIR/token)")
+    add(
+        "--token",
+        default=os.environ.get("OUTLAST_SANDBOX_TOKEN"),
+        help="API token of the first user (default: OUTLAST_SANDBOX_TOKEN, else one kept in DATA_DIR/token)",
+    )
     add("--username", default="sandbox", help="name of the first user (default: %(default)s)")
     add(
         "--site-dir",
@@ -74,7 +80,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="Markdown files to serve at /site/ (default: the repository's docs/)",
     )
-    add("--in-process", action="append", default=[], metavar="ACTOR", help="run this shipped Actor without a process")
+    add(
+        "--in-process",
+        action="append",
+        default=[],
+        choices=sorted(IN_PROCESS_ACTORS),
+        help="run this Actor inside the server, without a process of its own",
+    )
     add("--memory-limit-mbytes", type=int, default=8192, help="memory of all runs of a user (default: %(default)s)")
     add("--max-concurrent-runs", type=int, default=25, help="open runs of a user (default: %(default)s)")
     add("--graceful-abort-seconds", type=float, default=30.0, help="time after a graceful abort (default: %(default)s)")

@@ -135,7 +135,8 @@ def _object(value: object, what: str, path: Path) -> JsonObject:
 def _default_memory(manifest: JsonObject) -> int:
     value = manifest.get("defaultMemoryMbytes", DEFAULT_MEMORY_MBYTES)
     # The platform also allows an expression over the input here; the sandbox does not compute it.
-    return value if isinstance(value, int) else DEFAULT_MEMORY_MBYTES
+    chosen = value if isinstance(value, int) else DEFAULT_MEMORY_MBYTES
+    return min(max(chosen, manifest.get("minMemoryMbytes", 128)), manifest.get("maxMemoryMbytes", 32768))
 
 
 def _environment(manifest: JsonObject) -> dict[str, str]:

@@ -24,6 +24,7 @@ def actor_environment(actor: Actor, run: Run, *, token: str, base_url: str, home
         **_inherited(),
         **actor.environment,
         "HOME": home,
+        "CRAWLEE_STORAGE_DIR": f"{home}/storage",
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         **_platform_variables(run, token, base_url),
@@ -54,7 +55,6 @@ def _platform_variables(run: Run, token: str, base_url: str) -> dict[str, str]:
         "APIFY_DEDICATED_CPUS": str(max(0.125, run.memory_mbytes / 4096)),
         "APIFY_CHARGED_ACTOR_EVENT_COUNTS": orjson.dumps(run.charged).decode(),
         "APIFY_ACTOR_PRICING_INFO": orjson.dumps(pricing_info(run.prices, run.started_at) or {}).decode(),
-        "CRAWLEE_STORAGE_DIR": ".storage",
         "CRAWLEE_PURGE_ON_START": "0",
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import orjson
@@ -52,6 +52,8 @@ class Run:
     input_bytes: int = 0
     memory_max_bytes: int = 0
     memory_now_bytes: int = 0
+    memory_sum_bytes: int = 0
+    memory_samples: int = 0
     migrations: int = 0
     resurrections: int = 0
     listed_at: float = 0.0
@@ -84,6 +86,9 @@ class Run:
         return self.memory_mbytes / 1024 * self.duration_seconds() / 3600
 
 
+_FIELDS = tuple(description.name for description in fields(Run))
+
+
 class Runs:
     """All runs. Open ones live in memory too, so that a status message costs no query."""
 
@@ -95,7 +100,7 @@ class Runs:
         for row in database.rows(
             "SELECT document FROM runs WHERE status IN ('READY', 'RUNNING', 'TIMING-OUT', 'ABORTING')"
         ):
-            run = Run(**orjson.loads(row["document"]))
+            run = _run(row)
             self._open[run.id] = run
 
     @property
@@ -172,7 +177,7 @@ class Runs:
         total = self._database.number(f"SELECT count(*) FROM runs WHERE {condition}", parameters)  # noqa: S608
         return [self._open.get(row["id"]) or _run(row) for row in rows], total
 
-    def details(self, run: Run, base_url: str) -> JsonObject:
+    def details(self, run: Run) -> JsonObject:
         """The run object of the API."""
         cost = self.cost_usd(run)
         duration = run.duration_seconds()
@@ -193,7 +198,7 @@ class Runs:
                 "rebootCount": 0,
                 "restartCount": 0,
                 "resurrectCount": run.resurrections,
-                "memAvgBytes": float(run.memory_max_bytes),
+                "memAvgBytes": run.memory_sum_bytes / max(1, run.memory_samples),
                 "memMaxBytes": run.memory_max_bytes,
                 "memCurrentBytes": run.memory_now_bytes,
                 "durationMillis": round(duration * 1000),
@@ -209,7 +214,6 @@ class Runs:
             "defaultKeyValueStoreId": run.store_id,
             "defaultDatasetId": run.dataset_id,
             "defaultRequestQueueId": run.queue_id,
-            "containerUrl": f"{base_url}/sandbox/containers/{run.id}",
             "chargedEventCounts": run.charged,
             "pricingInfo": pricing_info(run.prices, run.started_at),
             "usage": {"ACTOR_COMPUTE_UNITS": run.compute_units()},
@@ -285,4 +289,6 @@ def pricing_info(prices: dict[str, float], since: float) -> JsonObject | None:
 
 
 def _run(row: sqlite3.Row) -> Run:
-    return Run(**orjson.loads(row["document"]))
+    # A data directory may have been written by another version, with a field more.
+    document: JsonObject = orjson.loads(row["document"])
+    return Run(**{name: document[name] for name in _FIELDS if name in document})

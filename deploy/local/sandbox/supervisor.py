@@ -335,6 +335,8 @@ class Supervisor:
             live = watched[process_id]
             run = live.run
             run.memory_now_bytes = used_bytes
+            run.memory_sum_bytes += used_bytes
+            run.memory_samples += 1
             run.memory_max_bytes = max(run.memory_max_bytes, used_bytes)
             self._publish(live, "systemInfo", _system_info(run))
             if used_bytes > run.memory_mbytes * 1024 * 1024 and live.failure is None and live.execution is not None:

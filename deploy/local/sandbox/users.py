@@ -44,7 +44,8 @@ class Users:
 
     def add_token(self, token: str, user_id: str, run_id: str | None) -> None:
         """Makes a token valid for a user; a run's token dies with `drop_run_token`."""
-        self._by_digest.clear() if run_id is None else None
+        # A user may take over a token that was somebody else's; what was remembered of it is then wrong.
+        self._by_digest.pop(_digest(token), None)
         self._database.run(
             "INSERT OR REPLACE INTO tokens (digest, user_id, run_id) VALUES (?, ?, ?)",
             (_digest(token), user_id, run_id),

@@ -66,7 +66,7 @@ class Webhooks:
                 "createdAt": iso(now()),
                 "eventType": event_type,
                 "eventData": {"actorId": run.actor_id, "actorRunId": run.id},
-                "resource": self._runs.details(run, self._settings.base_url),
+                "resource": self._runs.details(run),
                 "calls": [],
             }
             self._save(dispatch, "ACTIVE")

@@ -8,7 +8,7 @@ from apify_client import ApifyClientAsync
 from tests.integration.sandbox.server import SandboxServer
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:
     server = SandboxServer(tmp_path_factory.mktemp("sandbox") / "data", "--memory-limit-mbytes", "4096")
     server.start()

@@ -9,6 +9,7 @@ import orjson
 import pytest
 from apify_client import ApifyClientAsync
 
+from tests.integration.sandbox.server import SandboxServer
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.integration
@@ -60,6 +61,23 @@ async def test_each_event_asked_for_is_delivered(client: ApifyClientAsync, recei
     assert succeeded["eventType"] == "ACTOR.RUN.SUCCEEDED"
     assert succeeded["eventData"] == {"actorId": run.act_id, "actorRunId": run.id}
     assert succeeded["resource"]["status"] == "SUCCEEDED"
+
+
+async def test_a_delivery_goes_on_after_a_restart(own_server: SandboxServer, receiver: Receiver) -> None:
+    receiver.statuses = [500] * 4
+    await (
+        own_server.client()
+        .actor("outlast/probe")
+        .start(
+            run_input={"do": "push"},
+            webhooks=[{"event_types": ["ACTOR.RUN.SUCCEEDED"], "request_url": receiver.url}],
+        )
+    )
+    await eventually(lambda: len(receiver.received) == 3)
+    own_server.kill()
+    own_server.start()
+    await eventually(lambda: len(receiver.received) >= 5)
+    assert {received["body"]["eventType"] for received in receiver.received} == {"ACTOR.RUN.SUCCEEDED"}
 
 
 async def test_a_failed_delivery_is_tried_again(client: ApifyClientAsync, receiver: Receiver) -> None:

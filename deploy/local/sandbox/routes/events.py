@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import orjson
 from starlette.routing import WebSocketRoute
@@ -42,5 +43,11 @@ class EventRoutes:
 
 
 async def _send(socket: WebSocket, queue: asyncio.Queue[dict[str, object]]) -> None:
+    # A socket that closes while something is on its way is no error: its reader sees the end.
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+        await _send_all(socket, queue)
+
+
+async def _send_all(socket: WebSocket, queue: asyncio.Queue[dict[str, object]]) -> None:
     while True:
         await socket.send_text(orjson.dumps(await queue.get()).decode())

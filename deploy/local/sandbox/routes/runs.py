@@ -73,7 +73,7 @@ class RunRoutes:
         ]
 
     def _details(self, run: Run, status: int = 200) -> Response:
-        return data_response(self._platform.runs.details(run, self._platform.settings.base_url), status)
+        return data_response(self._platform.runs.details(run), status)
 
     def _caller_and_run(self, request: Request) -> tuple[User, Run]:
         user = self._platform.users.caller(request)
@@ -180,9 +180,11 @@ class RunRoutes:
         """Counts a pay-per-event event once per idempotency key."""
         _, run = self._caller_and_run(request)
         body = await body_object(request)
-        event, count = str(body.get("eventName", "")), int(body.get("count", 1))
-        if event not in run.prices:
-            raise ApiError(400, "invalid-input", f"This Actor has no event '{event}'")
+        event, count = str(body.get("eventName", "")), body.get("count", 1)
+        if event not in run.prices or not isinstance(count, int) or count < 1:
+            raise ApiError(
+                400, "invalid-input", f"This Actor has no event '{event}', or its count is not a positive number"
+            )
         key = request.headers.get("idempotency-key", f"{event}-{now()}")
         is_new = self._platform.database.run(
             "INSERT OR IGNORE INTO charges (run_id, idempotency_key, event, count) VALUES (?, ?, ?, ?)",
