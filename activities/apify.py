@@ -60,6 +60,8 @@ class RunTiming(BaseModel):
     """Longest wait per poll of a young run; its status message is as fresh as this."""
     poll_max: timedelta = timedelta(seconds=30)
     """Longest wait per poll of an old run; at most 60 s, the platform's own cap on `waitForFinish`."""
+    polls_per_second: float = 50
+    """Polls of one worker, all runs together: the more there are, the longer each poll waits. An end shows at once."""
     request_timeout: timedelta = DEFAULT_REQUEST_TIMEOUT
     """How long one answer of the platform is waited for, beyond the wait that was asked for."""
 
@@ -80,6 +82,7 @@ class ApifyActivities:
         self._platform = platform
         self._console_url = console_url
         self._timing = timing or RunTiming()
+        self._followed_runs = 0
 
     @activity.defn
     async def start_run(self, order: StartRunInput) -> RunState:
@@ -107,8 +110,12 @@ class ApifyActivities:
         """
         with as_activity_failure():
             client = self._platform.client(order.caller)
-            async with heartbeating() as heart:
-                return await self._follow(client, order, heart)
+            self._followed_runs += 1
+            try:
+                async with heartbeating() as heart:
+                    return await self._follow(client, order, heart)
+            finally:
+                self._followed_runs -= 1
 
     @activity.defn
     async def abort_run(self, order: AbortRunInput) -> AbortResult:
@@ -183,13 +190,15 @@ class ApifyActivities:
             limit = exceeded_limit(state, order.budget)
             if limit is not None:
                 return state.model_copy(update={"over_budget": limit})
-            if state != reported:
-                heart.beat(state)
+            heart.carry(state)
+            if reported is None or _says_something_new(state, reported):
+                heart.beat()
                 reported = state
 
     async def _poll(self, client: ApifyClientAsync, run_id: str) -> RunState:
         """One long poll, short for a young run (fresh status messages) and long for an old one (few requests)."""
-        wait = max(self._timing.poll_min, min(_age_of_order() / 10, self._timing.poll_max))
+        fair_share = timedelta(seconds=self._followed_runs / self._timing.polls_per_second)
+        wait = max(self._timing.poll_min, min(max(_age_of_order() / 10, fair_share), self._timing.poll_max))
         return self._state(await self._get_started(client, run_id, wait=wait))
 
     async def _get_started(self, client: ApifyClientAsync, run_id: str, *, wait: timedelta = timedelta(0)) -> Run:
@@ -253,6 +262,12 @@ def _may_have_started(info: activity.Info) -> bool:
     if not info.heartbeat_details:
         return True
     return StartPhase.model_validate(info.heartbeat_details[0]).may_have_started
+
+
+def _says_something_new(state: RunState, reported: RunState) -> bool:
+    """Whether a beat is due at once. What grows with every poll (usage, statistics) goes out with the regular beats:
+    a beat is a write on the Temporal server, and thousands of runs may be followed."""
+    return (state.status, state.status_message) != (reported.status, reported.status_message)
 
 
 def _refuse_after_silence(heart: Heart) -> None:

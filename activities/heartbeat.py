@@ -28,6 +28,10 @@ class Heart:
         self._last_beat = time.monotonic()
         activity.heartbeat(*self._details)
 
+    def carry(self, *details: object) -> None:
+        """Report `details` from the next beat on."""
+        self._details = details
+
     @property
     def silence(self) -> timedelta:
         """The longest time without a beat so far; the beat that follows a long silence does not hide it.
