@@ -1,6 +1,7 @@
 """A sync Actor call: how long its history is, and how many actions a hosted Temporal would bill for it."""
 
 import asyncio
+from collections.abc import Mapping
 
 from tests.benchmarks.report import Figure, Finding, Target
 from tests.benchmarks.system import System, running_system
@@ -10,8 +11,8 @@ BYTES_AT_MOST = Target("at most", 15_000)
 
 _CALLS = 20
 _SLEEPER = "outlast/sleeper"
-_SMALL = {"seconds": 1, "steps": 2, "rows": 1}
-_FULL_PREVIEW = {"seconds": 1, "steps": 2, "rows": 40, "rowBytes": 120}
+_SMALL: Mapping[str, int] = {"seconds": 1, "steps": 2, "rows": 1}
+_FULL_PREVIEW: Mapping[str, int] = {"seconds": 1, "steps": 2, "rows": 40, "rowBytes": 120}
 """More rows than an answer previews, and more bytes: the largest answer that is not cut any shorter."""
 
 
@@ -31,17 +32,17 @@ async def measure_actor_call() -> Finding:
             Figure("history, largest preview of rows", max(size for _, size in full), "bytes", BYTES_AT_MOST),
             Figure("billable actions per call", actions, "actions"),
         ),
-        {"calls": _CALLS, "actor": _SLEEPER, "input": _SMALL, "largest_preview_input": _FULL_PREVIEW},
+        {"calls": _CALLS, "actor": _SLEEPER, "input": dict(_SMALL), "largest_preview_input": dict(_FULL_PREVIEW)},
     )
 
 
-async def _histories(system: System, run_input: dict[str, object], calls: int) -> list[tuple[int, int]]:
+async def _histories(system: System, run_input: Mapping[str, int], calls: int) -> list[tuple[int, int]]:
     """Events and bytes of the history of each of so many calls, made at the same time."""
     return list(await asyncio.gather(*(_history_of_call(system, run_input) for _ in range(calls))))
 
 
-async def _history_of_call(system: System, run_input: dict[str, object]) -> tuple[int, int]:
-    arguments = {"actor": _SLEEPER, "input": run_input}
+async def _history_of_call(system: System, run_input: Mapping[str, int]) -> tuple[int, int]:
+    arguments = {"actor": _SLEEPER, "input": dict(run_input)}
     async with system.caller() as caller:
         status, answer = await caller.post("/v1/tools/call-actor/call", {"arguments": arguments})
     assert status == 200, answer

@@ -1,4 +1,4 @@
-"""The yardstick: the same dataset read as a bare Temporal workflow with one activity, written as a sensible user would."""
+"""The yardstick: the same dataset read as a bare Temporal workflow with one activity, as a sensible user writes it."""
 
 from dataclasses import dataclass
 from datetime import timedelta

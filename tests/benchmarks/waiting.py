@@ -2,7 +2,9 @@
 
 import asyncio
 import time
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from deploy.local.config import Component
@@ -11,70 +13,80 @@ from tests.benchmarks.rest_caller import RestCaller
 from tests.benchmarks.system import System, running_system
 
 _CALLS = 2_000
-_CALLS_PER_SECOND = 20
-_WAIT_SECONDS = 60
-"""From the last call on. All runs end at about the same time, so that all answers are due at once."""
+_CALLS_AHEAD = 64
+"""Calls made beyond the runs that have started: the runs start as fast as the machine allows, without a pile."""
+_SECONDS = 210
+"""All runs end so long after the first call, so that all answers are due at once. Starting them has to be done by then."""
 _WARM_UP = 20
 _SLEEPER = "outlast/sleeper"
 
 
+@dataclass
+class _Progress:
+    """What the platform has seen so far, and the worker's memory when most runs were open."""
+
+    started: int = 0
+    all_started_after: float = 0
+    most_waiting: int = 0
+    memory_bytes: int = 0
+
+
 async def measure_waiting() -> Finding:
-    """Start calls at an even pace, so that every run ends at the same moment, and collect every answer."""
+    """Make the calls, hold every connection until its answer is there, and ask the platform what it was asked for."""
     async with running_system(in_process=(_SLEEPER,), runs_at_once=_CALLS + 100) as system, AsyncExitStack() as stack:
         warm_up = [await stack.enter_async_context(system.caller()) for _ in range(_WARM_UP)]
         await asyncio.gather(*(_answer(caller, time.monotonic() + 2) for caller in warm_up))
         memory_before = system.memory_bytes(Component.WORKER)
         callers = [await stack.enter_async_context(system.caller()) for _ in range(_CALLS)]
-        began = time.monotonic()
-        end = began + _CALLS / _CALLS_PER_SECOND + _WAIT_SECONDS
-        calls = [
-            asyncio.create_task(_answer(caller, end, begin_at=began + number / _CALLS_PER_SECOND))
-            for number, caller in enumerate(callers)
-        ]
-        await asyncio.sleep(end - 5 - time.monotonic())
-        waiting, memory = await _waiting(system), system.memory_bytes(Component.WORKER)
-        answers = await asyncio.gather(*calls)
-        answered_after = time.monotonic() - end
+        async with _watching(system) as progress:
+            end = time.monotonic() + _SECONDS
+            answers = await _answers(callers, progress, end)
+            last_answer_after = time.monotonic() - end
         counters = await system.sandbox_counters()
-    return Finding("waiting", _figures(waiting, memory, memory_before, answers, counters, answered_after), _SETTING)
+    figures = _figures(progress, memory_before, answers, counters, last_answer_after)
+    return Finding("waiting", figures, _SETTING)
 
 
 _SETTING: dict[str, Any] = {
     "calls": _CALLS,
-    "calls_per_second": _CALLS_PER_SECOND,
-    "wait_seconds": _WAIT_SECONDS,
+    "seconds": _SECONDS,
     "actor": f"{_SLEEPER}, inside the sandbox's process",
 }
 
 
 def _figures(
-    waiting: int,
-    memory: int,
+    progress: _Progress,
     memory_before: int,
     answers: list[dict[str, Any]],
     counters: dict[str, Any],
-    answered_after: float,
+    last_answer_after: float,
 ) -> tuple[Figure, ...]:
     succeeded = sum(answer["task"]["status"] == "completed" for answer in answers)
     runs = [len(runs) for runs in counters["operations"].values()]
+    memory_per_task = (progress.memory_bytes - memory_before) / max(progress.most_waiting, 1)
     return (
-        Figure("runs waited for at once", waiting, "runs", Target("exactly", _CALLS)),
+        Figure("runs waited for at once", progress.most_waiting, "runs", Target("exactly", _CALLS)),
         Figure("calls answered with what the run produced", succeeded, "calls", Target("exactly", _CALLS)),
         Figure("runs started", counters["startsAccepted"] - _WARM_UP, "runs", Target("exactly", _CALLS)),
         Figure("most runs of one call", max(runs), "runs", Target("exactly", 1)),
-        Figure("worker's memory per waiting task", (memory - memory_before) / max(waiting, 1) / 1024, "KiB"),
-        Figure("worker's memory with all waiting", memory / 2**20, "MiB"),
-        Figure("last answer after the runs' end", answered_after, "s"),
+        Figure("worker's memory per waiting task", memory_per_task / 1024, "KiB"),
+        Figure("worker's memory with all waiting", progress.memory_bytes / 2**20, "MiB"),
+        Figure("until all had started", progress.all_started_after, "s"),
+        Figure("last answer after the runs' end", last_answer_after, "s"),
     )
 
 
-async def _waiting(system: System) -> int:
-    return len((await system.sandbox_counters())["runningNow"])
+async def _answers(callers: list[RestCaller], progress: _Progress, end: float) -> list[dict[str, Any]]:
+    calls: list[asyncio.Task[dict[str, Any]]] = []
+    for caller in callers:
+        while len(calls) >= progress.started + _CALLS_AHEAD:
+            await asyncio.sleep(0.1)
+        calls.append(asyncio.create_task(_answer(caller, end)))
+    return await asyncio.gather(*calls)
 
 
-async def _answer(caller: RestCaller, end: float, *, begin_at: float = 0) -> dict[str, Any]:
+async def _answer(caller: RestCaller, end: float) -> dict[str, Any]:
     """Call the sleeper so that it ends at `end`, and stay until the answer is there."""
-    await asyncio.sleep(max(0, begin_at - time.monotonic()))
     run_input = {"seconds": max(1, end - time.monotonic()), "steps": 1, "rows": 1}
     arguments = {"actor": _SLEEPER, "input": run_input, "callOptions": {"memory": 128}}
     status, answer = await caller.post("/v1/tools/call-actor/call", {"arguments": arguments})
@@ -82,3 +94,26 @@ async def _answer(caller: RestCaller, end: float, *, begin_at: float = 0) -> dic
         status, answer = await caller.get(f"/v1/tasks/{answer['task']['id']}/result?wait=60")
     assert status == 200, answer
     return answer
+
+
+@asynccontextmanager
+async def _watching(system: System) -> AsyncGenerator[_Progress]:
+    progress = _Progress()
+    task = asyncio.create_task(_watch(system, progress))
+    try:
+        yield progress
+    finally:
+        task.cancel()
+
+
+async def _watch(system: System, progress: _Progress) -> None:
+    began = time.monotonic()
+    while True:
+        counters = await system.sandbox_counters()
+        progress.started = counters["startsAccepted"] - _WARM_UP
+        waiting = len(counters["runningNow"])
+        if waiting >= progress.most_waiting:
+            progress.most_waiting, progress.memory_bytes = waiting, system.memory_bytes(Component.WORKER)
+        if progress.started >= _CALLS and not progress.all_started_after:
+            progress.all_started_after = time.monotonic() - began
+        await asyncio.sleep(1)
