@@ -14,7 +14,7 @@ from deploy.local.logs import tail
 from deploy.local.orphans import die_with_parent
 
 ROOT = Path(__file__).parents[2]
-_START_TIMEOUT_SECONDS = 60.0
+_START_TIMEOUT_SECONDS = 90.0
 _STOP_TIMEOUT_SECONDS = 15.0
 
 
@@ -24,13 +24,25 @@ class ServedProcess:
 
     process: "subprocess.Popen[bytes]"
     log: Path
+    ready_url: str
+
+    def await_answer(self) -> None:
+        """Return when the process answers; fails with its log when it does not."""
+        deadline = time.monotonic() + _START_TIMEOUT_SECONDS
+        with httpx.Client(trust_env=False, timeout=5) as client:
+            while self.process.poll() is None and time.monotonic() < deadline:
+                with suppress(httpx.HTTPError):
+                    if client.get(self.ready_url).is_success:
+                        return
+                time.sleep(0.02)
+        raise AssertionError(f"{self.ready_url} does not answer:\n{tail(self.log)}")
 
 
 @contextmanager
-def serving_module(
+def started_module(
     module: str, *arguments: str, ready_url: str, log: Path, environment: Mapping[str, str]
 ) -> Iterator[ServedProcess]:
-    """Run `python -m MODULE` until the end of the block; fails with its log when it does not get ready."""
+    """Run `python -m MODULE` until the end of the block; `await_answer` says when it is ready."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
@@ -42,22 +54,10 @@ def serving_module(
             preexec_fn=die_with_parent(),
         )
     try:
-        _await_answer(process, ready_url, log)
-        yield ServedProcess(process, log)
+        yield ServedProcess(process, log, ready_url)
     finally:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(_STOP_TIMEOUT_SECONDS)
         process.kill()
         process.wait()
-
-
-def _await_answer(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
-    deadline = time.monotonic() + _START_TIMEOUT_SECONDS
-    with httpx.Client(trust_env=False, timeout=5) as client:
-        while process.poll() is None and time.monotonic() < deadline:
-            with suppress(httpx.HTTPError):
-                if client.get(url).is_success:
-                    return
-            time.sleep(0.02)
-    raise AssertionError(f"{url} does not answer:\n{tail(log)}")

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from deploy.local.ports import any_free
-from tests.support.processes import serving_module
+from tests.support.processes import started_module
 from tests.support.stacks import clean_environment
 
 TOKEN = "apify_api_sandboxOperatorTokenOfTests"
@@ -77,7 +77,7 @@ def running_sandbox(folder: Path, *options: str) -> Iterator[Sandbox]:
     url = f"http://127.0.0.1:{port}"
     arguments = ["--port", str(port), "--data-dir", str(folder / "sandbox"), "--token", TOKEN]
     arguments += ["--in-process", "outlast/sleeper", "--graceful-abort-seconds", "1", "--log-format", "json"]
-    with serving_module(
+    with started_module(
         "deploy.local.sandbox",
         *arguments,
         *options,
@@ -85,5 +85,6 @@ def running_sandbox(folder: Path, *options: str) -> Iterator[Sandbox]:
         log=folder / "sandbox.log",
         environment=clean_environment(),
     ) as served:
+        served.await_answer()
         with closing(Sandbox(url, TOKEN, served.log)) as sandbox:
             yield sandbox

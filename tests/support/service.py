@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.local.ports import any_free
-from tests.support.processes import ServedProcess, serving_module
+from tests.support.processes import ServedProcess, started_module
 from tests.support.sandbox import Sandbox
 from tests.support.stacks import clean_environment
 
@@ -67,11 +67,13 @@ def running_service(
     )
     with ExitStack() as stack:
         worker = stack.enter_context(
-            serving_module(
+            started_module(
                 "worker", ready_url=f"{worker_url}/metrics", log=folder / "worker.log", environment=environment
             )
         )
         api = stack.enter_context(
-            serving_module("api", ready_url=f"{api_url}/readyz", log=folder / "api.log", environment=environment)
+            started_module("api", ready_url=f"{api_url}/readyz", log=folder / "api.log", environment=environment)
         )
+        for process in (worker, api):
+            process.await_answer()
         yield Service(api_url, f"{worker_url}/metrics", temporal_address, namespace, sandbox, api, worker)
