@@ -34,6 +34,13 @@ class ApiSettings(Settings):
         default=30, ge=5, description="How soon a worker that died while it followed a run is replaced."
     )
 
+    allowed_hosts: str = Field(
+        default="", description="Host headers that MCP accepts beyond loopback, comma-separated; empty accepts any."
+    )
+    allowed_origins: str = Field(
+        default="", description="Origins of web pages that may talk MCP to this server, comma-separated."
+    )
+
     @field_validator("api_keys")
     @classmethod
     def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
@@ -48,7 +55,17 @@ class ApiSettings(Settings):
     @property
     def actors(self) -> tuple[str, ...]:
         """`default_actors` as a tuple."""
-        return tuple(actor.strip() for actor in self.default_actors.split(",") if actor.strip())
+        return split_names(self.default_actors)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """`allowed_hosts` as a tuple."""
+        return split_names(self.allowed_hosts)
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """`allowed_origins` as a tuple."""
+        return split_names(self.allowed_origins)
 
     @property
     def has_credentials(self) -> bool:
@@ -61,6 +78,11 @@ class ApiSettings(Settings):
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the API."""
         return self.api_host in LOOPBACK
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """The comma-separated names in `text`."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def parse_entries(value: SecretStr | None) -> tuple[str, ...]:

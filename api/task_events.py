@@ -22,6 +22,7 @@ from activities.models import AbortResult, RunState
 from api.task_models import EventName, Task, TaskEvent
 from api.task_view import task_from
 from workflows import memo
+from workflows.inputs import InputRequests
 from workflows.models import TaskCompleted, TaskStatus, TaskSummary
 
 STATUS_POLL_SECONDS = 1.0
@@ -81,6 +82,10 @@ class EventLog:
         fields = event.workflow_properties_modified_event_attributes.upserted_memo.fields
         if memo.RUN_STARTED in fields:
             yield "run_started", await self._decode(fields[memo.RUN_STARTED], RunState)
+        if memo.INPUT_REQUESTS in fields:
+            asked = await self._decode(fields[memo.INPUT_REQUESTS], InputRequests)
+            if asked.requests:
+                yield "input_required", asked
         if memo.TASK_COMPLETED in fields:
             self._completed = True
             completed = await self._decode(fields[memo.TASK_COMPLETED], TaskCompleted)

@@ -53,6 +53,7 @@ class Task(BaseModel):
     finished_at: datetime | None = Field(
         default=None, description="When the workflow ended: answer given, no run running."
     )
+    answered: bool = Field(default=False, description="Whether the tool's handler has returned.")
     input_requests: dict[str, InputRequest] | None = Field(
         default=None, description="Questions that the task waits for, by key, when its status is input_required."
     )
@@ -76,7 +77,9 @@ class TaskAnswer(BaseModel):
     result: ToolResult | None = None
 
 
-EventName = Literal["created", "run_started", "status_message", "handler_returned", "task_completed", "run_finished"]
+EventName = Literal[
+    "created", "run_started", "status_message", "input_required", "handler_returned", "task_completed", "run_finished"
+]
 
 
 class TaskEvent(BaseModel):

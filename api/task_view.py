@@ -44,6 +44,7 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
         session_id=summary.session_id,
         created_at=summary.created_at,
         finished_at=execution.close_time,
+        answered=completed is not None and completed.status is not TaskStatus.CANCELLED,
         input_requests=await _open_questions(execution),
         run=run,
         workflow_url=f"{ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{execution.id}" if ui_url else None,

@@ -5,7 +5,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from temporalio.api.enums.v1 import TaskQueueType
@@ -108,6 +108,17 @@ class TaskClient:
             result = await self._result(description)
         return TaskAnswer(task=await self._view(description), result=result)
 
+    async def answer_or_question(self, caller: Caller, task_id: str, *, wait_seconds: float) -> TaskAnswer:
+        """Like `answer`, but returns also as soon as the task asks its client something."""
+        deadline = asyncio.get_running_loop().time() + wait_seconds
+        position = (0, 0)
+        while True:
+            answer = await self.answer(caller, task_id)
+            left = deadline - asyncio.get_running_loop().time()
+            if answer.result is not None or answer.task.input_requests or left <= 0:
+                return answer
+            position = await self._await_change(task_id, left, after=position)
+
     async def call(
         self, caller: Caller, request: TaskRequest, *, wait_seconds: float, idempotency_key: str | None = None
     ) -> TaskAnswer:
@@ -136,6 +147,11 @@ class TaskClient:
         with _temporal_errors():
             await self._client.get_workflow_handle(task_id).cancel()
         return await self.describe(caller, task_id)
+
+    async def cancel_if_open(self, caller: Caller, task_id: str) -> None:
+        """Cancel the task unless it has ended already."""
+        with suppress(TaskFinished):
+            await self.cancel(caller, task_id)
 
     async def submit_input(self, caller: Caller, task_id: str, answers: dict[str, InputAnswer]) -> Task:
         """Answer questions of a task. Raises `InvalidCall` for an answer that breaks the question's schema or answers
@@ -178,7 +194,7 @@ class TaskClient:
 
     async def events(self, caller: Caller, task_id: str, *, after: str | None = None) -> AsyncIterator[TaskEvent]:
         """Events after the one with id `after`, as they happen. Raises `TaskNotFound`, or `BadRequest` for a bad id."""
-        position = _event_position(after)
+        position = event_position(after)
         await self._described(caller, task_id)
         return self._stream(task_id, position)
 
@@ -299,6 +315,20 @@ class TaskClient:
         except TimeoutError:
             return
 
+    async def _await_change(self, task_id: str, seconds: float, *, after: tuple[int, int]) -> tuple[int, int]:
+        """Wait at most `seconds` until the handler returns or asks something; the position up to which was read."""
+        log = EventLog(self._client.get_workflow_handle(task_id), self._client.data_converter)
+        try:
+            with _temporal_errors(not_found=task_id):
+                async with asyncio.timeout(seconds):
+                    async for event in log.follow(after=after):
+                        after = event_position(event.id)
+                        if event.name in ("task_completed", "input_required"):
+                            return after
+        except TimeoutError:
+            pass
+        return after
+
     def _workflow_url(self, task_id: str) -> str | None:
         if self._ui_url is None:
             return None
@@ -387,7 +417,8 @@ def _abnormal(task_id: str, error: WorkflowFailureError) -> ErrorEnvelope:
     )
 
 
-def _event_position(event_id: str | None) -> tuple[int, int]:
+def event_position(event_id: str | None) -> tuple[int, int]:
+    """Where in a task's history an event stands; the beginning for None. Raises `BadRequest` for what is no id."""
     if not event_id:
         return (0, 0)
     event, _, position = event_id.partition(".")

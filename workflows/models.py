@@ -10,6 +10,9 @@ from activities.models import Budget, Caller, Contract, ErrorEnvelope, RunState,
 
 DEFAULT_DEADLINE_SECONDS = 24 * 3600
 
+DEFECT_META = "outlast/defect"
+"""Key in an answer's meta that tells a defect of the tool from an expected failure."""
+
 
 class TaskStatus(StrEnum):
     """State of a task, in the words of MCP's tasks (2025-11-25, `TaskStatus`)."""

@@ -14,7 +14,7 @@ from workflows.executors import describe_run
 from workflows.failures import ToolError, signature
 from workflows.inputs import SubmitInput
 from workflows.measures import count_tool_call
-from workflows.models import TaskCompleted, TaskStatus, ToolCall, ToolOutcome, ToolResult
+from workflows.models import DEFECT_META, TaskCompleted, TaskStatus, ToolCall, ToolOutcome, ToolResult
 from workflows.session import SessionWorkflow, session_workflow_id
 from workflows.tools.middleware import run_handler
 from workflows.tools.registry import UnknownTool, tool_for
@@ -70,7 +70,8 @@ class ToolCallWorkflow:
             if is_cancelled_exception(error):
                 raise
             workflow.logger.exception("The handler of %s has a defect", ctx.call.tool)
-            return ToolResult.failed(await _abort_after_defect(ctx, error))
+            failed = ToolResult.failed(await _abort_after_defect(ctx, error))
+            return failed.model_copy(update={"meta": {DEFECT_META: True}})
 
     async def _complete(self, ctx: ToolContext, status: TaskStatus, result: ToolResult | None) -> None:
         """The handler has returned: record the answer and fire the task-completed signal."""

@@ -3,6 +3,7 @@
 from fastapi import FastAPI
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from api.mcp.http import install_mcp
 from api.metrics import RequestMetrics
 from api.rest import operator_routes, task_routes, tool_routes
 from api.rest.body_limit import BodyLimit
@@ -24,6 +25,7 @@ def build_app(services: Services) -> FastAPI:
     install_problem_handlers(app)
     for module in (task_routes, tool_routes, operator_routes):
         app.include_router(module.router)
+    install_mcp(app, services)
     app.add_middleware(BodyLimit, max_bytes=services.settings.max_body_bytes)
     app.add_middleware(RequestMetrics)
     if services.settings.is_loopback:

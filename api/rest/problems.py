@@ -53,12 +53,17 @@ def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 async def _api_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ApiError)
+    return refusal(request.url.path, error)
+
+
+def refusal(path: str, error: ApiError) -> JSONResponse:
+    """A refusal of the request to `path`."""
     problem = Problem(
         type=_type(error.slug),
         title=error.title,
         status=error.status,
         detail=str(error),
-        instance=request.url.path,
+        instance=path,
         error=error.envelope if isinstance(error, InvalidCall) else None,
     )
     return problem_response(problem, _headers(error))

@@ -1,0 +1,138 @@
+"""What one client connection is: its mode and selectors, its caller, and the Actors it has added.
+
+Over HTTP, mode and selectors stand in the URL (`/mcp?ui=openai&tools=docs,apify/rag-web-browser`). Added Actors belong
+to the session in the older era, and to caller and URL in the newer one, which has no sessions.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from pydantic import SecretStr
+from starlette.requests import Request
+
+from activities.models import Caller
+from api.mcp.eras import Context
+from api.services import Services
+from workflows.tools.core.payments import SCHEMES
+from workflows.tools.loader import Selection, ToolSet, normalised_mode
+
+CALLER_STATE = "outlast_caller"
+_MAX_CONNECTIONS = 10_000
+_TOOLS_SECONDS = 300
+
+
+@dataclass
+class Connection:
+    """One client's view of the server."""
+
+    key: str
+    selection: Selection
+    added_actors: list[str] = field(default_factory=list[str])
+    tools: ToolSet | None = None
+    loaded_at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Client:
+    """Who sends a request, over which connection."""
+
+    caller: Caller
+    connection: Connection
+
+    @property
+    def mode(self) -> str:
+        """The connection's mode."""
+        return self.connection.selection.mode
+
+
+class Connections:
+    """Remembers connections; the oldest are forgotten, and with them only the Actors they had added."""
+
+    def __init__(self, services: Services, *, local: Selection | None = None) -> None:
+        """`local` is the selection of a connection without a URL (stdio)."""
+        self._services = services
+        self._local = local or Selection(mode=services.settings.mode)
+        self._known: OrderedDict[str, Connection] = OrderedDict()
+
+    async def client(self, ctx: Context) -> Client:
+        """The client behind a request."""
+        request = http_request(ctx)
+        if request is None:
+            caller = await self._services.callers.resolve(None)
+            return Client(caller, self._connection("stdio", self._local))
+        caller = request.scope[CALLER_STATE]
+        selection = selection_from(request.query_params, default_mode=self._services.settings.mode)
+        session = request.headers.get("mcp-session-id")
+        key = f"{caller.id}|{session}" if session else f"{caller.id}|{request.url.query}"
+        return Client(caller, self._connection(key, selection))
+
+    async def tools(self, client: Client) -> ToolSet:
+        """The tools that the connection offers, its added Actors among them."""
+        connection = client.connection
+        fresh = time.monotonic() - connection.loaded_at < _TOOLS_SECONDS
+        if connection.tools is None or not fresh:
+            connection.tools = await self._load(client)
+            connection.loaded_at = time.monotonic()
+        return connection.tools
+
+    async def add_actor(self, client: Client, actor: str) -> bool:
+        """Offer `actor` from now on. False when it is offered already or cannot be loaded."""
+        tools = await self.tools(client)
+        definition = await self._services.catalogue.actor_tool(client.mode, actor, client.caller)
+        if definition is None or definition.name in tools.tools:
+            return False
+        client.connection.added_actors.append(actor)
+        client.connection.tools = None
+        return True
+
+    async def _load(self, client: Client) -> ToolSet:
+        selection = client.connection.selection
+        added = tuple(client.connection.added_actors)
+        chosen = Selection(
+            mode=selection.mode,
+            selectors=selection.selectors,
+            actors=(*selection.actors, *added),
+            payment=selection.payment,
+        )
+        return await self._services.catalogue.load(chosen, client.caller)
+
+    def _connection(self, key: str, selection: Selection) -> Connection:
+        connection = self._known.pop(key, None) or Connection(key, selection)
+        self._known[key] = connection
+        if len(self._known) > _MAX_CONNECTIONS:
+            self._known.popitem(last=False)
+        return connection
+
+
+def http_request(ctx: Context) -> Request | None:
+    """The HTTP request that carried a message; None over stdio."""
+    request: object = ctx.request
+    return cast(Request, request) if isinstance(request, Request) else None
+
+
+def selection_from(query: Mapping[str, str], *, default_mode: str) -> Selection:
+    """What a URL's query asks for: `ui`, `tools`, `actors`, `payment`."""
+    return Selection(
+        mode=normalised_mode(query.get("ui") or default_mode),
+        selectors=_names(query.get("tools")),
+        actors=_names(query.get("actors")) or (),
+        payment=SCHEMES.get(query.get("payment", "")),
+    )
+
+
+def split_payment(
+    arguments: Mapping[str, object], property_name: str | None
+) -> tuple[dict[str, object], SecretStr | None]:
+    """The arguments without the payment, and the payment: it must enter no history."""
+    rest = dict(arguments)
+    payment = rest.pop(property_name, None) if property_name else None
+    return rest, SecretStr(payment) if isinstance(payment, str) and payment else None
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    return tuple(name.strip() for name in text.split(",") if name.strip())

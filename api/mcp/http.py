@@ -1,0 +1,83 @@
+"""`/mcp` of the API process: streamable HTTP for both eras, behind the same credentials as the REST API."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, cast
+
+from fastapi import FastAPI
+from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import SecretStr
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from api.errors import ApiError
+from api.mcp.connections import CALLER_STATE
+from api.mcp.server import McpDoor
+from api.rest.problems import refusal
+from api.services import Services
+
+PATH = "/mcp"
+Sessions = Callable[[], AbstractAsyncContextManager[None]]
+Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
+
+
+class Authenticated:
+    """Resolves the caller of each request before the MCP server sees it."""
+
+    def __init__(self, app: ASGIApp, services: Services) -> None:
+        """Let requests of known callers through to `app`."""
+        self._app = app
+        self._services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; answers 401 or 503 as the REST API does."""
+        request = Request(scope)
+        try:
+            scope[CALLER_STATE] = await self._services.callers.resolve(_bearer(request))
+        except ApiError as error:
+            await refusal(request.url.path, error)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def install_mcp(app: FastAPI, services: Services) -> None:
+    """Serve MCP at `/mcp` of `app`, for as long as `app` runs."""
+    settings = services.settings
+    server = McpDoor(services).server
+    inner = server.streamable_http_app(
+        streamable_http_path=PATH,
+        host=settings.api_host,
+        max_request_body_size=settings.max_body_bytes,
+        transport_security=_security(services),
+    )
+    route = cast(Route, inner.routes[0])
+    app.router.routes.append(Route(PATH, endpoint=Authenticated(route.app, services), include_in_schema=False))
+    app.router.lifespan_context = _with_sessions(app, server.session_manager.run)
+
+
+def _with_sessions(app: FastAPI, sessions: Sessions) -> Lifespan:
+    outer = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(running: Any) -> AsyncGenerator[Any]:
+        async with outer(running) as state, sessions():
+            yield state
+
+    return lifespan
+
+
+def _security(services: Services) -> TransportSecuritySettings | None:
+    """Host and Origin are checked on loopback by the SDK; beyond it when an operator says which are good."""
+    settings = services.settings
+    if settings.is_loopback and not settings.allowed_origins:
+        return None
+    hosts, origins = settings.hosts, settings.origins
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=bool(hosts or origins), allowed_hosts=list(hosts), allowed_origins=list(origins)
+    )
+
+
+def _bearer(request: Request) -> SecretStr | None:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return SecretStr(token.strip()) if scheme.lower() == "bearer" and token.strip() else None

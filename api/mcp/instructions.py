@@ -1,0 +1,17 @@
+"""What the server tells a model about itself: common text, and the mode's own."""
+
+from workflows.tools.registry import MODES
+
+COMMON = """
+Outlast runs tools as durable tasks, most of all Apify Actors: serverless programs that crawl, search and process.
+- A call that takes long is not lost when it outlasts your patience or your connection: it goes on as a task. Collect it
+  with get-task (waitSecs), find it with list-tasks, stop it and what it costs with cancel-task.
+- An Actor's rows are in a dataset. Answers show the first ones; get more with get-dataset-items, few fields at a time.
+- When a run fails, read the end of its log with get-actor-log before you call again.
+""".strip()
+
+
+def server_instructions(mode: str) -> str:
+    """The instructions of a server in `mode`."""
+    own = MODES[mode].instructions.strip()
+    return f"{COMMON}\n{own}" if own else COMMON

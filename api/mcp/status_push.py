@@ -1,0 +1,127 @@
+"""Telling clients of a task's changes without being asked.
+
+2025-11-25: `notifications/tasks/status` on the session that started the task. 2026-07-28: `subscriptions/listen` with
+`taskIds`, answered with `notifications/tasks`, each the whole task.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Any, Literal, cast
+
+import mcp_types as types
+from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY, ListenHandler
+
+from api.errors import ApiError
+from api.mcp.connections import Client, Connections
+from api.mcp.eras import Context
+from api.mcp.task_shapes import legacy_task
+from api.mcp.tasks import modern_state
+from api.task_models import TaskEvent
+from api.tasks import TaskClient
+
+log = logging.getLogger("outlast.mcp")
+
+_TOLD = frozenset({"run_started", "status_message", "input_required", "task_completed", "run_finished"})
+_MAX_TASK_IDS = 100
+
+
+class LegacyTaskStatus(types.Notification[dict[str, Any], Literal["notifications/tasks/status"]]):
+    """`TaskStatusNotification` whose parameters keep their nulls."""
+
+    method: Literal["notifications/tasks/status"] = "notifications/tasks/status"
+    params: dict[str, Any]
+
+
+class ModernTaskStatus(types.Notification[dict[str, Any], Literal["notifications/tasks"]]):
+    """The extension's notification: the whole task."""
+
+    method: Literal["notifications/tasks"] = "notifications/tasks"
+    params: dict[str, Any]
+
+
+class StatusPush:
+    """Follows tasks on behalf of clients."""
+
+    def __init__(self, tasks: TaskClient, connections: Connections, changes: ListenHandler) -> None:
+        """`changes` serves the subscriptions that name no tasks."""
+        self._tasks = tasks
+        self._connections = connections
+        self._changes = changes
+        self._followers: set[asyncio.Task[None]] = set()
+
+    def follow(self, ctx: Context, client: Client, task_id: str) -> None:
+        """Tell the session of the older era about the task until it ends, or the session does."""
+        follower = asyncio.create_task(self._follow(ctx, client, task_id))
+        self._followers.add(follower)
+        follower.add_done_callback(self._followers.discard)
+
+    async def listen(
+        self, ctx: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """`subscriptions/listen`, `taskIds` included."""
+        wanted: object = (params.notifications.model_extra or {}).get("taskIds")
+        task_ids = [entry for entry in cast(list[object], wanted) if isinstance(entry, str)] if _is_list(wanted) else []
+        if not task_ids:
+            return await self._changes(ctx, params)
+        client = await self._connections.client(ctx)
+        meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
+        known = [task_id for task_id in task_ids[:_MAX_TASK_IDS] if await self._is_known(client, task_id)]
+        await self._acknowledge(ctx, params, known, meta)
+        async with asyncio.TaskGroup() as group:
+            for task_id in known:
+                group.create_task(self._push(ctx, client, task_id, meta))
+        return types.SubscriptionsListenResult(_meta=cast(Any, meta))
+
+    async def _acknowledge(
+        self, ctx: Context, params: types.SubscriptionsListenRequestParams, task_ids: list[str], meta: dict[str, Any]
+    ) -> None:
+        honoured = types.SubscriptionFilter.model_validate(
+            {"toolsListChanged": params.notifications.tools_list_changed, "taskIds": task_ids}
+        )
+        acknowledged = types.SubscriptionsAcknowledgedNotificationParams(notifications=honoured, _meta=cast(Any, meta))
+        await ctx.session.send_notification(
+            types.SubscriptionsAcknowledgedNotification(params=acknowledged), related_request_id=ctx.request_id
+        )
+
+    async def _push(self, ctx: Context, client: Client, task_id: str, meta: dict[str, Any]) -> None:
+        await self._send_modern(ctx, client, task_id, meta)
+        async for event in await self._tasks.events(client.caller, task_id):
+            if event.name in _TOLD:
+                await self._send_modern(ctx, client, task_id, meta)
+                if event.name == "task_completed":
+                    return
+
+    async def _send_modern(self, ctx: Context, client: Client, task_id: str, meta: dict[str, Any]) -> None:
+        state = modern_state(await self._tasks.answer(client.caller, task_id), mode=client.mode)
+        state.pop("resultType")
+        notification = ModernTaskStatus(params={**state, "_meta": meta})
+        await ctx.session.send_notification(cast(Any, notification), related_request_id=ctx.request_id)
+
+    async def _follow(self, ctx: Context, client: Client, task_id: str) -> None:
+        try:
+            async for event in await self._tasks.events(client.caller, task_id):
+                if event.name in _TOLD and not await self._send_legacy(ctx, client, task_id, event):
+                    return
+        except ApiError as error:
+            log.info("No more status notifications for task %s: %s", task_id, error)
+
+    async def _send_legacy(self, ctx: Context, client: Client, task_id: str, event: TaskEvent) -> bool:
+        """False when the session is gone."""
+        task = await self._tasks.describe(client.caller, task_id)
+        try:
+            await ctx.session.send_notification(cast(Any, LegacyTaskStatus(params=legacy_task(task))))
+        except Exception as error:  # noqa: BLE001  # whatever a closed transport raises
+            log.debug("Session of task %s is gone: %s", task_id, error)
+            return False
+        return event.name != "task_completed"
+
+    async def _is_known(self, client: Client, task_id: str) -> bool:
+        with suppress(ApiError):
+            await self._tasks.describe(client.caller, task_id)
+            return True
+        return False
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)

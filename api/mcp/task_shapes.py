@@ -1,0 +1,60 @@
+"""A task in the words of each era. Pure functions: a `Task` in, the wire's dict out.
+
+Dicts, not models: models are written without their nulls, and `ttl: null` has to be there.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from api.task_models import Task
+from workflows.inputs import InputRequest
+from workflows.models import TaskStatus
+
+POLL_INTERVAL_MS = 1_000
+
+
+def legacy_task(task: Task) -> dict[str, Any]:
+    """MCP 2025-11-25, `Task`. A task whose tool failed has status `failed`."""
+    return {
+        "taskId": task.id,
+        "status": task.status.value,
+        "statusMessage": status_message(task),
+        "createdAt": _time(task.created_at),
+        "lastUpdatedAt": _time(task.finished_at or task.created_at),
+        "ttl": None,
+        "pollInterval": POLL_INTERVAL_MS,
+    }
+
+
+def modern_task(task: Task) -> dict[str, Any]:
+    """MCP 2026-07-28, extension `tasks`. A tool that failed has completed its task: its result says `isError`."""
+    status = TaskStatus.COMPLETED if task.status is TaskStatus.FAILED and task.answered else task.status
+    return {
+        "taskId": task.id,
+        "status": status.value,
+        "statusMessage": status_message(task),
+        "createdAt": _time(task.created_at),
+        "lastUpdatedAt": _time(task.finished_at or task.created_at),
+        "ttlMs": None,
+        "pollIntervalMs": POLL_INTERVAL_MS,
+    }
+
+
+def status_message(task: Task) -> str:
+    """Begins with the tool: a task names it nowhere else."""
+    return f"{task.tool}: {task.status_message or task.status.value}"
+
+
+def input_requests(questions: dict[str, InputRequest]) -> dict[str, Any]:
+    """MCP 2026-07-28, `inputRequests`."""
+    return {
+        key: {
+            "method": "elicitation/create",
+            "params": {"mode": "form", "message": question.message, "requestedSchema": question.requested_schema},
+        }
+        for key, question in questions.items()
+    }
+
+
+def _time(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")

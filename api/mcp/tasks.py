@@ -1,0 +1,146 @@
+"""`tasks/*` in both eras. The tasks are the workflows: there is no other store."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, PaginatedRequestParams, RequestParams
+from pydantic import Field, JsonValue
+
+from api.errors import ApiError, TaskFinished
+from api.mcp.connections import Client, Connections
+from api.mcp.eras import Context, can_be_asked, is_modern, require_legacy, require_modern
+from api.mcp.questions import ask_client, parsed_answers
+from api.mcp.results import call_result
+from api.mcp.task_shapes import input_requests, legacy_task, modern_task
+from api.services import Services
+from api.task_models import TaskAnswer
+from workflows.models import DEFECT_META, TaskStatus, ToolResult
+
+RELATED_TASK_META = "io.modelcontextprotocol/related-task"
+_RESULT_WAIT_SECONDS = 60.0
+Answer = TypeVar("Answer")
+
+
+class TaskParams(RequestParams):
+    """Names a task."""
+
+    task_id: str
+
+
+class UpdateTaskParams(TaskParams):
+    """Answers to a task's questions (2026-07-28)."""
+
+    input_responses: dict[str, Any] = Field(default_factory=dict)
+
+
+class McpTasks:
+    """The handlers."""
+
+    def __init__(self, services: Services, connections: Connections) -> None:
+        """Serve the tasks of `services`."""
+        self._tasks = services.tasks
+        self._connections = connections
+
+    async def get(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
+        """`tasks/get`."""
+        client = await self._client(ctx, params.task_id)
+        with_result = is_modern(ctx)
+        answer = await refused_as_mcp(self._tasks.answer(client.caller, params.task_id))
+        return modern_state(answer, mode=client.mode) if with_result else legacy_task(answer.task)
+
+    async def list(self, ctx: Context, params: PaginatedRequestParams) -> dict[str, Any]:
+        """`tasks/list` (2025-11-25): the caller's tasks, newest first."""
+        require_legacy(ctx)
+        client = await self._connections.client(ctx)
+        page = await refused_as_mcp(self._tasks.list(client.caller, page_token=params.cursor))
+        tools: dict[str, Any] = {task.id: task.tool for task in page.tasks}
+        answer: dict[str, Any] = {
+            "tasks": [legacy_task(task) for task in page.tasks],
+            "_meta": {"outlast/tools": tools},
+        }
+        if page.next_page_token:
+            answer["nextCursor"] = page.next_page_token
+        return answer
+
+    async def result(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
+        """`tasks/result` (2025-11-25): blocks until the task has ended, asking the user what the task asks."""
+        require_legacy(ctx)
+        client = await self._client(ctx, params.task_id)
+        while True:
+            answer = await refused_as_mcp(
+                self._tasks.answer_or_question(client.caller, params.task_id, wait_seconds=_RESULT_WAIT_SECONDS)
+            )
+            if answer.result is not None:
+                related: dict[str, JsonValue] = {RELATED_TASK_META: {"taskId": params.task_id}}
+                return call_result(answer.result, mode=client.mode, meta=related)
+            if answer.task.input_requests and can_be_asked(ctx):
+                await ask_client(ctx, self._tasks, client.caller, params.task_id, answer.task.input_requests)
+            elif answer.task.input_requests:
+                await asyncio.sleep(1)  # Somebody else may answer; ask Temporal again, not at once.
+
+    async def cancel(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
+        """`tasks/cancel`. In the newer era cancelling an ended task is no error."""
+        client = await self._client(ctx, params.task_id)
+        task = await refused_as_mcp(self._tasks.describe(client.caller, params.task_id))
+        if task.status.is_final:
+            if is_modern(ctx):
+                return {"resultType": "complete"}
+            raise MCPError(INVALID_PARAMS, f"Cannot cancel task {task.id}: it is {task.status.value} already.")
+        try:
+            task = await self._tasks.cancel(client.caller, params.task_id)
+        except TaskFinished:
+            task = await refused_as_mcp(self._tasks.describe(client.caller, params.task_id))
+        if is_modern(ctx):
+            return {"resultType": "complete"}
+        # The specification wants the task as cancelled in this answer; it is, once its run has ended.
+        return {**legacy_task(task), "status": TaskStatus.CANCELLED.value}
+
+    async def update(self, ctx: Context, params: UpdateTaskParams) -> dict[str, Any]:
+        """`tasks/update` (2026-07-28): the client's answers. What is not asked (any more) is ignored."""
+        require_modern(ctx)
+        client = await self._client(ctx, params.task_id)
+        task = await refused_as_mcp(self._tasks.describe(client.caller, params.task_id))
+        asked = task.input_requests or {}
+        answers = {key: answer for key, answer in parsed_answers(params.input_responses).items() if key in asked}
+        if answers:
+            await refused_as_mcp(self._tasks.submit_input(client.caller, params.task_id, answers))
+        return {"resultType": "complete"}
+
+    async def _client(self, ctx: Context, task_id: str) -> Client:
+        _check_name_header(ctx, task_id)
+        return await self._connections.client(ctx)
+
+
+def modern_state(answer: TaskAnswer, *, mode: str) -> dict[str, Any]:
+    """The whole task (`tasks/get`, `notifications/tasks`): with its result, its error, or its questions."""
+    state = {"resultType": "complete", **modern_task(answer.task)}
+    if answer.task.status is TaskStatus.INPUT_REQUIRED:
+        return {**state, "inputRequests": input_requests(answer.task.input_requests or {})}
+    if answer.result is None or answer.task.status is TaskStatus.CANCELLED:
+        return state
+    if not answer.task.answered or DEFECT_META in answer.result.meta:
+        return {**state, "status": TaskStatus.FAILED.value, "error": _error(answer.result)}
+    return {**state, "result": call_result(answer.result, mode=mode)}
+
+
+async def refused_as_mcp(awaited: Awaitable[Answer]) -> Answer:
+    """What the task client refuses, as a JSON-RPC error."""
+    try:
+        return await awaited
+    except ApiError as error:
+        code = INTERNAL_ERROR if error.status >= 500 else INVALID_PARAMS
+        raise MCPError(code, str(error), data={"type": error.slug}) from error
+
+
+def _error(result: ToolResult) -> dict[str, Any]:
+    return {"code": INTERNAL_ERROR, "message": result.headline or "The tool failed."}
+
+
+def _check_name_header(ctx: Context, task_id: str) -> None:
+    """2026-07-28: `Mcp-Name`, where it is sent, must name the task of the body."""
+    headers = getattr(ctx.request, "headers", None)
+    named = headers.get("mcp-name") if headers is not None and is_modern(ctx) else None
+    if named is not None and named != task_id:
+        raise MCPError(HEADER_MISMATCH, f"Mcp-Name says {named!r}, the body {task_id!r}.")
