@@ -167,8 +167,8 @@ def _leave(context: Context, task: "Task") -> ExitCode:
         output.document(task.model_dump(mode="json", exclude_none=True))
         return ExitCode.OK
     output.text(task.id)
-    output.note(f"[dim]watch it   [/] {escape(command(f'tasks watch {task.id}'))}")
-    output.note(f"[dim]its result [/] {escape(command(f'tasks result {task.id} --wait 10m'))}")
+    output.command(f"watch   {command(f'tasks watch {task.id}')}")
+    output.command(f"result  {command(f'tasks result {task.id} --wait 10m')}")
     return ExitCode.OK
 
 

@@ -46,7 +46,7 @@ def demo(
     start_url: Annotated[
         str | None, typer.Option(metavar="URL", help="Where to crawl.", show_default="the site that the stack serves")
     ] = None,
-    max_pages: Annotated[int, typer.Option(min=1, help="Pages to crawl at most.")] = 12,
+    max_pages: Annotated[int, typer.Option(min=1, help="Pages to crawl at most.")] = 20,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running until Ctrl-C.")] = False,
     data_dir: StackDataDirOption = DEFAULT_DATA_DIR,
     actors: ActorsOption = None,

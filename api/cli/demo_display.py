@@ -11,12 +11,11 @@ from api.cli.call import see_through
 from api.cli.errors import CliError, ExitCode
 from api.cli.rows import fetch_rows
 from api.cli.running import Context
-from api.cli.task_display import new_sheet
 from api.cli.watching import summary_line
 from api.cli.wording import counted, one_line, styled_status
 from api.task_models import TaskAnswer, TaskRequest
 
-_FIELDS = ("url", "title", "metadata", "text")
+_FIELDS = ("url", "title", "metadata", "text", "error")
 _MAX_ROWS = 50
 
 
@@ -35,7 +34,7 @@ async def show_demo(context: Context, request: TaskRequest, *, stays_up: bool) -
         return ExitCode.OK if works else ExitCode.FAILED
     output.note(summary_line(answer.task) + "\n")
     if rows:
-        output.show(_row_table(rows))
+        output.show(_row_table(rows, width=output.out.width))
         output.show(f"[dim]{counted(total, 'row')} in dataset {escape(run['dataset'])}[/]\n")
     _show_whereabouts(context, answer, run, stays_up=stays_up)
     if not works:
@@ -53,20 +52,28 @@ def _run_of(answer: TaskAnswer) -> dict[str, str]:
     return {"id": run.run_id, "status": run.status, "dataset": run.dataset_id} if run else {}
 
 
-def _row_table(rows: list[dict[str, Any]]) -> Table:
+def _row_table(rows: list[dict[str, Any]], *, width: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("PAGE", no_wrap=True, overflow="ellipsis", style="cyan", max_width=30)
-    table.add_column("TITLE", no_wrap=True, overflow="ellipsis", max_width=26)
-    table.add_column("WORDS", justify="right", no_wrap=True, min_width=5)
-    table.add_column("TEXT", no_wrap=True, overflow="ellipsis", style="dim")
-    for row in rows:
-        text = one_line(str(row.get("text") or ""))
-        title = one_line(str(row.get("title") or _metadata_title(row) or ""))
-        beginning = text.removeprefix(title).strip()[:200]
-        table.add_row(
-            escape(_short(str(row.get("url", "")))), escape(title), f"{len(text.split()):,}", escape(beginning)
-        )
+    pages = [_short(str(row.get("url", ""))) for row in rows]
+    page_width = min(max(map(len, pages)), max(20, width // 3))
+    title_width = min(24, width // 4)
+    table.add_column("PAGE", no_wrap=True, overflow="ellipsis", style="cyan", width=page_width)
+    table.add_column("TITLE", no_wrap=True, overflow="ellipsis", width=title_width)
+    table.add_column("WORDS", justify="right", width=5)
+    rest = max(4, min(200, width - page_width - title_width - 11))
+    table.add_column("TEXT", no_wrap=True, overflow="ellipsis", width=rest)
+    for page, row in zip(pages, rows, strict=True):
+        table.add_row(escape(page), *_cells(row))
     return table
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, str, str]:
+    if row.get("error"):
+        return "", "", f"[red]{escape(one_line(str(row['error'])))}[/]"
+    text = one_line(str(row.get("text") or ""))
+    title = one_line(str(row.get("title") or _metadata_title(row) or ""))
+    beginning = text.removeprefix(title).strip()[:200]
+    return escape(title), f"{len(text.split()):,}", f"[dim]{escape(beginning)}[/]"
 
 
 def _metadata_title(row: dict[str, Any]) -> Any:
@@ -82,22 +89,20 @@ def _short(url: str) -> str:
 
 
 def _show_whereabouts(context: Context, answer: TaskAnswer, run: dict[str, str], *, stays_up: bool) -> None:
-    task, command = answer.task, context.options.command
-    sheet = new_sheet()
-    sheet.add_row("task", f"[bold]{escape(task.id)}[/]")
-    if run:
-        sheet.add_row("run", f"{escape(run['id'])}  {styled_status(run['status'])}")
-    if task.workflow_url:
-        sheet.add_row("workflow", escape(task.workflow_url))
-    context.output.show(sheet)
+    task, output, command = answer.task, context.output, context.options.command
+    sheet = [("task", f"[bold]{escape(task.id)}[/]")]
+    sheet += [("run", f"{escape(run['id'])}  {styled_status(run['status'])}")] if run else []
+    sheet += [("workflow", escape(task.workflow_url))] if task.workflow_url else []
+    output.sheet(sheet)
+    output.note()
     if stays_up:
-        context.output.note(f"\nLook closer: [bold]{escape(command(f'tasks watch {task.id}'))}[/]")
-        return
-    data_dir = context.options.data_dir
-    context.output.note(
-        f"\nThe stack stops now; the task stays in {escape(str(data_dir))}. [bold]make up[/] brings both back: the "
-        f"workflow at\nthe address above, the answer with [bold]{escape(command(f'tasks result {task.id}'))}[/]"
-    )
+        output.note("Look closer while the stack is up:")
+    else:
+        kept_in = escape(str(context.options.data_dir))
+        output.note(f"The stack stops now; the task stays in {kept_in}.")
+        output.note("[bold]make up[/] brings both back, the workflow at the same address, and then:")
+    output.command(command(f"tasks get {task.id}"))
+    output.command(command(f"tasks result {task.id}"))
 
 
 def _failure(context: Context, answer: TaskAnswer) -> CliError:

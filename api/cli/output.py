@@ -3,12 +3,13 @@
 import json
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
-from api.cli.errors import CliError
+from api.cli.errors import CliError, ExitCode
 from api.cli.wording import printable
 
 _WIDTH_OF_PIPES = 240
@@ -32,6 +33,12 @@ class Output:
         """Print a result for people."""
         self.out.print(renderable)
 
+    def sheet(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Print names and values (Rich markup), a line each; addresses and ids stay in one piece."""
+        width = max((len(name) for name, _ in rows), default=0)
+        for name, value in rows:
+            self.out.print(f"[dim]{name:<{width}}[/]  {value}", soft_wrap=True)
+
     def text(self, text: str) -> None:
         """Print a tool's own text, as it is."""
         shown = printable(text) if self.out.file.isatty() else text
@@ -54,14 +61,20 @@ class Output:
         if not self.as_json:
             self.err.print(renderable)
 
+    def command(self, line: str) -> None:
+        """A line on standard error that stays in one piece, so that it can be copied."""
+        if not self.as_json:
+            self.err.print(f"  {escape(printable(line))}", soft_wrap=True)
+
     def error(self, error: CliError) -> None:
         """Say what is wrong and what to do; with `--json`, as a document on standard output."""
         if self.as_json:
             self.document(error.document())
             return
-        self.err.print(f"[bold red]✗[/] {escape(printable(error.message))}")
+        mark = "[yellow]■[/]" if error.exit_code is ExitCode.INTERRUPTED else "[bold red]✗[/]"
+        self.err.print(f"{mark} {escape(printable(error.message))}")
         for line in error.lines:
-            self.err.print(f"    {escape(printable(line))}")
+            self.command(line)
         if error.hint:
             self.err.print(f"  [cyan]→[/] {with_commands(error.hint)}")
 

@@ -39,6 +39,7 @@ class TaskProgress:
             Live(self._board, console=output.err, transient=True, refresh_per_second=8) if output.is_live else None
         )
         self._shown = ""
+        self._shown_at = ""
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -51,9 +52,15 @@ class TaskProgress:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, state: str | None = None, message: str | None = None) -> None:
-        """The state and the status message as they are now; None leaves what was shown before."""
+    def show(self, state: str | None = None, message: str | None = None, *, at: str | None = None) -> None:
+        """The state and the status message as they were `at` a time (ISO 8601); None leaves what was shown before.
+
+        What is older than what is shown already (events of the past come again) changes nothing.
+        """
         board = self._board
+        if at is not None and at < self._shown_at:
+            return
+        self._shown_at = at or self._shown_at
         board.state = state or board.state
         if message is not None:
             board.message = one_line(message)

@@ -2,8 +2,10 @@
 
 from datetime import UTC, datetime
 
+from rich.cells import cell_len
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from activities.models import RunState
 from api.cli.wording import ago, duration, local_time, one_line, styled_status
@@ -14,47 +16,50 @@ _WIDE = 110
 
 
 def task_table(tasks: list[Task], *, width: int) -> Table:
-    """A list of tasks; ids are never cut."""
+    """A list of tasks for a terminal of this width; ids are never cut."""
+    rows = [_cells(task) for task in tasks]
+    titles = (
+        ["TASK", "STATUS", "AGE", "TOOK", "TOOL", "MESSAGE"] if width >= _WIDE else ["TASK", "STATUS", "AGE", "TOOL"]
+    )
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    id_width = max((len(task.id) for task in tasks), default=2)
-    table.add_column("TASK", no_wrap=True, min_width=id_width)
-    table.add_column("STATUS", no_wrap=True, min_width=max((len(task.status) + 2 for task in tasks), default=6))
-    table.add_column("AGE", no_wrap=True, min_width=max((len(ago(task.created_at)) for task in tasks), default=3))
-    table.add_column("TOOL", no_wrap=True, overflow="ellipsis")
-    if width >= _WIDE:
-        table.add_column("TOOK", no_wrap=True, justify="right")
-        table.add_column("MESSAGE", no_wrap=True, overflow="ellipsis")
-    for task in tasks:
-        cells = [escape(task.id), styled_status(task.status), ago(task.created_at), escape(task.tool)]
-        cells += [took(task) or "", escape(one_line(task.status_message))] if width >= _WIDE else []
-        table.add_row(*cells)
+    rest = width
+    for title in titles:
+        widest = max([len(title), *(cell_len(Text.from_markup(row[title]).plain) for row in rows)])
+        column_width = max(min(widest, rest), len(title))
+        table.add_column(title, no_wrap=True, overflow="ellipsis", width=column_width)
+        rest -= column_width + 2
+    for row in rows:
+        table.add_row(*(row[title] for title in titles))
     return table
 
 
-def task_sheet(task: Task) -> Table:
-    """Everything about one task."""
-    sheet = new_sheet()
-    sheet.add_row("task", f"[bold]{escape(task.id)}[/]")
-    _add(sheet, "status", styled_status(task.status))
-    _add(sheet, "message", escape(one_line(task.status_message)))
-    _add(sheet, "tool", escape(task.tool))
-    _add(sheet, "actor", escape(task.actor or ""))
-    _add(sheet, "mode", f"{escape(task.mode)} ({_EXECUTORS[task.executor]})")
-    _add(sheet, "session", escape(task.session_id or ""))
-    _add(sheet, "created", f"{local_time(task.created_at)} ({ago(task.created_at)})")
-    _add(sheet, "finished", f"{local_time(task.finished_at)}, took {took(task)}" if task.finished_at else "")
-    if task.run is not None:
-        _add_run(sheet, task.run)
-    _add(sheet, "workflow", escape(task.workflow_url or ""))
-    return sheet
+def task_sheet(task: Task) -> list[tuple[str, str]]:
+    """Everything about one task: names and values in Rich markup."""
+    rows = [
+        ("task", f"[bold]{escape(task.id)}[/]"),
+        ("status", styled_status(task.status)),
+        ("message", escape(one_line(task.status_message))),
+        ("tool", escape(task.tool)),
+        ("actor", escape(task.actor or "")),
+        ("mode", f"{escape(task.mode)} ({_EXECUTORS[task.executor]})"),
+        ("session", escape(task.session_id or "")),
+        ("created", f"{local_time(task.created_at)} ({ago(task.created_at)})"),
+        ("finished", f"{local_time(task.finished_at)}, took {took(task)}" if task.finished_at else ""),
+        *(_run_rows(task.run, said=task.status_message or "") if task.run else []),
+        ("workflow", escape(task.workflow_url or "")),
+    ]
+    return [(name, value) for name, value in rows if value]
 
 
-def new_sheet() -> Table:
-    """A table of names and values."""
-    sheet = Table.grid(padding=(0, 2, 0, 0))
-    sheet.add_column(style="dim", no_wrap=True)
-    sheet.add_column(overflow="fold")
-    return sheet
+def _cells(task: Task) -> dict[str, str]:
+    return {
+        "TASK": escape(task.id),
+        "STATUS": styled_status(task.status),
+        "AGE": ago(task.created_at),
+        "TOOK": took(task) or "",
+        "TOOL": escape(task.tool),
+        "MESSAGE": escape(one_line(task.status_message)),
+    }
 
 
 def took(task: Task) -> str | None:
@@ -74,15 +79,13 @@ _EXECUTORS = {
 }
 
 
-def _add_run(sheet: Table, run: RunState) -> None:
-    _add(sheet, "run", f"{escape(run.run_id)}  {styled_status(run.status)}")
-    _add(sheet, "", escape(one_line(run.status_message)))
-    _add(sheet, "", "adopted: the answer to its start had been lost" if run.adopted else "")
-    _add(sheet, "dataset", escape(run.dataset_id))
-    _add(sheet, "cost", f"{run.usage_total_usd:.4f} US dollars" if run.usage_total_usd is not None else "")
-    _add(sheet, "console", escape(run.console_url or ""))
-
-
-def _add(sheet: Table, name: str, markup: str) -> None:
-    if markup:
-        sheet.add_row(name, markup)
+def _run_rows(run: RunState, *, said: str) -> list[tuple[str, str]]:
+    message = run.status_message or ""
+    return [
+        ("run", f"{escape(run.run_id)}  {styled_status(run.status)}"),
+        ("", escape(one_line(message)) if message not in said else ""),
+        ("", "adopted: the answer to its start had been lost" if run.adopted else ""),
+        ("dataset", escape(run.dataset_id)),
+        ("cost", f"{run.usage_total_usd:.4f} US dollars" if run.usage_total_usd is not None else ""),
+        ("console", escape(run.console_url or "")),
+    ]

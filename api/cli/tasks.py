@@ -85,16 +85,16 @@ def watch(
 def result(
     task_id: TaskIdArgument,
     wait: Annotated[
-        float,
+        float | None,
         typer.Option("--wait", "-w", parser=parse_duration, metavar="TIME", help="Wait for it this long: 90s, 10m."),
-    ] = 0.0,
+    ] = None,
     as_json: JsonOption = False,
     url: UrlOption = None,
     token: TokenOption = None,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
 ) -> None:
     """Print a task's result. Exit code 6 when there is none yet."""
-    run_action(Options(url, token, data_dir, as_json), lambda context: task_result(context, task_id, wait))
+    run_action(Options(url, token, data_dir, as_json), lambda context: task_result(context, task_id, wait or 0))
 
 
 @app.command()
@@ -152,7 +152,7 @@ async def get_task(context: Context, task_id: str) -> ExitCode:
     if context.output.as_json:
         context.output.document(task.model_dump(mode="json", exclude_none=True))
     else:
-        context.output.show(task_sheet(task))
+        context.output.sheet(task_sheet(task))
     return ExitCode.OK
 
 
@@ -165,7 +165,7 @@ async def watch_task(context: Context, task_id: str, after: str | None) -> ExitC
     await show_events(context, task, after=after)
     task = await context.client.get(task_id)
     context.output.note(summary_line(task))
-    context.output.note(f"[dim]its result[/]  {escape(context.options.command(f'tasks result {task_id}'))}")
+    context.output.command(f"result  {context.options.command(f'tasks result {task_id}')}")
     return exit_code_of(task)
 
 
@@ -194,7 +194,7 @@ async def cancel_task(context: Context, task_id: str, *, wait: bool) -> ExitCode
         output.note(summary_line(task))
     else:
         output.note(f"Cancelling {escape(task_id)}: it is cancelled once its run has ended.")
-        output.note(f"[dim]watch it[/]  {escape(context.options.command(f'tasks watch {task_id}'))}")
+        output.command(f"watch  {context.options.command(f'tasks watch {task_id}')}")
     return ExitCode.OK
 
 

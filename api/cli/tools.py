@@ -57,9 +57,12 @@ async def list_tools(context: Context, mode: str | None) -> ExitCode:
     table.add_column("CATEGORY", no_wrap=True, style="dim")
     table.add_column("WHAT IT DOES", overflow="fold")
     for tool in sorted(found.tools, key=lambda tool: (tool.category, tool.name)):
-        table.add_row(escape(tool.name), escape(tool.category), escape(_first_sentence(tool.description)))
+        table.add_row(escape(tool.name), escape(tool.category), escape(_purpose(tool)))
     output.show(table)
-    output.note(f"[dim]arguments[/]  {escape(context.options.command('tools get NAME'))}")
+    command = context.options.command
+    output.note()
+    output.command(f"its arguments  {command('tools get TOOL')}")
+    output.command(f"any Actor      {command('call USER/NAME')}")
     return ExitCode.OK
 
 
@@ -76,7 +79,8 @@ async def get_tool(context: Context, name: str, mode: str | None) -> ExitCode:
     output.show(f"\n{escape(printable(tool.description))}\n")
     output.show(_arguments_table(tool))
     call = f"call {tool.name} '{example_arguments(tool.input_schema)}'"
-    output.note(f"\n[dim]call it[/]  {escape(context.options.command(call))}")
+    output.note()
+    output.command(f"call it  {context.options.command(call)}")
     return ExitCode.OK
 
 
@@ -94,6 +98,10 @@ def _arguments_table(tool: "ToolView") -> Table:
     return table
 
 
-def _first_sentence(description: str) -> str:
-    first_line = printable(description).strip().partition("\n")[0]
-    return one_line(first_line)
+def _purpose(tool: "ToolView") -> str:
+    """The first sentence that says what the tool does; for an Actor's tool, what the Actor does."""
+    text = one_line(tool.description)
+    if tool.actor:
+        text = text.partition(" and returns what it produced. ")[2] or text
+    sentence, dot, _ = text.partition(". ")
+    return sentence + ("." if dot else "")

@@ -30,7 +30,7 @@ async def show_progress(context: Context, task: Task, *, until_end: bool = False
         context.client.notify(progress.trouble)
         async with aclosing(follow(context.client, task.id)) as events:
             async for event in events:
-                progress.show(state_of(event), message_of(event))
+                _update(progress, event)
                 if event.name == "task_completed" and not until_end:
                     break
     context.client.notify(notice_on(context.output))
@@ -48,7 +48,7 @@ async def show_events(context: Context, task: Task, *, after: str | None) -> Non
         context.client.notify(progress.trouble)
         async with aclosing(follow(context.client, task.id, after=after)) as events:
             async for event in events:
-                progress.show(state_of(event), message_of(event))
+                _update(progress, event)
                 if event.id is not None:
                     progress.say(event_line(event))
 
@@ -60,9 +60,9 @@ def going_on(context: Context, task_id: str) -> CliError:
         f"You stopped watching; task {task_id} goes on.",
         exit_code=ExitCode.INTERRUPTED,
         lines=(
-            f"watch it      {command(f'tasks watch {task_id}')}",
-            f"its result    {command(f'tasks result {task_id} --wait 10m')}",
-            f"cancel it     {command(f'tasks cancel {task_id}')}",
+            f"watch   {command(f'tasks watch {task_id}')}",
+            f"result  {command(f'tasks result {task_id} --wait 10m')}",
+            f"cancel  {command(f'tasks cancel {task_id}')}",
         ),
         problem={"task_id": task_id},
     )
@@ -88,31 +88,32 @@ def event_line(event: Event) -> str:
     return f"[dim]{time}[/]  {escape(label):<16}  {_describe(event)}".rstrip()
 
 
-def state_of(event: Event) -> str | None:
-    """What the board calls the state after this event."""
-    data = event.data
+def _update(progress: TaskProgress, event: Event) -> None:
+    """Show what `event` says about the run; how the task ended is told when the board is gone."""
     if event.name == "created":
-        return "created"
-    state = data.get("run_status") or data.get("status")
-    return str(state) if state and event.name != "handler_returned" else None
+        progress.show("created", at=event.time)
+    elif event.name in ("run_started", "status_message", "run_finished"):
+        progress.show(_state(event), _message(event), at=event.time)
 
 
-def message_of(event: Event) -> str | None:
-    """The status message that this event brings."""
+def _state(event: Event) -> str | None:
+    state = event.data.get("run_status") or event.data.get("status")
+    return str(state) if state else None
+
+
+def _message(event: Event) -> str | None:
     message = event.data.get("status_message") or event.data.get("message")
     return str(message) if message else None
 
 
 def _describe(event: Event) -> str:
-    data = event.data
+    data, state = event.data, _state(event)
     if event.name == "created":
         return escape(f"{data.get('tool', '')} ({data.get('mode', '')})")
     if event.name == "run_started":
         return escape(str(data.get("run_id", "")))
-    state = data.get("run_status") or data.get("status")
-    message = escape(one_line(message_of(event)))
-    shown = styled_status(escape(str(state))) if state and event.name != "handler_returned" else ""
-    return "  ".join(part for part in (shown, message) if part)
+    shown = styled_status(escape(state)) if state and event.name != "handler_returned" else ""
+    return "  ".join(part for part in (shown, escape(one_line(_message(event)))) if part)
 
 
 def _local_clock(time: str | None) -> str:
