@@ -15,11 +15,12 @@ from api.mcp.eras import Context, can_be_asked, is_modern, knows_tasks
 from api.mcp.progress import report_progress
 from api.mcp.questions import answers_from, ask_client, question_result
 from api.mcp.results import call_result
+from api.mcp.still_working import still_working
 from api.mcp.task_shapes import modern_task
 from api.services import Services
 from api.task_models import Task, TaskAnswer, TaskRequest
 from api.task_tools import TaskTools
-from workflows.models import TaskStatus, TextContent, ToolResult
+from workflows.models import TaskStatus, ToolResult
 from workflows.tools.common.add_actor import ADDED_ACTOR_META
 from workflows.tools.loader import ToolSet
 from workflows.tools.registry import UnknownTool
@@ -99,7 +100,11 @@ class Calls:
         if answer.result is not None:
             await self._offer_added_actor(ctx, call.client, answer.result)
             return call_result(answer.result, mode=call.client.mode, meta={"outlast/taskId": task_id})
-        return call_result(_still_working(answer.task), mode=call.client.mode, meta={"outlast/taskId": task_id})
+        return call_result(
+            still_working(answer.task, run_report=call.definition.calls_actor),
+            mode=call.client.mode,
+            meta={"outlast/taskId": task_id},
+        )
 
     async def _start(self, call: Call) -> Task:
         return await self._services.tasks.start(call.client.caller, call.request, idempotency_key=call.idempotency_key)
@@ -169,17 +174,3 @@ def _scope_of(ctx: Context) -> str:
     """What request ids are unique in: a session of the older era, or the one stdio connection."""
     headers = getattr(ctx.request, "headers", None)
     return headers.get("mcp-session-id", "") if headers is not None else "stdio"
-
-
-def _still_working(task: Task) -> ToolResult:
-    """What a client without tasks is told when its patience is over."""
-    lines = [f"{task.tool} is still {task.status.value}" + (f": {task.status_message}" if task.status_message else ".")]
-    if task.run is not None:
-        lines.append(f"Run {task.run.run_id} is {task.run.status}; its rows go to dataset {task.run.dataset_id}.")
-    for key, question in (task.input_requests or {}).items():
-        lines.append(f"It asks ({key}): {question.message} Answer with answer-task.")
-    lines.append(f"The task goes on. Collect its result with get-task (taskId {task.id}, waitSecs up to 50).")
-    structured: dict[str, JsonValue] = {"taskId": task.id, "status": task.status.value, "tool": task.tool}
-    if task.run is not None:
-        structured = {**structured, "runId": task.run.run_id}
-    return ToolResult(content=(TextContent(text="\n".join(lines)),), structured=None, meta={"outlast/task": structured})

@@ -14,7 +14,7 @@ _PRIVATE_PREFIX = "outlast/added"
 def call_result(result: ToolResult, *, mode: str, meta: JsonObject | None = None) -> dict[str, Any]:
     """The wire form (`CallToolResult`). Outside the UI mode no `openai/` key leaves the server."""
     answer: dict[str, Any] = {
-        "content": [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in result.content],
+        "content": _content(result),
         "isError": result.is_error,
     }
     if result.structured is not None:
@@ -25,6 +25,12 @@ def call_result(result: ToolResult, *, mode: str, meta: JsonObject | None = None
     if entries:
         answer["_meta"] = entries
     return answer
+
+
+def _content(result: ToolResult) -> list[Any]:
+    if result.raw_content is not None:
+        return list(result.raw_content)
+    return [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in result.content]
 
 
 def visible_meta(meta: JsonObject, *, mode: str) -> JsonObject:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import mcp_types as types
+from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
@@ -21,6 +22,7 @@ from api.services import Services
 from workflows.tools.loader import Selection
 
 VERSION = "0.1.0"
+_LISTS = CacheHint(ttl_ms=60_000, scope="private")
 APP_MIME_TYPE = "text/html;profile=mcp-app"
 
 
@@ -66,6 +68,7 @@ class McpDoor:
             version=VERSION,
             title="Outlast",
             instructions=server_instructions(self._services.settings.mode),
+            cache_hints={"tools/list": _LISTS, "resources/list": _LISTS, "resources/read": _LISTS},
             on_subscriptions_listen=self._push.listen,
         )
         server.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
@@ -82,10 +85,10 @@ class McpDoor:
     async def _list_tools(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> dict[str, Any]:
         client = await self._connections.client(ctx)
         tools = await refused_as_mcp(self._connections.tools(client))
-        return {"tools": listed_tools(tools, legacy=not is_modern(ctx))}
+        return _complete(ctx, {"tools": listed_tools(tools, legacy=not is_modern(ctx))})
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
-        return await refused_as_mcp(self._calls.call(ctx, params))
+        return _complete(ctx, await refused_as_mcp(self._calls.call(ctx, params)))
 
     async def _legacy_task_calls(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """2025-11-25: a `tools/call` with `params.task` is answered with the task itself."""
@@ -105,6 +108,11 @@ class McpDoor:
         await self._bus.publish(ToolsListChanged())
         if not is_modern(ctx):
             await ctx.session.send_tool_list_changed()
+
+
+def _complete(ctx: Context, result: dict[str, Any]) -> dict[str, Any]:
+    """2026-07-28 says of every result what kind it is."""
+    return {"resultType": "complete", **result} if is_modern(ctx) else result
 
 
 def _wants_task(params: Mapping[str, Any] | None) -> bool:

@@ -54,8 +54,8 @@ class Storages(_Camel):
 class RunReport(_Camel):
     """A run, where its results are, and what to do next."""
 
-    run_id: str
-    actor_id: str
+    run_id: str | None = Field(default=None, description="Absent while the run has not started.")
+    actor_id: str | None = None
     actor_name: str | None = None
     status: str
     status_message: str | None = None
@@ -63,10 +63,11 @@ class RunReport(_Camel):
     finished_at: datetime | None = None
     stats: dict[str, JsonValue] = {}
     usage_total_usd: float | None = Field(default=None, description="US dollars; settles shortly after the run's end.")
-    storages: Storages
+    storages: Storages | None = None
     items: list[JsonValue] | None = Field(default=None, description="The first rows of the dataset.")
     summary: str
     next_step: str
+    task_id: str | None = Field(default=None, description="The task that goes on, when the answer came before its end.")
 
     def structured(self) -> dict[str, JsonValue]:
         """The report as `ToolResult.structured`."""
