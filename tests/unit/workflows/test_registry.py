@@ -82,4 +82,4 @@ def test_a_tool_set_cannot_be_changed() -> None:
 def test_a_tool_set_says_which_tools_it_has() -> None:
     with pytest.raises(UnknownTool) as caught:
         base_tools("default").get("call-actors")
-    assert caught.value.envelope.hint == "Did you mean call-actor?"
+    assert "call-actor" in (caught.value.envelope.hint or "")

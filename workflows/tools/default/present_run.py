@@ -11,7 +11,7 @@ def present_finished_run(outcome: ActorOutcome) -> ToolResult:
     """The run's end, its first rows, and how to get the others."""
     run, page = outcome.run, outcome.preview
     summary = f"{outcome.actor}: {describe_run_status(run)}"
-    error = run_failure(run, tool="call-actor")
+    error = run_failure(run, tool=outcome.tool)
     rows = describe_page(page) if page else ""
     next_step = (error.hint if error else None) or (next_page_hint(page) if page else None) or "These are all rows."
     report = build_run_report(run, summary=summary, next_step=next_step, page=page, actor_name=outcome.actor)

@@ -1,0 +1,290 @@
+"""When does a tool's handler return? Read from the history that the server recorded, in both executors."""
+
+from typing import Any
+
+import httpx
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.sdk.v1 import WorkflowMetadata
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.converter import DataConverter
+
+from activities.models import RunState
+from tests.support.calls import completed, result_of, sleeper_call, started
+from tests.support.eventually import eventually
+from tests.support.sandbox import Sandbox
+from tests.support.service import Service
+from workflows import memo, search_attributes
+from workflows.models import TaskCompleted, TaskStatus, TaskSummary, ToolOutcome
+from workflows.session import SessionWorkflow, session_workflow_id
+from workflows.tool_call import ToolCallWorkflow
+
+
+class History:
+    """One task's recorded history, in the words of a tool call."""
+
+    def __init__(self, events: list[HistoryEvent], converter: DataConverter) -> None:
+        self.events = events
+        self._converter = converter
+
+    @classmethod
+    async def of(cls, client: Client, task_id: str) -> "History":
+        history = await client.get_workflow_handle(task_id).fetch_history()
+        return cls(list(history.events), client.data_converter)
+
+    def memo_written(self, key: str) -> int:
+        """The number of the event that wrote the memo's entry."""
+        return next(
+            event.event_id
+            for event in self.events
+            if key in event.workflow_properties_modified_event_attributes.upserted_memo.fields
+        )
+
+    async def completion(self) -> TaskCompleted:
+        event = self.events[self.memo_written(memo.TASK_COMPLETED) - 1]
+        payload = event.workflow_properties_modified_event_attributes.upserted_memo.fields[memo.TASK_COMPLETED]
+        return (await self._converter.decode([payload], [TaskCompleted]))[0]
+
+    def scheduled(self, activity: str) -> int:
+        return next(
+            event.event_id
+            for event in self.events
+            if event.activity_task_scheduled_event_attributes.activity_type.name == activity
+        )
+
+    def completed(self, activity: str) -> int:
+        scheduled = self.scheduled(activity)
+        return next(
+            event.event_id
+            for event in self.events
+            if event.activity_task_completed_event_attributes.scheduled_event_id == scheduled
+        )
+
+    def number_of(self, kind: EventType.ValueType) -> int:
+        return next(event.event_id for event in self.events if event.event_type == kind)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(event.ByteSize() for event in self.events)
+
+
+ENDED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED
+SIGNALLED = EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED
+
+
+async def test_sync_the_task_is_completed_after_its_run_has_ended(api: httpx.AsyncClient, temporal: Client) -> None:
+    answer = await completed(api, sleeper_call(0.2, rows=3) | {"session_id": "sync-order"})
+    history = await History.of(temporal, answer["task"]["id"])
+    done = history.memo_written(memo.TASK_COMPLETED)
+    assert history.completed("start_run") < history.memo_written(memo.RUN_STARTED) < history.scheduled("wait_for_run")
+    assert history.completed("wait_for_run") < history.completed("fetch_dataset_items") < done
+    assert done < history.number_of(SIGNALLED) < history.number_of(ENDED)
+    assert (await history.completion()).status is TaskStatus.COMPLETED
+    assert answer["result"]["structured"]["items"][2]["index"] == 2
+
+
+async def test_async_the_task_is_completed_when_its_run_has_started(
+    api: httpx.AsyncClient, temporal: Client, sandbox: Sandbox
+) -> None:
+    answer = await completed(api, sleeper_call(1.5, mode="openai") | {"session_id": "async-order"})
+    run_id = answer["result"]["structured"]["runId"]
+    assert sandbox.run(run_id)["status"] in {"READY", "RUNNING"}
+    assert answer["task"]["status"] == "completed"
+    await eventually(lambda: sandbox.run(run_id)["status"] == "SUCCEEDED")
+    handle = temporal.get_workflow_handle_for(ToolCallWorkflow.run, answer["task"]["id"])
+    outcome = await handle.result()
+    history = await History.of(temporal, answer["task"]["id"])
+    done = history.memo_written(memo.TASK_COMPLETED)
+    assert history.completed("start_run") < done < history.number_of(SIGNALLED)
+    assert history.number_of(SIGNALLED) < history.completed("wait_for_run") < history.memo_written(memo.RUN_FINISHED)
+    assert (await history.completion()).status is TaskStatus.COMPLETED
+    assert outcome.run is not None
+    assert (outcome.run.status, outcome.run.run_id) == ("SUCCEEDED", run_id)
+
+
+async def test_a_failed_run_fails_a_sync_task_and_leaves_an_async_one_completed(
+    api: httpx.AsyncClient, temporal: Client
+) -> None:
+    failing = {"failWith": {"exitCode": 3, "message": "Out of luck"}}
+    sync = await completed(api, sleeper_call(**failing))
+    assert (sync["task"]["status"], sync["result"]["is_error"]) == ("failed", True)
+    assert sync["result"]["error"]["category"] == "unknown"
+    assert "Out of luck" in sync["result"]["content"][0]["text"]
+    asynchronous = await completed(api, sleeper_call(mode="openai", **failing))
+    outcome = await temporal.get_workflow_handle_for(ToolCallWorkflow.run, asynchronous["task"]["id"]).result()
+    assert (asynchronous["task"]["status"], outcome.result.is_error) == ("completed", False)
+    assert outcome.run is not None
+    assert outcome.run.status == "FAILED"
+
+
+async def test_a_direct_actor_tool_goes_through_the_modes_executor(api: httpx.AsyncClient, temporal: Client) -> None:
+    for mode, kind in (("default", "sync"), ("openai", "async")):
+        body = {"tool": "outlast--sleeper", "arguments": {"seconds": 0.1}, "mode": mode}
+        answer = await completed(api, body)
+        assert (answer["task"]["executor"], answer["task"]["actor"]) == (kind, "outlast/sleeper")
+        assert answer["task"]["status"] == "completed"
+
+
+async def test_a_failing_direct_tool_is_named_in_its_error(api: httpx.AsyncClient) -> None:
+    body = {"tool": "outlast--sleeper", "arguments": {"seconds": 0, "failWith": {"exitCode": 1}}}
+    answer = await completed(api, body)
+    assert answer["result"]["error"]["tool"] == "outlast--sleeper"
+
+
+async def test_a_sync_actor_call_costs_few_events(api: httpx.AsyncClient, temporal: Client) -> None:
+    answer = await completed(api, sleeper_call(0.3, rows=5))
+    alone = await History.of(temporal, answer["task"]["id"])
+    assert len(alone.events) <= 30
+    assert alone.size_bytes <= 15_000
+    answer = await completed(api, sleeper_call(0.3, rows=5) | {"session_id": "few-events"})
+    in_session = await History.of(temporal, answer["task"]["id"])
+    # Sent, delivered, and a workflow task: a signal that is not awaited is lost when its sender ends.
+    assert len(in_session.events) <= len(alone.events) + 5
+    assert in_session.size_bytes <= 15_000
+
+
+async def events_of(temporal: Client, session_id: str, caller_id: str = "local") -> list[TaskCompleted]:
+    handle = temporal.get_workflow_handle_for(SessionWorkflow.run, session_workflow_id(caller_id, session_id))
+    return [event.task_completed for event in await handle.query(SessionWorkflow.events)]
+
+
+async def test_the_session_hears_of_every_call_in_order(api: httpx.AsyncClient, temporal: Client) -> None:
+    bodies = [sleeper_call(0), sleeper_call(0, failWith={}), sleeper_call(0, mode="openai")]
+    answers = [await completed(api, body | {"session_id": "three-calls"}) for body in bodies]
+
+    async def heard() -> list[TaskCompleted] | None:
+        told = await events_of(temporal, "three-calls")
+        return told if len(told) == 3 else None
+
+    told = await eventually(heard)
+    assert [event.task_id for event in told] == [answer["task"]["id"] for answer in answers]
+    assert [event.status for event in told] == ["completed", "failed", "completed"]
+    assert [event.error_signature is not None for event in told] == [False, True, False]
+    assert {event.tool for event in told} == {"call-actor"}
+
+
+async def test_a_call_that_outlives_its_session_still_completes(api: httpx.AsyncClient, temporal: Client) -> None:
+    task_id = await started(api, sleeper_call(0.5) | {"session_id": "gone"})
+    await temporal.get_workflow_handle(session_workflow_id("local", "gone")).terminate()
+    assert (await result_of(api, task_id))["task"]["status"] == "completed"
+
+
+async def test_operators_find_a_task_by_everything_that_names_it(api: httpx.AsyncClient, temporal: Client) -> None:
+    answer = await completed(api, sleeper_call(0.1, rows=2) | {"session_id": "found"})
+    description = await temporal.get_workflow_handle(answer["task"]["id"]).describe()
+    attributes = {key.name: description.typed_search_attributes.get(key) for key in search_attributes.ALL}
+    assert attributes == {
+        "OutlastTool": "call-actor",
+        "OutlastActor": "outlast/sleeper",
+        "OutlastRunId": answer["task"]["run"]["run_id"],
+        "OutlastExecutor": "sync",
+        "OutlastTaskStatus": "completed",
+        "OutlastCaller": "local",
+        "OutlastSession": "found",
+    }
+    query = f"OutlastRunId = '{answer['task']['run']['run_id']}' AND OutlastTaskStatus = 'completed'"
+
+    async def listed() -> list[str]:
+        return [execution.id async for execution in temporal.list_workflows(query)]
+
+    assert await eventually(listed) == [answer["task"]["id"]]
+
+
+async def test_the_memo_says_what_a_task_is_and_has_come_to(api: httpx.AsyncClient, temporal: Client) -> None:
+    answer = await completed(api, sleeper_call(0))
+    description = await temporal.get_workflow_handle(answer["task"]["id"]).describe()
+    summary = await description.memo_value(memo.SUMMARY, type_hint=TaskSummary)
+    assert (summary.tool, summary.mode, summary.executor, summary.actor) == (
+        "call-actor",
+        "default",
+        "sync",
+        "outlast/sleeper",
+    )
+    done = await description.memo_value(memo.TASK_COMPLETED, type_hint=TaskCompleted)
+    assert (done.task_id, done.message) == (answer["task"]["id"], answer["task"]["status_message"])
+    started_run = await description.memo_value(memo.RUN_STARTED, type_hint=RunState)
+    assert started_run.run_id == answer["task"]["run"]["run_id"]
+
+
+async def test_the_temporal_ui_shows_summaries_and_current_details(api: httpx.AsyncClient, temporal: Client) -> None:
+    answer = await completed(api, sleeper_call(0.1, rows=2))
+    run = answer["task"]["run"]
+    handle = temporal.get_workflow_handle(answer["task"]["id"])
+    assert await (await handle.describe()).static_summary() == "call-actor for local"
+    metadata = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+    details: str = metadata.current_details
+    for shown in (run["run_id"], run["console_url"], "SUCCEEDED", "2 rows", "US dollars"):
+        assert shown in details
+    history = await History.of(temporal, answer["task"]["id"])
+    summaries = [
+        (await temporal.data_converter.decode([event.user_metadata.summary], [str]))[0]
+        for event in history.events
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]
+    assert summaries == ["start outlast/sleeper", f"follow run {run['run_id']}", f"read dataset {run['dataset_id']}"]
+
+
+async def test_cancelling_aborts_the_run_before_the_task_is_cancelled(
+    api: httpx.AsyncClient, temporal: Client, sandbox: Sandbox
+) -> None:
+    task_id = await started(api, sleeper_call(60))
+
+    async def running() -> str | None:
+        run = (await api.get(f"/v1/tasks/{task_id}")).json()["run"]
+        return run["run_id"] if run and run["status"] == "RUNNING" else None
+
+    run_id = await eventually(running)
+    response = await api.post(f"/v1/tasks/{task_id}/cancel")
+    assert response.status_code == 202
+    answer = await result_of(api, task_id)
+    assert (answer["task"]["status"], answer["result"]["error"]["category"]) == ("cancelled", "cancelled")
+    assert sandbox.run(run_id)["status"] == "ABORTED"
+    description = await temporal.get_workflow_handle(task_id).describe()
+    assert description.status is WorkflowExecutionStatus.CANCELED
+    history = await History.of(temporal, task_id)
+    assert history.completed("abort_run") < history.memo_written(memo.TASK_COMPLETED)
+    assert (await history.completion()).status is TaskStatus.CANCELLED
+
+
+async def test_cancelling_a_completed_async_task_aborts_the_run_and_keeps_the_answer(
+    api: httpx.AsyncClient, temporal: Client, sandbox: Sandbox
+) -> None:
+    answer = await completed(api, sleeper_call(60, mode="openai"))
+    task_id, run_id = answer["task"]["id"], answer["task"]["run"]["run_id"]
+    assert (await api.post(f"/v1/tasks/{task_id}/cancel")).status_code == 202
+    outcome: ToolOutcome = await temporal.get_workflow_handle_for(ToolCallWorkflow.run, task_id).result()
+    assert sandbox.run(run_id)["status"] == "ABORTED"
+    assert outcome.run is not None
+    assert (outcome.run.status, outcome.result.is_error) == ("ABORTED", False)
+    assert (await api.get(f"/v1/tasks/{task_id}")).json()["status"] == "completed"
+
+
+async def test_a_deadline_aborts_the_run_and_says_so(api: httpx.AsyncClient, sandbox: Sandbox) -> None:
+    answer = await completed(api, sleeper_call(60) | {"options": {"deadline_seconds": 2}})
+    assert (answer["task"]["status"], answer["result"]["error"]["category"]) == ("failed", "timeout")
+    assert "the task's deadline" in answer["result"]["error"]["message"]
+    assert sandbox.run(answer["task"]["run"]["run_id"])["status"] == "ABORTED"
+
+
+async def test_a_budget_of_money_stops_the_run(api: httpx.AsyncClient, sandbox: Sandbox) -> None:
+    options: dict[str, Any] = {"budget": {"max_total_charge_usd": "0.00001"}}
+    answer = await completed(api, sleeper_call(60) | {"options": options})
+    assert (answer["task"]["status"], answer["result"]["error"]["category"]) == ("failed", "payment")
+    assert sandbox.run(answer["task"]["run"]["run_id"])["status"] == "ABORTED"
+
+
+async def test_a_refusal_for_want_of_memory_is_waited_out_and_shown(
+    api: httpx.AsyncClient, service: Service, sandbox: Sandbox
+) -> None:
+    sandbox.limit(memoryMbytes=128)
+    task_id = await started(api, sleeper_call(0))
+
+    async def told() -> str | None:
+        return (await api.get(f"/v1/tasks/{task_id}")).json().get("status_message")
+
+    async def waits() -> bool:
+        return "memory limit" in (await told() or "")
+
+    assert await eventually(waits)
+    sandbox.limit(memoryMbytes=8192)
+    assert (await result_of(api, task_id))["task"]["status"] == "completed"

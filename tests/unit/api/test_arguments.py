@@ -1,0 +1,108 @@
+"""Arguments are checked before anything starts: every violation at once, with a JSON Pointer."""
+
+from typing import Any
+
+import pytest
+
+from api.arguments import check_arguments, schema_violations
+from api.errors import InvalidCall
+from workflows.tools.registry import actor_tool_of, tools_of
+from workflows.tools.tool import Tool
+
+SCHEMA: dict[str, Any] = {
+    "title": "Crawler input",
+    "type": "object",
+    "schemaVersion": 1,
+    "properties": {
+        "startUrls": {
+            "title": "Start URLs",
+            "type": "array",
+            "editor": "requestListSources",
+            "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}},
+        },
+        "depth": {"type": "integer", "minimum": 0, "maximum": 5},
+        "mode": {"type": "string", "enum": ["fast", "slow"], "enumTitles": ["Fast", "Slow"]},
+        "proxy/settings~": {"type": "object", "nullable": True},
+        "nullable": {"type": "string"},
+        "when": {"type": "string", "enum": ["now"], "nullable": True},
+        "prefix": {"type": "string", "pattern": "^/"},
+    },
+    "required": ["startUrls"],
+}
+
+
+def named(name: str) -> Tool:
+    return next(definition for definition in tools_of("default") if definition.name == name)
+
+
+def found(value: Any, schema: dict[str, Any] | None = None) -> list[str]:
+    return [violation.path for violation in schema_violations(schema or SCHEMA, value)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"startUrls": [{"url": "https://example.com"}]},
+        {"startUrls": [], "depth": 5, "mode": "fast", "proxy/settings~": {"useApifyProxy": True}},
+        {"startUrls": [], "proxy/settings~": None, "when": None, "nullable": "yes"},
+        {"startUrls": [], "anythingElse": 1},
+    ],
+)
+def test_an_input_that_fits_the_actors_schema_passes(value: Any) -> None:
+    assert found(value) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "paths"),
+    [
+        ({}, [""]),
+        ({"startUrls": "x"}, ["/startUrls"]),
+        ({"startUrls": [{"url": "a"}, {}, {"url": 1}]}, ["/startUrls/1", "/startUrls/2/url"]),
+        ({"startUrls": [], "proxy/settings~": 1}, ["/proxy~1settings~0"]),
+        ({"startUrls": [], "depth": None, "nullable": None}, ["/depth", "/nullable"]),
+        (
+            {"depth": 9, "mode": "x", "when": "x", "prefix": "a"},
+            ["", "/depth", "/mode", "/prefix", "/when"],
+        ),
+    ],
+)
+def test_every_violation_is_told_with_its_path(value: Any, paths: list[str]) -> None:
+    assert found(value) == paths
+
+
+def test_messages_and_their_number_are_bounded() -> None:
+    violations = schema_violations(
+        {"items": {"type": "integer"}, "type": "array"}, ["x" * 10_000 for _ in range(1_000)]
+    )
+    assert len(violations) == 50
+    assert all(len(violation.message) <= 300 for violation in violations)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "nonsense"},
+        {"properties": {"a": {"required": True}}},
+        {"properties": {"a": {"pattern": r"^\p{L}+$"}}},
+        {"properties": {"a": {"$ref": "https://schemas.example/absent.json"}}},
+    ],
+)
+def test_a_schema_that_cannot_be_applied_leaves_the_check_to_the_platform(schema: dict[str, Any]) -> None:
+    assert found({"a": "1"}, schema) == []
+
+
+def test_the_actors_own_tool_is_checked_against_the_actors_schema() -> None:
+    definition = actor_tool_of("default", "user/crawler", title="", description="", schema=SCHEMA)
+    check_arguments(definition, {"startUrls": []})
+    with pytest.raises(InvalidCall) as caught:
+        check_arguments(definition, {"depth": -1})
+    envelope = caught.value.envelope
+    assert (envelope.tool, envelope.category) == ("user--crawler", "validation")
+    assert [violation.path for violation in envelope.violations or ()] == ["", "/depth"]
+
+
+def test_a_tool_of_ours_is_checked_against_its_model() -> None:
+    with pytest.raises(InvalidCall) as caught:
+        check_arguments(named("get-dataset-items"), {"limit": 0, "offset": -1, "sort": "x"})
+    paths = {violation.path for violation in caught.value.envelope.violations or ()}
+    assert paths == {"/datasetId", "/limit", "/offset", "/sort"}

@@ -1,0 +1,74 @@
+"""Who a bearer token belongs to, as far as that needs no platform; integration tests ask the sandbox."""
+
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from activities.models import Caller
+from activities.platform import ApifyPlatform
+from activities.secrets import SecretSealer
+from api.__main__ import refusal_to_listen
+from api.callers import CallerResolver
+from api.errors import Unauthenticated
+from api.settings import ApiSettings
+
+ALICE, BOB = "alice-key-0123456789", "bob-key-0123456789ab"
+
+
+def settings(**given: object) -> ApiSettings:
+    return ApiSettings.model_validate({"accept_apify_tokens": False, **given})
+
+
+def resolver(**given: object) -> CallerResolver:
+    sealer = SecretSealer.ephemeral()
+    platform = ApifyPlatform(api_base_url="http://127.0.0.1:9", operator_token=None, sealer=sealer)
+    return CallerResolver(settings(**given), platform, sealer)
+
+
+async def test_each_key_is_a_caller_of_its_own() -> None:
+    known = resolver(api_keys=f"alice:{ALICE}, bob:{BOB}")
+    assert await known.resolve(SecretStr(ALICE)) == Caller(id="key:alice")
+    assert await known.resolve(SecretStr(BOB)) == Caller(id="key:bob")
+
+
+@pytest.mark.parametrize("bearer", [ALICE[:-1], ALICE + "x", "", "alice", f"alice:{ALICE}", "é" * 20])
+async def test_any_other_token_is_refused(bearer: str) -> None:
+    with pytest.raises(Unauthenticated):
+        await resolver(api_keys=f"alice:{ALICE}").resolve(SecretStr(bearer))
+
+
+async def test_without_a_token_only_a_loopback_api_without_keys_answers() -> None:
+    assert (await resolver().resolve(None)).id == "local"
+    for known in (resolver(api_keys=f"alice:{ALICE}"), resolver(api_host="0.0.0.0")):
+        with pytest.raises(Unauthenticated, match="Authorization: Bearer"):
+            await known.resolve(None)
+
+
+@pytest.mark.parametrize("keys", ["alice", "alice:short", f":{ALICE}", f"alice:{ALICE},bob:short"])
+def test_a_key_that_is_too_short_or_has_no_name_is_refused_without_quoting_it(keys: str) -> None:
+    with pytest.raises(ValidationError, match="name:key") as caught:
+        settings(api_keys=keys)
+    assert ALICE not in caught.value.json(include_input=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        ({"api_host": "127.0.0.1"}, False),
+        ({"api_host": "::1"}, False),
+        ({"api_host": "0.0.0.0"}, True),
+        ({"api_host": "0.0.0.0", "api_keys": f"alice:{ALICE}"}, False),
+        ({"api_host": "0.0.0.0", "accept_apify_tokens": True}, False),
+    ],
+)
+def test_without_any_credential_the_api_listens_on_loopback_only(given: dict[str, object], refused: bool) -> None:
+    refusal = refusal_to_listen(settings(**given))
+    assert (refusal is not None) is refused
+    assert refusal is None or "OUTLAST_API_KEYS" in refusal
+
+
+def test_settings_never_print_a_key() -> None:
+    shown = repr(
+        settings(api_keys=f"alice:{ALICE}", seal_keys="k:c2VjcmV0c2VjcmV0", apify_token="apify_api_0123456789")
+    )
+    for secret in (ALICE, "c2VjcmV0", "apify_api_0123456789"):
+        assert secret not in shown
