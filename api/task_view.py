@@ -1,9 +1,11 @@
 """From Temporal's description of a workflow to a `Task`: memo, search attributes, activities. Needs no worker."""
 
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from pydantic import BaseModel
 from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.common import TypedSearchAttributes
 from temporalio.converter import DataConverter
@@ -15,6 +17,8 @@ from workflows.inputs import InputRequest, InputRequests
 from workflows.models import TaskCompleted, TaskStatus, TaskSummary
 
 Model = TypeVar("Model", bound=BaseModel)
+
+_WORKER_PATIENCE = timedelta(seconds=3)
 
 _CLOSED = {
     WorkflowExecutionStatus.CANCELED: TaskStatus.CANCELLED,
@@ -101,9 +105,16 @@ def _waiting(description: WorkflowExecutionDescription, run: RunState | None) ->
         return "Cancelling: waiting until the platform says that the run has ended."
     if run is not None:
         return run.status_message or f"The run is {run.status}."
-    if not raw.pending_activities and raw.HasField("pending_workflow_task"):
-        return "Waiting for a worker."
-    return None
+    return "Waiting for a worker." if _is_left_lying(raw) else None
+
+
+def _is_left_lying(raw: DescribeWorkflowExecutionResponse) -> bool:
+    """Whether the next step has been waiting for a worker for longer than a worker that is there would take."""
+    if raw.pending_activities or not raw.HasField("pending_workflow_task"):
+        return False
+    pending = raw.pending_workflow_task
+    waited = datetime.now(UTC) - pending.scheduled_time.ToDatetime(tzinfo=UTC)
+    return not pending.HasField("started_time") and waited > _WORKER_PATIENCE
 
 
 async def _heartbeat_run(activity: PendingActivityInfo, converter: DataConverter) -> RunState | None:
