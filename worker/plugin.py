@@ -2,10 +2,11 @@
 
 import dataclasses
 
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from worker.converter import lean_data_converter
 
 PASSED_THROUGH = (
     # Contracts and activity signatures: imported for their types, never called from workflow code.
@@ -37,5 +38,5 @@ class OutlastPlugin(SimplePlugin):
     def __init__(self) -> None:
         """Nothing to configure."""
         super().__init__(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
-            "outlast", data_converter=pydantic_data_converter, workflow_runner=_sandboxed
+            "outlast", data_converter=lean_data_converter, workflow_runner=_sandboxed
         )

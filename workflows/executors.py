@@ -13,8 +13,8 @@ from workflows.models import ToolResult
 
 PREVIEW_ROWS = 20
 PREVIEW_BYTES = 2_048
-"""Rows in an answer stand in the history three times: as read, as text and as data. With 2 KB the history of a sync call
-stays within 15 KB whatever the Actor produced."""
+"""Rows in an answer stand in the history three times: as read, as text and as data. With 2 KB of rows the history of a
+sync call stays within 15 KB."""
 
 
 @dataclass(frozen=True)
