@@ -6,17 +6,13 @@ Rules from Apify's input schema specification 1: `default` is applied by the pla
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Iterator
 from typing import Any, cast
 
+import jsonschema
 import orjson
 
 from deploy.local.sandbox.errors import ApiError
-
-# Formats are not checked here, and with this module jsonschema takes more than a second to compile a grammar of URIs.
-sys.modules.setdefault("rfc3987_syntax", cast("Any", None))
-import jsonschema  # noqa: E402
 
 JsonObject = dict[str, Any]
 
