@@ -47,6 +47,11 @@ class Sandbox:
     def clear_faults(self) -> None:
         self._control("DELETE", "faults")
 
+    @property
+    def faults(self) -> list[dict[str, Any]]:
+        """The orders for faults, with how often each has struck (`hits`)."""
+        return self._control("GET", "faults")["faults"]
+
     def limit(self, **limits: int) -> None:
         self._control("POST", "limits", limits)
 

@@ -1,0 +1,30 @@
+"""One stack per test process; a test kills what it needs, and everything is alive again when the next one begins."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.support.chaos_client import Chaos
+from tests.support.chaos_stack import ChaosStack
+from tests.support.sandbox import running_sandbox
+
+
+@pytest.fixture(scope="session")
+def chaos_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChaosStack]:
+    folder = tmp_path_factory.mktemp("chaos")
+    with running_sandbox(folder) as sandbox, ChaosStack(folder, sandbox) as stack:
+        yield stack
+
+
+@pytest.fixture
+async def chaos(chaos_stack: ChaosStack) -> AsyncIterator[Chaos]:
+    await chaos_stack.bring_up()
+    chaos = Chaos(chaos_stack)
+    yield chaos
+    await chaos.clean_up()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/chaos" in str(item.path):
+            item.add_marker(pytest.mark.chaos)

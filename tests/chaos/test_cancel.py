@@ -1,0 +1,155 @@
+"""Cancelled in any phase, a task ends as `cancelled` only when no run of it is running any more."""
+
+import pytest
+
+from tests.support.chaos_client import Chaos, Json
+
+START = "/v2/act(or)?s/[^/]+/runs$"
+
+
+async def test_before_a_worker_has_seen_the_task(chaos: Chaos) -> None:
+    chaos.stack.worker.kill()
+    tasks = [await chaos.start(seconds=60), await chaos.start(seconds=60, session="cancelled-early")]
+    for task in tasks:
+        assert (await chaos.cancel(task)).status_code == 202
+    await chaos.stack.worker.ready()
+    for task in tasks:
+        await chaos.expect_cancelled(task)
+    assert chaos.books.starts == 0
+    listed = (await chaos.http.get("/v1/tasks", params={"status": "cancelled"})).json()["tasks"]
+    assert set(tasks) <= {task["id"] for task in listed}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"action": "delay_after", "seconds": 2},
+        {"action": "delay_after", "seconds": 20},
+        {"action": "drop_after"},
+        {"action": "truncate"},
+    ],
+    ids=["answered late", "answered too late", "answer dropped", "answer truncated"],
+)
+async def test_while_the_start_is_under_way_or_lost(chaos: Chaos, fault: Json) -> None:
+    chaos.sandbox.order_fault(**fault, path=START, method="POST", times=1)
+    task = await chaos.start(seconds=60)
+    await chaos.until(lambda: chaos.books.starts == 1)
+    await chaos.cancel(task)
+    await _expect_aborted(chaos, task)
+
+
+async def test_while_a_lost_start_is_looked_for_in_vain(chaos: Chaos) -> None:
+    chaos.sandbox.order_fault("late_runs", path="runs", seconds=2)
+    chaos.sandbox.order_fault("drop_after", path=START, method="POST", times=1)
+    chaos.sandbox.order_fault("status", status=503, path=START, method="GET", times=2)
+    task = await chaos.start(seconds=60)
+    await chaos.until_message(task, "503")
+    await chaos.cancel(task)
+    await _expect_aborted(chaos, task)
+
+
+async def test_while_the_platform_does_not_answer_the_start(chaos: Chaos) -> None:
+    chaos.sandbox.order_fault("hang", path=START, method="POST")
+    task = await chaos.start(seconds=60)
+    await chaos.until(lambda: chaos.sandbox.faults[0]["hits"] >= 1)
+    await chaos.cancel(task)
+    await chaos.expect_cancelled(task)
+    assert chaos.books.starts == 0
+
+
+async def test_while_waiting_for_capacity(chaos: Chaos) -> None:
+    chaos.sandbox.limit(concurrentRuns=0)
+    task = await chaos.start(seconds=60)
+    await chaos.until_message(task, "concurrent-runs-limit-exceeded")
+    await chaos.cancel(task)
+    await chaos.expect_cancelled(task)
+    assert chaos.books.starts == 0
+
+
+async def test_while_the_run_is_in_progress(chaos: Chaos) -> None:
+    tasks = [await chaos.start(seconds=60), await chaos.start(seconds=60, session="cancelled-late")]
+    for task in tasks:
+        await chaos.until_message(task, "Slept")
+        await chaos.cancel(task)
+        await chaos.cancel(task)  # a second one changes nothing
+    for task in tasks:
+        ended = await chaos.ended(task)
+        assert (ended["status"], ended["run"]["status"]) == ("cancelled", "ABORTED")
+    chaos.expect_one_run_per_task(tasks=2)
+
+
+async def test_while_the_run_is_not_readable_yet(chaos: Chaos) -> None:
+    chaos.sandbox.order_fault("late_runs", path="runs", seconds=4, detail=True)
+    task = await chaos.start(seconds=60)
+    await chaos.until(lambda: chaos.books.starts == 1)
+    await chaos.cancel(task)
+    await _expect_aborted(chaos, task)
+
+
+async def test_while_the_rows_are_fetched(chaos: Chaos) -> None:
+    chaos.sandbox.order_fault("hang", path="/v2/datasets/[^/]+/items$", method="GET")
+    task = await chaos.start(seconds=1)
+    await chaos.until(lambda: chaos.sandbox.faults[0]["hits"] >= 1)
+    await chaos.cancel(task)
+    await chaos.expect_cancelled(task)
+    chaos.expect_one_run_per_task()
+
+
+async def test_during_an_outage_the_task_is_cancelled_only_when_the_platform_says_so(chaos: Chaos) -> None:
+    task = await chaos.start(seconds=60)
+    await chaos.until_message(task, "Slept")
+    chaos.sandbox.order_fault("status", status=503, path="/v2/")
+    await chaos.cancel(task)
+    working = await chaos.until_message(task, "503")
+    assert working["status"] == "working"
+    chaos.sandbox.clear_faults()
+    await _expect_aborted(chaos, task)
+
+
+@pytest.mark.parametrize("mode", ["default", "openai"])
+async def test_right_after_the_worker_was_killed(chaos: Chaos, mode: str) -> None:
+    task = await chaos.start(seconds=60, mode=mode)
+    await chaos.until_message(task, "Slept")
+    chaos.stack.worker.kill()
+    cancelled = await chaos.cancel(task)
+    assert cancelled.json()["status"] == ("working" if mode == "default" else "completed")
+    await chaos.stack.worker.ready()
+    await _expect_aborted(chaos, task, status="cancelled" if mode == "default" else "completed")
+
+
+async def test_while_a_start_is_lost_with_its_worker(chaos: Chaos) -> None:
+    chaos.sandbox.order_fault("delay_after", path=START, method="POST", seconds=20, times=1)
+    task = await chaos.start(seconds=60)
+    await chaos.until(lambda: chaos.books.starts == 1)
+    chaos.stack.worker.kill()
+    await chaos.cancel(task)
+    await chaos.stack.worker.ready()
+    await _expect_aborted(chaos, task)
+
+
+async def test_after_an_async_handler_has_returned_its_run_is_aborted(chaos: Chaos) -> None:
+    task = await chaos.start(seconds=60, mode="openai")
+    await chaos.until_message(task, "Slept")
+    assert (await chaos.cancel(task)).status_code == 202
+    await _expect_aborted(chaos, task, status="completed")
+
+
+@pytest.mark.parametrize("mode", ["default", "openai"])
+async def test_a_finished_task_has_nothing_left_to_cancel(chaos: Chaos, mode: str) -> None:
+    task = await chaos.start(seconds=0, mode=mode)
+    await chaos.expect_right_answer(task)
+    refused = await chaos.cancel(task)
+    assert refused.status_code == 409
+    assert refused.headers["Content-Type"] == "application/problem+json"
+    await chaos.expect_right_answer(task)
+
+
+async def _expect_aborted(chaos: Chaos, task_id: str, *, status: str = "cancelled") -> None:
+    """The task ended after its one run was aborted."""
+    task = await chaos.ended(task_id)
+    assert task["status"] == status, task
+    assert chaos.books.ended_as("ABORTED") == 1
+    run = chaos.sandbox.run(chaos.books.run_ids()[0])
+    assert run["status"] == "ABORTED"
+    assert run["finishedAt"] <= task["finished_at"]
+    chaos.expect_one_run_per_task()

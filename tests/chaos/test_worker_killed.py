@@ -1,0 +1,134 @@
+"""`kill -9` of the worker, at every moment of a run's life: each task ends with the right answer and one run."""
+
+import random
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.support.chaos_client import Chaos
+
+Moment = Callable[[Chaos, str], Awaitable[object]]
+
+
+async def accepted(chaos: Chaos, task_id: str) -> None:
+    """POST /v1/tasks has answered; no more is known."""
+
+
+async def start_counted(chaos: Chaos, task_id: str) -> None:
+    await chaos.until(lambda: chaos.books.starts >= 1)
+
+
+async def first_status_message(chaos: Chaos, task_id: str) -> None:
+    await chaos.until_message(task_id, "Slept")
+
+
+async def half_way(chaos: Chaos, task_id: str) -> None:
+    await chaos.until_message(task_id, "Slept 2 of")
+
+
+async def run_ended(chaos: Chaos, task_id: str) -> None:
+    await chaos.until(lambda: chaos.books.ended_as("SUCCEEDED") >= 1)
+
+
+async def rows_fetched(chaos: Chaos, task_id: str) -> None:
+    await chaos.until(lambda: chaos.books.requests("GET", "/v2/datasets/:id/items") >= 1)
+
+
+@pytest.mark.parametrize("moment", [accepted, start_counted, first_status_message, half_way, run_ended, rows_fetched])
+async def test_a_task_outlives_its_worker(chaos: Chaos, moment: Moment) -> None:
+    waiting = await chaos.start(seconds=4, mode="default")
+    detached = await chaos.start(seconds=4, mode="openai")
+    await moment(chaos, waiting)
+    await chaos.stack.worker.restart()
+    await chaos.expect_right_answer(waiting)
+    await chaos.expect_right_answer(detached)
+    chaos.expect_one_run_per_task(tasks=2)
+
+
+@pytest.mark.parametrize("mode", ["default", "openai"])
+async def test_a_task_outlives_two_workers(chaos: Chaos, mode: str) -> None:
+    task = await chaos.start(seconds=6, mode=mode)
+    await first_status_message(chaos, task)
+    await chaos.stack.worker.restart()
+    await chaos.stack.worker.restart()
+    await chaos.expect_right_answer(task)
+    chaos.expect_one_run_per_task()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_many_tasks_outlive_workers_killed_at_any_moment(chaos: Chaos, seed: int) -> None:
+    moments = random.Random(seed)
+    tasks = []
+    for _ in range(3):
+        for _ in range(4):
+            tasks.append(await chaos.start(seconds=moments.uniform(0, 3), mode=moments.choice(["default", "openai"])))
+        moment = time.monotonic() + moments.uniform(0, 1)
+        await chaos.until(lambda moment=moment: time.monotonic() >= moment)
+        await chaos.stack.worker.restart()
+    for task in tasks:
+        await chaos.expect_right_answer(task)
+    chaos.expect_one_run_per_task(tasks=len(tasks))
+
+
+@pytest.mark.parametrize("late_seconds", [0, 2], ids=["listed at once", "listed late"])
+async def test_a_worker_killed_before_it_learns_of_its_run_leaves_it_to_be_adopted(
+    chaos: Chaos, late_seconds: int
+) -> None:
+    chaos.sandbox.order_fault("late_runs", path="runs", seconds=late_seconds)
+    chaos.sandbox.order_fault("delay_after", method="POST", path="/runs$", seconds=2, times=1)
+    task = await chaos.start(seconds=1)
+    await start_counted(chaos, task)
+    await chaos.stack.worker.restart()
+    ended = await chaos.expect_right_answer(task)
+    assert ended["run"]["run_id"] == chaos.books.run_ids()[0]
+    chaos.expect_one_run_per_task()
+
+
+async def test_a_refusal_before_does_not_hide_that_the_next_start_may_have_been_accepted(chaos: Chaos) -> None:
+    """Each attempt to start leaves a mark for the next one; the mark of the refused attempt must not survive."""
+    chaos.sandbox.limit(concurrentRuns=0)
+    chaos.sandbox.order_fault("late_runs", path="runs", seconds=14)
+    task = await chaos.start(seconds=1)
+    await chaos.until_message(task, "concurrent-runs-limit-exceeded")
+    chaos.sandbox.order_fault("delay_after", method="POST", path="/runs$", seconds=3, times=1)
+    chaos.sandbox.limit(concurrentRuns=5)
+    await start_counted(chaos, task)
+    await chaos.stack.worker.restart()
+    await chaos.expect_right_answer(task)
+    chaos.expect_one_run_per_task()
+
+
+async def test_a_worker_told_to_stop_hands_its_runs_over(chaos: Chaos) -> None:
+    waiting = await chaos.start(seconds=4, mode="default")
+    detached = await chaos.start(seconds=4, mode="openai")
+    await first_status_message(chaos, waiting)
+    await chaos.until(lambda: chaos.books.starts == 2)
+    await chaos.stack.worker.terminate()
+    await chaos.stack.worker.ready()
+    await chaos.expect_right_answer(waiting)
+    await chaos.expect_right_answer(detached)
+    chaos.expect_one_run_per_task(tasks=2)
+
+
+@pytest.mark.parametrize("delay_seconds", [1, 2.5])
+async def test_a_worker_told_to_stop_waits_for_the_answer_to_a_start(chaos: Chaos, delay_seconds: float) -> None:
+    chaos.sandbox.order_fault("delay_after", method="POST", path="/runs$", seconds=delay_seconds, times=1)
+    task = await chaos.start(seconds=1)
+    await start_counted(chaos, task)
+    await chaos.stack.worker.terminate()
+    await chaos.stack.worker.ready()
+    await chaos.expect_right_answer(task)
+    chaos.expect_one_run_per_task()
+
+
+async def test_a_worker_that_was_frozen_does_not_go_on_with_a_start_that_is_not_its_own_any_more(chaos: Chaos) -> None:
+    chaos.sandbox.order_fault("drop_before", method="POST", path="/runs$", times=1)
+    task = await chaos.start(seconds=1)
+    # It is looking for the run of the lost start, and would start one after that.
+    await chaos.until(lambda: chaos.books.requests("GET", "/v2/actors/:id/runs") >= 1)
+    chaos.stack.worker.suspend()
+    await chaos.until_message(task, "Heartbeat timeout")
+    chaos.stack.worker.resume()
+    await chaos.expect_right_answer(task)
+    chaos.expect_one_run_per_task()

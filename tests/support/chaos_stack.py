@@ -1,0 +1,153 @@
+"""Outlast as processes that a test may kill, suspend and bring back, one by one."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from deploy.local.logs import tail
+from deploy.local.orphans import die_with_parent
+from deploy.local.ports import any_free
+from deploy.local.readiness import Probe, answers_http
+from deploy.local.temporal_server import TemporalServer
+from tests.support.eventually import eventually
+from tests.support.processes import ROOT
+from tests.support.sandbox import Sandbox
+from tests.support.service import settings_environment
+from tests.support.stacks import clean_environment
+
+_LOOPBACK = "127.0.0.1"
+
+SETTINGS = {
+    "OUTLAST_START_SETTLE_SECONDS": "3",
+    "OUTLAST_RUN_HEARTBEAT_SECONDS": "5",
+    "OUTLAST_PROGRESS_SECONDS": "0.5",
+    "OUTLAST_REQUEST_TIMEOUT_SECONDS": "3",
+    "OUTLAST_SHUTDOWN_SECONDS": "10",
+}
+"""Recovery as quick as the settings allow, so that many moments can be tried."""
+
+
+class Part:
+    """One process of the stack."""
+
+    def __init__(
+        self, name: str, command: tuple[str, ...], environment: Mapping[str, str], is_ready: Probe, folder: Path
+    ) -> None:
+        self.name = name
+        self.log = folder / f"{name}.log"
+        self._command = command
+        self._environment = environment
+        self._is_ready = is_ready
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it anew, with the same ports and the same state."""
+        assert not self.is_alive, f"{self.name} is running"
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=ROOT,
+                env=dict(self._environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                preexec_fn=die_with_parent(),
+            )
+
+    async def ready(self) -> None:
+        """Return when it answers; one that ended before (a server it needs was not up yet) is started again."""
+
+        async def answers() -> bool:
+            if not self.is_alive:
+                self.start()
+            return await self._is_ready() and self.is_alive
+
+        try:
+            await eventually(answers, timeout_seconds=60, interval_seconds=0.1)
+        except AssertionError as error:
+            raise AssertionError(f"{self.name} does not get ready:\n{tail(self.log)}") from error
+
+    def kill(self) -> None:
+        """`kill -9`: nothing of it is left on return."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    async def restart(self) -> None:
+        """`kill -9`, and bring it back."""
+        self.kill()
+        self.start()
+        await self.ready()
+
+    async def terminate(self) -> None:
+        """SIGTERM, and wait until it has ended by itself."""
+        assert self._process is not None
+        self._process.terminate()
+        assert await asyncio.to_thread(self._process.wait, 30) == 0
+
+    def suspend(self) -> None:
+        """Stop the process where it stands, as a frozen machine would."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.is_alive and self._process is not None:
+            self._process.send_signal(number)
+
+
+class ChaosStack:
+    """Temporal server on a database file, worker and API, on a sandbox platform that stays alive."""
+
+    def __init__(self, folder: Path, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self._folder = folder
+        self.temporal_server = TemporalServer(*(any_free(_LOOPBACK) for _ in range(3)), database=folder / "temporal.db")
+        api_port = any_free(_LOOPBACK)
+        self.api_url = f"http://{_LOOPBACK}:{api_port}"
+        server = self.temporal_server
+        self.temporal = Part("temporal", server.command(), clean_environment(), server.is_ready(), folder)
+        self.worker = self.new_worker("worker")
+        api = (sys.executable, "-m", "api")
+        environment = self._environment(OUTLAST_API_PORT=str(api_port))
+        self.api = Part("api", api, environment, answers_http(f"{self.api_url}/healthz"), folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for part in (self.api, self.worker, self.temporal):
+            part.kill()
+
+    def new_worker(self, name: str) -> Part:
+        """A worker of its own; several of them share the work."""
+        port = any_free(_LOOPBACK)
+        environment = self._environment(OUTLAST_WORKER_METRICS_PORT=str(port))
+        ready = answers_http(f"http://{_LOOPBACK}:{port}/metrics")
+        return Part(name, (sys.executable, "-m", "worker"), environment, ready, self._folder)
+
+    async def bring_up(self) -> None:
+        """Everything alive, whatever the test before has left."""
+        for part in (self.temporal, self.worker, self.api):
+            part.resume()
+            if not part.is_alive:
+                part.start()
+                if part is self.temporal:
+                    await part.ready()
+        await asyncio.gather(self.worker.ready(), self.api.ready())
+
+    def _environment(self, **extra: str) -> dict[str, str]:
+        environment = settings_environment(self.temporal_server.address, self.sandbox, **SETTINGS, **extra)
+        return {**environment, "OUTLAST_DATA_DIR": str(self._folder), "OUTLAST_LOG_FORMAT": "text"}
