@@ -2,31 +2,28 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import orjson
 from apify_client import ApifyClientAsync
+from apify_client.errors import NotFoundError
 from apify_client.http_clients import HttpResponse
 from pydantic import JsonValue
 from temporalio import activity
 
-from activities.errors import ToolFailure
+from activities.dataset_rows import fetch_page, lines_of
 from activities.failing import as_activity_failure
-from activities.heartbeat import heartbeating
-from activities.models import (
-    DatasetItemsInput,
-    DatasetPage,
-    ErrorCategory,
-    ErrorEnvelope,
-    RunLog,
-    RunLogInput,
-)
+from activities.item_schema import schema_of_items
+from activities.missing import explain_missing
+from activities.models import DatasetItemsInput, DatasetPage, RunLog, RunLogInput
 from activities.platform import ApifyPlatform
+from activities.storage_models import DatasetSchema, DatasetSchemaInput
 
 _EMPTY_PROBES = 6
 _EMPTY_PROBE_PAUSE = timedelta(milliseconds=500)
 """A dataset's count can lag a few seconds behind its items after a run has ended."""
+
+_DEEPEST = 8
 
 
 class StorageActivities:
@@ -44,109 +41,92 @@ class StorageActivities:
         """
         with as_activity_failure():
             client = self._platform.client(order.caller)
-            async with heartbeating():
-                page = await _fetch_page(client, order)
-                probes = _EMPTY_PROBES if order.expect_items else 0
-                while not page.items and not page.rows_cut and page.total <= order.offset and probes:
-                    await asyncio.sleep(_EMPTY_PROBE_PAUSE.total_seconds())
-                    page = await _fetch_page(client, order)
-                    probes -= 1
-                return page
+            page = await _fetch_known_page(client, order)
+            probes = _EMPTY_PROBES if order.expect_items else 0
+            while not page.items and not page.rows_cut and page.total <= order.offset and probes:
+                await asyncio.sleep(_EMPTY_PROBE_PAUSE.total_seconds())
+                page = await _fetch_known_page(client, order)
+                probes -= 1
+            return page
+
+    @activity.defn
+    async def infer_dataset_schema(self, order: DatasetSchemaInput) -> DatasetSchema:
+        """The schema of a dataset's first rows. Fails with `not_found` when the caller has no such dataset."""
+        with as_activity_failure():
+            client = self._platform.client(order.caller)
+            page = await _fetch_known_page(
+                client,
+                DatasetItemsInput(
+                    caller=order.caller,
+                    dataset_id=order.storage_id,
+                    limit=order.limit,
+                    clean=order.clean,
+                    max_bytes=order.max_bytes,
+                ),
+            )
+            schema = await asyncio.to_thread(schema_of_items, page.items)
+            fitting, simplified = _fitting(schema, order.max_schema_bytes)
+            return DatasetSchema(
+                dataset_id=order.storage_id,
+                item_schema=fitting,
+                rows_read=len(page.items),
+                total=page.total,
+                simplified=simplified,
+            )
 
     @activity.defn
     async def fetch_run_log(self, order: RunLogInput) -> RunLog:
         """The last lines of a run's log, at most `max_bytes`. Fails with `not_found` for an unknown run."""
         with as_activity_failure():
             client = self._platform.client(order.caller)
-            async with heartbeating(), client.log(order.run_id).stream() as response:
+            async with client.log(order.run_id).stream() as response:
                 if response is None:
-                    raise _not_found(f"There is no log of run {order.run_id!r}.")
+                    raise await explain_missing(client, "run", order.run_id)
                 tail, total = await _tail(response, order.lines)
             text = b"\n".join(tail)[-order.max_bytes :].decode(errors="replace")
             return RunLog(run_id=order.run_id, text=text, lines=text.count("\n") + bool(text), total_lines=total)
 
 
-async def _fetch_page(client: ApifyClientAsync, order: DatasetItemsInput) -> DatasetPage:
-    dataset = client.dataset(order.dataset_id)
-    items: list[JsonValue] = []
-    size = 0
-    rows_read = 0
-    async with dataset.stream_items(
-        item_format="jsonl",
-        offset=order.offset,
-        limit=order.limit,
-        fields=list(order.fields) or None,
-        omit=list(order.omit) or None,
-        clean=order.clean or None,
-        desc=order.desc or None,
-    ) as response:
-        total_header = response.headers.get("x-apify-pagination-total")
-        async for line in _lines(response):
-            size += len(line)
-            if size > order.max_bytes:
-                break
-            items.append(orjson.loads(line))
-            rows_read += 1
-    total = int(total_header) if total_header is not None else await _item_count(client, order.dataset_id)
-    size = min(size, order.max_bytes)
-    wanted = max(0, min(order.limit, total - order.offset))
-    return DatasetPage(
-        dataset_id=order.dataset_id,
-        items=tuple(items),
-        offset=order.offset,
-        limit=order.limit,
-        total=max(total, order.offset + len(items)) if items else total,
-        fields=_fields(items),
-        # `clean` may leave rows out, so the rows that are missing were not necessarily cut.
-        rows_cut=max(0, wanted - rows_read) if size >= order.max_bytes else 0,
-        size_bytes=size,
-    )
-
-
-async def _item_count(client: ApifyClientAsync, dataset_id: str) -> int:
-    found = await client.dataset(dataset_id).get()
-    if found is None:
-        raise _not_found(f"There is no dataset {dataset_id!r}.")
-    return found.item_count
-
-
-async def _lines(response: HttpResponse) -> AsyncIterator[bytes]:
-    """The non-empty lines of a streamed body; only the line at hand is in memory."""
-    rest = b""
-    async for chunk in response.aiter_bytes():
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
-            if line.strip():
-                yield line
-    if rest.strip():
-        yield rest
+async def _fetch_known_page(client: ApifyClientAsync, order: DatasetItemsInput) -> DatasetPage:
+    try:
+        return await fetch_page(client, order)
+    except NotFoundError:
+        raise await explain_missing(client, "dataset", order.dataset_id) from None
 
 
 async def _tail(response: HttpResponse, lines: int) -> tuple[deque[bytes], int]:
     tail: deque[bytes] = deque(maxlen=lines)
     total = 0
-    async for line in _lines(response):
+    async for line in lines_of(response):
         tail.append(line)
         total += 1
     return tail, total
 
 
-def _fields(items: list[JsonValue]) -> tuple[str, ...]:
-    """Names of the rows' top-level fields, in the order in which they first appear."""
-    names: dict[str, None] = {}
-    for item in items:
-        if isinstance(item, dict):
-            names.update(dict.fromkeys(item))
-    return tuple(names)
+def _fitting(schema: dict[str, JsonValue], max_bytes: int) -> tuple[dict[str, JsonValue], bool]:
+    """`schema`, less its deepest levels when it is larger than `max_bytes`, and whether that was so."""
+    if len(orjson.dumps(schema)) <= max_bytes:
+        return schema, False
+    for depth in range(_DEEPEST, 0, -1):
+        shallow = _cut_below(schema, depth)
+        if len(orjson.dumps(shallow)) <= max_bytes:
+            return shallow, True
+    return {"type": schema.get("type", "object")}, True
 
 
-def _not_found(message: str) -> ToolFailure:
-    return ToolFailure(
-        ErrorEnvelope(
-            tool="",
-            message=message,
-            category=ErrorCategory.NOT_FOUND,
-            retryable=False,
-            hint="Check the id; it may have been deleted or belong to another account.",
-        )
-    )
+def _cut_below(schema: dict[str, JsonValue], depth: int) -> dict[str, JsonValue]:
+    """`schema` with at most `depth` levels of properties and items; what lies deeper may be anything."""
+    kept = {key: value for key, value in schema.items() if key not in ("properties", "items", "required", "anyOf")}
+    options = schema.get("anyOf")
+    if isinstance(options, list):
+        kept["anyOf"] = [_cut_below(option, depth) for option in options if isinstance(option, dict)]
+    if depth == 0:
+        return kept
+    if isinstance(properties := schema.get("properties"), dict):
+        kept["properties"] = {
+            name: _cut_below(part, depth - 1) for name, part in properties.items() if isinstance(part, dict)
+        }
+        kept |= {"required": schema["required"]} if "required" in schema else {}
+    if isinstance(items := schema.get("items"), dict):
+        kept["items"] = _cut_below(items, depth - 1)
+    return kept

@@ -67,7 +67,6 @@ class StorageInfo(Contract):
 
     id: str
     name: str | None = None
-    title: str | None = None
     created_at: datetime
     modified_at: datetime
     accessed_at: datetime | None = None
@@ -155,7 +154,7 @@ class RecordInput(StorageRef):
 
 
 class Record(Contract):
-    """A record, as far as it may be shown: `value` when it is JSON and whole, `text`, `blob_base64`, or only its URL."""
+    """A record as far as it may be shown: `value` when it is JSON and whole, `text`, `blob_base64`, or only its URL."""
 
     store_id: str
     key: str

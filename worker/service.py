@@ -1,15 +1,19 @@
 """The workers of one process: which workflows and activities are served by which slots."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from temporalio.client import Client
 from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
 from activities.apify import ApifyActivities, RunTiming
 from activities.datasets import StorageActivities
+from activities.listings import ListingActivities
 from activities.platform import ApifyPlatform
+from activities.records import RecordActivities
 from worker.sealing import sealer_from
 from worker.settings import WorkerSettings
 from workflows.queues import RUNS_TASK_QUEUE, TOOLS_TASK_QUEUE
@@ -20,20 +24,14 @@ from workflows.tool_call import ToolCallWorkflow
 @asynccontextmanager
 async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[None]:
     """Poll and carry out while the block runs; at its end, let what is under way finish for `shutdown_seconds`."""
-    apify, storage = build_activities(settings)
+    activities = build_activities(settings)
     shutdown = timedelta(seconds=settings.shutdown_seconds)
     throttle = timedelta(seconds=settings.progress_seconds)
     tools = Worker(
         client,
         task_queue=TOOLS_TASK_QUEUE,
         workflows=[ToolCallWorkflow, SessionWorkflow],
-        activities=[
-            apify.start_run,
-            apify.abort_run,
-            apify.get_run,
-            storage.fetch_dataset_items,
-            storage.fetch_run_log,
-        ],
+        activities=activities.short,
         max_concurrent_activities=settings.tool_slots,
         workflow_task_poller_behavior=PollerBehaviorAutoscaling(),
         activity_task_poller_behavior=PollerBehaviorAutoscaling(),
@@ -43,7 +41,7 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
     runs = Worker(
         client,
         task_queue=RUNS_TASK_QUEUE,
-        activities=[apify.wait_for_run],
+        activities=activities.waiting,
         max_concurrent_activities=settings.run_slots,
         activity_task_poller_behavior=PollerBehaviorAutoscaling(),
         graceful_shutdown_timeout=timedelta(0),  # A wait is taken up by another worker; finishing it could take hours.
@@ -56,7 +54,15 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
         yield
 
 
-def build_activities(settings: WorkerSettings) -> tuple[ApifyActivities, StorageActivities]:
+@dataclass(frozen=True)
+class Activities:
+    """What a worker carries out: `short` takes seconds, `waiting` as long as a run."""
+
+    short: Sequence[Callable[..., Any]]
+    waiting: Sequence[Callable[..., Any]]
+
+
+def build_activities(settings: WorkerSettings) -> Activities:
     """The activities with their clients. Raises `SealError` when there is no key ring."""
     platform = ApifyPlatform(
         api_base_url=settings.apify_api_base_url,
@@ -69,4 +75,23 @@ def build_activities(settings: WorkerSettings) -> tuple[ApifyActivities, Storage
         poll_min=timedelta(seconds=max(1, round(settings.progress_seconds))),
         request_timeout=settings.request_timeout,
     )
-    return ApifyActivities(platform, console_url=settings.console_url, timing=timing), StorageActivities(platform)
+    apify = ApifyActivities(platform, console_url=settings.console_url, timing=timing)
+    storage, listings, records = StorageActivities(platform), ListingActivities(platform), RecordActivities(platform)
+    return Activities(
+        short=(
+            apify.start_run,
+            apify.abort_run,
+            apify.get_run,
+            storage.fetch_dataset_items,
+            storage.infer_dataset_schema,
+            storage.fetch_run_log,
+            listings.list_runs,
+            listings.describe_dataset,
+            listings.list_datasets,
+            listings.describe_key_value_store,
+            listings.list_key_value_stores,
+            listings.list_keys,
+            records.fetch_record,
+        ),
+        waiting=(apify.wait_for_run,),
+    )

@@ -1,21 +1,31 @@
 """Reading what runs leave behind, from workflow code."""
 
-from collections.abc import Awaitable
-from typing import TypeVar
-
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.apify import READ_ATTEMPT_TIMEOUT, READ_HEARTBEAT_TIMEOUT, READ_RETRY_POLICY
     from activities.datasets import StorageActivities
+    from activities.listings import ListingActivities
+    from activities.records import RecordActivities
 
 from activities.models import DatasetItemsInput, DatasetPage, RunLog, RunLogInput
-from workflows.deadline import remaining
-from workflows.failures import ToolError, envelope_of
+from activities.storage_models import (
+    DatasetInfo,
+    DatasetListPage,
+    DatasetSchema,
+    DatasetSchemaInput,
+    KeyPage,
+    KeysInput,
+    KeyValueStoreInfo,
+    KeyValueStoreListPage,
+    Record,
+    RecordInput,
+    RunListInput,
+    RunPage,
+    StorageListInput,
+    StorageRef,
+)
 from workflows.models import ToolCall
-
-Answer = TypeVar("Answer")
+from workflows.reads import read
 
 
 class Storage:
@@ -27,36 +37,52 @@ class Storage:
 
     async def items(self, order: DatasetItemsInput) -> DatasetPage:
         """One page of a dataset."""
-        return await self._read(
-            workflow.execute_activity_method(
-                StorageActivities.fetch_dataset_items,
-                order,
-                start_to_close_timeout=READ_ATTEMPT_TIMEOUT,
-                schedule_to_close_timeout=remaining(self._call),
-                heartbeat_timeout=READ_HEARTBEAT_TIMEOUT,
-                retry_policy=READ_RETRY_POLICY,
-                summary=f"read dataset {order.dataset_id}",
-            )
-        )
+        method = StorageActivities.fetch_dataset_items
+        return await read(self._call, method, order, summary=f"read dataset {order.dataset_id}")
+
+    async def schema(self, order: DatasetSchemaInput) -> DatasetSchema:
+        """The schema of a dataset's first rows."""
+        method = StorageActivities.infer_dataset_schema
+        return await read(self._call, method, order, summary=f"infer the schema of dataset {order.storage_id}")
 
     async def log(self, run_id: str, *, lines: int) -> RunLog:
         """The last lines of a run's log."""
-        return await self._read(
-            workflow.execute_activity_method(
-                StorageActivities.fetch_run_log,
-                RunLogInput(caller=self._call.caller, run_id=run_id, lines=lines),
-                start_to_close_timeout=READ_ATTEMPT_TIMEOUT,
-                schedule_to_close_timeout=remaining(self._call),
-                heartbeat_timeout=READ_HEARTBEAT_TIMEOUT,
-                retry_policy=READ_RETRY_POLICY,
-                summary=f"read the log of run {run_id}",
-            )
+        order = RunLogInput(caller=self._call.caller, run_id=run_id, lines=lines)
+        return await read(self._call, StorageActivities.fetch_run_log, order, summary=f"read the log of run {run_id}")
+
+    async def runs(self, order: RunListInput) -> RunPage:
+        """One page of the caller's runs."""
+        return await read(self._call, ListingActivities.list_runs, order, summary="list runs")
+
+    async def dataset(self, dataset_id: str) -> DatasetInfo:
+        """A dataset without its items."""
+        order = StorageRef(caller=self._call.caller, storage_id=dataset_id)
+        return await read(
+            self._call, ListingActivities.describe_dataset, order, summary=f"describe dataset {dataset_id}"
         )
 
-    async def _read(self, answer: Awaitable[Answer]) -> Answer:
-        try:
-            return await answer
-        except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise
-            raise ToolError(envelope_of(error, tool=self._call.tool)) from error
+    async def datasets(self, order: StorageListInput) -> DatasetListPage:
+        """One page of the caller's datasets."""
+        return await read(self._call, ListingActivities.list_datasets, order, summary="list datasets")
+
+    async def key_value_store(self, store_id: str) -> KeyValueStoreInfo:
+        """A key-value store without its records."""
+        order = StorageRef(caller=self._call.caller, storage_id=store_id)
+        method = ListingActivities.describe_key_value_store
+        return await read(self._call, method, order, summary=f"describe key-value store {store_id}")
+
+    async def key_value_stores(self, order: StorageListInput) -> KeyValueStoreListPage:
+        """One page of the caller's key-value stores."""
+        return await read(self._call, ListingActivities.list_key_value_stores, order, summary="list key-value stores")
+
+    async def keys(self, order: KeysInput) -> KeyPage:
+        """One page of a store's keys."""
+        return await read(
+            self._call, ListingActivities.list_keys, order, summary=f"list keys of store {order.storage_id}"
+        )
+
+    async def record(self, order: RecordInput) -> Record:
+        """One record, as far as it may be shown."""
+        return await read(
+            self._call, RecordActivities.fetch_record, order, summary=f"read a record of store {order.storage_id}"
+        )

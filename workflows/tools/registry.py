@@ -13,7 +13,16 @@ from workflows.tools import default, openai
 from workflows.tools.common.abort_actor_run import ABORT_ACTOR_RUN
 from workflows.tools.common.add_actor import ADD_ACTOR
 from workflows.tools.common.get_actor_log import GET_ACTOR_LOG
+from workflows.tools.common.get_actor_output import GET_ACTOR_OUTPUT
+from workflows.tools.common.get_actor_run_list import GET_ACTOR_RUN_LIST
+from workflows.tools.common.get_dataset import GET_DATASET
 from workflows.tools.common.get_dataset_items import GET_DATASET_ITEMS
+from workflows.tools.common.get_dataset_list import GET_DATASET_LIST
+from workflows.tools.common.get_dataset_schema import GET_DATASET_SCHEMA
+from workflows.tools.common.get_key_value_store import GET_KEY_VALUE_STORE
+from workflows.tools.common.get_key_value_store_keys import GET_KEY_VALUE_STORE_KEYS
+from workflows.tools.common.get_key_value_store_list import GET_KEY_VALUE_STORE_LIST
+from workflows.tools.common.get_key_value_store_record import GET_KEY_VALUE_STORE_RECORD
 from workflows.tools.common.task_tools import TASK_TOOLS
 from workflows.tools.core.call_actor import actor_tool
 from workflows.tools.mode import Mode
@@ -25,7 +34,22 @@ MODE_ALIASES: Mapping[str, str] = MappingProxyType({"apps": "openai", "true": "o
 TOOL_ALIASES: Mapping[str, str] = MappingProxyType({"get-actor-run-log": "get-actor-log"})
 """Names that other Apify MCP servers use for the same things: understood, never listed."""
 
-COMMON: tuple[Tool, ...] = (*TASK_TOOLS, ADD_ACTOR, GET_ACTOR_LOG, ABORT_ACTOR_RUN, GET_DATASET_ITEMS)
+COMMON: tuple[Tool, ...] = (
+    *TASK_TOOLS,
+    ADD_ACTOR,
+    GET_ACTOR_RUN_LIST,
+    GET_ACTOR_LOG,
+    ABORT_ACTOR_RUN,
+    GET_DATASET,
+    GET_DATASET_ITEMS,
+    GET_DATASET_SCHEMA,
+    GET_ACTOR_OUTPUT,
+    GET_DATASET_LIST,
+    GET_KEY_VALUE_STORE,
+    GET_KEY_VALUE_STORE_KEYS,
+    GET_KEY_VALUE_STORE_RECORD,
+    GET_KEY_VALUE_STORE_LIST,
+)
 
 ACTOR_TOOL_LABEL = "actor-tool"
 """The metric label of all direct Actor tools together: their names are without bound."""

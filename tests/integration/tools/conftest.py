@@ -1,0 +1,84 @@
+"""The tools as a client calls them: over REST, through worker and API processes, against the sandbox platform."""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+from apify_client import ApifyClient
+
+from deploy.local.temporal_server import TemporalServer
+from tests.support.sandbox import Sandbox, running_sandbox
+from tests.support.service import Service, running_service
+
+MAX_ANSWER_BYTES = 65_536
+CALLER_TOKEN = "apify_api_tokenOfTheCallerOfToolTests"
+
+
+@pytest.fixture(scope="session")
+def tools_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    with running_sandbox(tmp_path_factory.mktemp("tools-sandbox")) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="session")
+def tools_service(
+    tmp_path_factory: pytest.TempPathFactory, temporal_server: TemporalServer, tools_sandbox: Sandbox
+) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("tools-service")
+    with running_service(folder, temporal_server.address, tools_sandbox) as service:
+        yield service
+
+
+@pytest.fixture
+def platform(tools_sandbox: Sandbox) -> ApifyClient:
+    """The sandbox as the operator's account sees it, for making what the tools then read."""
+    return ApifyClient(tools_sandbox.token, api_url=tools_sandbox.url)
+
+
+@dataclass(frozen=True)
+class ToolAnswer:
+    """What a tool answered, checked against what it promises."""
+
+    text: str
+    structured: dict[str, Any]
+    error: dict[str, Any] | None
+    content: list[dict[str, Any]]
+
+
+class ToolCaller:
+    """Calls tools and checks of every answer that it fits the tool's output schema and is no larger than allowed."""
+
+    def __init__(self, http: httpx.AsyncClient, schemas: dict[str, dict[str, Any]]) -> None:
+        self._http = http
+        self._schemas = schemas
+
+    async def __call__(self, tool: str, *, mode: str = "default", **arguments: Any) -> ToolAnswer:
+        answer = await self._http.post(f"/v1/tools/{tool}/call", json={"arguments": arguments, "mode": mode})
+        assert answer.status_code == 200, answer.text
+        result = answer.json()["result"]
+        text = "\n".join(block["text"] for block in result["content"] if block["type"] == "text")
+        assert len(text.encode()) <= MAX_ANSWER_BYTES
+        if not result["is_error"]:
+            jsonschema.validate(result["structured"], self._schemas[tool])
+        return ToolAnswer(text, result.get("structured") or {}, result.get("error"), result["content"])
+
+    async def violations(self, tool: str, **arguments: Any) -> list[str]:
+        """The paths of the arguments that break the tool's schema."""
+        answer = await self._http.post(f"/v1/tools/{tool}/call", json={"arguments": arguments})
+        assert answer.status_code in (400, 422), answer.text
+        return [entry["path"] for entry in answer.json()["error"]["violations"]]
+
+
+@pytest.fixture
+async def http(tools_service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=tools_service.api_url, trust_env=False, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+async def call(http: httpx.AsyncClient) -> ToolCaller:
+    listed = (await http.get("/v1/tools")).raise_for_status().json()["tools"]
+    return ToolCaller(http, {tool["name"]: tool["output_schema"] for tool in listed})

@@ -1,0 +1,42 @@
+"""One way for workflow code to read from outside: an activity with the call's deadline, its failure as `ToolError`."""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from activities.apify import READ_ATTEMPT_TIMEOUT, READ_RETRY_POLICY
+
+from workflows.failures import ToolError, envelope_of
+from workflows.models import ToolCall
+
+Order = TypeVar("Order")
+Answer = TypeVar("Answer")
+
+
+async def read(
+    call: ToolCall,
+    method: Callable[[Any, Order], Awaitable[Answer]],
+    order: Order,
+    *,
+    summary: str,
+    retry_policy: RetryPolicy = READ_RETRY_POLICY,
+) -> Answer:
+    """What the activity `method` answers to `order`. Raises `ToolError` when it is refused."""
+    try:
+        return await workflow.execute_activity_method(
+            method,
+            order,
+            start_to_close_timeout=READ_ATTEMPT_TIMEOUT,
+            schedule_to_close_timeout=timedelta(seconds=call.options.deadline_seconds),
+            retry_policy=retry_policy,
+            summary=summary,
+        )
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        raise ToolError(envelope_of(error, tool=call.tool)) from error

@@ -1,0 +1,49 @@
+"""`get-dataset`: what a dataset is, without its items."""
+
+from activities.storage_models import DatasetInfo
+from workflows.context import ToolContext
+from workflows.models import ToolResult
+from workflows.tools.core.answers import answered, hint
+from workflows.tools.core.storage_arguments import DatasetArguments
+from workflows.tools.core.storages import DatasetView, dataset_view
+from workflows.tools.core.wording import describe_size
+from workflows.tools.tool import Category, ToolAnnotations, tool
+
+
+async def get_dataset(ctx: ToolContext, arguments: DatasetArguments) -> ToolResult:
+    """Describe it, and say how to read it."""
+    dataset = await ctx.storage.dataset(arguments.dataset_id)
+    return answered(
+        dataset_view(dataset),
+        _summary(dataset),
+        f"Fields: {', '.join(dataset.fields)}." if dataset.fields else None,
+        hint(ctx, "get-dataset-items", f"Read its items with get-dataset-items (datasetId {dataset.id})."),
+        None
+        if dataset.fields
+        else hint(ctx, "get-dataset-schema", "See what its items look like with get-dataset-schema."),
+    )
+
+
+def _summary(dataset: DatasetInfo) -> str:
+    name = f" ({dataset.name})" if dataset.name else ""
+    made_by = f" Made by run {dataset.run_id}." if dataset.run_id else ""
+    return (
+        f"Dataset {dataset.id}{name} has {dataset.item_count} items, {describe_size(dataset.size_bytes)}. "
+        f"Created {dataset.created_at:%Y-%m-%d %H:%M:%S}, modified {dataset.modified_at:%Y-%m-%d %H:%M:%S} (UTC)."
+        f"{made_by}"
+    )
+
+
+GET_DATASET = (
+    tool("get-dataset")
+    .category(Category.STORAGE)
+    .describe(
+        "Get metadata of a dataset (a collection of structured items that an Actor run made): its name, number of "
+        "items, fields, size and times. Use it to see how much there is before you fetch items."
+    )
+    .annotate(ToolAnnotations(title="Get dataset", read_only=True, idempotent=True, open_world=False))
+    .args(DatasetArguments)
+    .output(DatasetView)
+    .server(get_dataset)
+    .build()
+)

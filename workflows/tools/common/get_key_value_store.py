@@ -1,0 +1,37 @@
+"""`get-key-value-store`: what a key-value store is, without its records."""
+
+from workflows.context import ToolContext
+from workflows.models import ToolResult
+from workflows.tools.core.answers import answered, hint
+from workflows.tools.core.storage_arguments import KeyValueStoreArguments
+from workflows.tools.core.storages import StorageView, store_view
+from workflows.tools.core.wording import describe_size
+from workflows.tools.tool import Category, ToolAnnotations, tool
+
+
+async def get_key_value_store(ctx: ToolContext, arguments: KeyValueStoreArguments) -> ToolResult:
+    """Describe it, and say how to see its keys."""
+    store = await ctx.storage.key_value_store(arguments.key_value_store_id)
+    name = f" ({store.name})" if store.name else ""
+    made_by = f" Made by run {store.run_id}." if store.run_id else ""
+    summary = (
+        f"Key-value store {store.id}{name}, {describe_size(store.size_bytes)}. Created "
+        f"{store.created_at:%Y-%m-%d %H:%M:%S}, modified {store.modified_at:%Y-%m-%d %H:%M:%S} (UTC).{made_by}"
+    )
+    next_step = f"See its keys with get-key-value-store-keys (keyValueStoreId {store.id})."
+    return answered(store_view(store), summary, hint(ctx, "get-key-value-store-keys", next_step))
+
+
+GET_KEY_VALUE_STORE = (
+    tool("get-key-value-store")
+    .category(Category.STORAGE)
+    .describe(
+        "Get metadata of a key-value store (where an Actor run keeps its input, its state and its files): name, size "
+        "and times."
+    )
+    .annotate(ToolAnnotations(title="Get key-value store", read_only=True, idempotent=True, open_world=False))
+    .args(KeyValueStoreArguments)
+    .output(StorageView)
+    .server(get_key_value_store)
+    .build()
+)

@@ -1,0 +1,128 @@
+"""`get-key-value-store-record`: what is stored under a key, as JSON, text, or a file."""
+
+import json
+from typing import Literal
+
+from pydantic import Field, JsonValue, field_validator
+
+from activities.storage_models import Record, RecordInput
+from workflows.context import ToolContext
+from workflows.models import (
+    AudioContent,
+    BlobResource,
+    Content,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    ToolResult,
+)
+from workflows.tools.core.answers import Answer, answered
+from workflows.tools.core.storage_arguments import KeyValueStoreArguments
+from workflows.tools.core.wording import describe_size
+from workflows.tools.tool import Category, ToolAnnotations, tool
+
+
+class RecordArguments(KeyValueStoreArguments):
+    """Which record, and for a long text from where on."""
+
+    record_key: str = Field(
+        alias="recordKey", min_length=1, max_length=256, description="Key of the record to retrieve."
+    )
+    offset: int = Field(default=0, ge=0, description="For a long text: bytes to skip, as the last answer said.")
+
+    @field_validator("record_key")
+    @classmethod
+    def _addresses_a_record(cls, key: str) -> str:
+        if key in (".", ".."):
+            raise ValueError("A key must not be `.` or `..`.")
+        return key
+
+
+class RecordAnswer(Answer):
+    """A record. `value` is the JSON value or the text; a binary record is in the content blocks beside this."""
+
+    key_value_store_id: str
+    key: str
+    content_type: str
+    kind: Literal["json", "text", "binary"]
+    size_bytes: int | None = Field(default=None, description="Size of the whole record.")
+    value: JsonValue = None
+    offset: int | None = Field(default=None, description="For a text: where this part begins, in bytes.")
+    next_offset: int | None = Field(default=None, description="Where to go on; absent at the end.")
+    url: str | None = Field(default=None, description="For a binary record: where to fetch it, with an Apify token.")
+
+
+async def get_key_value_store_record(ctx: ToolContext, arguments: RecordArguments) -> ToolResult:
+    """Read the record, or the part of it that fits."""
+    record = await ctx.storage.record(
+        RecordInput(
+            caller=ctx.call.caller,
+            storage_id=arguments.key_value_store_id,
+            key=arguments.record_key,
+            offset=arguments.offset,
+        )
+    )
+    if record.kind == "binary":
+        return _binary(record)
+    answer = _described(record).model_copy(update={"value": record.value if record.kind == "json" else record.text})
+    shown = json.dumps(record.value, ensure_ascii=False) if record.kind == "json" else record.text
+    return answered(answer, _summary(record), shown, _next_part(record))
+
+
+def _described(record: Record) -> RecordAnswer:
+    return RecordAnswer(
+        key_value_store_id=record.store_id,
+        key=record.key,
+        content_type=record.content_type,
+        kind=record.kind,
+        size_bytes=record.size_bytes,
+        offset=record.offset if record.kind == "text" else None,
+        next_offset=record.next_offset,
+    )
+
+
+def _summary(record: Record) -> str:
+    part = f", from byte {record.offset}" if record.offset else ""
+    return f"Record {record.key} ({record.content_type}, {describe_size(record.size_bytes)}){part}:"
+
+
+def _next_part(record: Record) -> str | None:
+    if record.next_offset is None:
+        return None
+    return f"There is more: call get-key-value-store-record with the same key and offset {record.next_offset}."
+
+
+def _binary(record: Record) -> ToolResult:
+    mime = record.content_type.partition(";")[0].strip().lower() or "application/octet-stream"
+    answer = _described(record).model_copy(update={"url": record.url})
+    if record.blob_base64 is None:
+        text = f"{_summary(record)} too large to show. Fetch it from {record.url} with an Apify token."
+        link = ResourceLink(uri=record.url, name=record.key, mimeType=mime, size=record.size_bytes)
+        return answered(answer, text, more=(link,))
+    return answered(answer, f"{_summary(record)} attached.", more=(_blob(mime, record.blob_base64, record.url),))
+
+
+def _blob(mime: str, data: str, url: str) -> Content:
+    match mime.partition("/")[0]:
+        case "image":
+            return ImageContent(data=data, mimeType=mime)
+        case "audio":
+            return AudioContent(data=data, mimeType=mime)
+        case _:
+            return EmbeddedResource(resource=BlobResource(uri=url, mimeType=mime, blob=data))
+
+
+GET_KEY_VALUE_STORE_RECORD = (
+    tool("get-key-value-store-record")
+    .category(Category.STORAGE)
+    .describe(
+        "Get a value stored in a key-value store under a specific key: JSON, text (long ones in parts), or a file, "
+        "which is attached when it is small and linked when it is not. An Actor's input is under INPUT, its single "
+        "result, if any, under OUTPUT."
+    )
+    .annotate(ToolAnnotations(title="Get key-value store record", read_only=True, idempotent=True, open_world=False))
+    .args(RecordArguments)
+    .output(RecordAnswer)
+    .server(get_key_value_store_record)
+    .build()
+)
