@@ -6,7 +6,7 @@ follows the run, and costs no history.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -17,8 +17,10 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHandle
 from temporalio.converter import DataConverter
+from temporalio.service import RPCError
 
 from activities.models import AbortResult, RunState
+from api.outage import is_outage
 from api.task_models import EventName, Task, TaskEvent
 from api.task_view import task_from
 from workflows import memo
@@ -26,6 +28,7 @@ from workflows.inputs import InputRequests
 from workflows.models import TaskCompleted, TaskStatus, TaskSummary
 
 STATUS_POLL_SECONDS = 1.0
+OUTAGE_PAUSE_SECONDS = 1.0
 
 _ABNORMAL_ENDS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "The workflow failed.",
@@ -111,10 +114,13 @@ class EventLog:
 async def stream_events(
     handle: WorkflowHandle[Any, Any], converter: DataConverter, *, after: tuple[int, int]
 ) -> AsyncIterator[TaskEvent]:
-    """Durable events and status messages of one task, merged, until its workflow has ended."""
+    """Durable events and status messages of one task, merged, until its workflow has ended.
+
+    While the Temporal server is away the stream is silent, and goes on where it was.
+    """
     queue: asyncio.Queue[TaskEvent | BaseException | None] = asyncio.Queue(maxsize=100)
     tasks = [
-        asyncio.create_task(_pump_events(EventLog(handle, converter), after, queue)),
+        asyncio.create_task(_pump_events(lambda: EventLog(handle, converter), after, queue)),
         asyncio.create_task(_pump_status_messages(handle, queue)),
     ]
     try:
@@ -130,11 +136,22 @@ async def stream_events(
 
 
 async def _pump_events(
-    log: EventLog, after: tuple[int, int], queue: "asyncio.Queue[TaskEvent | BaseException | None]"
+    new_log: Callable[[], EventLog],
+    after: tuple[int, int],
+    queue: "asyncio.Queue[TaskEvent | BaseException | None]",
 ) -> None:
+    position = after
     try:
-        async for event in log.follow(after=after):
-            await queue.put(event)
+        while True:
+            try:
+                async for event in new_log().follow(after=position):
+                    await queue.put(event)
+                    position = position_of(event.id)
+                break
+            except RPCError as error:
+                if not is_outage(error):
+                    raise
+            await asyncio.sleep(OUTAGE_PAUSE_SECONDS)
         await queue.put(None)
     except Exception as error:  # noqa: BLE001  # raised again by whoever reads the queue
         await queue.put(error)
@@ -146,7 +163,7 @@ async def _pump_status_messages(
     shown: str | None = None
     try:
         while True:
-            task = await task_from(await handle.describe(), ui_url=None, namespace="")
+            task = await _task_or_outage(handle)
             if task is None or task.finished_at is not None:
                 return
             message = _progress_of(task)
@@ -156,6 +173,25 @@ async def _pump_status_messages(
             await asyncio.sleep(STATUS_POLL_SECONDS)
     except Exception as error:  # noqa: BLE001  # raised again by whoever reads the queue
         await queue.put(error)
+
+
+async def _task_or_outage(handle: WorkflowHandle[Any, Any]) -> Task | None:
+    """The task as soon as the Temporal server tells it."""
+    while True:
+        try:
+            return await task_from(await handle.describe(), ui_url=None, namespace="")
+        except RPCError as error:
+            if not is_outage(error):
+                raise
+        await asyncio.sleep(OUTAGE_PAUSE_SECONDS)
+
+
+def position_of(event_id: str | None) -> tuple[int, int]:
+    """Where in the history an event is; the beginning for None. Raises `ValueError` for what is not an event's id."""
+    if not event_id:
+        return (0, 0)
+    event, _, position = event_id.partition(".")
+    return (int(event), int(position))
 
 
 def _progress_of(task: Task) -> str | None:

@@ -40,6 +40,7 @@ from api.errors import (
     TaskNotFound,
     TemporalUnavailable,
 )
+from api.outage import is_outage
 from api.task_events import EventLog, stream_events
 from api.task_list import list_query, read_page_token, write_page_token
 from api.task_models import Task, TaskAnswer, TaskEvent, TaskPage, TaskRequest
@@ -54,14 +55,6 @@ from workflows.tool_call import ToolCallWorkflow
 MAX_PAGE = 200
 _TASK_TYPE = ToolCallWorkflow.__name__
 _MAX_EVENT_ID_CHARS = 20
-_UNREACHABLE = frozenset(
-    {
-        RPCStatusCode.UNAVAILABLE,
-        RPCStatusCode.DEADLINE_EXCEEDED,
-        RPCStatusCode.RESOURCE_EXHAUSTED,
-        RPCStatusCode.CANCELLED,
-    }
-)
 
 
 class TaskClient:
@@ -347,7 +340,7 @@ def _temporal_errors(*, not_found: str | None = None, bad_request: str | None = 
             raise _no_such_task(not_found) from error
         if error.status is RPCStatusCode.INVALID_ARGUMENT and bad_request is not None:
             raise BadRequest(bad_request) from error
-        if error.status in _UNREACHABLE:
+        if is_outage(error):
             raise TemporalUnavailable(
                 "The Temporal server does not answer. Nothing is lost; ask again shortly."
             ) from error

@@ -47,12 +47,12 @@ async def test_a_run_is_aborted_at_the_tasks_deadline(chaos: Chaos, mode: str) -
 
 @pytest.mark.parametrize("mode", ["default", "openai"])
 async def test_a_run_is_aborted_when_its_money_is_spent(chaos: Chaos, mode: str) -> None:
-    task = await chaos.start(seconds=60, mode=mode, memory=4096, maxTotalChargeUsd="0.0005")
+    task = await chaos.start(seconds=60, mode=mode, memory=1024, maxTotalChargeUsd="0.0002")
     ended = await chaos.ended(task)
     assert ended["run"]["status"] == "ABORTED"
     if mode == "default":
         error = await chaos.expect_failure(task, category="payment")
-        assert "0.0005" in error["message"]
+        assert "0.0002" in error["message"]
     assert chaos.books.ended_as("ABORTED") == 1
     chaos.expect_one_run_per_task()
 

@@ -65,6 +65,9 @@ async def test_an_event_stream_lives_through_the_servers_absence(chaos: Chaos) -
         if event_id:
             names.append(name)
         if name == "run_started":
-            await chaos.stack.temporal.restart()
+            chaos.stack.temporal.kill()
+            # Long enough for every request to be given up.
+            assert (await chaos.http.get(f"/v1/tasks/{task}")).status_code == 503
+            await chaos.stack.temporal.ready()
     assert names == ["created", "run_started", "run_finished", "handler_returned", "task_completed"]
     chaos.expect_one_run_per_task()
