@@ -90,10 +90,16 @@ class ToolFailure(Exception):
         self.envelope = envelope
 
 
-def redact(text: str) -> str:
-    """`text` without anything that looks like a credential, at most `MAX_MESSAGE_CHARS` long."""
+def without_credentials(text: str) -> str:
+    """`text` without anything that looks like a credential."""
     for pattern in _SECRET_PATTERNS:
         text = pattern.sub("[redacted]", text)
+    return text
+
+
+def redact(text: str) -> str:
+    """`text` without anything that looks like a credential, at most `MAX_MESSAGE_CHARS` long."""
+    text = without_credentials(text)
     return text if len(text) <= MAX_MESSAGE_CHARS else text[: MAX_MESSAGE_CHARS - 1] + "…"
 
 
@@ -126,13 +132,16 @@ def failure(envelope: ErrorEnvelope, *, retry_delay: timedelta | None = None) ->
     )
 
 
+def category_of_status(status: int) -> ErrorCategory:
+    """What kind of failure an HTTP status is."""
+    return _BY_STATUS.get(status, ErrorCategory.PLATFORM if status >= 500 else ErrorCategory.UNKNOWN)
+
+
 def _category(error: BaseException) -> ErrorCategory:
     if isinstance(error, ApifyApiError):
         if error.type in _CAPACITY_TYPES:
             return ErrorCategory.CAPACITY
-        return _BY_STATUS.get(
-            error.status_code, ErrorCategory.PLATFORM if error.status_code >= 500 else ErrorCategory.UNKNOWN
-        )
+        return category_of_status(error.status_code)
     return next((category for kind, category in _BY_TYPE if isinstance(error, kind)), ErrorCategory.UNKNOWN)
 
 

@@ -14,6 +14,7 @@ from api.services import build_services
 from api.settings import ApiSettings
 from worker.connection import connect
 from worker.logs import configure_logging
+from worker.telemetry import build_runtime
 
 log = logging.getLogger("outlast.api")
 
@@ -22,7 +23,7 @@ _SHUTDOWN_SECONDS = 5
 
 async def serve(settings: ApiSettings) -> None:
     """Serve until a signal. Starts also while Temporal is down, and answers 503 until it is back."""
-    client = await connect(lazy=True)
+    client = await connect(build_runtime(), lazy=True)
     app = build_app(build_services(settings, client))
     config = uvicorn.Config(
         app,

@@ -13,12 +13,15 @@ from activities.sealed_values import seal_value
 from activities.secrets import SecretSealer
 from api.arguments import check_actor_input, check_arguments
 from api.catalogue import Catalogue
-from api.errors import InvalidCall, PlatformUnavailable
+from api.errors import CallTooLarge, InvalidCall, PlatformUnavailable
 from api.secret_inputs import JsonObject, map_secret_fields
 from api.task_models import TaskRequest
 from workflows.models import TaskSummary, ToolCall
 from workflows.tools.registry import executor_kind
 from workflows.tools.tool import Tool
+
+MAX_CALL_BYTES = 1_900_000
+"""Temporal takes 2 MiB at most (`limit.blobSize.error`), the payload's own metadata included."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class CallBuilder:
         self._run_heartbeat_seconds = run_heartbeat_seconds
 
     async def build(self, caller: Caller, request: TaskRequest) -> BuiltCall:
-        """Raises `InvalidCall` for an unknown tool or arguments that break its schema."""
+        """Raises `InvalidCall` for an unknown tool or arguments that break its schema, `CallTooLarge`."""
         mode = request.mode or self._mode
         definition = await self._catalogue.resolve(mode, request.tool, caller)
         _refuse_front_door_tool(definition)
@@ -58,6 +61,12 @@ class CallBuilder:
             offered_tools=request.offered_tools,
             options=request.options.model_copy(update={"run_heartbeat_seconds": self._run_heartbeat_seconds}),
         )
+        size = len(call.model_dump_json())
+        if size > MAX_CALL_BYTES:
+            raise CallTooLarge(
+                f"The call has {size} bytes; at most {MAX_CALL_BYTES} are taken. Put the large part of the input into "
+                "a key-value store or dataset and pass its id."
+            )
         return BuiltCall(call, self._summary(call, definition, request, schema))
 
     async def _actor_schema(

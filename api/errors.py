@@ -32,6 +32,14 @@ class UnknownToolCalled(InvalidCall):
     title = "There is no such tool"
 
 
+class CallTooLarge(ApiError):
+    """The arguments do not fit into a workflow's history. Nothing was started."""
+
+    status = 413
+    slug = "call-too-large"
+    title = "The arguments are too large"
+
+
 class TaskNotFound(ApiError):
     """The caller has no such task. The same for a task of somebody else."""
 

@@ -24,8 +24,8 @@ def list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, s
 
 
 def write_page_token(token: bytes, query: str) -> str:
-    """Temporal's page token as we hand it out."""
-    return base64.urlsafe_b64encode(_query_digest(query) + token).decode()
+    """Temporal's page token as we hand it out: Temporal itself retries for long when it gets a broken one."""
+    return base64.urlsafe_b64encode(_digest(query.encode()) + _digest(token) + token).decode()
 
 
 def read_page_token(text: str, query: str) -> bytes:
@@ -34,10 +34,12 @@ def read_page_token(text: str, query: str) -> bytes:
         raw = base64.urlsafe_b64decode(text.encode())
     except (binascii.Error, ValueError) as error:
         raise BadRequest("The page token is malformed; pass next_page_token of the previous page unchanged.") from error
-    digest = _query_digest(query)
-    if not raw.startswith(digest):
+    list_digest, digest, token = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES : 2 * _DIGEST_BYTES], raw[2 * _DIGEST_BYTES :]
+    if digest != _digest(token):
+        raise BadRequest("The page token is malformed; pass next_page_token of the previous page unchanged.")
+    if list_digest != _digest(query.encode()):
         raise BadRequest("The page token belongs to another list; keep the filters the same from page to page.")
-    return raw[len(digest) :]
+    return token
 
 
 def _status_query(status: TaskStatus) -> str:
@@ -53,5 +55,5 @@ def _quoted(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _query_digest(query: str) -> bytes:
-    return hashlib.sha256(query.encode()).digest()[:_DIGEST_BYTES]
+def _digest(value: bytes) -> bytes:
+    return hashlib.sha256(value).digest()[:_DIGEST_BYTES]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import structlog
 from temporalio import activity, workflow
 
-from activities.errors import redact
+from activities.errors import without_credentials
 
 
 def configure_logging(log_format: Literal["text", "json"], level: str) -> None:
@@ -63,4 +63,4 @@ def _name_the_task(_: object, __: str, event: MutableMapping[str, Any]) -> Mutab
 
 
 def _redact_secrets(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    return {key: redact(value) if isinstance(value, str) else value for key, value in event.items()}
+    return {key: without_credentials(value) if isinstance(value, str) else value for key, value in event.items()}

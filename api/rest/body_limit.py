@@ -1,10 +1,15 @@
 """Refuses request bodies over a limit, whether or not they announce their length."""
 
+import asyncio
 from contextlib import suppress
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.rest.problems import body_too_large
+
+_DRAIN_SECONDS = 10
+_DRAIN_TIMES = 8
+"""How long, and how many times the limit, the rest of a refused body is read before the connection is cut."""
 
 
 class _TooLarge(Exception):
@@ -26,18 +31,20 @@ class BodyLimit:
             return
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if announced.isdigit() and int(announced) > self._max_bytes:
-            await body_too_large(scope["path"], self._max_bytes)(scope, receive, send)
+            await self._refuse(scope, receive, send)
             return
         await self._serve_counting(scope, receive, send)
 
     async def _serve_counting(self, scope: Scope, receive: Receive, send: Send) -> None:
         received = 0
         answered = False
+        more = True
 
         async def counted() -> Message:
-            nonlocal received
+            nonlocal received, more
             message = await receive()
             received += len(message.get("body", b""))
+            more = message.get("more_body", False)
             if received > self._max_bytes:
                 raise _TooLarge
             return message
@@ -52,4 +59,19 @@ class BodyLimit:
         with suppress(_TooLarge):
             await self._app(scope, counted, noted)
         if not answered and received > self._max_bytes:
-            await body_too_large(scope["path"], self._max_bytes)(scope, receive, send)
+            await self._refuse(scope, receive, send, more=more)
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send, *, more: bool = True) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                await _drain(receive, _DRAIN_TIMES * self._max_bytes if more else 0)
+        await body_too_large(scope["path"], self._max_bytes)(scope, receive, send)
+
+
+async def _drain(receive: Receive, max_bytes: int) -> None:
+    """Drop the rest of a body: many clients read no answer before they have sent all of theirs."""
+    while max_bytes > 0:
+        message = await receive()
+        max_bytes -= len(message.get("body", b""))
+        if not message.get("more_body"):
+            return

@@ -105,7 +105,7 @@ async def test_async_the_task_is_completed_when_its_run_has_started(
 async def test_a_failed_run_fails_a_sync_task_and_leaves_an_async_one_completed(
     api: httpx.AsyncClient, temporal: Client
 ) -> None:
-    failing = {"failWith": {"exitCode": 3, "message": "Out of luck"}}
+    failing: dict[str, Any] = {"failWith": {"exitCode": 3, "message": "Out of luck"}}
     sync = await completed(api, sleeper_call(**failing))
     assert (sync["task"]["status"], sync["result"]["is_error"]) == ("failed", True)
     assert sync["result"]["error"]["category"] == "unknown"

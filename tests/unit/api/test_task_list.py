@@ -55,6 +55,14 @@ def test_a_page_token_of_another_list_is_refused(other: str) -> None:
         read_page_token(write_page_token(b"next", other), query())
 
 
+def test_a_page_token_that_was_changed_is_refused() -> None:
+    token = write_page_token(b"where to go on", query())
+    for position in range(len(token)):
+        changed = token[:position] + ("A" if token[position] != "A" else "B") + token[position + 1 :]
+        with pytest.raises(BadRequest):
+            read_page_token(changed, query())
+
+
 @pytest.mark.parametrize("text", ["x", "é", "not a token", "====", base64.urlsafe_b64encode(b"short").decode()])
 def test_what_is_no_page_token_is_refused(text: str) -> None:
     with pytest.raises(BadRequest):
