@@ -1,4 +1,4 @@
-"""Every relative link of the documentation leads to a file, and every fragment to a heading."""
+"""What the documentation points at exists: files, headings, tests."""
 
 import re
 from collections.abc import Iterator
@@ -39,3 +39,14 @@ def test_the_start_page_leads_to_every_page() -> None:
     index = ROOT / "docs" / "index.md"
     linked = {(index.parent / link.partition("#")[0]).resolve() for link in links(index)}
     assert {page for page in PAGES if page.is_relative_to(index.parent)} - linked - {index} == set()
+
+
+def test_the_tests_that_prove_a_promise_exist() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / "README.md").read_text())
+    assert named
+    missing = [
+        f"{path}::{test}"
+        for path, test in named
+        if not (ROOT / path).is_file() or (test and f"def {test}(" not in (ROOT / path).read_text())
+    ]
+    assert missing == []

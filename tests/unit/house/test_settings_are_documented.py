@@ -22,7 +22,7 @@ ROWS = {
     if row.startswith("| `")
     for name in re.findall(r"`([A-Z_]+\*?)`", row.split("|")[1])
 }
-OF_THE_COMMAND_LINE = {"OUTLAST_URL", "OUTLAST_TOKEN"}
+OF_THE_COMMAND_LINE = {"OUTLAST_URL", "OUTLAST_TOKEN", "OUTLAST_ACTORS", "OUTLAST_SITE_DIR"}
 
 
 def variable(name: str, field: FieldInfo) -> str:
@@ -45,7 +45,7 @@ def stack_ports() -> list[str]:
 def test_a_setting_is_documented_with_its_default(name: str, field: FieldInfo) -> None:
     assert name in ROWS, f"{name} is missing in docs/settings.md"
     default = field.default.value if isinstance(field.default, Enum) else field.default
-    if default is not None:
+    if default not in (None, ""):
         text = str(default).lower() if isinstance(default, bool) else f"{default:g}" if _is_number(default) else default
         assert f"`{text}`" in ROWS[name].split("|")[2]
 
