@@ -98,10 +98,14 @@ class ApifyPlatform:
 
     def client(self, caller: Caller) -> ApifyClientAsync:
         """The client that acts for `caller`. Raises `ToolFailure` when there is no token to act with."""
+        return self.client_for_token(self.token(caller))
+
+    def token(self, caller: Caller) -> SecretStr:
+        """The token that acts for `caller`, in the clear. Raises `ToolFailure` when there is none."""
         if caller.apify_token is not None:
-            return self.client_for_token(self._sealer.open(caller.apify_token, purpose=caller.id))
+            return self._sealer.open(caller.apify_token, purpose=caller.id)
         if self._operator_token is not None:
-            return self.client_for_token(self._operator_token)
+            return self._operator_token
         raise ToolFailure(
             ErrorEnvelope(
                 tool="",

@@ -9,11 +9,13 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
+from activities.actor_mcp import ActorMcpActivities
 from activities.apify import ApifyActivities, RunTiming
 from activities.datasets import StorageActivities
 from activities.listings import ListingActivities
 from activities.platform import ApifyPlatform
 from activities.records import RecordActivities
+from activities.store import StoreActivities
 from worker.sealing import sealer_from
 from worker.settings import WorkerSettings
 from workflows.queues import RUNS_TASK_QUEUE, TOOLS_TASK_QUEUE
@@ -76,6 +78,7 @@ def build_activities(settings: WorkerSettings) -> Activities:
         request_timeout=settings.request_timeout,
     )
     apify = ApifyActivities(platform, console_url=settings.console_url, timing=timing)
+    store, actor_mcp = StoreActivities(platform), ActorMcpActivities(platform)
     storage, listings, records = StorageActivities(platform), ListingActivities(platform), RecordActivities(platform)
     return Activities(
         short=(
@@ -85,6 +88,9 @@ def build_activities(settings: WorkerSettings) -> Activities:
             storage.fetch_dataset_items,
             storage.infer_dataset_schema,
             storage.fetch_run_log,
+            store.search_actors,
+            store.fetch_actor_details,
+            actor_mcp.list_mcp_tools,
             listings.list_runs,
             listings.describe_dataset,
             listings.list_datasets,
@@ -93,5 +99,5 @@ def build_activities(settings: WorkerSettings) -> Activities:
             listings.list_keys,
             records.fetch_record,
         ),
-        waiting=(apify.wait_for_run,),
+        waiting=(apify.wait_for_run, actor_mcp.call_mcp_tool),
     )

@@ -6,10 +6,12 @@ from datetime import timedelta
 from temporalio import workflow
 
 from activities.models import Budget, RunState
+from workflows.actor_mcp import ActorMcp
 from workflows.inputs import InputAnswer, InputRequest, Inputs
 from workflows.models import ToolCall
 from workflows.runs import Runs
 from workflows.storage import Storage
+from workflows.store import Store
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class ToolContext:
         self.call = call
         self.apify = Runs(call)
         self.storage = Storage(call)
+        self.store = Store(call)
+        self.actor_mcp = ActorMcp(call)
         self.inputs = Inputs()
         self.guarded: Guarded | None = None
 

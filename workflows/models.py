@@ -87,6 +87,9 @@ class ToolResult(Contract):
     """The answer of a tool. A failing tool answers too: `is_error` is set, and `error` says what failed."""
 
     content: tuple[Content, ...] = ()
+    raw_content: tuple[dict[str, JsonValue], ...] | None = Field(
+        default=None, description="Content blocks of a proxied MCP server, passed on as they are instead of `content`."
+    )
     structured: dict[str, JsonValue] | None = None
     is_error: bool = False
     error: ErrorEnvelope | None = None
@@ -95,7 +98,8 @@ class ToolResult(Contract):
     @property
     def text(self) -> str:
         """What a model reads of the answer."""
-        return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
+        raw = [text for block in self.raw_content or () if isinstance(text := block.get("text"), str)]
+        return "\n".join(raw or [block.text for block in self.content if isinstance(block, TextContent)])
 
     @property
     def headline(self) -> str | None:
@@ -144,6 +148,11 @@ class ToolCall(Contract):
     offered_tools: tuple[str, ...] = Field(
         default=(), description="Tools that the caller's connection offers, for hints; empty when it offers all."
     )
+
+    @property
+    def proxies_mcp(self) -> bool:
+        """Whether a tool of an Actor that is an MCP server is called: `actor` is `user/name:tool` then."""
+        return self.actor is not None and ":" in self.actor
 
 
 class ToolOutcome(Contract):

@@ -1,6 +1,10 @@
 """`Mode`: what differs between the ways in which a server presents its tools."""
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from pydantic import JsonValue
 
 from workflows.executors import ActorExecutor
 from workflows.tools.tool import Tool
@@ -14,3 +18,10 @@ class Mode:
     executor: ActorExecutor
     tools: tuple[Tool, ...]
     instructions: str = ""
+    common_meta: Mapping[str, Mapping[str, JsonValue]] = field(default_factory=dict[str, Mapping[str, JsonValue]])
+    """`_meta` that this mode adds to tools which are otherwise the same in every mode, by the tool's name."""
+
+    def dressed(self, definition: Tool) -> Tool:
+        """A tool common to all modes as this mode offers it: a new definition where the mode adds to its `_meta`."""
+        extra = self.common_meta.get(definition.name)
+        return replace(definition, meta_json=json.dumps({**definition.meta, **extra})) if extra else definition

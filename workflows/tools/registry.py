@@ -24,6 +24,7 @@ from workflows.tools.common.get_key_value_store_keys import GET_KEY_VALUE_STORE_
 from workflows.tools.common.get_key_value_store_list import GET_KEY_VALUE_STORE_LIST
 from workflows.tools.common.get_key_value_store_record import GET_KEY_VALUE_STORE_RECORD
 from workflows.tools.common.task_tools import TASK_TOOLS
+from workflows.tools.core.actor_mcp import proxied_call
 from workflows.tools.core.call_actor import actor_tool
 from workflows.tools.mode import Mode
 from workflows.tools.tool import Tool
@@ -72,7 +73,9 @@ def _tools_of_mode(mode: str) -> Mapping[str, Tool]:
 
 _BUILT_IN: Mapping[str, Mapping[str, Tool]] = MappingProxyType(
     {
-        mode.name: MappingProxyType({definition.name: definition for definition in (*mode.tools, *COMMON)})
+        mode.name: MappingProxyType(
+            {definition.name: definition for definition in (*mode.tools, *map(mode.dressed, COMMON))}
+        )
         for mode in MODES.values()
     }
 )
@@ -100,6 +103,8 @@ def actor_tool_of(mode: str, actor: str, *, title: str, description: str, schema
 def tool_for(call: ToolCall) -> Tool:
     """The definition that carries `call` out. Raises `UnknownTool`."""
     tools = _mode_tools(call.mode)
+    if call.proxies_mcp:
+        return proxied_call(call)
     if call.actor is not None:
         # The front door has checked the arguments against the Actor's schema, and the platform checks them again.
         return actor_tool_of(call.mode, call.actor, title=call.tool, description=call.tool, schema={})
@@ -110,6 +115,8 @@ def tool_for(call: ToolCall) -> Tool:
 
 def executor_kind(call: ToolCall) -> Literal["none", "sync", "async"]:
     """Which executor decides when the call's handler returns."""
+    if call.proxies_mcp:
+        return "none"
     definition = None if call.actor else _known(call.mode).get(call.tool)
     if call.mode not in MODES or (call.actor is None and (definition is None or not definition.calls_actor)):
         return "none"

@@ -28,6 +28,18 @@ class Category(StrEnum):
     UI = "ui"
 
 
+class TaskUse(StrEnum):
+    """When the front door answers a call with a task, for clients that know tasks and leave it to the server."""
+
+    NEVER = "never"
+    """The answer comes in the call: the tool takes seconds."""
+    ALWAYS = "always"
+    AFTER_QUESTIONS = "after_questions"
+    """What the tool asks before its long work is asked in the call; then the call becomes a task."""
+    REQUIRED = "required"
+    """As `ALWAYS`, and a client that knows no tasks is refused."""
+
+
 class Arguments(BaseModel):
     """Base of every tool's arguments: frozen, unknown names refused, camelCase or snake_case as the tool spells it."""
 
@@ -66,6 +78,8 @@ class Tool:
     actor: str | None = None
     payment_property: str | None = None
     in_front: bool = False
+    task_use: TaskUse = TaskUse.NEVER
+    client_needs: tuple[str, ...] = ()
 
     @property
     def input_schema(self) -> dict[str, JsonValue]:
@@ -109,6 +123,8 @@ class ToolBuilder:
         self._calls_actor = False
         self._actor: str | None = None
         self._in_front = False
+        self._task_use: TaskUse | None = None
+        self._client_needs: tuple[str, ...] = ()
 
     def category(self, category: Category) -> Self:
         """The group by which the tool is selected."""
@@ -141,6 +157,11 @@ class ToolBuilder:
         self._output_schema = json.dumps(model.model_json_schema(by_alias=True, mode="serialization"))
         return self
 
+    def output_schema(self, schema: Mapping[str, JsonValue]) -> Self:
+        """Shape of the structured answer as a JSON Schema, for tools whose schema comes from outside."""
+        self._output_schema = json.dumps(schema, ensure_ascii=False)
+        return self
+
     def meta(self, **entries: JsonValue) -> Self:
         """Entries of the `_meta` with which the tool is offered."""
         self._meta = {**self._meta, **entries}
@@ -151,6 +172,16 @@ class ToolBuilder:
         self._handler = handler
         self._calls_actor = calls_actor
         self._actor = actor
+        return self
+
+    def long_running(self, use: TaskUse = TaskUse.ALWAYS) -> Self:
+        """The call may take longer than a client waits; tools that may start a run are so without saying it."""
+        self._task_use = use
+        return self
+
+    def needs_client(self, *capabilities: str) -> Self:
+        """MCP client capabilities (`sampling`, `elicitation`, `roots`) without which a call is refused."""
+        self._client_needs = capabilities
         return self
 
     def front_door(self) -> Self:
@@ -180,6 +211,8 @@ class ToolBuilder:
             calls_actor=self._calls_actor,
             actor=self._actor,
             in_front=self._in_front,
+            task_use=self._task_use or (TaskUse.ALWAYS if self._calls_actor else TaskUse.NEVER),
+            client_needs=self._client_needs,
         )
 
 

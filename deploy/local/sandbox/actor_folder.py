@@ -150,6 +150,7 @@ def _definition(folder: Path, manifest: JsonObject) -> JsonObject:
     if version is None:
         raise BrokenActorError(f"{folder}: 'version' must look like 0.1")
     inherited = ("title", "description", "buildTag", "minMemoryMbytes", "maxMemoryMbytes", "defaultMemoryMbytes")
+    inherited += ("usesStandbyMode", "webServerMcpPath")
     definition: JsonObject = {"actorSpecification": 1, "name": manifest["name"], "version": version.group(0)}
     definition.update({key: manifest[key] for key in inherited if manifest.get(key) is not None})
     input_schema = _schema(folder, manifest.get("input"), ("input_schema.json", "INPUT_SCHEMA.json"))

@@ -24,6 +24,7 @@ from deploy.local.sandbox.routes.tasks import TaskRoutes
 from deploy.local.sandbox.routes.users import UserRoutes
 from deploy.local.sandbox.settings import DEFAULT_SITE
 from deploy.local.sandbox.site import Site
+from deploy.local.sandbox.standby import Standby, standing_by
 
 
 def build_app(platform: Platform) -> ASGIApp:
@@ -32,9 +33,12 @@ def build_app(platform: Platform) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
         platform.begin()
-        yield
+        async with standing_by(standby):
+            yield
         await platform.end()
 
+    base_url, logs = platform.settings.base_url, platform.settings.data_dir / "standby"
+    standby = Standby(platform.catalogue, platform.users, base_url=base_url, logs=logs)
     site = Site(platform.settings.site_dir or DEFAULT_SITE, platform.settings.base_url)
     routes: list[BaseRoute] = [
         # The storages of a run come before the run: `/runs/last/dataset` must not be read as a run of that name.
@@ -47,6 +51,7 @@ def build_app(platform: Platform) -> ASGIApp:
         *UserRoutes(platform).routes(),
         *ControlRoutes(platform).routes(),
         *EventRoutes(platform).routes(),
+        *standby.routes(),
         *site.routes(),
     ]
     app = Starlette(

@@ -32,6 +32,29 @@ def actor_environment(actor: Actor, run: Run, *, token: str, base_url: str, home
     }
 
 
+def standby_environment(actor: Actor, *, user_id: str, token: str, base_url: str, port: int) -> dict[str, str]:
+    """All variables of a standby process, which has no run and hence no storages of its own."""
+    return {
+        **_inherited(),
+        **actor.environment,
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "APIFY_IS_AT_HOME": "1",
+        "APIFY_TOKEN": token,
+        "APIFY_USER_ID": user_id,
+        "APIFY_API_BASE_URL": base_url,
+        "APIFY_API_PUBLIC_BASE_URL": base_url,
+        "APIFY_META_ORIGIN": "STANDBY",
+        "ACTOR_ID": actor.id,
+        "ACTOR_FULL_NAME": actor.full_name,
+        "ACTOR_BUILD_ID": actor.build_id,
+        "ACTOR_BUILD_NUMBER": actor.build_number,
+        "ACTOR_STANDBY_PORT": str(port),
+        "ACTOR_WEB_SERVER_PORT": str(port),
+        "ACTOR_STANDBY_URL": f"{base_url}/standby/{actor.username}~{actor.name}",
+    }
+
+
 def _inherited() -> dict[str, str]:
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     # A proxy address may carry a password, which is none of an Actor's business.

@@ -1,6 +1,7 @@
 """Names of direct Actor tools: `user/name` as a tool name that every model provider accepts."""
 
 import hashlib
+import re
 
 MAX_TOOL_NAME = 64
 _DIGEST_CHARS = 8
@@ -18,3 +19,22 @@ def actor_tool_name(full_name: str) -> str:
 def normalised_actor(actor: str) -> str:
     """`user~name` and `user/name` are the same Actor; ids stay as they are."""
     return actor.strip().replace("~", "/", 1)
+
+
+def split_actor_tool(actor: str) -> tuple[str, str | None]:
+    """`user/name:tool` names a tool of an Actor that is an MCP server; the tool is None for an Actor alone."""
+    name, _, tool = normalised_actor(actor).partition(":")
+    return name, tool or None
+
+
+def proxied_tool_name(full_name: str, tool: str) -> str:
+    """`user/name` and its tool `search` -> `user--name-search`, in the characters that every client accepts.
+
+    Longer names are cut and get a digest, as do names in which a character had to be replaced.
+    """
+    plain = f"{actor_tool_name(full_name)}-{tool}"
+    name = re.sub(r"[^a-zA-Z0-9_-]", "-", plain)
+    if name == plain and len(name) <= MAX_TOOL_NAME:
+        return name
+    digest = hashlib.sha256(f"{full_name}:{tool}".encode()).hexdigest()[:_DIGEST_CHARS]
+    return f"{name[: MAX_TOOL_NAME - _DIGEST_CHARS - 1]}-{digest}"

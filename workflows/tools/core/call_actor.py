@@ -9,7 +9,8 @@ from activities.models import Budget, RunSpec
 from workflows.context import ToolContext
 from workflows.executors import ActorExecutor
 from workflows.models import ToolResult
-from workflows.tools.core.actor_names import actor_tool_name, normalised_actor
+from workflows.tools.core.actor_mcp import call_tool_of
+from workflows.tools.core.actor_names import actor_tool_name, split_actor_tool
 from workflows.tools.core.actor_schema import cut, model_input_schema
 from workflows.tools.core.run_report import RunReport
 from workflows.tools.tool import Arguments, Category, Handler, Tool, ToolAnnotations, ToolBuilder, tool
@@ -37,7 +38,12 @@ class CallActorArguments(Arguments):
     """Which Actor to run, with what."""
 
     actor: str = Field(
-        min_length=1, description="Actor as `user/name`, for example `apify/rag-web-browser`, or its id."
+        min_length=1,
+        max_length=200,
+        description=(
+            "Actor as `user/name`, for example `apify/rag-web-browser`, or its id. For an Actor that is an MCP server, "
+            "`user/name:tool` calls one of its tools, with the tool's arguments as `input`."
+        ),
     )
     input: dict[str, JsonValue] = Field(
         default_factory=dict, description="Input that fits the Actor's own input schema."
@@ -49,7 +55,12 @@ def call_actor_handler(executor: ActorExecutor) -> Handler:
     """The handler of `call-actor` for a mode whose executor is `executor`."""
 
     async def call_actor(ctx: ToolContext, arguments: CallActorArguments) -> ToolResult:
-        spec = run_spec(ctx, normalised_actor(arguments.actor), arguments.input, arguments.call_options)
+        actor, mcp_tool = split_actor_tool(arguments.actor)
+        if mcp_tool is not None:
+            answer = await call_tool_of(ctx, actor, mcp_tool, arguments.input)
+            # `call-actor` promises a structured answer; a proxied tool need not have one.
+            return answer.model_copy(update={"structured": answer.structured or {}})
+        spec = run_spec(ctx, actor, arguments.input, arguments.call_options)
         return await executor.execute_actor_tool(ctx, spec)
 
     return call_actor
@@ -88,7 +99,7 @@ def call_actor_definition(executor: ActorExecutor, description: str) -> ToolBuil
         .describe(description)
         .annotate(ToolAnnotations(title="Call Actor", destructive=False, open_world=True))
         .args(CallActorArguments)
-        .output(RunReport)
+        .output_schema(_call_actor_output())
         .server(call_actor_handler(executor), calls_actor=True)
     )
 
@@ -108,6 +119,15 @@ def actor_tool(
         .server(actor_tool_handler(executor, actor), calls_actor=True, actor=actor)
         .build()
     )
+
+
+def _call_actor_output() -> dict[str, JsonValue]:
+    """A run's report, or whatever a tool of an MCP server says."""
+    report = RunReport.model_json_schema(by_alias=True, mode="serialization")
+    definitions = report.pop("$defs", {})
+    description = "For `user/name:tool`: the structured content of that tool."
+    proxied: dict[str, JsonValue] = {"type": "object", "description": description}
+    return {"type": "object", "$defs": definitions, "anyOf": [report, proxied]}
 
 
 def _stricter(one: Limit | None, other: Limit | None) -> Limit | None:

@@ -2,10 +2,16 @@
 
 from workflows.executors import SyncActorExecutor
 from workflows.tools.default.call_actor import call_actor_tool
+from workflows.tools.default.fetch_actor_details import FETCH_ACTOR_DETAILS
 from workflows.tools.default.get_actor_run import GET_ACTOR_RUN
 from workflows.tools.default.present_run import present_finished_run
+from workflows.tools.default.search_actors import SEARCH_ACTORS
 from workflows.tools.mode import Mode
 
 _EXECUTOR = SyncActorExecutor(present_finished_run)
 
-MODE = Mode(name="default", executor=_EXECUTOR, tools=(call_actor_tool(_EXECUTOR), GET_ACTOR_RUN))
+MODE = Mode(
+    name="default",
+    executor=_EXECUTOR,
+    tools=(SEARCH_ACTORS, FETCH_ACTOR_DETAILS, call_actor_tool(_EXECUTOR), GET_ACTOR_RUN),
+)

@@ -3,9 +3,26 @@
 from workflows.executors import AsyncActorExecutor
 from workflows.tools.mode import Mode
 from workflows.tools.openai.call_actor import call_actor_tool
+from workflows.tools.openai.fetch_actor_details import FETCH_ACTOR_DETAILS
+from workflows.tools.openai.fetch_actor_details_internal import FETCH_ACTOR_DETAILS_INTERNAL
 from workflows.tools.openai.get_actor_run import GET_ACTOR_RUN
 from workflows.tools.openai.present_run import present_started_run
+from workflows.tools.openai.search_actors import SEARCH_ACTORS
+from workflows.tools.openai.search_actors_internal import SEARCH_ACTORS_INTERNAL
+from workflows.tools.openai.widgets import CALLED_BY_WIDGETS, silent_meta
 
 _EXECUTOR = AsyncActorExecutor(present_started_run)
 
-MODE = Mode(name="openai", executor=_EXECUTOR, tools=(call_actor_tool(_EXECUTOR), GET_ACTOR_RUN))
+MODE = Mode(
+    name="openai",
+    executor=_EXECUTOR,
+    tools=(
+        SEARCH_ACTORS,
+        SEARCH_ACTORS_INTERNAL,
+        FETCH_ACTOR_DETAILS,
+        FETCH_ACTOR_DETAILS_INTERNAL,
+        call_actor_tool(_EXECUTOR),
+        GET_ACTOR_RUN,
+    ),
+    common_meta={name: silent_meta() for name in CALLED_BY_WIDGETS},
+)

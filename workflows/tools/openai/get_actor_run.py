@@ -4,7 +4,7 @@ from workflows.context import ToolContext
 from workflows.models import ToolResult
 from workflows.tools.core.look_up_run import RunArguments, get_actor_run_definition
 from workflows.tools.openai.present_run import present_run_state
-from workflows.tools.openai.widgets import run_widget_meta
+from workflows.tools.openai.widgets import run_state_widget_meta
 
 
 async def get_actor_run(ctx: ToolContext, arguments: RunArguments) -> ToolResult:
@@ -14,6 +14,6 @@ async def get_actor_run(ctx: ToolContext, arguments: RunArguments) -> ToolResult
 
 GET_ACTOR_RUN = (
     get_actor_run_definition(get_actor_run, "Get the state of an Actor run and show it in the run widget.")
-    .meta(**run_widget_meta())
+    .meta(**run_state_widget_meta())
     .build()
 )

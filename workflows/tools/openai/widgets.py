@@ -3,13 +3,41 @@
 from pydantic import JsonValue
 
 RUN_WIDGET_URI = "ui://outlast/actor-run.html"
+SEARCH_WIDGET_URI = "ui://outlast/search-results.html"
+CALLED_BY_WIDGETS = ("get-actor-log", "get-dataset-items", "abort-actor-run")
+"""Tools common to all modes that the run's widget calls."""
 
 
 def run_widget_meta() -> dict[str, JsonValue]:
     """For tools whose answer is shown as a live run."""
+    return _widget_meta(RUN_WIDGET_URI, invoking="Starting the Actor", invoked="The Actor is running")
+
+
+def run_state_widget_meta() -> dict[str, JsonValue]:
+    """For tools that look at a run which may have ended long ago."""
+    return _widget_meta(RUN_WIDGET_URI, invoking="Looking at the run", invoked="Here is the run")
+
+
+def search_widget_meta() -> dict[str, JsonValue]:
+    """For tools whose answer is shown as cards of Actors."""
+    return _widget_meta(SEARCH_WIDGET_URI, invoking="Searching Apify Store", invoked="Actors found")
+
+
+def details_widget_meta() -> dict[str, JsonValue]:
+    """For tools whose answer is shown as the card of one Actor."""
+    return _widget_meta(SEARCH_WIDGET_URI, invoking="Looking the Actor up", invoked="Here is the Actor")
+
+
+def silent_meta() -> dict[str, JsonValue]:
+    """For tools without a widget of their own that a widget may call (`visibility`: MCP Apps, 2026-01-26)."""
+    return {"openai/widgetAccessible": True, "ui": {"visibility": ["model", "app"]}}
+
+
+def _widget_meta(uri: str, *, invoking: str, invoked: str) -> dict[str, JsonValue]:
     return {
-        "openai/outputTemplate": RUN_WIDGET_URI,
-        "openai/toolInvocation/invoking": "Starting the Actor",
-        "openai/toolInvocation/invoked": "The Actor is running",
-        "ui": {"resourceUri": RUN_WIDGET_URI, "visibility": ["model", "app"]},
+        "openai/outputTemplate": uri,
+        "openai/widgetAccessible": True,
+        "openai/toolInvocation/invoking": invoking,
+        "openai/toolInvocation/invoked": invoked,
+        "ui": {"resourceUri": uri, "visibility": ["model", "app"]},
     }

@@ -1,0 +1,155 @@
+"""Looking one Actor up, as far as it is the same in every mode."""
+
+import json
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from activities.store_models import ActorCard, ActorDetails, ActorStats, RunDefaults
+from workflows.context import ToolContext
+from workflows.tools.core.actor_card import card_as_text, short_card
+from workflows.tools.core.actor_names import normalised_actor
+from workflows.tools.core.actor_schema import model_input_schema
+from workflows.tools.core.answers import Answer
+from workflows.tools.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
+
+MAX_README_CHARS = 20_000
+
+
+class DetailSections(Arguments):
+    """Which parts of the details to return. Fewer parts make a shorter answer."""
+
+    description: bool = Field(default=True, description="Title and description.")
+    stats: bool = Field(default=True, description="Users, runs, success rate, rating.")
+    pricing: bool = Field(default=True, description="What using it costs.")
+    input_schema: bool = Field(default=True, alias="inputSchema", description="The input that it takes.")
+    output_schema: bool = Field(default=True, alias="outputSchema", description="The rows that it produces.")
+    readme: bool = Field(default=True, description="Its documentation.")
+    mcp_tools: bool = Field(
+        default=False, alias="mcpTools", description="For an Actor that is an MCP server: its tools. Starts it."
+    )
+
+
+class ActorArguments(Arguments):
+    """Names an Actor."""
+
+    actor: str = Field(
+        min_length=1, description="Actor as `user/name`, for example `apify/rag-web-browser`, or its id."
+    )
+
+
+class McpToolReport(Answer):
+    """A tool of an Actor that is an MCP server."""
+
+    name: str
+    description: str = ""
+    input_schema: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class DetailsReport(Answer):
+    """What is known of an Actor."""
+
+    actor: ActorCard
+    input_schema: dict[str, JsonValue] | None = Field(default=None, description="JSON Schema of the Actor's input.")
+    output_schema: dict[str, JsonValue] | None = Field(default=None, description="JSON Schema of one row it produces.")
+    output_schema_source: Literal["recent_runs", "declared"] | None = None
+    readme: str | None = None
+    readme_is_cut: bool = False
+    run_defaults: RunDefaults | None = None
+    build_number: str | None = None
+    is_mcp_server: bool = False
+    mcp_tools: list[McpToolReport] | None = None
+    summary: str
+    next_step: str
+
+
+def details_definition(name: str, handler: Handler, description: str) -> ToolBuilder:
+    """A tool that looks an Actor up, as far as it is the same in every mode."""
+    return (
+        tool(name)
+        .category(Category.ACTORS)
+        .describe(description)
+        .annotate(ToolAnnotations(title="Fetch Actor details", read_only=True, idempotent=True))
+        .server(handler)
+    )
+
+
+async def look_up_actor(ctx: ToolContext, actor: str, sections: DetailSections) -> ActorDetails:
+    """What `sections` ask of the Actor. Raises `ToolError`."""
+    return await ctx.store.details(
+        normalised_actor(actor),
+        max_readme_chars=MAX_README_CHARS if sections.readme else 0,
+        infer_output=sections.output_schema,
+    )
+
+
+def details_report(
+    details: ActorDetails,
+    sections: DetailSections,
+    *,
+    summary: str,
+    next_step: str,
+    mcp_tools: list[McpToolReport] | None = None,
+) -> DetailsReport:
+    """The answer in its structured form, with the sections that were asked for."""
+    card = short_card(details.card)
+    hidden: dict[str, object] = {} if sections.description else {"description": ""}
+    hidden.update({} if sections.pricing else {"pricing": None})
+    hidden.update({} if sections.stats else {"stats": ActorStats()})
+    output = details.output if sections.output_schema else None
+    return DetailsReport(
+        actor=card.model_copy(update=hidden),
+        input_schema=model_input_schema(details.input_schema) if sections.input_schema else None,
+        output_schema=output.item_schema if output else None,
+        output_schema_source=output.source if output else None,
+        readme=details.readme if sections.readme else None,
+        readme_is_cut=_readme_is_cut(details, sections),
+        run_defaults=details.run_defaults,
+        build_number=details.build_number,
+        is_mcp_server=details.mcp_path is not None,
+        mcp_tools=mcp_tools,
+        summary=summary,
+        next_step=next_step,
+    )
+
+
+def details_as_text(report: DetailsReport) -> str:
+    """The report as Markdown: the card, then each section that it holds."""
+    parts = [card_as_text(report.actor)]
+    if report.mcp_tools is not None:
+        lines = [f"- `{tool.name}`: {tool.description}" for tool in report.mcp_tools]
+        parts.append("\n".join(["### Tools of this MCP server", *lines]))
+    if report.input_schema is not None:
+        parts.append(f"### Input (JSON Schema)\n{_fenced(report.input_schema)}")
+    if report.output_schema is not None:
+        seen = "seen in recent runs" if report.output_schema_source == "recent_runs" else "as the Actor declares it"
+        parts.append(f"### Output: one row of its dataset, {seen} (JSON Schema)\n{_fenced(report.output_schema)}")
+    if report.readme:
+        cut = f"\n\n(The README goes on; these are its first {MAX_README_CHARS:,} characters.)"
+        parts.append(f"### README\n{report.readme}{cut if report.readme_is_cut else ''}")
+    return "\n\n".join(parts)
+
+
+def after_details(ctx: ToolContext, details: ActorDetails) -> str:
+    """What to do next, naming only tools that the caller is offered."""
+    name = details.card.full_name
+    if details.mcp_path is not None:
+        return (
+            f"It is an MCP server: call one of its tools with call-actor, actor `{name}:tool`, "
+            "and the tool's arguments as `input`."
+            if ctx.offers("call-actor")
+            else "It is an MCP server: its tools are called by name."
+        )
+    if ctx.offers("call-actor"):
+        return f"Run it with call-actor, actor `{name}`, and an `input` that fits the schema."
+    if ctx.offers("add-actor"):
+        return f"Add it as a tool with add-actor, actor `{name}`."
+    return "No tool offered here runs it."
+
+
+def _readme_is_cut(details: ActorDetails, sections: DetailSections) -> bool:
+    return sections.readme and details.readme_chars > len(details.readme or "")
+
+
+def _fenced(document: dict[str, JsonValue]) -> str:
+    return f"```json\n{json.dumps(document, ensure_ascii=False)}\n```"

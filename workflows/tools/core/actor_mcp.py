@@ -1,0 +1,83 @@
+"""actor-mcp: tools of Actors that are MCP servers, proxied.
+
+Passthrough only: the answer is never reformatted, there is no widget and no mode.
+"""
+
+from pydantic import JsonValue
+
+from activities.actor_mcp_models import McpAnswer, McpTool
+from activities.models import ErrorCategory, ErrorEnvelope
+from workflows.context import ToolContext
+from workflows.models import ToolCall, ToolResult
+from workflows.tools.core.actor_details import McpToolReport
+from workflows.tools.core.actor_names import proxied_tool_name, split_actor_tool
+from workflows.tools.tool import Category, Handler, Tool, ToolAnnotations, tool
+
+
+async def list_tools_of(ctx: ToolContext, actor: str) -> list[McpToolReport]:
+    """The server's tools, as details show them. Raises `ToolError`."""
+    return [
+        McpToolReport(name=tool.name, description=tool.description, input_schema=tool.input_schema)
+        for tool in await ctx.actor_mcp.tools(actor)
+    ]
+
+
+async def call_tool_of(ctx: ToolContext, actor: str, tool_name: str, arguments: dict[str, JsonValue]) -> ToolResult:
+    """Call one tool of the server and pass its answer on. Raises `ToolError` when there is no answer."""
+    ctx.say(f"Calling `{tool_name}` of the MCP server {actor}")
+    return passed_on(await ctx.actor_mcp.call(actor, tool_name, arguments), tool_name=ctx.call.tool)
+
+
+def passed_on(answer: McpAnswer, *, tool_name: str) -> ToolResult:
+    """The answer as the server gave it; an error of its own also gets an envelope, for those who only count."""
+    result = ToolResult(
+        raw_content=answer.content, structured=answer.structured, is_error=answer.is_error, meta=answer.meta
+    )
+    if not answer.is_error:
+        return result
+    envelope = ErrorEnvelope(
+        tool=tool_name,
+        message=result.headline or "The proxied tool answered with an error.",
+        category=ErrorCategory.UNKNOWN,
+        retryable=False,
+    )
+    return result.model_copy(update={"error": envelope})
+
+
+def proxied_tool(actor: str, listed: McpTool) -> Tool:
+    """The tool `listed` of `actor` (`user/name`) as a tool of our own, without what its server says of widgets."""
+    builder = (
+        tool(proxied_tool_name(actor, listed.name))
+        .category(Category.ACTORS)
+        .describe(listed.description or f"Tool {listed.name} of the MCP server {actor}.")
+        .annotate(
+            ToolAnnotations(
+                title=listed.title or listed.name,
+                read_only=listed.read_only,
+                destructive=listed.destructive,
+                idempotent=listed.idempotent,
+                open_world=listed.open_world,
+            )
+        )
+        .args_schema({"type": "object", **listed.input_schema})
+        .server(_handler(actor, listed.name), actor=f"{actor}:{listed.name}")
+    )
+    return (builder.output_schema(listed.output_schema) if listed.output_schema else builder).build()
+
+
+def proxied_tools(actor: str, listed: tuple[McpTool, ...]) -> tuple[Tool, ...]:
+    """All tools of an Actor that is an MCP server."""
+    return tuple(proxied_tool(actor, each) for each in listed)
+
+
+def proxied_call(call: ToolCall) -> Tool:
+    """The definition that carries out a call of a proxied tool; the server itself checks the arguments."""
+    actor, tool_name = split_actor_tool(call.actor or "")
+    return proxied_tool(actor, McpTool(name=tool_name or ""))
+
+
+def _handler(actor: str, tool_name: str) -> Handler:
+    async def call_proxied(ctx: ToolContext, arguments: dict[str, JsonValue]) -> ToolResult:
+        return await call_tool_of(ctx, actor, tool_name, arguments)
+
+    return call_proxied

@@ -1,0 +1,48 @@
+"""`fetch-actor-details` in the default mode."""
+
+from pydantic import Field
+
+from workflows.context import ToolContext
+from workflows.models import ToolResult
+from workflows.tools.core.actor_details import (
+    ActorArguments,
+    DetailSections,
+    DetailsReport,
+    after_details,
+    details_as_text,
+    details_definition,
+    details_report,
+    look_up_actor,
+)
+from workflows.tools.core.actor_mcp import list_tools_of
+from workflows.tools.core.answers import answered
+
+DESCRIPTION = """
+Get all there is to know of an Actor before you run it: its input (JSON Schema), its README, price and statistics, and
+what its rows look like (from your recent runs, else as it declares them). `output` leaves parts out.
+"""
+
+
+class FetchActorDetailsArguments(ActorArguments):
+    """Which Actor, and what of it."""
+
+    output: DetailSections = Field(default_factory=DetailSections)
+
+
+async def fetch_actor_details(ctx: ToolContext, arguments: FetchActorDetailsArguments) -> ToolResult:
+    """The details, in words and structured."""
+    details = await look_up_actor(ctx, arguments.actor, arguments.output)
+    wants_tools = arguments.output.mcp_tools and details.mcp_path is not None
+    mcp_tools = await list_tools_of(ctx, details.card.full_name) if wants_tools else None
+    summary = f"Details of Actor {details.card.full_name}."
+    next_step = after_details(ctx, details)
+    report = details_report(details, arguments.output, summary=summary, next_step=next_step, mcp_tools=mcp_tools)
+    return answered(report, summary, f"\n{details_as_text(report)}", f"\n{next_step}")
+
+
+FETCH_ACTOR_DETAILS = (
+    details_definition("fetch-actor-details", fetch_actor_details, DESCRIPTION)
+    .args(FetchActorDetailsArguments)
+    .output(DetailsReport)
+    .build()
+)

@@ -1,0 +1,33 @@
+"""`search-actors` in the default mode."""
+
+from workflows.context import ToolContext
+from workflows.models import ToolResult
+from workflows.tools.core.actor_card import card_as_text
+from workflows.tools.core.answers import answered
+from workflows.tools.core.search_actors import (
+    SearchActorsArguments,
+    SearchReport,
+    after_search,
+    describe_search,
+    find_actors,
+    search_definition,
+    search_report,
+)
+
+DESCRIPTION = """
+Search Apify Store for Actors: serverless programs that collect data from the web or automate something.
+Answers with a card for each: what it does, what it costs, how much it is used, how well it does.
+Search before you choose an Actor, in short keywords; go on with offset.
+"""
+
+
+async def search_actors(ctx: ToolContext, arguments: SearchActorsArguments) -> ToolResult:
+    """The cards, in words and structured."""
+    page = await find_actors(ctx, arguments)
+    summary = describe_search(page, arguments.keywords)
+    next_step = after_search(ctx, page, "fetch-actor-details")
+    report = search_report(page, arguments, summary=summary, next_step=next_step)
+    return answered(report, summary, *(f"\n{card_as_text(card)}" for card in page.actors), f"\n{next_step}")
+
+
+SEARCH_ACTORS = search_definition("search-actors", search_actors, DESCRIPTION).output(SearchReport).build()

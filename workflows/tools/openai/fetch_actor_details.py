@@ -1,0 +1,46 @@
+"""`fetch-actor-details` in the UI mode: a widget shows the Actor, the model gets the gist."""
+
+from workflows.context import ToolContext
+from workflows.models import ToolResult
+from workflows.tools.core.actor_card import stats_in_words, warnings_of
+from workflows.tools.core.actor_details import (
+    ActorArguments,
+    DetailSections,
+    DetailsReport,
+    after_details,
+    details_definition,
+    details_report,
+    look_up_actor,
+)
+from workflows.tools.core.answers import answered
+from workflows.tools.openai.widgets import details_widget_meta
+
+DESCRIPTION = """
+Show the user an Actor in a widget: what it does, its input, price and statistics.
+Use it when the user wants to see an Actor. For its input schema without a widget, use fetch-actor-details-internal.
+"""
+
+_SECTIONS = DetailSections(readme=False, outputSchema=False)  # pyright: ignore[reportCallIssue]  # by alias
+
+
+async def fetch_actor_details(ctx: ToolContext, arguments: ActorArguments) -> ToolResult:
+    """The Actor for the widget, and the gist in words."""
+    details = await look_up_actor(ctx, arguments.actor, _SECTIONS)
+    card = details.card
+    summary = f"{card.title} ({card.full_name}) is shown in the widget; {stats_in_words(card.stats)}."
+    look_up = (
+        "For its input schema call fetch-actor-details-internal. " if ctx.offers("fetch-actor-details-internal") else ""
+    )
+    next_step = f"{look_up}{after_details(ctx, details)}"
+    report = details_report(details, _SECTIONS, summary=summary, next_step=next_step)
+    answer = answered(report, summary, *warnings_of(card), next_step)
+    return answer.model_copy(update={"meta": details_widget_meta()})
+
+
+FETCH_ACTOR_DETAILS = (
+    details_definition("fetch-actor-details", fetch_actor_details, DESCRIPTION)
+    .args(ActorArguments)
+    .output(DetailsReport)
+    .meta(**details_widget_meta())
+    .build()
+)

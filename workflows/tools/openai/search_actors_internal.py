@@ -1,0 +1,63 @@
+"""`search-actors-internal`: a silent search, in few words, for the model alone."""
+
+from activities.store_models import ActorCard
+from workflows.context import ToolContext
+from workflows.models import ToolResult
+from workflows.tools.core.actor_schema import cut
+from workflows.tools.core.answers import Answer, answered
+from workflows.tools.core.search_actors import (
+    SearchActorsArguments,
+    after_search,
+    describe_search,
+    find_actors,
+    next_offset,
+    search_definition,
+)
+from workflows.tools.openai.widgets import silent_meta
+from workflows.tools.tool import Category
+
+_MAX_DESCRIPTION_CHARS = 160
+
+DESCRIPTION = """
+Look for an Actor in Apify Store without showing anything to the user: names and one line each.
+Use it to find the Actor for a task; use search-actors when the user wants to see the results.
+"""
+
+
+class LeanActor(Answer):
+    """An Actor in one line."""
+
+    name: str
+    title: str
+    description: str
+
+
+class LeanSearchReport(Answer):
+    """Actors that were found."""
+
+    actors: list[LeanActor]
+    total: int
+    next_offset: int | None = None
+
+
+async def search_actors_internal(ctx: ToolContext, arguments: SearchActorsArguments) -> ToolResult:
+    """Names and one line each."""
+    page = await find_actors(ctx, arguments)
+    actors = [_lean(card) for card in page.actors]
+    lines = [f"- {actor.name}: {actor.description or actor.title}" for actor in actors]
+    next_step = after_search(ctx, page, "fetch-actor-details-internal")
+    report = LeanSearchReport(actors=actors, total=page.total, next_offset=next_offset(page))
+    return answered(report, describe_search(page, arguments.keywords), *lines, next_step)
+
+
+def _lean(card: ActorCard) -> LeanActor:
+    return LeanActor(name=card.full_name, title=card.title, description=cut(card.description, _MAX_DESCRIPTION_CHARS))
+
+
+SEARCH_ACTORS_INTERNAL = (
+    search_definition("search-actors-internal", search_actors_internal, DESCRIPTION)
+    .category(Category.UI)
+    .output(LeanSearchReport)
+    .meta(**silent_meta())
+    .build()
+)
