@@ -3,7 +3,7 @@
 import secrets
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -15,7 +15,7 @@ from api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options
 from api.cli.running import Context, run_action
 
 if TYPE_CHECKING:
-    from api.task_models import Task, TaskAnswer, TaskRequest
+    from api.cli.models import Task, TaskAnswer
 
 _LIMITS = "Limits"
 _RESULT_SECONDS = 120
@@ -142,13 +142,13 @@ def show_answer(context: Context, answer: "TaskAnswer") -> ExitCode:
 
     output, task = context.output, answer.task
     if output.as_json:
-        output.document(answer.model_dump(mode="json", exclude_none=True))
+        output.document(answer.document())
     elif answer.result is not None:
         output.note(summary_line(task))
         output.text(answer.result.text)
     if answer.result is None and not output.as_json:
         _say_not_done(context, task)
-    if not task.status.is_final:
+    if not task.is_final:
         return ExitCode.NOT_DONE
     return ExitCode.FAILED if answer.result is not None and answer.result.is_error else exit_code_of(task)
 
@@ -156,15 +156,13 @@ def show_answer(context: Context, answer: "TaskAnswer") -> ExitCode:
 def _say_not_done(context: Context, task: "Task") -> None:
     doing = f": {task.status_message}" if task.status_message else "."
     again = f"`{context.options.command(f'tasks result {task.id} --wait 10m')}` waits for it."
-    context.output.error(
-        CliError(f"Task {task.id} is {task.status.value}{doing}", exit_code=ExitCode.NOT_DONE, hint=again)
-    )
+    context.output.error(CliError(f"Task {task.id} is {task.status}{doing}", exit_code=ExitCode.NOT_DONE, hint=again))
 
 
 def _leave(context: Context, task: "Task") -> ExitCode:
     output, command = context.output, context.options.command
     if output.as_json:
-        output.document(task.model_dump(mode="json", exclude_none=True))
+        output.document(task.document())
         return ExitCode.OK
     output.text(task.id)
     output.command(f"watch   {command(f'tasks watch {task.id}')}")
@@ -172,9 +170,9 @@ def _leave(context: Context, task: "Task") -> ExitCode:
     return ExitCode.OK
 
 
-def _request(order: Order) -> "TaskRequest":
+def _request(order: Order) -> dict[str, Any]:
     """The order as the API takes it. Raises `BadInput`."""
-    from api.cli.requests import build_request  # noqa: PLC0415 (pydantic)
+    from api.cli.requests import build_request  # noqa: PLC0415
 
     return build_request(
         tool=order.tool,

@@ -10,11 +10,11 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from api.cli.errors import CliError, ExitCode, Unreachable
+from api.cli.models import Task, TaskAnswer, TaskPage, Tool, ToolList
 from api.cli.patience import Notice, Patience, ignore_notice
 from api.cli.problems import error_from_response
 from api.cli.server import Server
 from api.cli.sse import ServerSentEvent, SseParser
-from api.task_models import Task, TaskAnswer, TaskPage, TaskRequest, ToolView
 
 PATIENCE_SECONDS = 60.0
 FOLLOW_PATIENCE_SECONDS = 300.0
@@ -25,25 +25,16 @@ _LONGEST_WAIT_SECONDS = 60.0
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class ToolList(BaseModel):
-    """`GET /v1/tools`."""
-
-    tools: list[ToolView]
-
-
 class ApiClient:
     """Talks to one server.
 
     Every method raises `CliError` for what the server refuses, and `Unreachable` when it is away.
     """
 
-    def __init__(
-        self, server: Server, notice: Notice = ignore_notice, *, patience_seconds: float = PATIENCE_SECONDS
-    ) -> None:
+    def __init__(self, server: Server, notice: Notice = ignore_notice) -> None:
         """`notice` is told when the server is being waited for."""
         self.server = server
         self._notice = notice
-        self._patience_seconds = patience_seconds
         self._was_reached = False
         headers = {"Accept": "application/json", "User-Agent": "outlast-cli"}
         if server.token is not None:
@@ -66,11 +57,10 @@ class ApiClient:
         """From now on, tell `notice` what is being waited for."""
         self._notice = notice
 
-    async def start(self, request: TaskRequest, *, idempotency_key: str) -> Task:
+    async def start(self, body: Mapping[str, Any], *, idempotency_key: str) -> Task:
         """Start a task. The key makes it safe to send the request again when its answer was lost."""
-        body = request.model_dump(mode="json", exclude_none=True)
         headers = {"Idempotency-Key": idempotency_key}
-        return _parsed(Task, await self._request("POST", "/v1/tasks", json_body=body, headers=headers))
+        return _parsed(Task, await self._request("POST", "/v1/tasks", json_body=dict(body), headers=headers))
 
     async def get(self, task_id: str) -> Task:
         """A task as it is now."""
@@ -97,10 +87,10 @@ class ApiClient:
         params = {"mode": mode} if mode else None
         return _parsed(ToolList, await self._request("GET", "/v1/tools", params=params))
 
-    async def tool(self, name: str, *, mode: str | None = None) -> ToolView:
+    async def tool(self, name: str, *, mode: str | None = None) -> Tool:
         """One tool."""
         params = {"mode": mode} if mode else None
-        return _parsed(ToolView, await self._request("GET", f"/v1/tools/{_segment(name)}", params=params))
+        return _parsed(Tool, await self._request("GET", f"/v1/tools/{_segment(name)}", params=params))
 
     async def probe(self, path: str) -> httpx.Response:
         """Ask once, whatever the answer's status. Raises `Unreachable`."""
@@ -111,7 +101,7 @@ class ApiClient:
 
     def patience(self, seconds: float | None = None) -> Patience:
         """A wait for this server."""
-        return Patience(self._patience_seconds if seconds is None else seconds, self._tell)
+        return Patience(PATIENCE_SECONDS if seconds is None else seconds, self._tell)
 
     @asynccontextmanager
     async def events(self, task_id: str, *, after: str | None) -> AsyncGenerator[AsyncIterator[ServerSentEvent]]:

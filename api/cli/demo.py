@@ -15,6 +15,7 @@ from api.cli.up import (
     ActorsOption,
     ApiPortOption,
     LogFormatOption,
+    ReadyTimeoutOption,
     StackDataDirOption,
     TemporalPortOption,
     TemporalUiPortOption,
@@ -23,7 +24,6 @@ from api.cli.up import (
 )
 
 if TYPE_CHECKING:
-    from api.task_models import TaskRequest
     from deploy.local.addresses import StackAddresses
 
 _SITE_CRAWLER = "outlast--site-crawler"
@@ -54,6 +54,7 @@ def demo(
     temporal_port: TemporalPortOption = None,
     temporal_ui_port: TemporalUiPortOption = None,
     log_format: LogFormatOption = None,
+    ready_timeout: ReadyTimeoutOption = None,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -69,6 +70,7 @@ def demo(
         "temporal_port": temporal_port,
         "temporal_ui_port": temporal_ui_port,
         "log_format": log_format,
+        "ready_timeout_seconds": ready_timeout,
     }
     order = Order(data_dir, token, start_url, max_pages, keep)
     finish(output, lambda: run_demo(output, order, given))
@@ -102,6 +104,7 @@ async def _on_own_stack(output: Output, order: Order, given: Mapping[str, Any]) 
                     output.note("\n[bold green]The stack stays up[/] until Ctrl-C.\n")
                     output.note(address_table(stack.addresses, config.data_dir))
                     await stack.wait()
+                report.is_over()
         except StackError as error:
             report.stop_spinner()
             raise stack_failure(error) from error
@@ -122,7 +125,7 @@ async def demonstrate(output: Output, order: Order, addresses: "StackAddresses",
         )
 
 
-async def _crawl_request(context: Context, order: Order, docs_site_url: str | None) -> "TaskRequest":
+async def _crawl_request(context: Context, order: Order, docs_site_url: str | None) -> dict[str, Any]:
     """The call to demonstrate: the shipped crawler where it exists, Apify's own on Apify."""
     from api.cli.requests import build_request  # noqa: PLC0415 (pydantic)
 

@@ -9,17 +9,18 @@ from rich.table import Table
 
 from api.cli.call import see_through
 from api.cli.errors import CliError, ExitCode
+from api.cli.models import TaskAnswer
+from api.cli.options import DEFAULT_DATA_DIR
 from api.cli.rows import fetch_rows
 from api.cli.running import Context
 from api.cli.watching import summary_line
 from api.cli.wording import counted, one_line, styled_status
-from api.task_models import TaskAnswer, TaskRequest
 
 _FIELDS = ("url", "title", "metadata", "text", "error")
 _MAX_ROWS = 50
 
 
-async def show_demo(context: Context, request: TaskRequest, *, stays_up: bool) -> ExitCode:
+async def show_demo(context: Context, request: dict[str, Any], *, stays_up: bool) -> ExitCode:
     """Carry `request` out and show its rows. Only a completed task with rows is a success."""
     output = context.output
     output.note()
@@ -29,7 +30,7 @@ async def show_demo(context: Context, request: TaskRequest, *, stays_up: bool) -
     rows, total = await fetch_rows(context, run["dataset"], fields=_FIELDS, limit=_MAX_ROWS) if run else ([], 0)
     works = answer.result is not None and not answer.result.is_error and bool(rows)
     if output.as_json:
-        document = answer.model_dump(mode="json", exclude_none=True)
+        document = answer.document()
         output.document({"ok": works, "task": document["task"], "run": run, "rows": rows, "row_count": total})
         return ExitCode.OK if works else ExitCode.FAILED
     output.note(summary_line(answer.task) + "\n")
@@ -98,9 +99,10 @@ def _show_whereabouts(context: Context, answer: TaskAnswer, run: dict[str, str],
     if stays_up:
         output.note("Look closer while the stack is up:")
     else:
-        kept_in = escape(str(context.options.data_dir))
-        output.note(f"The stack stops now; the task stays in {kept_in}.")
-        output.note("[bold]make up[/] brings both back, the workflow at the same address, and then:")
+        data_dir = context.options.data_dir
+        up = "make up" if data_dir == DEFAULT_DATA_DIR else command("up")
+        output.note(f"The stack stops now; the task stays in {escape(str(data_dir))}.")
+        output.note(f"[bold]{escape(up)}[/] brings the stack back with this task in it; then:")
     output.command(command(f"tasks get {task.id}"))
     output.command(command(f"tasks result {task.id}"))
 

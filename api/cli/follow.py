@@ -9,7 +9,6 @@ from pydantic import BaseModel, ValidationError
 from api.cli.client import FOLLOW_PATIENCE_SECONDS, ApiClient, retry_after
 from api.cli.errors import Unreachable
 from api.cli.sse import ServerSentEvent
-from workflows.models import TaskStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +23,6 @@ class Event:
     def document(self) -> dict[str, Any]:
         """As a JSON line."""
         return {"event": self.name, "id": self.id, "time": self.time, "data": self.data}
-
-    @property
-    def final_status(self) -> TaskStatus | None:
-        """The task's outcome, when this event says it."""
-        return TaskStatus(self.data["status"]) if self.name == "task_completed" else None
 
 
 class _Payload(BaseModel):

@@ -8,7 +8,6 @@ from pydantic.alias_generators import to_camel
 
 from api.cli.call import collect
 from api.cli.running import Context
-from api.task_models import TaskRequest
 
 _TOOL = "get-dataset-items"
 _MAX_CALLS = 10
@@ -44,7 +43,7 @@ async def fetch_rows(
 
 
 async def _call(context: Context, arguments: dict[str, Any]) -> RowPage:
-    request = TaskRequest(tool=_TOOL, arguments=arguments)
+    request = {"tool": _TOOL, "arguments": arguments}
     task = await context.client.start(request, idempotency_key=f"cli-{secrets.token_hex(16)}")
     answer = await collect(context, task.id, wait_seconds=_WAIT_SECONDS)
     structured = answer.result.structured if answer.result and not answer.result.is_error else None

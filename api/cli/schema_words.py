@@ -44,7 +44,7 @@ def type_words(schema: Mapping[str, Any]) -> str:
     choices = [type_words(_object(choice)) for choice in _list(schema.get("anyOf"))]
     kind = schema.get("type")
     kinds = choices or [str(part) for part in _list(kind)] or ([kind] if isinstance(kind, str) else [])
-    return " | ".join(dict.fromkeys(kind for kind in kinds if kind != "null")) or "any"
+    return " | ".join(dict.fromkeys(kind for kind in kinds if kind != "null")) or ("null" if kinds else "any")
 
 
 def _explanation(schema: Mapping[str, Any]) -> str:
@@ -52,7 +52,8 @@ def _explanation(schema: Mapping[str, Any]) -> str:
     choices = _list(schema.get("enum"))
     text += f" One of {', '.join(map(str, choices))}." if choices else ""
     default = schema.get("default")
-    return text + (f" Default {json.dumps(default)}." if default not in (None, "", [], {}) else "")
+    text += f" Default {json.dumps(default)}." if default not in (None, "", [], {}) else ""
+    return text.strip()
 
 
 def _example(schema: Mapping[str, Any]) -> Any:

@@ -19,15 +19,16 @@ class ServerSentEvent:
 
 
 class SseParser:
-    """Fed with the bytes of a stream, gives the events that they complete."""
+    """Fed with the bytes of a stream, gives the events that they complete.
+
+    A `retry` field is passed over: the pauses before a new connection are those of `Patience`.
+    """
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
         self._rest = ""
         self._fields: dict[str, str] = {}
         self._data: list[str] = []
-        self.retry_seconds: float | None = None
-        """How long the server wants a client to wait before it connects again, once it has said so."""
 
     def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
         """Give the events that end in `chunk`."""
@@ -47,8 +48,6 @@ class SseParser:
         value = value.removeprefix(" ")
         if name == "data":
             self._data.append(value)
-        elif name == "retry" and value.isascii() and value.isdecimal():
-            self.retry_seconds = int(value) / 1000
         elif name in ("id", "event"):
             self._fields[name] = value
         return None

@@ -33,6 +33,7 @@ class StackReport:
         self._began = time.monotonic()
         self._starting: list[str] = []
         self._is_up = False
+        self._is_over = False
         self._status = Status("", console=output.err) if output.is_live and not output.as_json else None
 
     def __enter__(self) -> Self:
@@ -48,6 +49,10 @@ class StackReport:
         self._is_up = True
         self.stop_spinner()
 
+    def is_over(self) -> None:
+        """What the stack says from now on is not worth showing."""
+        self._is_over = True
+
     def stop_spinner(self) -> None:
         """Leave the terminal alone."""
         if self._status is not None:
@@ -55,6 +60,8 @@ class StackReport:
 
     def tell(self, event: StackEvent) -> None:
         """Show one event."""
+        if self._is_over:
+            return
         if self._output.as_json:
             self._output.line({"event": event.kind.value, "component": event.component, "message": event.message})
             return

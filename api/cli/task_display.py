@@ -7,9 +7,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from activities.models import RunState
+from api.cli.models import Run, Task
 from api.cli.wording import ago, duration, local_time, one_line, styled_status
-from api.task_models import Task
 
 _WIDE = 110
 """Columns from which a list has room for messages."""
@@ -39,9 +38,10 @@ def task_sheet(task: Task) -> list[tuple[str, str]]:
         ("task", f"[bold]{escape(task.id)}[/]"),
         ("status", styled_status(task.status)),
         ("message", escape(one_line(task.status_message))),
+        *(("asks", escape(one_line(question.message))) for question in (task.input_requests or {}).values()),
         ("tool", escape(task.tool)),
         ("actor", escape(task.actor or "")),
-        ("mode", f"{escape(task.mode)} ({_EXECUTORS[task.executor]})"),
+        ("mode", f"{escape(task.mode)} ({_EXECUTORS.get(task.executor, task.executor)})"),
         ("session", escape(task.session_id or "")),
         ("created", f"{local_time(task.created_at)} ({ago(task.created_at)})"),
         ("finished", f"{local_time(task.finished_at)}, took {took(task)}" if task.finished_at else ""),
@@ -79,7 +79,7 @@ _EXECUTORS = {
 }
 
 
-def _run_rows(run: RunState, *, said: str) -> list[tuple[str, str]]:
+def _run_rows(run: Run, *, said: str) -> list[tuple[str, str]]:
     message = run.status_message or ""
     return [
         ("run", f"{escape(run.run_id)}  {styled_status(run.status)}"),

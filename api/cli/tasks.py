@@ -13,7 +13,7 @@ from api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options
 from api.cli.running import Context, run_action
 
 if TYPE_CHECKING:
-    from api.task_models import Task
+    from api.cli.models import Task
 
 app = typer.Typer(no_args_is_help=True, help="List, look at, watch, collect and cancel tasks.")
 
@@ -133,7 +133,7 @@ async def list_tasks(context: Context, listing: Listing) -> ExitCode:
             break
     output = context.output
     if output.as_json:
-        rows = [task.model_dump(mode="json", exclude_none=True) for task in tasks]
+        rows = [task.document() for task in tasks]
         output.document({"tasks": rows, "next_page_token": page_token})
     elif not tasks:
         output.note(_nothing_listed(context, listing))
@@ -150,7 +150,7 @@ async def get_task(context: Context, task_id: str) -> ExitCode:
 
     task = await context.client.get(task_id)
     if context.output.as_json:
-        context.output.document(task.model_dump(mode="json", exclude_none=True))
+        context.output.document(task.document())
     else:
         context.output.sheet(task_sheet(task))
     return ExitCode.OK
@@ -189,7 +189,7 @@ async def cancel_task(context: Context, task_id: str, *, wait: bool) -> ExitCode
         await show_progress(context, task, until_end=True)
         task = await context.client.get(task_id)
     if output.as_json:
-        output.document(task.model_dump(mode="json", exclude_none=True))
+        output.document(task.document())
     elif task.finished_at is not None:
         output.note(summary_line(task))
     else:

@@ -13,7 +13,7 @@ from api.cli.schema_words import describe_arguments, example_arguments
 from api.cli.wording import one_line, printable
 
 if TYPE_CHECKING:
-    from api.task_models import ToolView
+    from api.cli.models import Tool
 
 app = typer.Typer(no_args_is_help=True, help="List the tools that can be called, and show their arguments.")
 
@@ -50,7 +50,7 @@ async def list_tools(context: Context, mode: str | None) -> ExitCode:
     found = await context.client.tools(mode=mode)
     output = context.output
     if output.as_json:
-        output.document(found.model_dump(mode="json", exclude_none=True))
+        output.document(found.document())
         return ExitCode.OK
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("TOOL", no_wrap=True, style="bold")
@@ -73,7 +73,7 @@ async def get_tool(context: Context, name: str, mode: str | None) -> ExitCode:
     tool = await context.client.tool(tool_name(name), mode=mode)
     output = context.output
     if output.as_json:
-        output.document(tool.model_dump(mode="json", exclude_none=True))
+        output.document(tool.document())
         return ExitCode.OK
     output.show(f"[bold]{escape(tool.name)}[/]  [dim]{escape(tool.title)}, {escape(tool.category)}[/]")
     output.show(f"\n{escape(printable(tool.description))}\n")
@@ -84,7 +84,7 @@ async def get_tool(context: Context, name: str, mode: str | None) -> ExitCode:
     return ExitCode.OK
 
 
-def _arguments_table(tool: "ToolView") -> Table:
+def _arguments_table(tool: "Tool") -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("ARGUMENT", no_wrap=True)
     table.add_column("TYPE", no_wrap=True, style="cyan")
@@ -98,7 +98,7 @@ def _arguments_table(tool: "ToolView") -> Table:
     return table
 
 
-def _purpose(tool: "ToolView") -> str:
+def _purpose(tool: "Tool") -> str:
     """The first sentence that says what the tool does; for an Actor's tool, what the Actor does."""
     text = one_line(tool.description)
     if tool.actor:

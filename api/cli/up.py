@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from api.cli.durations import parse_duration
 from api.cli.errors import BadInput, CliError, ExitCode
 from api.cli.options import DEFAULT_DATA_DIR, JsonOption
 from api.cli.output import Output
@@ -27,6 +28,26 @@ ActorsOption = Annotated[
         exists=True,
         file_okay=False,
         help="Folder of an Actor of your own, or of several, for the sandbox. Repeatable.",
+    ),
+]
+ReadyTimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--ready-timeout",
+        envvar="OUTLAST_READY_TIMEOUT",
+        parser=parse_duration,
+        metavar="TIME",
+        show_default="60s",
+        help="Give up when a part is not ready after this; more for a slow machine.",
+    ),
+]
+ToolsFromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tools-from",
+        envvar="OUTLAST_TOOLS_FROM",
+        metavar="MODULE[,MODULE]",
+        help="Python modules with tools of your own.",
     ),
 ]
 LogFormatOption = Annotated[
@@ -80,7 +101,9 @@ def up(
             show_default="this project's docs",
         ),
     ] = None,
+    tools_from: ToolsFromOption = None,
     log_format: LogFormatOption = None,
+    ready_timeout: ReadyTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Start the embedded stack and stay until Ctrl-C.
@@ -102,7 +125,9 @@ def up(
         "sandbox_port": sandbox_port,
         "worker_metrics_port": worker_metrics_port,
         "site_dir": site_dir,
+        "tools_from": tools_from,
         "log_format": log_format,
+        "ready_timeout_seconds": ready_timeout,
     }
     finish(output, lambda: serve(output, given))
 

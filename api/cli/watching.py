@@ -3,25 +3,32 @@
 from contextlib import aclosing
 from datetime import datetime
 
+from pydantic import Field
 from rich.markup import escape
 
 from api.cli.errors import CliError, ExitCode
 from api.cli.follow import Event, follow
+from api.cli.models import InputRequest, Task, View
 from api.cli.progress import TaskProgress
 from api.cli.running import Context, notice_on
 from api.cli.task_display import age_seconds, took
 from api.cli.wording import duration, one_line, styled_status
-from api.task_models import Task
-from workflows.models import TaskStatus
 
 _LABELS = {
     "created": "created",
     "run_started": "run started",
     "status_message": "status",
+    "input_required": "input required",
     "handler_returned": "handler returned",
     "task_completed": "task completed",
     "run_finished": "run finished",
 }
+
+
+class _Questions(View):
+    """Data of the event `input_required`."""
+
+    requests: dict[str, InputRequest] = Field(default_factory=dict[str, InputRequest])
 
 
 async def show_progress(context: Context, task: Task, *, until_end: bool = False) -> None:
@@ -76,9 +83,9 @@ def summary_line(task: Task) -> str:
 
 def exit_code_of(task: Task) -> ExitCode:
     """0 for a completed task, 1 for one that failed or was cancelled, 6 for one that is not done."""
-    if not task.status.is_final:
+    if not task.is_final:
         return ExitCode.NOT_DONE
-    return ExitCode.OK if task.status is TaskStatus.COMPLETED else ExitCode.FAILED
+    return ExitCode.OK if task.status == "completed" else ExitCode.FAILED
 
 
 def event_line(event: Event) -> str:
@@ -92,6 +99,8 @@ def _update(progress: TaskProgress, event: Event) -> None:
     """Show what `event` says about the run; how the task ended is told when the board is gone."""
     if event.name == "created":
         progress.show("created", at=event.time)
+    elif event.name == "input_required":
+        progress.show("input required", _questions(event), at=event.time)
     elif event.name in ("run_started", "status_message", "run_finished"):
         progress.show(_state(event), _message(event), at=event.time)
 
@@ -106,12 +115,20 @@ def _message(event: Event) -> str | None:
     return str(message) if message else None
 
 
+def _questions(event: Event) -> str:
+    """What the task asks its client, in one line."""
+    asked = _Questions.model_validate(event.data).requests.values()
+    return one_line("; ".join(question.message for question in asked))
+
+
 def _describe(event: Event) -> str:
     data, state = event.data, _state(event)
     if event.name == "created":
         return escape(f"{data.get('tool', '')} ({data.get('mode', '')})")
     if event.name == "run_started":
         return escape(str(data.get("run_id", "")))
+    if event.name == "input_required":
+        return escape(_questions(event))
     shown = styled_status(escape(state)) if state and event.name != "handler_returned" else ""
     return "  ".join(part for part in (shown, escape(one_line(_message(event)))) if part)
 

@@ -1,0 +1,115 @@
+"""`outlast up`, `demo` and `doctor` where no stack can or does run."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from deploy.local.lock import DataDirectoryLock
+from deploy.local.ports import any_free
+from tests.integration.cli.conftest import Outlast
+from tests.integration.cli.fake_api import Answer, FakeApi, problem
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.parametrize("command", ["up", "demo"])
+def test_a_port_that_was_asked_for_and_is_taken_is_an_error(outlast: Outlast, command: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = outlast(command, "--api-port", str(port), "--temporal-port", "0", "--temporal-ui-port", "0")
+    assert ended.code == 2
+    assert f"Port {port} on 127.0.0.1, asked for as the API port, is already in use" in ended.said
+    assert "--api-port (OUTLAST_API_PORT)" in ended.said
+
+
+def test_a_data_directory_that_is_in_use_is_an_error(outlast: Outlast, tmp_path: Path) -> None:
+    lock = DataDirectoryLock(tmp_path / "data").acquire()
+    try:
+        ended = outlast("up", "--data-dir", str(tmp_path / "data"), "--json")
+    finally:
+        lock.release()
+    assert ended.code == 2
+    assert "is in use by another stack" in ended.document["error"]["message"]
+
+
+def test_a_setting_that_makes_no_sense_is_named(outlast: Outlast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTLAST_SANDBOX_PORT", "many")
+    ended = outlast("up")
+    assert ended.code == 2
+    assert "OUTLAST_SANDBOX_PORT" in ended.said
+
+
+def test_doctor_where_nothing_runs_says_to_start_it(outlast: Outlast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OUTLAST_URL")
+    monkeypatch.setattr("api.cli.server.DEFAULT_URL", f"http://127.0.0.1:{any_free('127.0.0.1')}")
+    ended = outlast("doctor")
+    assert ended.code == 1
+    assert "✗ API Nothing answers" in " ".join(ended.out.split())
+    assert "outlast up" in ended.out
+    checks = {check["name"]: check["health"] for check in outlast("doctor", "--json").document["checks"]}
+    assert checks["API"] == "fail"
+    assert checks["Temporal"] == checks["Worker"] == checks["Platform"] == "skip"
+    assert checks["Python"] == checks["Data directory"] == checks["Sealing keys"] == "ok"
+
+
+def test_doctor_tells_a_missing_worker_and_a_refused_token_apart(fake_api: FakeApi, outlast: Outlast) -> None:
+    fake_api.on("GET", "/healthz", Answer("ok"))
+    fake_api.on("GET", "/readyz", Answer({"ready": True, "checks": {"temporal": "ok", "worker": "failing"}}))
+    fake_api.on("GET", "/v1/tools", problem(401, "No", "Send your API key."))
+    checks = {check["name"]: check for check in outlast("doctor", "--json").document["checks"]}
+    assert {name: checks[name]["health"] for name in ("API", "Temporal", "Worker", "Credential", "Tools")} == {
+        "API": "ok",
+        "Temporal": "ok",
+        "Worker": "fail",
+        "Credential": "fail",
+        "Tools": "skip",
+    }
+    assert "OUTLAST_TOKEN" in checks["Credential"]["advice"]
+
+
+def test_doctor_checks_the_platform_and_its_token(
+    fake_api: FakeApi, outlast: Outlast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("APIFY_TOKEN", "apify_api_planted")
+    monkeypatch.setenv("APIFY_API_BASE_URL", fake_api.url)
+    fake_api.on("GET", "/v2/users/me", Answer({"data": {"username": "ada"}}), Answer({}, 401))
+    good, bad = (
+        next(check for check in outlast("doctor", "--json").document["checks"] if check["name"] == "Platform")
+        for _ in range(2)
+    )
+    assert (good["health"], good["finding"]) == ("ok", f"Apify, {fake_api.url}, as ada")
+    assert (bad["health"], "APIFY_TOKEN" in bad["advice"]) == ("fail", True)
+    assert fake_api.requests("GET", "/v2/users/me")[0].headers["authorization"] == "Bearer apify_api_planted"
+
+
+def test_doctor_sees_a_data_directory_that_cannot_be_one(outlast: Outlast, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    checks = outlast("doctor", "--data-dir", str(tmp_path / "file"), "--json").document["checks"]
+    assert next(check["health"] for check in checks if check["name"] == "Data directory") == "fail"
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "health"),
+    [("k1:c2hvcnQ=", 0o600, "fail"), ("nonsense", 0o600, "fail"), ("k1:" + "A" * 43 + "=", 0o644, "warn")],
+)
+def test_doctor_looks_at_the_sealing_keys(
+    outlast: Outlast, tmp_path: Path, content: str, mode: int, health: str
+) -> None:
+    keys = tmp_path / "seal.keys"
+    keys.write_text(content)
+    keys.chmod(mode)
+    checks = outlast("doctor", "--data-dir", str(tmp_path), "--json").document["checks"]
+    check = next(check for check in checks if check["name"] == "Sealing keys")
+    assert check["health"] == health
+    assert "c2hvcnQ=" not in str(check)
+
+
+def test_doctor_names_taken_ports(outlast: Outlast, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setenv("OUTLAST_API_PORT", str(port))
+        checks = outlast("doctor", "--json").document["checks"]
+    assert any(
+        check["health"] == "fail" and f"OUTLAST_API_PORT={port} is taken" in check["finding"] for check in checks
+    )

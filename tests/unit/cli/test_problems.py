@@ -1,0 +1,43 @@
+"""From an error response to what the user is told."""
+
+import json
+
+import pytest
+
+from api.cli.errors import ExitCode
+from api.cli.problems import error_from_response
+
+
+def test_a_refused_call_names_every_violation_and_what_to_do() -> None:
+    problem = {
+        "type": "urn:outlast:problem:invalid-call",
+        "title": "The call is invalid",
+        "status": 422,
+        "detail": "The arguments of t do not fit its schema.",
+        "error": {
+            "tool": "t",
+            "message": "…",
+            "hint": "Mend every violation.",
+            "violations": [{"path": "/seconds", "message": "not a number"}, {"path": "", "message": "too many"}],
+            "allowed_tools": None,
+        },
+    }
+    error = error_from_response(422, json.dumps(problem).encode())
+    assert error.message == "The arguments of t do not fit its schema."
+    assert error.lines == ("/seconds: not a number", "(arguments): too many")
+    assert error.hint == "Mend every violation."
+    assert error.exit_code is ExitCode.USAGE
+    assert error.document()["error"]["problem"] == problem
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(400, 2), (401, 4), (403, 4), (404, 2), (409, 2), (413, 2), (500, 5), (502, 3), (503, 3), (504, 3)],
+)
+def test_the_exit_code_follows_the_status(status: int, code: int) -> None:
+    assert error_from_response(status, b"").exit_code == code
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>Bad gateway</html>", b"[]", b"\xff", b'{"detail": 7}'])
+def test_an_answer_that_is_no_problem_document_is_named_by_its_status(body: bytes) -> None:
+    assert error_from_response(502, body).message == "The server answered 502 Bad Gateway."
