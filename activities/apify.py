@@ -47,6 +47,8 @@ READ_RETRY_POLICY = RetryPolicy(
 _NEW_RUN_GRACE = timedelta(minutes=1)
 """A run just started may not be readable yet: reads go to replicas (apify-client waits for the same reason)."""
 _ABORT_POLL_SECONDS = 5
+_FOLLOWING_BEATS = 0.75
+"""Share of the heartbeat time-out between two beats while a run is followed: a late beat only moves the wait."""
 _LONGEST_SILENCE = START_HEARTBEAT_TIMEOUT * 0.75
 """An attempt that was silent for longer starts nothing: the server may be about to replace it."""
 
@@ -112,7 +114,7 @@ class ApifyActivities:
             client = self._platform.client(order.caller)
             self._followed_runs += 1
             try:
-                async with heartbeating() as heart:
+                async with heartbeating(share=_FOLLOWING_BEATS) as heart:
                     return await self._follow(client, order, heart)
             finally:
                 self._followed_runs -= 1

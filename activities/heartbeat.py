@@ -42,10 +42,10 @@ class Heart:
 
 
 @asynccontextmanager
-async def heartbeating() -> AsyncGenerator[Heart]:
-    """Beat at half the activity's heartbeat time-out until the block ends; one that ends sooner costs no heartbeat."""
+async def heartbeating(share: float = 0.5) -> AsyncGenerator[Heart]:
+    """Beat at this share of the activity's heartbeat time-out until the block ends; a shorter block costs none."""
     timeout = activity.info().heartbeat_timeout
-    interval = timeout / 2 if timeout else _DEFAULT_INTERVAL
+    interval = timeout * share if timeout else _DEFAULT_INTERVAL
     heart = Heart()
     task = asyncio.create_task(_beat_forever(heart, interval))
     try:

@@ -31,7 +31,7 @@ class ApiSettings(Settings):
     max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024, description="Largest request body accepted.")
     max_wait_seconds: int = Field(default=300, ge=1, description="Longest wait that one request may ask for.")
     run_heartbeat_seconds: int = Field(
-        default=30, ge=5, description="How soon a worker that died while it followed a run is replaced."
+        default=60, ge=5, description="How soon a worker that died while it followed a run is replaced."
     )
 
     allowed_hosts: str = Field(

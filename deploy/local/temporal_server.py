@@ -26,6 +26,8 @@ DYNAMIC_CONFIG = {
     # The defaults, 2,400 requests a second and 1,200 long polls at once, are for one tenant of a shared cluster.
     "frontend.namespaceRPS": "100000",
     "frontend.namespaceCount": "20000",
+    # Room for the events of thousands of open workflows (the default is 512 KB): each miss is a read of the file.
+    "history.eventsCacheMaxSizeBytes": str(64 * 2**20),
 }
 SQLITE_PRAGMAS = {"journal_mode": "WAL", "synchronous": "NORMAL"}
 
