@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx2
 from mcp import Client, ClientSession, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CallToolRequest, CallToolRequestParams, Implementation, PaginatedRequestParams
+from mcp_types import INTERNAL_ERROR, CallToolRequest, CallToolRequestParams, Implementation, PaginatedRequestParams
 from mcp_types import Tool as WireTool
 from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr
 from temporalio import activity
@@ -182,7 +182,7 @@ def _lost(error: ToolFailure, order: CallMcpToolInput) -> ToolFailure:
     return ToolFailure(
         envelope.model_copy(
             update={
-                "message": f"The answer of {order.tool} of {order.actor} was lost: {envelope.message}",
+                "message": f"There is no answer of {order.tool} of {order.actor}: {envelope.message}",
                 "retryable": False,
                 "hint": "It may have done its work. Look at what it does before you call it again.",
             }
@@ -235,7 +235,9 @@ def _as_failure(error: BaseException) -> ToolFailure:
         case ToolFailure():
             return error
         case MCPError():
-            return _failure(ErrorCategory.VALIDATION, f"The MCP server answered: {error} (code {error.code})")
+            # The SDK says INTERNAL_ERROR for an HTTP error too, such as that of an Actor which is still starting.
+            category = ErrorCategory.PLATFORM if error.code == INTERNAL_ERROR else ErrorCategory.VALIDATION
+            return _failure(category, f"The MCP server answered: {error} (code {error.code})")
         case httpx2.HTTPStatusError():
             status = error.response.status_code
             return _failure(category_of_status(status), f"The Actor's server answered {status}.")

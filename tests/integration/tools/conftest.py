@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,13 +14,15 @@ from deploy.local.temporal_server import TemporalServer
 from tests.support.sandbox import Sandbox, running_sandbox
 from tests.support.service import Service, running_service
 
+ACTORS = Path(__file__).parents[2] / "support" / "actors"
+"""Actors of the tests' own."""
 MAX_ANSWER_BYTES = 65_536
 CALLER_TOKEN = "apify_api_tokenOfTheCallerOfToolTests"
 
 
 @pytest.fixture(scope="session")
 def tools_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    with running_sandbox(tmp_path_factory.mktemp("tools-sandbox")) as sandbox:
+    with running_sandbox(tmp_path_factory.mktemp("tools-sandbox"), "--actors", str(ACTORS)) as sandbox:
         yield sandbox
 
 

@@ -1,0 +1,128 @@
+"""Actors that are MCP servers: a real one, in a process of its own behind the sandbox, through the whole service."""
+
+import runpy
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from activities.actor_mcp import fetch_mcp_tools
+from activities.actor_mcp_models import McpAnswer
+from activities.errors import ToolFailure
+from activities.models import Caller
+from activities.platform import ApifyPlatform
+from activities.secrets import SecretSealer
+from api.mcp.results import call_result
+from tests.integration.tools.conftest import ACTORS, ToolCaller
+from tests.support.sandbox import Sandbox
+from workflows.tools.core.actor_mcp import passed_on, proxied_tools
+
+EVERYTHING: dict[str, Any] = runpy.run_path(str(ACTORS / "toolbox" / "answers.py"))["EVERYTHING"]
+
+TOOLBOX = "outlast/toolbox"
+
+
+async def ask(http: httpx.AsyncClient, tool: str, **run_input: Any) -> dict[str, Any]:
+    arguments = {"actor": f"{TOOLBOX}:{tool}", "input": run_input}
+    answer = await http.post("/v1/tools/call-actor/call", json={"arguments": arguments})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["result"]
+
+
+async def test_an_answer_is_passed_on_value_for_value(http: httpx.AsyncClient) -> None:
+    result = await ask(http, "show")
+    assert result["raw_content"] == EVERYTHING["content"]
+    assert result["structured"] == EVERYTHING["structuredContent"]
+    assert not result["is_error"]
+    assert result["meta"].items() >= EVERYTHING["_meta"].items()
+
+
+def test_the_front_door_strips_ui_keys_and_nothing_else() -> None:
+    answer = McpAnswer(
+        content=EVERYTHING["content"], structured=EVERYTHING["structuredContent"], meta=EVERYTHING["_meta"]
+    )
+    wire = call_result(passed_on(answer, tool_name="call-actor"), mode="default")
+    assert wire == {**EVERYTHING, "_meta": {"toolbox/cost": 0.25}}
+    assert call_result(passed_on(answer, tool_name="call-actor"), mode="openai") == EVERYTHING
+
+
+async def test_the_servers_own_error_is_an_error_in_its_own_words(http: httpx.AsyncClient) -> None:
+    result = await ask(http, "fail")
+    assert result["is_error"]
+    assert result["raw_content"] == [{"type": "text", "text": "No such page"}]
+    assert result["error"]["message"] == "No such page"
+    assert result["structured"] == {}, "call-actor promises a structured answer"
+
+
+async def test_arguments_arrive_and_a_tool_is_called_once(http: httpx.AsyncClient) -> None:
+    first = (await ask(http, "count.calls", times=1, text="ü"))["structured"]
+    second = (await ask(http, "count.calls", times=2))["structured"]
+    assert first["arguments"] == {"times": 1, "text": "ü"}
+    assert second["calls"] == first["calls"] + 1
+
+
+async def test_a_call_whose_answer_is_lost_is_not_repeated(http: httpx.AsyncClient) -> None:
+    result = await ask(http, "crash")
+    assert result["is_error"]
+    assert result["error"]["retryable"] is False
+    assert "There is no answer" in result["error"]["message"]
+    after = await ask(http, "count.calls", times=1)
+    assert after["structured"]["calls"] == 1, "the Actor is started again for the next call, which is its first"
+
+
+async def test_the_actor_never_sees_the_callers_token(http: httpx.AsyncClient, tools_sandbox: Sandbox) -> None:
+    seen = (await ask(http, "whoami"))["structured"]
+    assert seen["APIFY_TOKEN"] != tools_sandbox.token
+    assert seen["APIFY_META_ORIGIN"] == "STANDBY"
+
+
+async def test_an_unknown_tool_and_an_actor_that_is_no_server_are_explained(
+    http: httpx.AsyncClient, call: ToolCaller
+) -> None:
+    assert (await ask(http, "nothing"))["is_error"]
+    answer = await call("call-actor", actor="outlast/sleeper:nap")
+    assert answer.error is not None
+    assert answer.error["category"] == "validation"
+    assert "is not an MCP server" in answer.error["message"]
+    missing = await call("call-actor", actor="nobody/nothing:x")
+    assert missing.error is not None
+    assert missing.error["category"] == "not_found"
+
+
+async def test_details_name_the_servers_tools_when_asked(call: ToolCaller) -> None:
+    lean = await call("fetch-actor-details", actor=TOOLBOX)
+    assert lean.structured["isMcpServer"] is True
+    assert "mcpTools" not in lean.structured
+    assert f"`{TOOLBOX}:tool`" in lean.text
+    full = await call("fetch-actor-details", actor=TOOLBOX, output={"mcpTools": True})
+    names = [tool["name"] for tool in full.structured["mcpTools"]]
+    assert names == ["show", "count.calls", "fail", "crash", "whoami"]
+
+
+@pytest.fixture
+def apify(tools_sandbox: Sandbox) -> ApifyPlatform:
+    sealer = SecretSealer.ephemeral()
+    return ApifyPlatform(api_base_url=tools_sandbox.url, operator_token=SecretStr(tools_sandbox.token), sealer=sealer)
+
+
+async def test_its_tools_become_tools_of_a_connection(apify: ApifyPlatform) -> None:
+    listed = await fetch_mcp_tools(apify, Caller(id="local"), TOOLBOX)
+    tools = {tool.name: tool for tool in proxied_tools(TOOLBOX, listed.tools)}
+    show, counted = (
+        tools["outlast--toolbox-show"],
+        next(t for t in tools.values() if t.actor == f"{TOOLBOX}:count.calls"),
+    )
+    assert counted.name.startswith("outlast--toolbox-count-calls-"), (
+        "a dot is not for every client, so a digest follows"
+    )
+    assert (show.annotations.title, show.annotations.read_only) == ("Show everything", True)
+    assert show.meta == {}, "no widget of theirs"
+    assert counted.input_schema["required"] == ["times"]
+    assert counted.output_schema == {"type": "object"}
+    assert not any(tool.calls_actor for tool in tools.values())
+
+
+async def test_an_actor_that_is_no_server_has_no_tools(apify: ApifyPlatform) -> None:
+    with pytest.raises(ToolFailure, match="is not an MCP server"):
+        await fetch_mcp_tools(apify, Caller(id="local"), "outlast/sleeper")
