@@ -2,10 +2,15 @@
 
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from deploy.local.temporal_server import TemporalServer
 from tests.support.temporal import running_temporal
+
+# A machine that also runs servers is now slow, now fast; the examples are the same in every run.
+hypothesis.settings.register_profile("outlast", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("outlast")
 
 
 @pytest.fixture(scope="session")

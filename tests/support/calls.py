@@ -37,9 +37,9 @@ async def started(api: httpx.AsyncClient, body: dict[str, Any], **headers: str) 
     return response.json()["id"]
 
 
-async def result_of(api: httpx.AsyncClient, task_id: str) -> dict[str, Any]:
+async def result_of(api: httpx.AsyncClient, task_id: str, **headers: str) -> dict[str, Any]:
     """The answer of a task, awaited."""
-    response = await api.get(f"/v1/tasks/{task_id}/result", params={"wait": 60})
+    response = await api.get(f"/v1/tasks/{task_id}/result", params={"wait": 60}, headers=headers)
     assert response.status_code == 200, response.text
     return response.json()
 

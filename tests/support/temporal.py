@@ -1,5 +1,6 @@
 """A real Temporal server for tests, with the flags of the embedded stack."""
 
+import dataclasses
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,11 +18,18 @@ _START_TIMEOUT_SECONDS = 60.0
 _ATTEMPTS = 3
 
 
+# Sessions continue as new after a few dozen calls instead of a thousand.
+_TEST_OPTIONS = ("--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=100")
+
+
 @contextmanager
-def running_temporal(folder: Path, *, ui: bool = False) -> Iterator[TemporalServer]:
-    """Run a server in memory on free ports until the end of the block. Dies with this process whatever happens."""
+def running_temporal(folder: Path, *, ui: bool = False, database: Path | None = None) -> Iterator[TemporalServer]:
+    """Run a server on free ports until the end of the block, in memory unless it is given a `database`.
+
+    It dies with this process whatever happens.
+    """
     log = folder / "temporal.log"
-    server, process = _start(log, ui)
+    server, process = _start(log, ui, database)
     try:
         yield server
     finally:
@@ -29,15 +37,23 @@ def running_temporal(folder: Path, *, ui: bool = False) -> Iterator[TemporalServ
         process.wait()
 
 
-def _start(log: Path, ui: bool) -> tuple[TemporalServer, "subprocess.Popen[bytes]"]:
+def start_temporal(server: TemporalServer, log: Path) -> "subprocess.Popen[bytes]":
+    """Start this server and return at once; the caller kills it."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [*server.command(), *_TEST_OPTIONS],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            preexec_fn=die_with_parent(),
+        )
+
+
+def _start(log: Path, ui: bool, database: Path | None) -> tuple[TemporalServer, "subprocess.Popen[bytes]"]:
     for _ in range(_ATTEMPTS):  # between picking a port and listening on it, another test's server may take it
         server = TemporalServer(any_free("127.0.0.1"), any_free("127.0.0.1"), any_free("127.0.0.1"))
-        if ui:
-            server = TemporalServer(server.port, server.http_port, server.metrics_port, any_free("127.0.0.1"))
-        with log.open("ab") as output:
-            process = subprocess.Popen(
-                server.command(), stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=die_with_parent()
-            )
+        server = dataclasses.replace(server, ui_port=any_free("127.0.0.1") if ui else None, database=database)
+        process = start_temporal(server, log)
         if _becomes_ready(server, process):
             return server, process
         process.kill()
