@@ -46,6 +46,7 @@ class EventLog:
         self._converter = converter
         self._activity_types: dict[int, str] = {}
         self._completed = False
+        self._ended_runs: set[str] = set()
 
     async def follow(self, *, after: tuple[int, int] = (0, 0)) -> AsyncIterator[TaskEvent]:
         """Durable events after the position `after`, as they happen, until the workflow has ended."""
@@ -72,7 +73,10 @@ class EventLog:
                 self._activity_types[event.event_id] = scheduled.activity_type.name
             case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
                 async for ended in self._runs_ended(event):
-                    yield "run_finished", ended
+                    # A run that is aborted is seen to end twice: by whoever follows it and by whoever aborts it.
+                    if ended.run_id not in self._ended_runs:
+                        self._ended_runs.add(ended.run_id)
+                        yield "run_finished", ended
             case EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
                 async for entry in self._memo_changes(event):
                     yield entry
