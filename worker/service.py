@@ -18,6 +18,7 @@ from activities.records import RecordActivities
 from activities.store import StoreActivities
 from worker.sealing import sealer_from
 from worker.settings import WorkerSettings
+from worker.web import web_activities
 from workflows.queues import RUNS_TASK_QUEUE, TOOLS_TASK_QUEUE
 from workflows.session import SessionWorkflow
 from workflows.tool_call import ToolCallWorkflow
@@ -80,6 +81,7 @@ def build_activities(settings: WorkerSettings) -> Activities:
     apify = ApifyActivities(platform, console_url=settings.console_url, timing=timing)
     store, actor_mcp = StoreActivities(platform), ActorMcpActivities(platform)
     storage, listings, records = StorageActivities(platform), ListingActivities(platform), RecordActivities(platform)
+    web = web_activities(settings)
     return Activities(
         short=(
             apify.start_run,
@@ -98,6 +100,9 @@ def build_activities(settings: WorkerSettings) -> Activities:
             listings.list_key_value_stores,
             listings.list_keys,
             records.fetch_record,
+            web.search_docs,
+            web.fetch_docs_page,
+            web.fetch_html_skeleton,
         ),
         waiting=(apify.wait_for_run, actor_mcp.call_mcp_tool),
     )

@@ -55,6 +55,22 @@ class WorkerSettings(Settings):
     shutdown_seconds: float = Field(
         default=20, ge=0, description="Time activities get to finish when the worker stops."
     )
+    docs_site_url: str = Field(
+        default="https://docs.apify.com/,https://crawlee.dev/",
+        description="Roots of the documentation that may be searched and fetched, comma-separated. "
+        "One that is set here may be on a private address.",
+    )
+    docs_index_url: str | None = Field(
+        default=None,
+        description="Sitemaps or `llms.txt` of those sites, comma-separated, where they are not at a site's root.",
+    )
+    docs_index_seconds: float = Field(default=3_600, ge=0, description="How long the index of the docs is kept.")
+    docs_index_pages: int = Field(
+        default=400, ge=0, description="Pages whose text is indexed; further ones are found by title and address."
+    )
+    allow_private_addresses: bool = Field(
+        default=False, description="Whether get-html-skeleton may fetch pages from private networks and loopback."
+    )
 
     @property
     def start_settle(self) -> timedelta:

@@ -12,6 +12,7 @@ from workflows.models import ToolCall
 from workflows.runs import Runs
 from workflows.storage import Storage
 from workflows.store import Store
+from workflows.web import Web
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class ToolContext:
         self.call = call
         self.apify = Runs(call)
         self.storage = Storage(call)
+        self.web = Web(call)
         self.store = Store(call)
         self.actor_mcp = ActorMcp(call)
         self.inputs = Inputs()

@@ -12,6 +12,7 @@ from workflows.models import ToolCall
 from workflows.tools import default, openai
 from workflows.tools.common.abort_actor_run import ABORT_ACTOR_RUN
 from workflows.tools.common.add_actor import ADD_ACTOR
+from workflows.tools.common.fetch_apify_docs import FETCH_APIFY_DOCS
 from workflows.tools.common.get_actor_log import GET_ACTOR_LOG
 from workflows.tools.common.get_actor_output import GET_ACTOR_OUTPUT
 from workflows.tools.common.get_actor_run_list import GET_ACTOR_RUN_LIST
@@ -19,10 +20,12 @@ from workflows.tools.common.get_dataset import GET_DATASET
 from workflows.tools.common.get_dataset_items import GET_DATASET_ITEMS
 from workflows.tools.common.get_dataset_list import GET_DATASET_LIST
 from workflows.tools.common.get_dataset_schema import GET_DATASET_SCHEMA
+from workflows.tools.common.get_html_skeleton import GET_HTML_SKELETON
 from workflows.tools.common.get_key_value_store import GET_KEY_VALUE_STORE
 from workflows.tools.common.get_key_value_store_keys import GET_KEY_VALUE_STORE_KEYS
 from workflows.tools.common.get_key_value_store_list import GET_KEY_VALUE_STORE_LIST
 from workflows.tools.common.get_key_value_store_record import GET_KEY_VALUE_STORE_RECORD
+from workflows.tools.common.search_apify_docs import SEARCH_APIFY_DOCS
 from workflows.tools.common.task_tools import TASK_TOOLS
 from workflows.tools.core.actor_mcp import proxied_call
 from workflows.tools.core.call_actor import actor_tool
@@ -50,6 +53,9 @@ COMMON: tuple[Tool, ...] = (
     GET_KEY_VALUE_STORE_KEYS,
     GET_KEY_VALUE_STORE_RECORD,
     GET_KEY_VALUE_STORE_LIST,
+    SEARCH_APIFY_DOCS,
+    FETCH_APIFY_DOCS,
+    GET_HTML_SKELETON,
 )
 
 ACTOR_TOOL_LABEL = "actor-tool"

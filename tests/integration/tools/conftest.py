@@ -10,9 +10,10 @@ import jsonschema
 import pytest
 from apify_client import ApifyClient
 
-from deploy.local.temporal_server import TemporalServer
+from tests.support.pages import WebServer, serving_pages
 from tests.support.sandbox import Sandbox, running_sandbox
 from tests.support.service import Service, running_service
+from tests.support.temporal import running_temporal
 
 ACTORS = Path(__file__).parents[2] / "support" / "actors"
 """Actors of the tests' own."""
@@ -27,11 +28,27 @@ def tools_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]
 
 
 @pytest.fixture(scope="session")
+def docs_site() -> Iterator[WebServer]:
+    """The documentation that the service may read: what lies below `/site/`."""
+    with serving_pages() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def tools_service(
-    tmp_path_factory: pytest.TempPathFactory, temporal_server: TemporalServer, tools_sandbox: Sandbox
+    tmp_path_factory: pytest.TempPathFactory, tools_sandbox: Sandbox, docs_site: WebServer
 ) -> Iterator[Service]:
+    """On a Temporal server of its own: the worker of another service would take its tasks."""
     folder = tmp_path_factory.mktemp("tools-service")
-    with running_service(folder, temporal_server.address, tools_sandbox) as service:
+    settings = {
+        "OUTLAST_DOCS_SITE_URL": f"{docs_site.url}/site/",
+        "OUTLAST_DOCS_INDEX_SECONDS": "0",
+        "OUTLAST_ALLOW_PRIVATE_ADDRESSES": "true",
+    }
+    with (
+        running_temporal(tmp_path_factory.mktemp("tools-temporal")) as temporal,
+        running_service(folder, temporal.address, tools_sandbox, **settings) as service,
+    ):
         yield service
 
 

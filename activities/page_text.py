@@ -1,0 +1,205 @@
+"""HTML pages as a model reads them: their article as Markdown, their sections, their bare structure. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+from urllib.parse import urljoin
+
+from bs4 import BeautifulSoup
+from bs4.element import Comment, Doctype, NavigableString, PreformattedString, Tag
+from markdownify import MarkdownConverter  # pyright: ignore[reportMissingTypeStubs]
+
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_NOT_READ = ("script", "style", "noscript", "template", "svg", "iframe", "nav", "footer", "form", "button")
+_NO_STRUCTURE = ("script", "style", "noscript", "template", "link", "meta", "base")
+_MARKDOWN_HEADING = re.compile(r"^(#{1,6})\s+(.+?)\s*#*\s*$")
+_FENCE = re.compile(r"^\s{0,3}(```|~~~)")
+_BLANK_LINES = re.compile(r"\n{3,}")
+_MAX_TEXT_CHARS = 120
+_MAX_ATTRIBUTE_CHARS = 200
+_DROPPED_ATTRIBUTES = re.compile(r"style|srcset|sizes|integrity|nonce|on\w+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and what stands under it, up to the next heading. `fragment` is None before the first one."""
+
+    fragment: str | None
+    title: str
+    level: int
+    markdown: str
+
+
+@dataclass(frozen=True, slots=True)
+class Article:
+    """A page's title and its sections, in order."""
+
+    title: str
+    sections: tuple[Section, ...]
+
+    @property
+    def markdown(self) -> str:
+        """The whole article."""
+        return "\n\n".join(section.markdown for section in self.sections if section.markdown)
+
+    def under(self, fragment: str) -> str | None:
+        """The section that `fragment` points at with its subsections, or None when there is none."""
+        for position, section in enumerate(self.sections):
+            if section.fragment == fragment:
+                rest = self.sections[position + 1 :]
+                end = next((n for n, other in enumerate(rest) if other.level <= section.level), len(rest))
+                return "\n\n".join(part.markdown for part in (section, *rest[:end]) if part.markdown)
+        return None
+
+
+def article_of_html(html: str, base_url: str = "") -> Article:
+    """The part of an HTML page that is its content: `main` or `article` where there is one. Links become absolute."""
+    soup = BeautifulSoup(html, "lxml")
+    title = _clean(soup.title.get_text()) if soup.title else ""
+    for tag in soup.find_all(_NOT_READ):
+        tag.decompose()
+    content = soup.find("main") or soup.find("article") or soup.body or soup
+    fragments = [_fragment(heading) for heading in content.find_all(_HEADINGS) if heading.get_text(strip=True)]
+    for link in content.select("a.hash-link, a.anchor, a.headerlink"):
+        link.decompose()
+    for link in content.select("a[href]"):
+        link["href"] = urljoin(base_url, str(link["href"]))
+    article = article_of_markdown(_markdown(cast(Tag, content)), fragments)
+    return Article(title or article.title, article.sections)
+
+
+def article_of_markdown(markdown: str, fragments: Sequence[str | None] = ()) -> Article:
+    """A page that is Markdown already. Headings without a fragment of their own get one as sites make them."""
+    parts = list(_by_heading(_BLANK_LINES.sub("\n\n", markdown).strip()))
+    # Ids are told apart by their order: where the numbers differ, none can be trusted.
+    given = iter(fragments if len(fragments) == len(parts) - 1 else ())
+    used: dict[str, int] = {}
+    sections: list[Section] = []
+    for heading, body in parts:
+        if heading is None:
+            sections.append(Section(None, "", 0, body))
+            continue
+        hashes, text = heading
+        plain = _plain(text)
+        fragment = next(given, None) or _slug(plain, used)
+        sections.append(Section(fragment, plain, len(hashes), body))
+    kept = tuple(section for section in sections if section.markdown)
+    return Article(next((section.title for section in kept if section.title), ""), kept)
+
+
+def skeleton_of_html(html: str) -> tuple[str, str]:
+    """Title and bare structure of a page: no scripts, styles, comments, data URIs; long texts and values cut."""
+    soup = BeautifulSoup(html, "lxml")
+    title = _clean(soup.title.get_text()) if soup.title else ""
+    for tag in soup.find_all(_NO_STRUCTURE):
+        tag.decompose()
+    for svg in soup.find_all("svg"):
+        svg.clear()
+    for text in list(soup.find_all(string=True)):
+        _shorten_text(text)
+    for tag in soup.find_all(True):
+        _shorten_attributes(tag)
+    return title, str(soup).strip()
+
+
+def chunks_of(text: str, max_bytes: int) -> list[str]:
+    """`text` in parts of at most `max_bytes` of UTF-8, cut behind a tag where one ends near; at least one part."""
+    data = text.encode()
+    parts: list[str] = []
+    while len(data) > max_bytes:
+        cut = data.rfind(b">", max_bytes // 2, max_bytes) + 1 or _letter_boundary(data, max_bytes)
+        parts.append(data[:cut].decode())
+        data = data[cut:]
+    return [*parts, data.decode()]
+
+
+def slice_bytes(text: str, offset: int, max_bytes: int) -> tuple[str, int | None, int]:
+    """The part of `text` from byte `offset` on, where it goes on (None at the end), and the size of the whole."""
+    data = text.encode()
+    start = _letter_boundary(data, offset)
+    end = _letter_boundary(data, start + max_bytes)
+    return data[start:end].decode(), end if end < len(data) else None, len(data)
+
+
+def _letter_boundary(data: bytes, position: int) -> int:
+    """`position`, or where the letter that it would cut in two begins."""
+    position = min(position, len(data))
+    while 0 < position < len(data) and data[position] & 0xC0 == 0x80:
+        position -= 1
+    return position
+
+
+def _markdown(content: Tag) -> str:
+    converter = MarkdownConverter(heading_style="ATX", bullets="-", strip=["img"], code_language_callback=_language)
+    try:
+        return str(converter.convert_soup(content))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    except RecursionError:  # a page nested thousands of levels deep
+        return content.get_text("\n", strip=True)
+
+
+def _language(pre: Tag) -> str:
+    """The language that a `pre`, or the `code` in it, has in its class."""
+    classes = " ".join(
+        name for tag in (pre, *pre.find_all("code", limit=1)) for name in tag.get_attribute_list("class")
+    )
+    found = re.search(r"language-([\w+-]+)", classes)
+    return found.group(1) if found else ""
+
+
+def _fragment(heading: Tag) -> str | None:
+    own = heading.get("id")
+    anchor = heading.find("a", id=True)
+    inner = anchor.get("id") if isinstance(anchor, Tag) else None
+    return str(own or inner) if own or inner else None
+
+
+def _by_heading(markdown: str) -> Iterator[tuple[tuple[str, str] | None, str]]:
+    """Each heading (hashes, text) with the lines from it to the next one; None first, for what has no heading."""
+    heading: tuple[str, str] | None = None
+    lines: list[str] = []
+    fenced = False
+    for line in markdown.splitlines():
+        fenced ^= bool(_FENCE.match(line))
+        found = None if fenced else _MARKDOWN_HEADING.match(line)
+        if found:
+            yield heading, "\n".join(lines).strip()
+            heading, lines = (found.group(1), found.group(2)), []
+        lines.append(line)
+    yield heading, "\n".join(lines).strip()
+
+
+def _plain(text: str) -> str:
+    without_links = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    return _clean(re.sub(r"[`*\\]|\u200b", "", without_links))
+
+
+def _slug(title: str, used: dict[str, int]) -> str:
+    slug = re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") or "section"
+    used[slug] = used.get(slug, -1) + 1
+    return f"{slug}-{used[slug]}" if used[slug] else slug
+
+
+def _clean(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _shorten_text(text: NavigableString) -> None:
+    if isinstance(text, Comment) or (isinstance(text, PreformattedString) and not isinstance(text, Doctype)):
+        text.extract()
+        return
+    if isinstance(text, Doctype):
+        return
+    clean = _clean(text)
+    text.replace_with(clean if len(clean) <= _MAX_TEXT_CHARS else f"{clean[: _MAX_TEXT_CHARS - 1]}…")
+
+
+def _shorten_attributes(tag: Tag) -> None:
+    for name, value in list(tag.attrs.items()):
+        text = value if isinstance(value, str) else " ".join(value)
+        if _DROPPED_ATTRIBUTES.fullmatch(name):
+            del tag.attrs[name]
+        elif text.lstrip().lower().startswith("data:"):
+            tag.attrs[name] = f"{text.strip()[:30].partition(',')[0]},…"
+        elif len(text) > _MAX_ATTRIBUTE_CHARS:
+            tag.attrs[name] = f"{text[: _MAX_ATTRIBUTE_CHARS - 1]}…"

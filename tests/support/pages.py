@@ -1,0 +1,77 @@
+"""A web server on loopback for tests of fetching: pages, redirects, and answers that do harm."""
+
+import gzip
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class Served:
+    """One answer."""
+
+    body: bytes = b""
+    content_type: str = "text/html; charset=utf-8"
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    delay_seconds: float = 0.0
+
+
+@dataclass
+class WebServer:
+    """A running server: what it serves by path, and the paths that were asked for."""
+
+    url: str
+    answers: dict[str, Served]
+    asked: list[str]
+
+    def page(self, path: str, body: str, content_type: str = "text/html; charset=utf-8") -> str:
+        """Serve a page; its address."""
+        self.answers[path] = Served(body.encode(), content_type)
+        return self.url + path
+
+    def redirect(self, path: str, location: str, status: int = 302) -> str:
+        """Serve a redirect; its address."""
+        self.answers[path] = Served(status=status, headers={"Location": location})
+        return self.url + path
+
+    def gzipped(self, path: str, body: bytes) -> str:
+        """Serve a compressed page; its address."""
+        self.answers[path] = Served(gzip.compress(body), headers={"Content-Encoding": "gzip"})
+        return self.url + path
+
+
+@contextmanager
+def serving_pages(host: str = "127.0.0.1") -> Iterator[WebServer]:
+    """Serve on a free port until the end of the block."""
+    answers: dict[str, Served] = {}
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            answer = answers.get(self.path, Served(b"<h1>Nothing here</h1>", status=404))
+            time.sleep(answer.delay_seconds)
+            self.send_response(answer.status)
+            for name, value in {"Content-Type": answer.content_type, **answer.headers}.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(answer.body)))
+            self.end_headers()
+            with suppress(OSError):  # the client has seen enough
+                self.wfile.write(answer.body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base class's name)
+            pass
+
+    server = ThreadingHTTPServer((host, 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield WebServer(f"http://{host}:{server.server_address[1]}", answers, asked)
+    finally:
+        server.shutdown()
+        server.server_close()
