@@ -78,10 +78,10 @@ def demo(
 
 async def run_demo(output: Output, order: Order, given: Mapping[str, Any]) -> ExitCode:
     """Demonstrate on the running stack, or on one that is started for it."""
-    from deploy.local.state import find_running  # noqa: PLC0415 (pydantic)
+    from api.cli.server import running_stack  # noqa: PLC0415
 
     output.note("[bold]Outlast demo[/]: a real Actor, run as a durable task\n")
-    running = find_running(order.data_dir)
+    running = running_stack(order.data_dir)
     if running is not None:
         output.note(f"[green]✓[/] joined the stack that runs on {order.data_dir} [dim](process {running.pid})[/]")
         return await demonstrate(output, order, running.addresses, stays_up=True)
@@ -105,7 +105,7 @@ async def _on_own_stack(output: Output, order: Order, given: Mapping[str, Any]) 
                     output.note(address_table(stack.addresses, config.data_dir))
                     await stack.wait()
                 report.is_over()
-        except StackError as error:
+        except (StackError, OSError) as error:
             report.stop_spinner()
             raise stack_failure(error) from error
     return code

@@ -43,10 +43,10 @@ async def diagnose(context: Context) -> ExitCode:
 
 async def _all_checks(context: Context) -> "list[Check]":
     from api.cli.checks import machine, parts  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
-    from deploy.local.state import find_running  # noqa: PLC0415
+    from api.cli.server import running_stack  # noqa: PLC0415
 
     data_dir, environment = context.options.data_dir, dict(os.environ)
-    around = parts.Surroundings(data_dir, find_running(data_dir), environment)
+    around = parts.Surroundings(data_dir, running_stack(data_dir), environment)
     return [
         machine.check_python(),
         machine.check_data_dir(data_dir),

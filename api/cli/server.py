@@ -2,13 +2,14 @@
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from api.cli.errors import BadInput
 from api.cli.options import Options
-from deploy.local.state import find_running
+from deploy.local.state import StackState, find_running
 
 DEFAULT_URL = "http://127.0.0.1:8400"
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -38,7 +39,7 @@ def find_server(options: Options) -> Server:
     if options.url:
         hint = "Check the address (--url or OUTLAST_URL). `outlast up` starts a server on this machine."
         return Server(_checked_url(options.url), token, hint)
-    state = find_running(options.data_dir)
+    state = running_stack(options.data_dir)
     if state is not None and state.addresses.api_url is not None:
         hint = f"The stack on {options.data_dir} is running, its API is not ready: `outlast doctor` says more."
         return Server(state.addresses.api_url, token, hint)
@@ -47,6 +48,14 @@ def find_server(options: Options) -> Server:
         "--url or OUTLAST_URL."
     )
     return Server(DEFAULT_URL, token, hint)
+
+
+def running_stack(data_dir: Path) -> StackState | None:
+    """The stack that runs on this directory; None also when that cannot be seen from here."""
+    try:
+        return find_running(data_dir)
+    except OSError:  # not a directory, or not ours to read
+        return None
 
 
 def _checked_url(url: str) -> str:

@@ -147,7 +147,7 @@ async def serve(output: Output, given: Mapping[str, Any]) -> ExitCode:
                 _announce(output, stack, config)
                 await stack.wait()
                 output.note("\nStopping: the API first, Temporal last. Ctrl-C again does not wait.")
-        except StackError as error:
+        except (StackError, OSError) as error:
             report.stop_spinner()
             raise stack_failure(error) from error
     return ExitCode.OK
@@ -175,6 +175,10 @@ def stack_failure(error: Exception) -> CliError:
 
     if isinstance(error, StackInterruptedError):
         return CliError("Interrupted; everything was stopped.", exit_code=ExitCode.INTERRUPTED)
+    if isinstance(error, OSError):
+        return CliError(
+            f"{error.filename or 'The data directory'}: {error.strerror or error}.", exit_code=ExitCode.FAILED
+        )
     refused = isinstance(error, DataDirectoryInUseError | PortTakenError)
     return CliError(str(error), exit_code=ExitCode.USAGE if refused else ExitCode.FAILED)
 

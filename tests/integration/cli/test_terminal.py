@@ -28,7 +28,7 @@ def task_api(fake_api: FakeApi) -> FakeApi:
 
 def test_a_bar_shows_how_far_the_run_is_and_ctrl_c_leaves_the_task_alone(task_api: FakeApi) -> None:
     with on_terminal(outlast_command("call", "outlast--sleeper"), environment(task_api)) as terminal:
-        terminal.wait_for(r"RUNNING ━+ 12/30 \(40%\) [\d:]+")
+        terminal.wait_for(r"RUNNING [━╸╺]+ 12/30 \(40%\) [\d:]+")
         terminal.wait_for("Crawled 12/30 pages")
         terminal.press_ctrl_c()
         assert terminal.end() == 130

@@ -1,0 +1,201 @@
+"""The command line on the whole stack: real Temporal, real worker, real Actors."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.stack import FREE_PORTS, START_SECONDS, RunningStack, running_stack
+from tests.support.stacks import clean_environment
+from tests.support.terminal import ROOT, on_terminal, outlast_command
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.xdist_group("cli"), pytest.mark.timeout(400)]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+def run(environment: dict[str, str], *arguments: str, stdin: str = "") -> Ended:
+    ended = subprocess.run(
+        outlast_command(*arguments),
+        cwd=ROOT,
+        env={**environment, "COLUMNS": "80"},
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    return Ended(ended.returncode, ended.stdout, " ".join(ended.stderr.split()))
+
+
+@pytest.fixture(scope="session")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cli") / "data"
+
+
+@pytest.fixture(scope="session")
+def demo(data_dir: Path) -> Ended:
+    """`outlast demo` where nothing has ever run."""
+    environment = clean_environment(**FREE_PORTS, OUTLAST_READY_TIMEOUT=str(START_SECONDS))
+    return run(environment, "demo", "--data-dir", str(data_dir), "--max-pages", "5")
+
+
+@pytest.fixture(scope="session")
+def stack(data_dir: Path, demo: Ended) -> Iterator[RunningStack]:
+    """`outlast up` on the directory that the demo has left."""
+    assert demo.code in (0, 1)
+    with running_stack(data_dir) as stack:
+        yield stack
+
+
+def outlast(stack: RunningStack, *arguments: str, stdin: str = "") -> Ended:
+    return run(stack.environment, *arguments, stdin=stdin)
+
+
+def sleeper(stack: RunningStack, seconds: int) -> str:
+    """Start a sleeper; the task's id."""
+    ended = outlast(stack, "call", "outlast/sleeper", "-a", f"seconds={seconds}", "-a", f"steps={seconds}", "--detach")
+    assert ended.code == 0, ended.err
+    return ended.out.strip()
+
+
+def test_the_demo_shows_rows_of_real_pages_and_where_to_see_the_task(demo: Ended) -> None:
+    assert demo.code == 0, demo.err
+    header = next(line for line in demo.out.splitlines() if line.startswith("PAGE"))
+    assert header.split() == ["PAGE", "TITLE", "WORDS", "TEXT"]
+    assert sum(line.startswith("/site/") for line in demo.out.splitlines()) >= 3
+    assert "✓ SUCCEEDED" in demo.out
+    assert "/namespaces/default/workflows/" in demo.out
+    assert "brings the stack back with this task in it" in demo.err
+    assert max(map(len, [line for line in demo.out.splitlines() if "://" not in line])) <= 80
+
+
+def test_the_task_of_the_demo_is_there_again_when_the_stack_is_up(demo: Ended, stack: RunningStack) -> None:
+    task_id = next(line.split()[1] for line in demo.out.splitlines() if line.startswith("task "))
+    task = outlast(stack, "tasks", "get", task_id, "--json").document
+    assert (task["status"], task["tool"]) == ("completed", "outlast--site-crawler")
+    assert "SUCCEEDED" in outlast(stack, "tasks", "result", task_id).out
+
+
+def test_the_demo_joins_a_stack_that_runs_already(stack: RunningStack) -> None:
+    ended = outlast(stack, "demo", "--max-pages", "2", "--json")
+    assert ended.code == 0, ended.err
+    assert ended.document["ok"] is True
+    assert ended.document["rows"][0]["url"].startswith(stack.addresses.docs_site_url)
+    assert stack.process.poll() is None
+
+
+def test_a_call_shows_a_bar_and_prints_the_answer(stack: RunningStack) -> None:
+    command = outlast_command("call", "outlast/sleeper", '{"seconds": 4, "steps": 8}')
+    with on_terminal(command, stack.environment) as terminal:
+        terminal.wait_for(r"RUNNING [━╸╺]+ [\d.]+/4 \(\d+%\) \d:\d\d")
+        assert terminal.end() == 0
+    assert "✓ completed in" in terminal.screen
+    assert "is SUCCEEDED. Slept 4 of 4 s" in terminal.screen
+
+
+def test_a_detached_call_is_watched_and_collected_later(stack: RunningStack) -> None:
+    task_id = sleeper(stack, 3)
+    early = outlast(stack, "tasks", "result", task_id)
+    assert early.code in (0, 6)
+    watched = outlast(stack, "tasks", "watch", task_id, "--json")
+    events = [json.loads(line)["event"] for line in watched.out.splitlines()]
+    durable = [event for event in events if event != "status_message"]
+    assert durable == ["created", "run_started", "run_finished", "handler_returned", "task_completed"]
+    result = outlast(stack, "tasks", "result", task_id, "--json")
+    assert (watched.code, result.code) == (0, 0)
+    assert result.document["result"]["structured"]["status"] == "SUCCEEDED"
+    listed = outlast(stack, "tasks", "ls", "--tool", "outlast--sleeper", "--status", "completed", "--json").document
+    assert task_id in [task["id"] for task in listed["tasks"]]
+
+
+def test_ctrl_c_leaves_the_task_running_and_cancel_stops_its_run(stack: RunningStack) -> None:
+    with on_terminal(outlast_command("call", "outlast/sleeper", "-a", "seconds=120"), stack.environment) as terminal:
+        terminal.wait_for("RUNNING")
+        terminal.press_ctrl_c()
+        assert terminal.end() == 130
+    task_id = terminal.wait_for(r"task (\S+) goes on").group(1)
+    assert outlast(stack, "tasks", "get", task_id, "--json").document["status"] == "working"
+    assert outlast(stack, "tasks", "cancel", task_id, "--wait").code == 0
+    task = outlast(stack, "tasks", "get", task_id, "--json").document
+    assert (task["status"], task["run"]["status"]) == ("cancelled", "ABORTED")
+    assert outlast(stack, "tasks", "result", task_id).code == 1
+    again = outlast(stack, "tasks", "cancel", task_id)
+    assert (again.code, "has ended" in again.err) == (2, True)
+
+
+def test_an_async_call_answers_when_the_run_has_started(stack: RunningStack) -> None:
+    ended = outlast(stack, "call", "outlast/sleeper", "-a", "seconds=60", "--mode", "openai", "--json")
+    assert ended.code == 0, ended.err
+    task = ended.document["task"]
+    assert (task["status"], ended.document["result"]["structured"]["status"]) == ("completed", "READY")
+    assert outlast(stack, "tasks", "cancel", task["id"], "--wait").code == 0
+
+
+async def test_watching_survives_the_death_of_the_api_and_is_told_every_event_once(stack: RunningStack) -> None:
+    task_id = sleeper(stack, 8)
+    watching = await asyncio.create_subprocess_exec(
+        *outlast_command("tasks", "watch", task_id, "--json"), cwd=ROOT, env=stack.environment, stdout=subprocess.PIPE
+    )
+    assert watching.stdout is not None
+    lines = [await watching.stdout.readline(), await watching.stdout.readline()]
+    back = stack.said("ready", "api")
+    os.kill(stack.pid("api"), signal.SIGKILL)
+    lines += (await watching.stdout.read()).splitlines()
+    ids = [event["id"] for event in map(json.loads, lines) if event["id"]]
+    assert await watching.wait() == 0
+    assert len(ids) == len(set(ids)) == 5
+    await eventually(lambda: stack.said("ready", "api") > back, timeout_seconds=60)
+
+
+def test_mistakes_are_refused_with_what_to_do(stack: RunningStack) -> None:
+    unknown = outlast(stack, "call", "no-such-tool", "{}")
+    assert unknown.code == 2
+    assert "no-such-tool" in unknown.err
+    broken = outlast(stack, "call", "outlast/sleeper", '{"seconds": "many", "steps": 0}')
+    assert broken.code == 2
+    assert "/seconds:" in broken.err
+    assert "/steps:" in broken.err
+    assert outlast(stack, "call", "outlast/sleeper", "-", stdin="{").code == 2
+    assert outlast(stack, "tasks", "get", "no-such-task").code == 2
+    assert outlast(stack, "tasks", "ls", "--page-token", "nonsense").code == 2
+
+
+def test_doctor_finds_everything_well(stack: RunningStack) -> None:
+    ended = outlast(stack, "doctor", "--json")
+    health = {check["name"]: check["health"] for check in ended.document["checks"]}
+    assert (ended.code, ended.document["ok"]) == (0, True), ended.out
+    parts = ("Stack", "API", "Temporal", "Worker", "Credential", "Tools", "Platform", "Worker metrics", "Temporal UI")
+    assert {name: health[name] for name in parts} == dict.fromkeys(parts, "ok")
+
+
+def test_a_second_stack_on_the_same_directory_is_refused_by_name(stack: RunningStack) -> None:
+    ended = outlast(stack, "up")
+    assert ended.code == 2
+    assert f"process {stack.process.pid}" in ended.err
+
+
+async def test_up_tells_when_a_part_was_killed_and_is_back(stack: RunningStack) -> None:
+    os.kill(stack.pid("worker"), signal.SIGKILL)
+    await eventually(lambda: stack.said("exited", "worker") and stack.said("restarting", "worker"), timeout_seconds=30)
+    await eventually(lambda: stack.said("ready", "worker") > stack.said("exited", "worker"), timeout_seconds=60)
+    await eventually(lambda: outlast(stack, "doctor", "--json").code == 0, timeout_seconds=60)
