@@ -13,12 +13,15 @@ from api.rest.app import build_app
 from api.services import build_services
 from api.settings import ApiSettings
 from worker.connection import connect
+from worker.limits import allow_many_connections
 from worker.logs import configure_logging
 from worker.telemetry import build_runtime
 
 log = logging.getLogger("outlast.api")
 
 _SHUTDOWN_SECONDS = 5
+_KEEP_ALIVE_SECONDS = 75
+"""Longer than the 60 s of the usual proxies, so that none sends a request into a connection that is being closed."""
 
 
 async def serve(settings: ApiSettings) -> None:
@@ -32,6 +35,7 @@ async def serve(settings: ApiSettings) -> None:
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         server_header=False,
     )
     log.info("API listens on http://%s:%s", settings.api_host, settings.api_port)
@@ -57,6 +61,7 @@ def main() -> int:
         sys.stderr.write(f"Bad settings: {details}\n")
         return 1
     configure_logging(settings.log_format, settings.log_level)
+    allow_many_connections()
     refusal = refusal_to_listen(settings)
     if refusal is not None:
         log.error("%s", refusal)

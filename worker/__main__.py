@@ -8,6 +8,7 @@ import sys
 
 from activities.secrets import SealError
 from worker.connection import connect
+from worker.limits import allow_many_connections
 from worker.logs import configure_logging
 from worker.search_attributes import register_search_attributes
 from worker.service import serving
@@ -36,6 +37,7 @@ def main() -> int:
     """Exit code 0 after a clean stop, 1 when the worker could not start."""
     settings = WorkerSettings()
     configure_logging(settings.log_format, settings.log_level)
+    allow_many_connections()
     try:
         asyncio.run(serve(settings))
     except (SealError, ValueError, RuntimeError) as error:
