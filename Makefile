@@ -13,10 +13,10 @@ ARGS ?=
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test bench lint format lock clean
+.PHONY: help install demo up test bench histories lint format lock clean
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## Create .venv and install everything from requirements.lock, checked by hash (once)
 
@@ -31,6 +31,9 @@ test: $(INSTALLED) ## Run all tests (ARGS=... goes to pytest)
 
 bench: $(INSTALLED) ## Measure, and print a table and JSON
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+histories: $(INSTALLED) ## Record the histories that replay tests replay (while no version has been released)
+	@$(BIN)/python -m tests.histories.record
 
 lint: $(INSTALLED) ## Check style, formatting, types and the direction of imports
 	$(BIN)/ruff check

@@ -1,0 +1,91 @@
+"""`python -m tests.histories.record` (or `make histories`): record one history of each kind of workflow, as JSON.
+
+They are replayed by tests/unit/workflows/test_replay.py. Record anew only while no released version has run these
+workflows; afterwards a change of a workflow's commands needs `workflow.patched`, and new histories come beside the old.
+"""
+
+import asyncio
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import httpx
+from temporalio.client import Client
+
+from tests.support.api_server import connect
+from tests.support.calls import completed, events, result_of, sleeper_call, started
+from tests.support.sandbox import running_sandbox
+from tests.support.service import running_service
+from tests.support.temporal import running_temporal
+from workflows.session import session_workflow_id
+
+FOLDER = Path(__file__).parent
+SESSION = "recorded"
+
+
+async def record(api: httpx.AsyncClient, client: Client) -> dict[str, str]:
+    """Make the calls; gives the workflow of each kind, ended or, for the session, as it stands."""
+    in_session = {"session_id": SESSION}
+    sync = await completed(api, sleeper_call(0.2, rows=3) | in_session)
+    asynchronous = await completed(api, sleeper_call(0.2, mode="openai") | in_session)
+    await client.get_workflow_handle(asynchronous["task"]["id"]).result()
+    failed = await completed(api, sleeper_call(0.1, failWith={"exitCode": 3, "message": "Out of luck"}) | in_session)
+    refused = await completed(api, {"tool": "get-actor-run", "arguments": {"runId": "absent"}})
+    read = await completed(api, _read(sync))
+    return {
+        "sync_call": sync["task"]["id"],
+        "async_call": asynchronous["task"]["id"],
+        "failed_run": failed["task"]["id"],
+        "refused_call": refused["task"]["id"],
+        "dataset_items": read["task"]["id"],
+        "cancelled_call": await _cancelled(api),
+        "deadline": (await completed(api, sleeper_call(60) | {"options": {"deadline_seconds": 1}}))["task"]["id"],
+        "session": session_workflow_id("local", SESSION),
+    }
+
+
+def _read(answer: dict[str, Any]) -> dict[str, Any]:
+    return {"tool": "get-dataset-items", "arguments": {"datasetId": answer["task"]["run"]["dataset_id"]}}
+
+
+async def _cancelled(api: httpx.AsyncClient) -> str:
+    task_id = await started(api, sleeper_call(60) | {"session_id": SESSION})
+    async for event in events(api, task_id):
+        if event.name == "run_started":
+            await api.post(f"/v1/tasks/{task_id}/cancel")
+    assert (await result_of(api, task_id))["task"]["status"] == "cancelled"
+    return task_id
+
+
+def _of_nobody(document: Any) -> Any:
+    """The document without the names of the machine and process that recorded it."""
+    if isinstance(document, list):
+        return [_of_nobody(part) for part in document]
+    if isinstance(document, dict):
+        return {key: "recorded" if key == "identity" else _of_nobody(part) for key, part in document.items()}
+    return document
+
+
+async def main() -> None:
+    """Start everything, record, write."""
+    folder = Path(tempfile.mkdtemp())
+    with (
+        running_temporal(folder) as temporal,
+        running_sandbox(folder) as sandbox,
+        running_service(folder, temporal.address, sandbox) as service,
+    ):
+        client = await connect(service.temporal_address)
+        async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as api:
+            workflows = await record(api, client)
+        for name, workflow_id in workflows.items():
+            history = await client.get_workflow_handle(workflow_id).fetch_history()
+            document = json.loads(history.to_json())
+            text = json.dumps({"workflow_id": workflow_id, "history": _of_nobody(document)}, indent=1)
+            (FOLDER / f"{name}.json").write_text(text + "\n")
+            sys.stdout.write(f"{name}: {len(history.events)} events\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

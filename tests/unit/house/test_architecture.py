@@ -1,0 +1,73 @@
+"""The direction of imports is checked by import-linter; here is the proof that its contracts bite, and what it cannot see."""
+
+import ast
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+FLOORS = ("workflows", "activities", "worker", "api", "deploy")
+LINT = Path(sys.executable).with_name("lint-imports")
+
+
+def lint_imports(folder: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [str(LINT), "--no-cache", "--no-logo"], cwd=folder, capture_output=True, text=True, check=False, timeout=110
+    )
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    """A copy of the packages and of the contracts, to be broken."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for floor in FLOORS:
+        shutil.copytree(ROOT / floor, tmp_path / floor, ignore=shutil.ignore_patterns("__pycache__", "actors"))
+    return tmp_path
+
+
+def test_imports_point_down_and_each_contract_notices_when_they_do_not(house: Path) -> None:
+    kept = lint_imports(house)
+    assert kept.returncode == 0, kept.stdout
+    forbidden = {
+        "Floors": ("activities/errors.py", "import workflows.models"),
+        "The stack": ("deploy/local/plan.py", "import api.settings"),
+        "Contracts lie": ("activities/models.py", "import httpx"),
+        "Workflow code": ("workflows/models.py", "import apify_client"),
+        "Tools:": ("workflows/tools/core/actor_names.py", "import workflows.tools.default.call_actor"),
+    }
+    for path, line in forbidden.values():
+        with (house / path).open("a") as file:
+            file.write(f"\n{line}\n")
+    broken = lint_imports(house)
+    told = [line for line in broken.stdout.splitlines() if line.endswith("BROKEN")]
+    assert broken.returncode != 0
+    for contract in forbidden:
+        assert any(line.startswith(contract) for line in told), f"{contract} was not noticed:\n{broken.stdout}"
+
+
+def comparisons_of_a_mode(path: Path) -> Iterator[str]:
+    """Where code asks which mode it is in, as `mode == ...`, `mode in ...` or `match mode`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        compared = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+        compared += [node.subject] if isinstance(node, ast.Match) else []
+        names = {part.id if isinstance(part, ast.Name) else getattr(part, "attr", "") for part in compared}
+        literal = any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in compared)
+        if names & {"mode", "ui_mode"} and (literal or isinstance(node, ast.Match)):
+            yield f"{path.relative_to(path.parents[2])}:{node.lineno}"
+
+
+def test_no_handler_asks_which_mode_it_is_in() -> None:
+    assert [hit for path in (ROOT / "workflows").rglob("*.py") for hit in comparisons_of_a_mode(path)] == []
+
+
+def test_asking_for_the_mode_would_be_noticed(tmp_path: Path) -> None:
+    module = tmp_path / "a" / "b" / "handler.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(
+        'def f(ctx, mode):\n    if ctx.mode == "openai":\n        pass\n    if "openai" != mode:\n        pass\n'
+    )
+    assert [hit.rpartition(":")[2] for hit in comparisons_of_a_mode(module)] == ["2", "4"]

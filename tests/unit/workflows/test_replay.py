@@ -1,0 +1,76 @@
+"""Histories recorded earlier replay on the workflows of today: a change of what they do would wedge tasks in flight."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from temporalio import workflow
+from temporalio.client import WorkflowHistory
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
+
+from worker.plugin import OutlastPlugin
+from workflows.models import ToolCall, ToolOutcome
+from workflows.session import SessionState, SessionWorkflow
+from workflows.tool_call import ToolCallWorkflow
+
+FOLDER = Path(__file__).parents[2] / "histories"
+RECORDED = sorted(path.stem for path in FOLDER.glob("*.json"))
+CALLS = [name for name in RECORDED if name != "session"]
+HINT = (
+    "A workflow does something else than it did when this history was recorded. Gate the change with "
+    "workflow.patched(...); while no version has been released, record anew with `make histories`."
+)
+
+
+def history(name: str) -> WorkflowHistory:
+    recorded: Mapping[str, object] = json.loads((FOLDER / f"{name}.json").read_text())
+    return WorkflowHistory.from_json(str(recorded["workflow_id"]), json.dumps(recorded["history"]))
+
+
+def test_every_kind_of_call_was_recorded() -> None:
+    kinds = {"sync_call", "async_call", "failed_run", "refused_call", "dataset_items", "cancelled_call", "deadline"}
+    assert kinds | {"session"} <= set(RECORDED)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+async def test_a_recorded_history_replays(name: str) -> None:
+    replayer = Replayer(workflows=[ToolCallWorkflow, SessionWorkflow], plugins=[OutlastPlugin()])
+    result = await replayer.replay_workflow(history(name), raise_on_replay_failure=False)
+    assert result.replay_failure is None, f"{HINT}\n{result.replay_failure}"
+
+
+@workflow.defn(name="ToolCallWorkflow")
+class HastyToolCall(ToolCallWorkflow):
+    """As the real one, but for a timer that nobody gated."""
+
+    @workflow.run
+    async def run(self, call: ToolCall) -> ToolOutcome:
+        await asyncio.sleep(1)
+        return await super().run(call)
+
+
+@workflow.defn(name="SessionWorkflow")
+class HastySession(SessionWorkflow):
+    """As the real one, but for a memo that nobody gated."""
+
+    @workflow.init
+    def __init__(self, state: SessionState) -> None:
+        super().__init__(state)
+
+    @workflow.run
+    async def run(self, _state: SessionState) -> None:
+        workflow.upsert_memo({"late": True})
+        await super().run(_state)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+async def test_an_ungated_change_is_noticed(name: str) -> None:
+    replayer = Replayer(
+        workflows=[HastyToolCall, HastySession],
+        plugins=[OutlastPlugin()],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+    )
+    result = await replayer.replay_workflow(history(name), raise_on_replay_failure=False)
+    assert isinstance(result.replay_failure, workflow.NondeterminismError)
