@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from activities.missing import not_found
 from activities.models import DatasetItemsInput, DatasetPage
+from activities.shortening import shortened
 
 JsonObject = dict[str, JsonValue]
 
@@ -118,7 +119,10 @@ def _shown(line: bytes, order: DatasetItemsInput) -> tuple[JsonValue, int]:
         row = picked(row, order.paths)
     if order.clean and (row is None or row == {}):
         return None, 0
-    return row, len(orjson.dumps(row)) if order.paths else len(line)
+    if order.max_text_chars is not None:
+        row = shortened(row, order.max_text_chars)
+    is_changed = order.paths or order.max_text_chars is not None
+    return row, len(orjson.dumps(row)) if is_changed else len(line)
 
 
 async def _item_count(client: ApifyClientAsync, dataset_id: str) -> int:

@@ -191,6 +191,7 @@ class DatasetItemsInput(Contract):
     clean: bool = False
     desc: bool = False
     max_bytes: int = Field(default=65_536, description="The page ends before the row that would exceed this size.")
+    max_text_chars: int | None = Field(default=None, description="Cut longer texts and lists, for a preview.")
     expect_items: bool = Field(default=False, description="Probe again before reporting an empty dataset: counts lag.")
 
 

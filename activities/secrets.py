@@ -82,10 +82,13 @@ class SecretSealer:
         sealed = nonce + cipher.encrypt(nonce, secret.get_secret_value().encode(), purpose.encode())
         return SealedSecret(key_id=self._sealing_key_id, ciphertext=base64.b64encode(sealed).decode())
 
-    def digest(self, value: JsonValue) -> str:
-        """A keyed digest of `value`: tells equal secrets from different ones without letting them be guessed."""
-        key = next(iter(self._keys.values()))
-        return hmac.new(key, json.dumps(value, sort_keys=True).encode(), hashlib.sha256).hexdigest()
+    def digests(self, value: JsonValue) -> tuple[str, ...]:
+        """Keyed digests of `value`, one per key of the ring, the sealing key's first.
+
+        They tell equal secrets from different ones without letting them be guessed, also across a rotation.
+        """
+        text = json.dumps(value, sort_keys=True).encode()
+        return tuple(hmac.new(key, text, hashlib.sha256).hexdigest() for key in self._keys.values())
 
     def open(self, sealed: SealedSecret, *, purpose: str) -> SecretStr:
         """Open what `seal` made. Raises `SealError` for an unknown key, another purpose or a changed ciphertext."""

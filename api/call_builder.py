@@ -1,7 +1,5 @@
 """From a request to a `ToolCall` that may be started: the tool found, arguments checked, secrets sealed."""
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,10 +24,11 @@ MAX_CALL_BYTES = 1_900_000
 
 @dataclass(frozen=True)
 class BuiltCall:
-    """A call that may be started, and what its memo says of it."""
+    """A call that may be started, what its memo says of it, and the fingerprints by which it is known again."""
 
     call: ToolCall
     summary: TaskSummary
+    fingerprints: tuple[str, ...]
 
 
 class CallBuilder:
@@ -67,7 +66,8 @@ class CallBuilder:
                 f"The call has {size} bytes; at most {MAX_CALL_BYTES} are taken. Put the large part of the input into "
                 "a key-value store or dataset and pass its id."
             )
-        return BuiltCall(call, self._summary(call, definition, request, schema))
+        fingerprints = self._fingerprints(call, request)
+        return BuiltCall(call, _summary(call, fingerprints[0]), fingerprints)
 
     async def _actor_schema(
         self, definition: Tool, arguments: Mapping[str, JsonValue], caller: Caller
@@ -86,27 +86,31 @@ class CallBuilder:
     def _seal_for(self, caller: Caller) -> Callable[[JsonValue], JsonValue]:
         return lambda value: seal_value(value, self._sealer, purpose=caller.id)
 
-    def _summary(
-        self, call: ToolCall, definition: Tool, request: TaskRequest, schema: JsonObject | None
-    ) -> TaskSummary:
-        arguments = _with_secrets(definition, request.arguments, schema, self._sealer.digest)
-        rest = request.model_dump(mode="json", exclude={"tool", "mode", "arguments"})
-        body = json.dumps([call.tool, call.mode, arguments, rest], sort_keys=True)
-        return TaskSummary(
-            tool=call.tool,
-            mode=call.mode,
-            executor=executor_kind(call),
-            actor=call.actor or _actor_argument(call),
-            session_id=call.session_id,
-            fingerprint=hashlib.sha256(body.encode()).hexdigest(),
-            created_at=datetime.now(UTC),
-        )
+    def _fingerprints(self, call: ToolCall, request: TaskRequest) -> tuple[str, ...]:
+        """What tells this request from another one under the same idempotency key.
+
+        Keyed, since the request may hold secrets; over all of it, since which parts are secret is not always known;
+        one per sealing key, since keys are rotated.
+        """
+        return self._sealer.digests([call.tool, call.mode, request.model_dump(mode="json", exclude={"tool", "mode"})])
+
+
+def _summary(call: ToolCall, fingerprint: str) -> TaskSummary:
+    return TaskSummary(
+        tool=call.tool,
+        mode=call.mode,
+        executor=executor_kind(call),
+        actor=call.actor or _actor_argument(call),
+        session_id=call.session_id,
+        fingerprint=fingerprint,
+        created_at=datetime.now(UTC),
+    )
 
 
 def _with_secrets(
     definition: Tool, arguments: JsonObject, schema: JsonObject | None, change: Callable[[JsonValue], JsonValue]
 ) -> JsonObject:
-    """`arguments` with `change` applied to what is secret in an Actor's input.
+    """`arguments` with `change` (sealing) applied to what is secret in an Actor's input.
 
     When the Actor's schema is not known now, its whole input is treated as secret.
     """

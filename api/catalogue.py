@@ -39,7 +39,7 @@ class Catalogue:
         """
         tools = self._base(mode)
         loaded = [await self._load_actor(mode, actor, caller) for actor in self._actors]
-        served = (definition for definition in tools.tools.values() if not definition.in_front)
+        served = (definition for definition in tools.tools.values() if not definition.needs_connection)
         return tool_set(mode, [*served, *(definition for definition in loaded if definition is not None)])
 
     async def load(self, selection: Selection, caller: Caller) -> ToolSet:

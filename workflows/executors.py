@@ -16,6 +16,9 @@ PREVIEW_BYTES = 2_048
 """Rows in an answer stand in the history three times: as read, as text and as data. With 2 KB of rows the history of a
 sync call stays within 15 KB."""
 
+PREVIEW_TEXT_CHARS = 100
+"""Longer texts in a preview are cut, so that it shows several rows even of pages that were crawled."""
+
 
 @dataclass(frozen=True)
 class ActorOutcome:
@@ -64,6 +67,7 @@ class SyncActorExecutor:
                 dataset_id=run.dataset_id,
                 limit=PREVIEW_ROWS,
                 max_bytes=PREVIEW_BYTES,
+                max_text_chars=PREVIEW_TEXT_CHARS,
                 expect_items=run.status == "SUCCEEDED",
             )
         )

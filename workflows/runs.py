@@ -132,6 +132,7 @@ class Runs:
             raise ToolError(
                 self._stopped(run, reason) if reason else envelope_of(error, tool=self._call.tool)
             ) from error
+        final = final.model_copy(update={"adopted": run.adopted})
         self._remember(final)
         if final.over_budget:
             await self.abort_open()

@@ -6,15 +6,27 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
 
 from api.rest.dependencies import CallerDep, IdempotencyKey, PreferredWait, ServicesDep
 from api.rest.problems import documented_problems
 from api.task_models import Task, TaskAnswer, TaskEvent, TaskPage, TaskRequest
+from workflows.inputs import InputAnswer
 from workflows.models import TaskStatus
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
 KEEP_ALIVE_SECONDS = 15
+
+
+class InputBody(BaseModel):
+    """Answers to a task's questions."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    answers: dict[str, InputAnswer] = Field(min_length=1, description="By the keys of the task's `input_requests`.")
+
+
 TaskId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the task.")]
 
 
@@ -83,6 +95,16 @@ async def get_result(
     answer = await services.tasks.answer(caller, task_id, wait_seconds=seconds)
     response.status_code = 200 if answer.result else 202
     return answer
+
+
+@router.post("/{task_id}/input", responses=documented_problems(400, 401, 404, 409, 422, 503))
+async def answer_task(task_id: TaskId, body: InputBody, services: ServicesDep, caller: CallerDep) -> Task:
+    """Answer questions of a task in state `input_required`.
+
+    The answers are checked against the questions' schemas before they are taken; a wrong one is refused, and the task
+    still waits. Each question takes one answer.
+    """
+    return await services.tasks.submit_input(caller, task_id, body.answers)
 
 
 @router.post("/{task_id}/cancel", status_code=202, responses=documented_problems(401, 404, 409, 503))

@@ -82,6 +82,11 @@ class Tool:
     client_needs: tuple[str, ...] = ()
 
     @property
+    def needs_connection(self) -> bool:
+        """Whether it makes sense only on a connection that remembers its tools, or looks after tasks."""
+        return self.in_front or self.name == "add-actor"
+
+    @property
     def input_schema(self) -> dict[str, JsonValue]:
         """JSON Schema of the arguments; a fresh object at each call."""
         return json.loads(self.input_schema_json)
