@@ -28,3 +28,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/chaos" in str(item.path):
             item.add_marker(pytest.mark.chaos)
+            # Waits have their own limits; together, on a busy machine, they may take longer than a test usually may.
+            item.add_marker(pytest.mark.timeout(300))

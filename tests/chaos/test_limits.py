@@ -22,6 +22,9 @@ async def test_a_full_account_is_waited_for_and_the_task_says_so(chaos: Chaos, l
     await chaos.expect_right_answer(first)
     await chaos.expect_right_answer(second)
     chaos.expect_one_run_per_task(tasks=2)
+    # A refusal says that nothing was started: each attempt after it looks once, and does not wait for a late run.
+    attempts = chaos.books.requests("POST", "/v2/actors/:id/runs")
+    assert chaos.books.requests("GET", "/v2/actors/:id/runs") <= attempts
 
 
 async def test_an_account_that_stays_full_fails_the_task_at_its_deadline(chaos: Chaos) -> None:

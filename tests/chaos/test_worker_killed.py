@@ -60,8 +60,8 @@ async def test_tasks_outlive_two_workers(chaos: Chaos) -> None:
 async def test_many_tasks_outlive_workers_killed_at_any_moment(chaos: Chaos, seed: int) -> None:
     moments = random.Random(seed)
     tasks: list[str] = []
-    for _ in range(3):
-        calls = [(moments.uniform(0, 3), moments.choice(["default", "openai"])) for _ in range(4)]
+    for _ in range(2):
+        calls = [(moments.uniform(0, 3), moments.choice(["default", "openai"])) for _ in range(6)]
         tasks += [await chaos.start(seconds=seconds, mode=mode) for seconds, mode in calls]
         moment = time.monotonic() + moments.uniform(0, 1)
         await chaos.until(lambda moment=moment: time.monotonic() >= moment)
@@ -88,7 +88,7 @@ async def test_a_worker_killed_before_it_learns_of_its_run_leaves_it_to_be_adopt
 async def test_a_refusal_before_does_not_hide_that_the_next_start_may_have_been_accepted(chaos: Chaos) -> None:
     """Each attempt to start leaves a mark for the next one; the mark of the refused attempt must not survive."""
     chaos.sandbox.limit(concurrentRuns=0)
-    chaos.sandbox.order_fault("late_runs", path="runs", seconds=14)
+    chaos.sandbox.order_fault("late_runs", path="runs", seconds=13)
     task = await chaos.start(seconds=1)
     await chaos.until_message(task, "concurrent-runs-limit-exceeded")
     chaos.sandbox.order_fault("delay_after", method="POST", path="/runs$", seconds=3, times=1)

@@ -120,7 +120,7 @@ class Chaos:
         return await eventually(finished, timeout_seconds, 0.1)
 
     async def until(self, predicate: Callable[[], bool], timeout_seconds: float = 60) -> None:
-        await eventually(predicate, timeout_seconds, 0.02)
+        await eventually(predicate, timeout_seconds, 0.05)
 
     async def until_message(self, task_id: str, text: str, timeout_seconds: float = 60) -> Json:
         """The task when its status message contains `text`."""
@@ -131,7 +131,7 @@ class Chaos:
             assert any(text in message for message in messages if message), task
             return task
 
-        return await eventually(says, timeout_seconds, 0.05)
+        return await eventually(says, timeout_seconds, 0.1)
 
     async def expect_right_answer(self, task_id: str, *, rows: int = 3) -> Json:
         """The task ended well: its answer is there, and the run's dataset holds every row once."""
