@@ -15,6 +15,7 @@ from api.settings import ApiSettings
 from worker.connection import connect
 from worker.limits import allow_many_connections
 from worker.logs import configure_logging
+from workflows.tools.extensions import ExtensionError, load_extensions
 from worker.telemetry import build_runtime
 
 log = logging.getLogger("outlast.api")
@@ -67,8 +68,9 @@ def main() -> int:
         log.error("%s", refusal)
         return 1
     try:
+        load_extensions(settings.tool_modules)
         asyncio.run(serve(settings))
-    except (SealError, RuntimeError) as error:
+    except (ExtensionError, SealError, RuntimeError) as error:
         log.error("API cannot start: %s", error)  # noqa: TRY400  # the message is for the operator, a trace is not
         return 1
     return 0

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from temporalio.client import Client
 
 from activities.platform import ApifyPlatform
+from activities.secrets import SecretSealer
 from api.call_builder import CallBuilder
 from api.callers import CallerResolver
 from api.catalogue import Catalogue
@@ -21,6 +22,7 @@ class Services:
     tasks: TaskClient
     catalogue: Catalogue
     callers: CallerResolver
+    sealer: SecretSealer
 
 
 def build_services(settings: ApiSettings, client: Client) -> Services:
@@ -32,4 +34,4 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     catalogue = Catalogue(platform, actors=settings.actors)
     builder = CallBuilder(catalogue, sealer, mode=settings.mode, run_heartbeat_seconds=settings.run_heartbeat_seconds)
     tasks = TaskClient(client, builder, ui_url=settings.temporal_ui_url)
-    return Services(settings, tasks, catalogue, CallerResolver(settings, platform, sealer))
+    return Services(settings, tasks, catalogue, CallerResolver(settings, platform, sealer), sealer)

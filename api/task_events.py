@@ -25,7 +25,7 @@ from api.task_models import EventName, Task, TaskEvent
 from api.task_view import task_from
 from workflows import memo
 from workflows.inputs import InputRequests
-from workflows.models import TaskCompleted, TaskStatus, TaskSummary
+from workflows.models import Progress, TaskCompleted, TaskStatus, TaskSummary
 
 STATUS_POLL_SECONDS = 1.0
 OUTAGE_PAUSE_SECONDS = 1.0
@@ -35,6 +35,14 @@ _ABNORMAL_ENDS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "An operator terminated the workflow.",
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "The workflow timed out.",
 }
+
+
+class StepMessage(BaseModel):
+    """What a handler says of its progress."""
+
+    status_message: str
+    done: float
+    total: float | None = None
 
 
 class EventLog:
@@ -93,6 +101,10 @@ class EventLog:
             asked = await self._decode(fields[memo.INPUT_REQUESTS], InputRequests)
             if asked.requests:
                 yield "input_required", asked
+        if memo.PROGRESS in fields:
+            progress = await self._decode(fields[memo.PROGRESS], Progress)
+            step = StepMessage(status_message=progress.message, done=progress.done, total=progress.total)
+            yield "status_message", step
         if memo.TASK_COMPLETED in fields:
             self._completed = True
             completed = await self._decode(fields[memo.TASK_COMPLETED], TaskCompleted)
@@ -202,7 +214,8 @@ def _progress_of(task: Task) -> str | None:
     """What is going on. A completed task's own message is its answer, but its run may still have something to say."""
     if task.status.is_final:
         return task.run.status_message if task.run else None
-    return task.status_message
+    told = task.progress.message if task.progress else None  # An event of the history already.
+    return task.status_message if task.status_message != told else None
 
 
 def _status_message(task: Task, message: str) -> TaskEvent:

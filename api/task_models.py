@@ -8,7 +8,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from activities.models import RunState
 from workflows.inputs import InputRequest
-from workflows.models import CallOptions, TaskStatus, ToolResult
+from workflows.models import CallOptions, Progress, TaskStatus, ToolResult
 
 
 class TaskRequest(BaseModel):
@@ -53,11 +53,13 @@ class Task(BaseModel):
     finished_at: datetime | None = Field(
         default=None, description="When the workflow ended: answer given, no run running."
     )
+    expires_at: datetime | None = Field(default=None, description="Until when an ended task is kept.")
     answered: bool = Field(default=False, description="Whether the tool's handler has returned.")
     input_requests: dict[str, InputRequest] | None = Field(
         default=None, description="Questions that the task waits for, by key, when its status is input_required."
     )
     run: RunState | None = Field(default=None, description="The Actor run, as last seen.")
+    progress: Progress | None = Field(default=None, description="How far the tool says it is.")
     workflow_url: str | None = Field(default=None, description="The task's workflow in the Temporal UI.")
 
 

@@ -14,7 +14,7 @@ from activities.models import RunState
 from api.task_models import Task
 from workflows import memo, search_attributes
 from workflows.inputs import InputRequest, InputRequests
-from workflows.models import TaskCompleted, TaskStatus, TaskSummary
+from workflows.models import Progress, TaskCompleted, TaskStatus, TaskSummary
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -51,6 +51,7 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
         answered=completed is not None and completed.status is not TaskStatus.CANCELLED,
         input_requests=await _open_questions(execution),
         run=run,
+        progress=await memo_model(execution, memo.PROGRESS, Progress),
         workflow_url=f"{ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{execution.id}" if ui_url else None,
     )
     if isinstance(execution, WorkflowExecutionDescription) and execution.close_time is None:
@@ -96,7 +97,8 @@ async def _with_progress(task: Task, description: WorkflowExecutionDescription) 
             message = f"Attempt {activity.attempt}, trying again: {activity.last_failure.message}"
     if task.status.is_final:
         return task.model_copy(update={"run": run})
-    return task.model_copy(update={"run": run, "status_message": message or _waiting(description, run)})
+    step = task.progress.message if task.progress else None
+    return task.model_copy(update={"run": run, "status_message": message or step or _waiting(description, run)})
 
 
 def _waiting(description: WorkflowExecutionDescription, run: RunState | None) -> str | None:

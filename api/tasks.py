@@ -6,11 +6,12 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import Any
 
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
 from temporalio.client import (
     Client,
     WorkflowExecutionDescription,
@@ -68,6 +69,7 @@ class TaskClient:
         self._client = client
         self._builder = builder
         self._ui_url = ui_url
+        self._kept_for: timedelta | None = None
 
     async def start(self, caller: Caller, request: TaskRequest, *, idempotency_key: str | None = None) -> Task:
         """Check the call and start it. The same key and request give the same task.
@@ -273,7 +275,20 @@ class TaskClient:
         return task
 
     async def _view_or_none(self, execution: Any) -> Task | None:
-        return await task_from(execution, ui_url=self._ui_url, namespace=self._client.namespace)
+        task = await task_from(execution, ui_url=self._ui_url, namespace=self._client.namespace)
+        if task is None or task.finished_at is None:
+            return task
+        retention = await self._retention()
+        return task.model_copy(update={"expires_at": task.finished_at + retention}) if retention else task
+
+    async def _retention(self) -> timedelta | None:
+        """How long Temporal keeps ended workflows; None while it does not say."""
+        if self._kept_for is None:
+            request = DescribeNamespaceRequest(namespace=self._client.namespace)
+            with suppress(RPCError):
+                described = await self._client.workflow_service.describe_namespace(request)
+                self._kept_for = described.config.workflow_execution_retention_ttl.ToTimedelta()
+        return self._kept_for
 
     async def _result(self, description: WorkflowExecutionDescription) -> ToolResult | None:
         """The handler's answer, when there is one already."""

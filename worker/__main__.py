@@ -14,6 +14,7 @@ from worker.search_attributes import register_search_attributes
 from worker.service import serving
 from worker.settings import WorkerSettings
 from worker.telemetry import build_runtime
+from workflows.tools.extensions import load_extensions
 
 log = logging.getLogger("outlast.worker")
 
@@ -39,6 +40,7 @@ def main() -> int:
     configure_logging(settings.log_format, settings.log_level)
     allow_many_connections()
     try:
+        load_extensions(settings.tool_modules)
         asyncio.run(serve(settings))
     except (SealError, ValueError, RuntimeError) as error:
         log.error("Worker cannot start: %s", error)  # noqa: TRY400  # the message is for the operator, a trace is not

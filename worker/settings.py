@@ -30,8 +30,16 @@ class Settings(BaseSettings):
         validation_alias=AliasChoices("APIFY_API_BASE_URL", "apify_api_base_url"),
         description="Root of the Apify API, without /v2.",
     )
+    tools_from: str = Field(
+        default="", description="Python modules whose tools are offered too, comma-separated; the same for worker and API."
+    )
     console_url: str | None = Field(default=None, description="Root of the web console that shows runs.")
     temporal_ui_url: str | None = Field(default=None, description="Root of the Temporal UI, for links to workflows.")
+
+    @property
+    def tool_modules(self) -> tuple[str, ...]:
+        """`tools_from` as a tuple."""
+        return tuple(name.strip() for name in self.tools_from.split(",") if name.strip())
 
 
 class WorkerSettings(Settings):

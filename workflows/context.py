@@ -7,8 +7,9 @@ from temporalio import workflow
 
 from activities.models import Budget, RunState
 from workflows.actor_mcp import ActorMcp
+from workflows import memo
 from workflows.inputs import InputAnswer, InputRequest, Inputs
-from workflows.models import ToolCall
+from workflows.models import Progress, ToolCall
 from workflows.runs import Runs
 from workflows.storage import Storage
 from workflows.store import Store
@@ -58,6 +59,17 @@ class ToolContext:
     def guard(self, run: RunState, budget: Budget) -> None:
         """Have the workflow follow `run` to its end after the handler has returned."""
         self.guarded = Guarded(run, budget)
+
+    async def ask_all(
+        self, questions: dict[str, InputRequest], *, timeout: timedelta | None = None
+    ) -> dict[str, InputAnswer]:
+        """The answers to several questions at once, by key. Raises `TimeoutError` after `timeout`."""
+        return await self.inputs.ask(questions, timeout=timeout)
+
+    def progress(self, done: float, *, total: float | None = None, message: str) -> None:
+        """Tell the client how far the call is. Durable, an event of the history: for steps, not for a ticker."""
+        workflow.upsert_memo({memo.PROGRESS: Progress(done=done, total=total, message=message)})
+        self.say(message)
 
     def say(self, markdown: str) -> None:
         """Show operators what the call is doing (Temporal UI, current details)."""

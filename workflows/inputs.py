@@ -3,6 +3,7 @@
 A question has the shape of an MCP input request (2026-07-28, `inputRequests`); older transports carry the same thing.
 """
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Literal
 
@@ -16,15 +17,33 @@ from workflows.models import TaskStatus
 JsonObject = dict[str, JsonValue]
 
 
-class InputRequest(Contract):
-    """One question to the client (MCP `elicitation/create`)."""
+InputMethod = Literal["elicitation/create", "sampling/createMessage", "roots/list"]
+"""Whom the question is for: the client's user (a form), the client's model, or the client itself (its roots)."""
 
-    message: str
-    requested_schema: JsonObject = Field(description="JSON Schema of the answer's content.")
+
+class InputRequest(Contract):
+    """One question to the client (MCP `inputRequests`)."""
+
+    method: InputMethod = "elicitation/create"
+    message: str = Field(description="The question, as a person reads it.")
+    requested_schema: JsonObject = Field(default_factory=dict, description="JSON Schema of the answer's content.")
+    params: JsonObject = Field(default_factory=dict, description="Parameters of the methods that show no form.")
+
+    @classmethod
+    def completion(cls, prompt: str, *, max_tokens: int) -> "InputRequest":
+        """Have the client's model answer `prompt` (MCP `sampling/createMessage`)."""
+        message: JsonObject = {"role": "user", "content": {"type": "text", "text": prompt}}
+        params: JsonObject = {"messages": [message], "maxTokens": max_tokens}
+        return cls(method="sampling/createMessage", message=prompt, params=params)
+
+    @classmethod
+    def roots(cls) -> "InputRequest":
+        """Have the client say which folders it works on (MCP `roots/list`)."""
+        return cls(method="roots/list", message="Which folders does the client work on?")
 
 
 class InputAnswer(Contract):
-    """The client's answer to one question (MCP `ElicitResult`)."""
+    """The client's answer to one question (MCP `ElicitResult`; of other methods the whole result is the content)."""
 
     action: Literal["accept", "decline", "cancel"] = "accept"
     content: JsonObject = Field(default_factory=dict)
@@ -54,14 +73,14 @@ class Inputs:
         self, questions: dict[str, InputRequest], *, timeout: timedelta | None = None
     ) -> dict[str, InputAnswer]:
         """The answers to `questions`, when every one has come. Raises `TimeoutError` after `timeout`."""
+        for key in questions:
+            self._answers.pop(key, None)
         self._open.update(questions)
         self._publish()
         try:
             await workflow.wait_condition(lambda: all(key in self._answers for key in questions), timeout=timeout)
         finally:
-            for key in questions:
-                self._open.pop(key, None)
-            self._publish()
+            self._close(questions)
         return {key: self._answers[key] for key in questions}
 
     def refuse(self, submitted: SubmitInput) -> str | None:
@@ -76,6 +95,13 @@ class Inputs:
         for key, answer in submitted.answers.items():
             self._answers.setdefault(key, answer)
             self._open.pop(key, None)
+        self._publish()
+
+    def _close(self, keys: Iterable[str]) -> None:
+        """Take questions back that nobody answered."""
+        given_up = [key for key in keys if self._open.pop(key, None) is not None]
+        if given_up:
+            self._publish()
 
     def _publish(self) -> None:
         status = TaskStatus.INPUT_REQUIRED if self._open else TaskStatus.WORKING

@@ -175,6 +175,14 @@ class TaskCompleted(Contract):
     locator: str | None = Field(default=None, description="Where the stored output is, when it was stored.")
 
 
+class Progress(Contract):
+    """How far a handler is, in its own words and its own unit."""
+
+    done: float
+    total: float | None = None
+    message: str
+
+
 class TaskSummary(Contract):
     """What a task's memo says from its start on, so that the task is readable while no worker is alive."""
 

@@ -6,17 +6,27 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolRequestParams
-from pydantic import JsonValue
+from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, CallToolRequestParams
+from pydantic import JsonValue, ValidationError
 
-from api.errors import InvalidCall
+from api.errors import InvalidCall, TaskFinished
 from api.mcp.connections import Client, Connections, split_payment
-from api.mcp.eras import Context, can_be_asked, is_modern, knows_tasks
-from api.mcp.progress import report_progress
-from api.mcp.questions import answers_from, ask_client, question_result
+from api.mcp.eras import (
+    TASKS_EXTENSION,
+    Context,
+    has_capability,
+    is_modern,
+    knows_tasks,
+    lacking,
+)
+from api.mcp.plain_calls import PlainCalls
+from api.mcp.progress import Progress
+from api.mcp.questions import answerable, ask_client, parsed_answers
+from api.mcp.request_state import RequestStates
 from api.mcp.results import call_result
 from api.mcp.still_working import still_working
-from api.mcp.task_shapes import modern_task
+from api.mcp.task_shapes import input_requests, modern_task
+from api.mcp.waiting import split_wait
 from api.services import Services
 from api.task_models import Task, TaskAnswer, TaskRequest
 from api.task_tools import TaskTools
@@ -24,16 +34,17 @@ from workflows.models import TaskStatus, ToolResult
 from workflows.tools.common.add_actor import ADDED_ACTOR_META
 from workflows.tools.loader import ToolSet
 from workflows.tools.registry import UnknownTool
-from workflows.tools.tool import Tool
+from workflows.tools.tool import TaskUse, Tool
 
 IDEMPOTENCY_META = "outlast/idempotency-key"
 """Key in a request's `_meta`: the same key and call give the same task."""
 SESSION_META = "outlast/session-id"
-WAIT_ARGUMENT = "waitSecs"
-DEFAULT_WAIT_SECONDS = 45.0
-"""Many clients give up after 60 seconds."""
+TASK_META = "outlast/taskId"
+"""Key in an answer's `_meta`: the task behind it."""
+_FIRST_QUESTION_SECONDS = 5.0
+_MAX_KEY_CHARS = 255
 
-OnToolsChanged = Callable[[Context], Awaitable[None]]
+OnToolsChanged = Callable[[Context, Client], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -53,10 +64,12 @@ class Calls:
     def __init__(self, services: Services, connections: Connections, on_tools_changed: OnToolsChanged) -> None:
         """`on_tools_changed` tells a client that its list of tools has changed."""
         self._services = services
+        self._tasks = services.tasks
         self._connections = connections
         self._on_tools_changed = on_tools_changed
         self._task_tools = TaskTools(services.tasks)
-        self._plain: dict[tuple[str, str], tuple[Client, str]] = {}
+        self._states = RequestStates(services.sealer)
+        self._plain = PlainCalls(services.tasks)
 
     async def call(self, ctx: Context, params: CallToolRequestParams) -> dict[str, Any]:
         """The answer of `tools/call`; raises -32602 for an unknown tool."""
@@ -66,9 +79,9 @@ class Calls:
         if definition.in_front:
             result = await self._task_tools.call(client.caller, definition, params.arguments or {})
             return call_result(result, mode=client.mode)
-        call = _understood(client, tools, definition, params)
+        _require_client(ctx, definition)
         try:
-            return await self._carry_out(ctx, call, params)
+            return await self._carry_out(ctx, self._understood(client, tools, definition, params), params)
         except InvalidCall as error:
             return call_result(ToolResult.failed(error.envelope), mode=client.mode)
 
@@ -76,72 +89,119 @@ class Calls:
         """Start the call as a task of the older era (`params.task`)."""
         client = await self._connections.client(ctx)
         tools = await self._connections.tools(client)
-        call = _understood(client, tools, _tool_named(tools, params.name), params)
+        definition = _tool_named(tools, params.name)
+        if definition.in_front:
+            raise MCPError(METHOD_NOT_FOUND, f"{definition.name} looks after tasks and does not become one.")
         try:
-            return await self._start(call)
+            return await asyncio.shield(self._start(self._understood(client, tools, definition, params)))
         except InvalidCall as error:
             raise MCPError(INVALID_PARAMS, str(error), data=error.envelope.model_dump(mode="json")) from error
 
     async def cancel_plain(self, ctx: Context, request_id: str) -> None:
         """The client has sent `notifications/cancelled` for a plain call: cancel its task."""
-        known = self._plain.get((_scope_of(ctx), request_id))
-        if known is not None:
-            client, task_id = known
-            await self._services.tasks.cancel_if_open(client.caller, task_id)
+        await self._plain.cancel(ctx, await self._connections.client(ctx), request_id)
 
-    async def _carry_out(self, ctx: Context, call: Call, params: CallToolRequestParams) -> dict[str, Any]:
-        resumed = await self._resumed(call, params)
-        if resumed is None and knows_tasks(ctx) and call.definition.calls_actor:
-            return {"resultType": "task", **modern_task(await self._start(call))}
-        task_id = resumed or (await self._start(call)).id
-        answer = await self._wait(ctx, call, task_id)
-        if answer.task.status is TaskStatus.INPUT_REQUIRED and is_modern(ctx) and can_be_asked(ctx):
-            return question_result(answer.task)
-        if answer.result is not None:
-            await self._offer_added_actor(ctx, call.client, answer.result)
-            return call_result(answer.result, mode=call.client.mode, meta={"outlast/taskId": task_id})
-        return call_result(
-            still_working(answer.task, run_report=call.definition.calls_actor),
-            mode=call.client.mode,
-            meta={"outlast/taskId": task_id},
-        )
-
-    async def _start(self, call: Call) -> Task:
-        return await self._services.tasks.start(call.client.caller, call.request, idempotency_key=call.idempotency_key)
-
-    async def _resumed(self, call: Call, params: CallToolRequestParams) -> str | None:
-        """The task that this call answers questions of (2026-07-28, `requestState` and `inputResponses`)."""
-        task_id, answers = answers_from(params)
-        if task_id is not None:
-            await self._services.tasks.submit_input(call.client.caller, task_id, answers)
-        return task_id
-
-    async def _wait(self, ctx: Context, call: Call, task_id: str) -> TaskAnswer:
-        """The task's answer, or its state when the client's patience is over or its user is asked something."""
-        key = (_scope_of(ctx), str(ctx.request_id))
-        self._plain[key] = (call.client, task_id)
-        progress = asyncio.create_task(report_progress(ctx, self._services.tasks, call.client.caller, task_id))
-        try:
-            return await self._answer(ctx, call, task_id)
-        finally:
-            self._plain.pop(key, None)
-            progress.cancel()
-
-    async def _answer(self, ctx: Context, call: Call, task_id: str) -> TaskAnswer:
-        tasks, caller = self._services.tasks, call.client.caller
-        deadline = asyncio.get_running_loop().time() + call.wait_seconds
-        while True:
-            left = deadline - asyncio.get_running_loop().time()
-            answer = await tasks.answer_or_question(caller, task_id, wait_seconds=max(left, 0))
-            asked = answer.task.input_requests
-            if not asked or answer.result is not None or is_modern(ctx) or not can_be_asked(ctx):
-                return answer
-            await ask_client(ctx, tasks, caller, task_id, asked)
-
-    async def _offer_added_actor(self, ctx: Context, client: Client, result: ToolResult) -> None:
+    async def offer_added_actor(self, ctx: Context, client: Client, result: ToolResult) -> None:
+        """What `add-actor` has answered: offer the Actor on this connection."""
         actor = result.meta.get(ADDED_ACTOR_META)
         if isinstance(actor, str) and await self._connections.add_actor(client, actor):
-            await self._on_tools_changed(ctx)
+            await self._on_tools_changed(ctx, client)
+
+    async def _carry_out(self, ctx: Context, call: Call, params: CallToolRequestParams) -> dict[str, Any]:
+        offered = dict(params.input_responses or {})
+        if params.request_state is not None:
+            return await self._answer_questions(ctx, call, params.request_state, offered)
+        task = await self._plain.started(ctx, call.client, self._start(call))
+        if _becomes_task(ctx, call, TaskUse.ALWAYS, TaskUse.REQUIRED):
+            return {"resultType": "task", **modern_task(task)}
+        becomes_task = _becomes_task(ctx, call, TaskUse.AFTER_QUESTIONS)
+        seconds = _FIRST_QUESTION_SECONDS if becomes_task else call.wait_seconds
+        answer = await self._wait(ctx, call, task.id, offered, seconds)
+        self._plain.answered(ctx, call.client)
+        return await self._said(ctx, call, answer)
+
+    async def _answer_questions(self, ctx: Context, call: Call, state: str, offered: dict[str, Any]) -> dict[str, Any]:
+        """The same call again, with answers to what its task has asked (2026-07-28)."""
+        caller = call.client.caller
+        task_id = self._states.task_in(caller, state, call.definition.name)
+        asked = (await self._tasks.describe(caller, task_id)).input_requests or {}
+        await self._submit(call, task_id, parsed_answers(offered, asked))
+        seconds = 0.0 if _becomes_task(ctx, call, TaskUse.AFTER_QUESTIONS) else call.wait_seconds
+        return await self._said(ctx, call, await self._wait(ctx, call, task_id, {}, seconds))
+
+    async def _said(self, ctx: Context, call: Call, answer: TaskAnswer) -> dict[str, Any]:
+        task, client = answer.task, call.client
+        meta: dict[str, JsonValue] = {TASK_META: task.id}
+        if answer.result is not None:
+            await self.offer_added_actor(ctx, client, answer.result)
+            return call_result(answer.result, mode=client.mode, meta=meta)
+        asked = answerable(ctx, task.input_requests) if is_modern(ctx) else {}
+        if task.status is TaskStatus.INPUT_REQUIRED and asked:
+            state = self._states.state_of(client.caller, task.id, call.definition.name)
+            return {"resultType": "input_required", "inputRequests": input_requests(asked), "requestState": state}
+        if _becomes_task(ctx, call, TaskUse.AFTER_QUESTIONS):
+            return {"resultType": "task", **modern_task(task)}
+        working = still_working(task, run_report=call.definition.calls_actor)
+        return call_result(working, mode=client.mode, meta=meta)
+
+    async def _start(self, call: Call) -> Task:
+        return await self._tasks.start(call.client.caller, call.request, idempotency_key=call.idempotency_key)
+
+    async def _wait(
+        self, ctx: Context, call: Call, task_id: str, offered: dict[str, Any], seconds: float
+    ) -> TaskAnswer:
+        """The task's answer, or its state when the client's patience is over or it has to be asked something."""
+        async with Progress(ctx, call.client, self._tasks, task_id) as progress:
+            answer = await self._answer(ctx, call, task_id, offered, seconds)
+            if answer.result is not None:
+                await progress.to_its_end()
+            return answer
+
+    async def _answer(
+        self, ctx: Context, call: Call, task_id: str, offered: dict[str, Any], seconds: float
+    ) -> TaskAnswer:
+        clock = asyncio.get_running_loop()
+        deadline = clock.time() + seconds
+        while True:
+            left = max(deadline - clock.time(), 0)
+            answer = await self._tasks.answer_or_question(call.client.caller, task_id, wait_seconds=left)
+            asked = answer.task.input_requests or {}
+            if not asked or answer.result is not None:
+                return answer
+            known = parsed_answers({key: offered.pop(key) for key in asked if key in offered}, asked)
+            if known:
+                await self._submit(call, task_id, known)
+                continue
+            askable = answerable(ctx, asked)
+            if is_modern(ctx) or not askable:
+                return answer
+            await ask_client(ctx, self._tasks, call.client.caller, task_id, askable)
+
+    async def _submit(self, call: Call, task_id: str, answers: Any) -> None:
+        """Hand answers to the task. What does not fit, or is not asked any more, leaves it as it is: it asks again."""
+        if not answers:
+            return
+        try:
+            await self._tasks.submit_input(call.client.caller, task_id, answers)
+        except (InvalidCall, TaskFinished):
+            return
+
+    def _understood(self, client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams) -> Call:
+        meta = cast(dict[str, Any], params.meta or {})
+        arguments, payment = split_payment(params.arguments or {}, definition.payment_property)
+        arguments, wait = split_wait(definition, client.mode, arguments, meta, self._services.settings.max_wait_seconds)
+        try:
+            request = TaskRequest(
+                tool=definition.name,
+                arguments=cast(dict[str, JsonValue], arguments),
+                mode=client.mode,
+                session_id=meta.get(SESSION_META),
+                payment=payment,
+                offered_tools=tuple(tools.tools),
+            )
+        except ValidationError as error:
+            raise MCPError(INVALID_PARAMS, f"_meta[{SESSION_META!r}] is not the id of a session.") from error
+        return Call(client, definition, request, _idempotency_key(meta), wait)
 
 
 def _tool_named(tools: ToolSet, name: str) -> Tool:
@@ -151,26 +211,27 @@ def _tool_named(tools: ToolSet, name: str) -> Tool:
         raise MCPError(INVALID_PARAMS, str(error), data=error.envelope.model_dump(mode="json")) from error
 
 
-def _understood(client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams) -> Call:
-    arguments, payment = split_payment(params.arguments or {}, definition.payment_property)
-    wait = arguments.pop(WAIT_ARGUMENT, None) if definition.calls_actor else None
-    meta = cast(dict[str, Any], params.meta or {})
-    request = TaskRequest(
-        tool=definition.name,
-        arguments=cast(dict[str, JsonValue], arguments),
-        mode=client.mode,
-        session_id=meta.get(SESSION_META),
-        payment=payment,
-        offered_tools=tuple(tools.tools),
-    )
-    return Call(client, definition, request, meta.get(IDEMPOTENCY_META), _wait_seconds(wait))
+def _becomes_task(ctx: Context, call: Call, *uses: TaskUse) -> bool:
+    return knows_tasks(ctx) and call.definition.task_use in uses
 
 
-def _wait_seconds(wait: object) -> float:
-    return float(wait) if isinstance(wait, int | float) and not isinstance(wait, bool) else DEFAULT_WAIT_SECONDS
+def _require_client(ctx: Context, definition: Tool) -> None:
+    """Refuse a client that lacks what the tool cannot do without."""
+    missing = [name for name in definition.client_needs if not has_capability(ctx, name)]
+    if missing and is_modern(ctx):
+        raise lacking({name: {} for name in missing})
+    if missing:
+        raise MCPError(INVALID_PARAMS, f"{definition.name} needs a client with: {', '.join(missing)}.")
+    if definition.task_use is TaskUse.REQUIRED and is_modern(ctx) and not knows_tasks(ctx):
+        raise lacking({"extensions": {TASKS_EXTENSION: {}}})
+    if definition.task_use is TaskUse.REQUIRED and not is_modern(ctx):
+        raise MCPError(METHOD_NOT_FOUND, f"{definition.name} can only be called as a task.")
 
 
-def _scope_of(ctx: Context) -> str:
-    """What request ids are unique in: a session of the older era, or the one stdio connection."""
-    headers = getattr(ctx.request, "headers", None)
-    return headers.get("mcp-session-id", "") if headers is not None else "stdio"
+def _idempotency_key(meta: dict[str, Any]) -> str | None:
+    key: object = meta.get(IDEMPOTENCY_META)
+    if key is None:
+        return None
+    if not isinstance(key, str) or not 1 <= len(key) <= _MAX_KEY_CHARS:
+        raise MCPError(INVALID_PARAMS, f"_meta[{IDEMPOTENCY_META!r}] takes a text of 1 to {_MAX_KEY_CHARS} characters.")
+    return key

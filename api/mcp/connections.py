@@ -14,10 +14,13 @@ from pydantic import SecretStr
 from starlette.requests import Request
 
 from activities.models import Caller
+from api.errors import BadRequest
+from api.mcp.changes import Changes
 from api.mcp.eras import Context
 from api.services import Services
 from workflows.tools.core.payments import SCHEMES
 from workflows.tools.loader import Selection, ToolSet, normalised_mode
+from workflows.tools.registry import MODES
 
 CALLER_STATE = "outlast_caller"
 _MAX_CONNECTIONS = 10_000
@@ -33,6 +36,9 @@ class Connection:
     added_actors: list[str] = field(default_factory=list[str])
     tools: ToolSet | None = None
     loaded_at: float = 0.0
+    log_level: str | None = None
+    """What `logging/setLevel` has asked for (2025-11-25)."""
+    changes: Changes = field(default_factory=Changes)
 
 
 @dataclass(frozen=True)
@@ -64,10 +70,14 @@ class Connections:
             caller = await self._services.callers.resolve(None)
             return Client(caller, self._connection("stdio", self._local))
         caller = request.scope[CALLER_STATE]
-        selection = selection_from(request.query_params, default_mode=self._services.settings.mode)
+        selection = self.selection_of(request)
         session = request.headers.get("mcp-session-id")
         key = f"{caller.id}|{session}" if session else f"{caller.id}|{request.url.query}"
         return Client(caller, self._connection(key, selection))
+
+    def selection_of(self, request: Request) -> Selection:
+        """What the request's URL asks for. Raises `BadRequest` for a mode or a payment that does not exist."""
+        return selection_from(request.query_params, default_mode=self._services.settings.mode)
 
     async def tools(self, client: Client) -> ToolSet:
         """The tools that the connection offers, its added Actors among them."""
@@ -114,12 +124,18 @@ def http_request(ctx: Context) -> Request | None:
 
 
 def selection_from(query: Mapping[str, str], *, default_mode: str) -> Selection:
-    """What a URL's query asks for: `ui`, `tools`, `actors`, `payment`."""
+    """What a URL's query, or a command line, asks for: `ui`, `tools`, `actors`, `payment`. Raises `BadRequest`."""
+    mode = normalised_mode(query.get("ui") or default_mode)
+    if mode not in MODES:
+        raise BadRequest(f"There is no mode {mode[:50]!r}; ui takes one of: {', '.join(MODES)}.")
+    payment = query.get("payment")
+    if payment and payment not in SCHEMES:
+        raise BadRequest(f"There is no payment {payment[:50]!r}; payment takes one of: {', '.join(SCHEMES)}.")
     return Selection(
-        mode=normalised_mode(query.get("ui") or default_mode),
+        mode=mode,
         selectors=_names(query.get("tools")),
         actors=_names(query.get("actors")) or (),
-        payment=SCHEMES.get(query.get("payment", "")),
+        payment=SCHEMES[payment] if payment else None,
     )
 
 

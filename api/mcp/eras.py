@@ -1,17 +1,19 @@
 """What differs between the two protocol eras, as facts about one request."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp_types import METHOD_NOT_FOUND
+from mcp_types import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 UI_EXTENSION = "io.modelcontextprotocol/ui"
 
 Context = ServerRequestContext[Any, Any]
+
+_CAPABILITY_OF = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 
 
 def is_modern(ctx: Context) -> bool:
@@ -42,7 +44,34 @@ def knows_tasks(ctx: Context) -> bool:
     return is_modern(ctx) and TASKS_EXTENSION in client_extensions(ctx)
 
 
-def can_be_asked(ctx: Context) -> bool:
-    """Whether the client can put a form before its user (capability `elicitation`)."""
+def require_tasks(ctx: Context) -> None:
+    """Raise -32021 for a newer client that has not said that it knows tasks (SEP-2663)."""
+    if is_modern(ctx) and not knows_tasks(ctx):
+        raise lacking({"extensions": {TASKS_EXTENSION: {}}})
+
+
+def has_capability(ctx: Context, capability: str) -> bool:
+    """Whether the client has said that it has `capability`: `elicitation`, `sampling`, `roots`."""
     capabilities = ctx.session.client_capabilities
-    return capabilities is not None and capabilities.elicitation is not None
+    return capabilities is not None and getattr(capabilities, capability, None) is not None
+
+
+def can_be_asked(ctx: Context, method: str) -> bool:
+    """Whether the client takes questions of this method."""
+    return has_capability(ctx, _CAPABILITY_OF[method])
+
+
+def lacking(capabilities: Mapping[str, Any]) -> MCPError:
+    """The refusal of a client without these capabilities (2026-07-28, -32021)."""
+    named = ", ".join([*(cast(Mapping[str, Any], capabilities.get("extensions", {}))), *capabilities])
+    return MCPError(
+        MISSING_REQUIRED_CLIENT_CAPABILITY,
+        f"This needs a client that declares: {named.removesuffix(', extensions')}.",
+        data={"requiredCapabilities": dict(capabilities)},
+    )
+
+
+def request_header(ctx: Context, name: str) -> str | None:
+    """A header of the HTTP request that carried the message; None over stdio."""
+    headers = getattr(ctx.request, "headers", None)
+    return headers.get(name) if headers is not None else None

@@ -5,6 +5,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, cast
 
 from fastapi import FastAPI
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import SecretStr
 from starlette.requests import Request
@@ -12,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.errors import ApiError
-from api.mcp.connections import CALLER_STATE
+from api.mcp.connections import CALLER_STATE, selection_from
 from api.mcp.server import McpDoor
 from api.rest.problems import refusal
 from api.services import Services
@@ -29,15 +31,20 @@ class Authenticated:
         """Let requests of known callers through to `app`."""
         self._app = app
         self._services = services
+        self._default_mode = services.settings.mode
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; answers 401 or 503 as the REST API does."""
         request = Request(scope)
         try:
-            scope[CALLER_STATE] = await self._services.callers.resolve(_bearer(request))
+            caller = await self._services.callers.resolve(_bearer(request))
+            selection_from(request.query_params, default_mode=self._default_mode)
         except ApiError as error:
             await refusal(request.url.path, error)(scope, receive, send)
             return
+        scope[CALLER_STATE] = caller
+        # The SDK lets a session be used only by the principal that opened it.
+        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=caller.id, scopes=[]))
         await self._app(scope, receive, send)
 
 

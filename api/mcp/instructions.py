@@ -1,4 +1,6 @@
-"""What the server tells a model about itself: common text, and the mode's own."""
+"""What the server tells a model about itself: common text, the mode's own, and what is missing on this connection."""
+
+from collections.abc import Sequence
 
 from workflows.tools.registry import MODES
 
@@ -11,7 +13,9 @@ Outlast runs tools as durable tasks, most of all Apify Actors: serverless progra
 """.strip()
 
 
-def server_instructions(mode: str) -> str:
-    """The instructions of a server in `mode`."""
-    own = MODES[mode].instructions.strip()
-    return f"{COMMON}\n{own}" if own else COMMON
+def server_instructions(mode: str, missing_actors: Sequence[str] = ()) -> str:
+    """The instructions of a connection in `mode`. `missing_actors` were asked for and cannot be loaded."""
+    parts = [COMMON, MODES[mode].instructions.strip()]
+    if missing_actors:
+        parts.append(f"- These Actors were asked for and cannot be loaded as tools now: {', '.join(missing_actors)}.")
+    return "\n".join(part for part in parts if part)

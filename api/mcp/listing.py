@@ -5,23 +5,25 @@ from functools import lru_cache
 from typing import Any
 
 from api.mcp.results import visible_meta
+from api.mcp.waiting import waits, with_wait_argument
 from workflows.tools.loader import ToolSet
-from workflows.tools.tool import Tool
+from workflows.tools.tool import TaskUse, Tool
 
 
-def listed_tools(tools: ToolSet, *, legacy: bool) -> list[dict[str, Any]]:
+def listed_tools(tools: ToolSet, *, legacy: bool, max_wait_seconds: int) -> list[dict[str, Any]]:
     """`ListToolsResult.tools`."""
-    return [_listed(definition, tools.mode, legacy) for definition in tools.tools.values()]
+    return [_listed(definition, tools.mode, legacy, max_wait_seconds) for definition in tools.tools.values()]
 
 
 @lru_cache(maxsize=4_096)
-def _listed(definition: Tool, mode: str, legacy: bool) -> dict[str, Any]:
+def _listed(definition: Tool, mode: str, legacy: bool, max_wait_seconds: int) -> dict[str, Any]:
     hints = definition.annotations
+    schema = json.loads(definition.input_schema_json)
     listed: dict[str, Any] = {
         "name": definition.name,
         "title": hints.title,
         "description": definition.description,
-        "inputSchema": json.loads(definition.input_schema_json),
+        "inputSchema": with_wait_argument(schema, max_wait_seconds) if waits(definition, mode) else schema,
         "annotations": {
             "title": hints.title,
             "readOnlyHint": hints.read_only,
@@ -33,7 +35,8 @@ def _listed(definition: Tool, mode: str, legacy: bool) -> dict[str, Any]:
     if definition.output_schema_json is not None:
         listed["outputSchema"] = json.loads(definition.output_schema_json)
     if legacy and not definition.in_front:
-        listed["execution"] = {"taskSupport": "optional"}
+        required = definition.task_use is TaskUse.REQUIRED
+        listed["execution"] = {"taskSupport": "required" if required else "optional"}
     meta = visible_meta(definition.meta, mode=mode)
     if meta:
         listed["_meta"] = meta

@@ -1,33 +1,44 @@
 """The MCP server: one lowlevel `Server` for both eras, over streamable HTTP and stdio."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import mcp_types as types
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import NotificationOptions, Server
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from api.errors import ApiError
 from api.mcp.calls import Calls
-from api.mcp.connections import Connections
-from api.mcp.eras import TASKS_EXTENSION, UI_EXTENSION, Context, is_modern, require_legacy
+from api.mcp.connections import Client, Connections
+from api.mcp.eras import TASKS_EXTENSION, UI_EXTENSION, Context, is_modern
 from api.mcp.instructions import server_instructions
 from api.mcp.listing import listed_tools
+from api.mcp.prompts import Prompts
+from api.mcp.resources import Resource, Resources
 from api.mcp.status_push import StatusPush
 from api.mcp.task_shapes import legacy_task
 from api.mcp.tasks import McpTasks, TaskParams, UpdateTaskParams, refused_as_mcp
 from api.services import Services
 from workflows.tools.loader import Selection
 
+log = logging.getLogger("outlast.mcp")
+
 VERSION = "0.1.0"
-_LISTS = CacheHint(ttl_ms=60_000, scope="private")
 APP_MIME_TYPE = "text/html;profile=mcp-app"
+_LISTS = CacheHint(ttl_ms=60_000, scope="private")
+_CACHED = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read")
+
+
+Handler = Callable[[Context, Any], Awaitable[dict[str, Any]]]
 
 
 class OutlastServer(Server[Any]):
-    """Says in each era's words that it has tasks."""
+    """Says in each era's words what it has."""
 
     def get_capabilities(
         self,
@@ -46,56 +57,99 @@ class OutlastServer(Server[Any]):
         capabilities = super().get_capabilities(
             options, experimental_capabilities, offered, protocol_version=protocol_version
         )
-        return capabilities if modern else capabilities.model_copy(update={"tasks": _legacy_tasks()})
+        own: dict[str, Any] = {
+            "prompts": types.PromptsCapability(list_changed=False),
+            "resources": types.ResourcesCapability(subscribe=False, list_changed=False),
+        }
+        return capabilities.model_copy(update=own if modern else {**own, "tasks": _legacy_tasks()})
 
 
 class McpDoor:
     """The handlers, put together."""
 
-    def __init__(self, services: Services, *, local: Selection | None = None) -> None:
+    def __init__(self, services: Services, *, local: Selection | None = None, widgets: Sequence[Resource] = ()) -> None:
         """`local` is the selection of a connection without a URL (stdio)."""
         self._services = services
+        self._local = local
         self._connections = Connections(services, local=local)
-        self._bus = InMemorySubscriptionBus()
-        self._calls = Calls(services, self._connections, self._tell_tools_changed)
-        self._tasks = McpTasks(services, self._connections)
-        self._push = StatusPush(services.tasks, self._connections, ListenHandler(self._bus))
+        self._calls = Calls(services, self._connections, _tell_tools_changed)
+        self._tasks = McpTasks(services, self._connections, self._calls.offer_added_actor)
+        self._push = StatusPush(services.tasks, self._connections)
+        self._prompts = Prompts(self._connections, services.settings.actors)
+        self._resources = Resources(self._connections, widgets)
         self.server = self._build()
 
     def _build(self) -> OutlastServer:
+        mode = self._local.mode if self._local else self._services.settings.mode
         server = OutlastServer(
             "outlast",
             version=VERSION,
             title="Outlast",
-            instructions=server_instructions(self._services.settings.mode),
-            cache_hints={"tools/list": _LISTS, "resources/list": _LISTS, "resources/read": _LISTS},
+            instructions=server_instructions(mode),
+            cache_hints=dict.fromkeys(_CACHED, _LISTS),
             on_subscriptions_listen=self._push.listen,
         )
-        server.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
-        server.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
+        server.add_request_handler("tools/list", types.PaginatedRequestParams, _complete(self._list_tools))
+        server.add_request_handler("tools/call", types.CallToolRequestParams, _complete(self._call_tool))
         server.add_request_handler("tasks/get", TaskParams, self._tasks.get)
         server.add_request_handler("tasks/cancel", TaskParams, self._tasks.cancel)
         server.add_request_handler("tasks/update", UpdateTaskParams, self._tasks.update)
         server.add_request_handler("tasks/list", types.PaginatedRequestParams, self._tasks.list)
         server.add_request_handler("tasks/result", TaskParams, self._tasks.result)
+        server.add_request_handler("prompts/list", types.PaginatedRequestParams, _complete(self._prompts.list))
+        server.add_request_handler("prompts/get", types.GetPromptRequestParams, _complete(self._prompts.get))
+        server.add_request_handler(
+            "completion/complete", types.CompleteRequestParams, _complete(self._prompts.complete)
+        )
+        server.add_request_handler("resources/list", types.PaginatedRequestParams, _complete(self._resources.list))
+        server.add_request_handler(
+            "resources/templates/list", types.PaginatedRequestParams, _complete(self._resources.templates)
+        )
+        server.add_request_handler("resources/read", types.ReadResourceRequestParams, _complete(self._resources.read))
+        server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_log_level)
         server.add_notification_handler("notifications/cancelled", types.CancelledNotificationParams, self._cancelled)
-        server.middleware.append(self._legacy_task_calls)
+        server.middleware += [self._own_instructions, self._legacy_task_calls]
         return server
 
     async def _list_tools(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> dict[str, Any]:
         client = await self._connections.client(ctx)
         tools = await refused_as_mcp(self._connections.tools(client))
-        return _complete(ctx, {"tools": listed_tools(tools, legacy=not is_modern(ctx))})
+        longest = self._services.settings.max_wait_seconds
+        return {"tools": listed_tools(tools, legacy=not is_modern(ctx), max_wait_seconds=longest)}
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
-        return _complete(ctx, await refused_as_mcp(self._calls.call(ctx, params)))
+        return await refused_as_mcp(self._calls.call(ctx, params))
+
+    async def _set_log_level(self, ctx: Context, params: types.SetLevelRequestParams) -> dict[str, Any]:
+        """2025-11-25: from now on, tell what calls are doing as log messages, when `level` is `info` or finer."""
+        client = await self._connections.client(ctx)
+        client.connection.log_level = params.level
+        return {}
+
+    async def _own_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """The instructions that fit the connection: its mode, and the Actors that it lacks."""
+        result = await call_next(ctx)
+        if ctx.method not in ("initialize", "server/discover") or not isinstance(result, dict):
+            return result
+        client = await self._connections.client(ctx)
+        missing = await self._missing_actors(client)
+        return {**result, "instructions": server_instructions(client.mode, missing)}
+
+    async def _missing_actors(self, client: Client) -> Sequence[str]:
+        try:
+            return (await self._connections.tools(client)).missing_actors
+        except ApiError as error:
+            log.warning("The tools of a connection cannot be loaded: %s", error)
+            return ()
 
     async def _legacy_task_calls(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """2025-11-25: a `tools/call` with `params.task` is answered with the task itself."""
         if ctx.method != "tools/call" or is_modern(ctx) or not _wants_task(ctx.params):
             return await call_next(ctx)
-        require_legacy(ctx)
-        params = types.CallToolRequestParams.model_validate(ctx.params, by_name=False)
+        try:
+            params = types.CallToolRequestParams.model_validate(ctx.params, by_name=False)
+        except ValueError as error:
+            raise MCPError(INVALID_PARAMS, "Invalid request parameters", data="") from error
         task = await refused_as_mcp(self._calls.start(ctx, params))
         self._push.follow(ctx, await self._connections.client(ctx), task.id)
         return {"task": legacy_task(task), "_meta": {"outlast/tools": {task.id: task.tool}}}
@@ -104,15 +158,23 @@ class McpDoor:
         if params.request_id is not None:
             await self._calls.cancel_plain(ctx, str(params.request_id))
 
-    async def _tell_tools_changed(self, ctx: Context) -> None:
-        await self._bus.publish(ToolsListChanged())
-        if not is_modern(ctx):
-            await ctx.session.send_tool_list_changed()
+
+def _complete(handler: Handler) -> Handler:
+    """2026-07-28 says of every result what kind it is; `handler` says so where it is not complete."""
+
+    async def handle(ctx: Context, params: Any) -> dict[str, Any]:
+        result = await handler(ctx, params)
+        return {"resultType": "complete", **result} if is_modern(ctx) else result
+
+    return handle
 
 
-def _complete(ctx: Context, result: dict[str, Any]) -> dict[str, Any]:
-    """2026-07-28 says of every result what kind it is."""
-    return {"resultType": "complete", **result} if is_modern(ctx) else result
+async def _tell_tools_changed(ctx: Context, client: Client) -> None:
+    """Tell this connection: its session in the older era, its open streams in the newer one."""
+    if is_modern(ctx):
+        client.connection.changes.tell()
+    else:
+        await ctx.session.send_tool_list_changed()
 
 
 def _wants_task(params: Mapping[str, Any] | None) -> bool:

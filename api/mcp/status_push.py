@@ -1,7 +1,7 @@
-"""Telling clients of a task's changes without being asked.
+"""Telling clients of changes without being asked.
 
-2025-11-25: `notifications/tasks/status` on the session that started the task. 2026-07-28: `subscriptions/listen` with
-`taskIds`, answered with `notifications/tasks`, each the whole task.
+2025-11-25: `notifications/tasks/status` on the session that started the task. 2026-07-28: `subscriptions/listen`, with
+`taskIds` answered with `notifications/tasks`, each the whole task, and with `toolsListChanged`.
 """
 
 import asyncio
@@ -10,11 +10,14 @@ from contextlib import suppress
 from typing import Any, Literal, cast
 
 import mcp_types as types
-from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY, ListenHandler
+from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_REQUEST
 
 from api.errors import ApiError
+from api.mcp.changes import Listening
 from api.mcp.connections import Client, Connections
-from api.mcp.eras import Context
+from api.mcp.eras import Context, require_tasks
 from api.mcp.task_shapes import legacy_task
 from api.mcp.tasks import modern_state
 from api.task_models import TaskEvent
@@ -41,13 +44,12 @@ class ModernTaskStatus(types.Notification[dict[str, Any], Literal["notifications
 
 
 class StatusPush:
-    """Follows tasks on behalf of clients."""
+    """Follows tasks and lists on behalf of clients."""
 
-    def __init__(self, tasks: TaskClient, connections: Connections, changes: ListenHandler) -> None:
-        """`changes` serves the subscriptions that name no tasks."""
+    def __init__(self, tasks: TaskClient, connections: Connections) -> None:
+        """Follow tasks through `tasks`."""
         self._tasks = tasks
         self._connections = connections
-        self._changes = changes
         self._followers: set[asyncio.Task[None]] = set()
 
     def follow(self, ctx: Context, client: Client, task_id: str) -> None:
@@ -59,30 +61,45 @@ class StatusPush:
     async def listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """`subscriptions/listen`, `taskIds` included."""
-        wanted: object = (params.notifications.model_extra or {}).get("taskIds")
-        task_ids = [entry for entry in cast(list[object], wanted) if isinstance(entry, str)] if _is_list(wanted) else []
-        if not task_ids:
-            return await self._changes(ctx, params)
+        """`subscriptions/listen`. Ends when every task named has, or never when the list of tools is listened to."""
+        if ctx.request_id is None:
+            raise MCPError(INVALID_REQUEST, "subscriptions/listen requires a request id")
         client = await self._connections.client(ctx)
         meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
-        known = [task_id for task_id in task_ids[:_MAX_TASK_IDS] if await self._is_known(client, task_id)]
-        await self._acknowledge(ctx, params, known, meta)
-        async with asyncio.TaskGroup() as group:
-            for task_id in known:
-                group.create_task(self._push(ctx, client, task_id, meta))
+        task_ids = _task_ids(params)
+        if task_ids:
+            require_tasks(ctx)
+        known = [task_id for task_id in task_ids if await self._is_known(client, task_id)]
+        with client.connection.changes.listening() as listening:
+            await self._acknowledge(ctx, params, known, meta)
+            async with asyncio.TaskGroup() as group:
+                for task_id in known:
+                    group.create_task(self._push(ctx, client, task_id, meta))
+                if params.notifications.tools_list_changed or not task_ids:
+                    group.create_task(self._push_changes(ctx, params, listening, meta))
         return types.SubscriptionsListenResult(_meta=cast(Any, meta))
 
     async def _acknowledge(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams, task_ids: list[str], meta: dict[str, Any]
     ) -> None:
-        honoured = types.SubscriptionFilter.model_validate(
-            {"toolsListChanged": params.notifications.tools_list_changed, "taskIds": task_ids}
+        honoured: dict[str, Any] = {"toolsListChanged": True} if params.notifications.tools_list_changed else {}
+        if task_ids:
+            honoured["taskIds"] = task_ids
+        acknowledged = types.SubscriptionsAcknowledgedNotificationParams(
+            notifications=types.SubscriptionFilter.model_validate(honoured), _meta=cast(Any, meta)
         )
-        acknowledged = types.SubscriptionsAcknowledgedNotificationParams(notifications=honoured, _meta=cast(Any, meta))
         await ctx.session.send_notification(
             types.SubscriptionsAcknowledgedNotification(params=acknowledged), related_request_id=ctx.request_id
         )
+
+    async def _push_changes(
+        self, ctx: Context, params: types.SubscriptionsListenRequestParams, listening: Listening, meta: dict[str, Any]
+    ) -> None:
+        """What was not asked for is not sent; the stream stays open until the client leaves."""
+        async for _ in listening.changes():
+            if params.notifications.tools_list_changed:
+                changed = types.ToolListChangedNotification(params=types.NotificationParams(_meta=cast(Any, meta)))
+                await ctx.session.send_notification(changed, related_request_id=ctx.request_id)
 
     async def _push(self, ctx: Context, client: Client, task_id: str, meta: dict[str, Any]) -> None:
         await self._send_modern(ctx, client, task_id, meta)
@@ -107,7 +124,7 @@ class StatusPush:
             log.info("No more status notifications for task %s: %s", task_id, error)
 
     async def _send_legacy(self, ctx: Context, client: Client, task_id: str, event: TaskEvent) -> bool:
-        """False when the session is gone."""
+        """False when there is nothing more to say, or nobody to say it to."""
         task = await self._tasks.describe(client.caller, task_id)
         try:
             await ctx.session.send_notification(cast(Any, LegacyTaskStatus(params=legacy_task(task))))
@@ -123,5 +140,7 @@ class StatusPush:
         return False
 
 
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
+def _task_ids(params: types.SubscriptionsListenRequestParams) -> list[str]:
+    wanted: object = (params.notifications.model_extra or {}).get("taskIds")
+    entries = cast(list[object], wanted) if isinstance(wanted, list) else []
+    return [entry for entry in entries if isinstance(entry, str)][:_MAX_TASK_IDS]

@@ -3,6 +3,7 @@
 Dicts, not models: models are written without their nulls, and `ttl: null` has to be there.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +22,7 @@ def legacy_task(task: Task) -> dict[str, Any]:
         "statusMessage": status_message(task),
         "createdAt": _time(task.created_at),
         "lastUpdatedAt": _time(task.finished_at or task.created_at),
-        "ttl": None,
+        "ttl": _ttl_ms(task),
         "pollInterval": POLL_INTERVAL_MS,
     }
 
@@ -35,7 +36,7 @@ def modern_task(task: Task) -> dict[str, Any]:
         "statusMessage": status_message(task),
         "createdAt": _time(task.created_at),
         "lastUpdatedAt": _time(task.finished_at or task.created_at),
-        "ttlMs": None,
+        "ttlMs": _ttl_ms(task),
         "pollIntervalMs": POLL_INTERVAL_MS,
     }
 
@@ -45,15 +46,24 @@ def status_message(task: Task) -> str:
     return f"{task.tool}: {task.status_message or task.status.value}"
 
 
-def input_requests(questions: dict[str, InputRequest]) -> dict[str, Any]:
+def input_requests(questions: Mapping[str, InputRequest]) -> dict[str, Any]:
     """MCP 2026-07-28, `inputRequests`."""
-    return {
-        key: {
-            "method": "elicitation/create",
-            "params": {"mode": "form", "message": question.message, "requestedSchema": question.requested_schema},
-        }
-        for key, question in questions.items()
-    }
+    return {key: input_request(question) for key, question in questions.items()}
+
+
+def input_request(question: InputRequest) -> dict[str, Any]:
+    """One question as the request of its method."""
+    if question.method != "elicitation/create":
+        return {"method": question.method, "params": question.params}
+    form = {"mode": "form", "message": question.message, "requestedSchema": question.requested_schema}
+    return {"method": question.method, "params": form}
+
+
+def _ttl_ms(task: Task) -> int | None:
+    """Milliseconds from the creation. Unlimited while the task has not ended: its time runs from its end."""
+    if task.expires_at is None:
+        return None
+    return max(1, int((task.expires_at - task.created_at).total_seconds() * 1_000))
 
 
 def _time(moment: datetime) -> str:

@@ -1,7 +1,7 @@
 """`tasks/*` in both eras. The tasks are the workflows: there is no other store."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from mcp.shared.exceptions import MCPError
@@ -10,17 +10,18 @@ from pydantic import Field, JsonValue
 
 from api.errors import ApiError, TaskFinished
 from api.mcp.connections import Client, Connections
-from api.mcp.eras import Context, can_be_asked, is_modern, require_legacy, require_modern
-from api.mcp.questions import ask_client, parsed_answers
+from api.mcp.eras import Context, is_modern, request_header, require_legacy, require_modern, require_tasks
+from api.mcp.questions import RELATED_TASK_META, answerable, ask_client, parsed_answers
 from api.mcp.results import call_result
 from api.mcp.task_shapes import input_requests, legacy_task, modern_task
 from api.services import Services
 from api.task_models import TaskAnswer
 from workflows.models import DEFECT_META, TaskStatus, ToolResult
 
-RELATED_TASK_META = "io.modelcontextprotocol/related-task"
 _RESULT_WAIT_SECONDS = 60.0
+_QUESTION_PAUSE_SECONDS = 1.0
 Answer = TypeVar("Answer")
+OnResult = Callable[[Context, Client, ToolResult], Awaitable[None]]
 
 
 class TaskParams(RequestParams):
@@ -38,10 +39,11 @@ class UpdateTaskParams(TaskParams):
 class McpTasks:
     """The handlers."""
 
-    def __init__(self, services: Services, connections: Connections) -> None:
-        """Serve the tasks of `services`."""
+    def __init__(self, services: Services, connections: Connections, on_result: OnResult) -> None:
+        """Serve the tasks of `services`; `on_result` is told of each result collected."""
         self._tasks = services.tasks
         self._connections = connections
+        self._on_result = on_result
 
     async def get(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
         """`tasks/get`."""
@@ -73,12 +75,15 @@ class McpTasks:
                 self._tasks.answer_or_question(client.caller, params.task_id, wait_seconds=_RESULT_WAIT_SECONDS)
             )
             if answer.result is not None:
+                await self._on_result(ctx, client, answer.result)
                 related: dict[str, JsonValue] = {RELATED_TASK_META: {"taskId": params.task_id}}
                 return call_result(answer.result, mode=client.mode, meta=related)
-            if answer.task.input_requests and can_be_asked(ctx):
-                await ask_client(ctx, self._tasks, client.caller, params.task_id, answer.task.input_requests)
+            asked = answerable(ctx, answer.task.input_requests)
+            if asked:
+                await ask_client(ctx, self._tasks, client.caller, params.task_id, asked)
             elif answer.task.input_requests:
-                await asyncio.sleep(1)  # Somebody else may answer; ask Temporal again, not at once.
+                # Somebody else may answer; ask Temporal again, not at once.
+                await asyncio.sleep(_QUESTION_PAUSE_SECONDS)
 
     async def cancel(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
         """`tasks/cancel`. In the newer era cancelling an ended task is no error."""
@@ -102,13 +107,13 @@ class McpTasks:
         require_modern(ctx)
         client = await self._client(ctx, params.task_id)
         task = await refused_as_mcp(self._tasks.describe(client.caller, params.task_id))
-        asked = task.input_requests or {}
-        answers = {key: answer for key, answer in parsed_answers(params.input_responses).items() if key in asked}
+        answers = parsed_answers(params.input_responses, task.input_requests or {})
         if answers:
             await refused_as_mcp(self._tasks.submit_input(client.caller, params.task_id, answers))
         return {"resultType": "complete"}
 
     async def _client(self, ctx: Context, task_id: str) -> Client:
+        require_tasks(ctx)
         _check_name_header(ctx, task_id)
         return await self._connections.client(ctx)
 
@@ -140,7 +145,6 @@ def _error(result: ToolResult) -> dict[str, Any]:
 
 def _check_name_header(ctx: Context, task_id: str) -> None:
     """2026-07-28: `Mcp-Name`, where it is sent, must name the task of the body."""
-    headers = getattr(ctx.request, "headers", None)
-    named = headers.get("mcp-name") if headers is not None and is_modern(ctx) else None
+    named = request_header(ctx, "mcp-name") if is_modern(ctx) else None
     if named is not None and named != task_id:
         raise MCPError(HEADER_MISMATCH, f"Mcp-Name says {named!r}, the body {task_id!r}.")

@@ -43,6 +43,8 @@ class StackConfig(BaseModel):
     actors: tuple[Path, ...] = ()
     """Folders with Actors of the developer's own, for the sandbox."""
     log_format: Literal["text", "json"] = "text"
+    tools_from: str | None = None
+    """Python modules whose tools worker and API offer too, comma-separated."""
     site_dir: Path = Field(default_factory=_site_dir)
     environment: Mapping[str, str] = Field(default_factory=lambda: dict(os.environ), repr=False)
     """May hold credentials: `APIFY_TOKEN` means the real platform, `TEMPORAL_ADDRESS` (or a profile) a real cluster."""

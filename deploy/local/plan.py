@@ -188,6 +188,7 @@ class Planner:
             "TEMPORAL_NAMESPACE": addresses.temporal_namespace,
             "OUTLAST_DATA_DIR": str(self._data_dir),
             "OUTLAST_LOG_FORMAT": self._config.log_format,
+            "OUTLAST_TOOLS_FROM": self._config.tools_from,
             "OUTLAST_SEAL_KEYS_FILE": self._seal_keys_file(),
             "OUTLAST_API_HOST": self._config.api_host,
             "OUTLAST_API_PORT": self._port("api"),
