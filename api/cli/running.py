@@ -1,6 +1,5 @@
 """From a command's action to the exit code of the process."""
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -37,6 +36,8 @@ def run_action(options: Options, action: Action) -> None:
 
     async def act() -> ExitCode:
         # Costs 0.2 s (httpx), which `--help` must not pay.
+        import asyncio  # noqa: PLC0415
+
         from api.cli.client import ApiClient  # noqa: PLC0415
         from api.cli.server import find_server  # noqa: PLC0415
 
@@ -55,6 +56,8 @@ def finish(
     output: Output, act: Callable[[], Coroutine[None, None, ExitCode]], interrupted: list[CliError] | None = None
 ) -> None:
     """Run `act` and turn its end, whatever it is, into the exit code (`typer.Exit`)."""
+    import asyncio  # noqa: PLC0415 (40 ms)
+
     try:
         code = asyncio.run(act())
     except CliError as error:

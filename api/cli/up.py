@@ -50,15 +50,6 @@ ToolsFromOption = Annotated[
         help="Python modules with tools of your own.",
     ),
 ]
-ToolsFromOption = Annotated[
-    str | None,
-    typer.Option(
-        "--tools-from",
-        envvar="OUTLAST_TOOLS_FROM",
-        metavar="MODULE[,MODULE]",
-        help="Python modules with tools of your own.",
-    ),
-]
 LogFormatOption = Annotated[
     Literal["text", "json"] | None,
     typer.Option(envvar="OUTLAST_LOG_FORMAT", help="Form of the logs; json also prints this command's events as JSON."),
@@ -111,7 +102,6 @@ def up(
         ),
     ] = None,
     tools_from: ToolsFromOption = None,
-    tools_from: ToolsFromOption = None,
     log_format: LogFormatOption = None,
     ready_timeout: ReadyTimeoutOption = None,
     as_json: JsonOption = False,
@@ -135,7 +125,6 @@ def up(
         "sandbox_port": sandbox_port,
         "worker_metrics_port": worker_metrics_port,
         "site_dir": site_dir,
-        "tools_from": tools_from,
         "tools_from": tools_from,
         "log_format": log_format,
         "ready_timeout_seconds": ready_timeout,
