@@ -1,11 +1,18 @@
 """The JSON Schema of rows, inferred from rows. Pure: the same rows give the same schema."""
 
+import re
 from collections.abc import Sequence
 
 from pydantic import JsonValue
 
 JsonObject = dict[str, JsonValue]
 
+_FORMATS = {
+    "date-time": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII),
+    "date": re.compile(r"\d{4}-\d\d-\d\d", re.ASCII),
+    "uri": re.compile(r"https?://[!-~]+"),
+    "email": re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII),
+}
 _MAX_DEPTH = 8
 _MAX_FIELDS = 200
 """An object with more names than this is a map rather than a record: its names are data."""
@@ -30,7 +37,10 @@ def _schema_of(values: Sequence[JsonValue], *, depth: int) -> JsonObject:
         nested.append(_schema_of_objects(objects, depth=depth))
     if arrays:
         nested.append(_schema_of_arrays(arrays, depth=depth))
-    return _union(list(scalars), nested)
+    strings = [value for value in values if isinstance(value, str)]
+    found = _union(list(scalars), nested)
+    form = _format_of(strings)
+    return {**found, "format": form} if form else found
 
 
 def _scalar_type(value: JsonValue) -> str | None:
@@ -47,6 +57,13 @@ def _scalar_type(value: JsonValue) -> str | None:
             return "string"
         case _:
             return None
+
+
+def _format_of(strings: Sequence[str]) -> str | None:
+    """The format (JSON Schema 2020-12, section 7.3) that every one of `strings` has. It says nothing of other types."""
+    if not strings:
+        return None
+    return next((name for name, form in _FORMATS.items() if all(map(form.fullmatch, strings))), None)
 
 
 def _union(scalars: list[str], nested: list[JsonObject]) -> JsonObject:

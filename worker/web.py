@@ -1,6 +1,8 @@
 """What the worker may read of the web, from its settings."""
 
-from activities.web import DocsLibrary, DocsSite, DocsTiming, WebActivities
+from activities.docs_library import DocsLibrary, DocsSite, DocsTiming
+from activities.html_skeletons import HtmlSkeletons
+from activities.web import WebActivities
 from activities.web_addresses import AddressRules, WebAddress
 from activities.web_pages import WebFetcher
 from worker.settings import WorkerSettings
@@ -17,7 +19,7 @@ def web_activities(settings: WorkerSettings) -> WebActivities:
     timing = DocsTiming(index_seconds=settings.docs_index_seconds, max_pages=settings.docs_index_pages)
     return WebActivities(
         DocsLibrary(sites, WebFetcher(rules), timing),
-        WebFetcher(AddressRules(allow_private=settings.allow_private_addresses)),
+        HtmlSkeletons(WebFetcher(AddressRules(allow_private=settings.allow_private_addresses))),
     )
 
 

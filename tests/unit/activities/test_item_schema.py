@@ -41,6 +41,34 @@ def test_nested_objects_and_arrays_are_described() -> None:
     assert properties["links"]["items"]["required"] == ["href"]
 
 
+def test_texts_of_one_form_say_so() -> None:
+    rows = [
+        {
+            "at": "2026-11-21T10:00:00.5Z",
+            "day": "2026-11-21",
+            "url": "https://a.example/x",
+            "by": "a@b.example",
+            "t": "x",
+        },
+        {
+            "at": "2026-11-21T10:00:00+01:00",
+            "day": "2026-11-22",
+            "url": "http://b.example",
+            "by": None,
+            "t": "2026-01-01",
+        },
+    ]
+    properties = schema_of_items(rows)["properties"]
+    assert {name: part.get("format") for name, part in properties.items()} == {
+        "at": "date-time",
+        "day": "date",
+        "url": "uri",
+        "by": "email",
+        "t": None,
+    }
+    assert properties["by"]["type"] == ["string", "null"]
+
+
 def test_no_rows_promise_nothing() -> None:
     assert infer([]) == {}
     assert infer([{"links": []}])["properties"] == {"links": {"type": "array"}}
