@@ -56,9 +56,12 @@ class EventLog:
         self._completed = False
         self._ended_runs: set[str] = set()
 
-    async def follow(self, *, after: tuple[int, int] = (0, 0)) -> AsyncIterator[TaskEvent]:
-        """Durable events after the position `after`, as they happen, until the workflow has ended."""
-        async for event in self._handle.fetch_history_events(wait_new_event=True):
+    async def follow(self, *, after: tuple[int, int] = (0, 0), wait: bool = True) -> AsyncIterator[TaskEvent]:
+        """Durable events after the position `after`, as they happen, until the workflow has ended.
+
+        Without `wait`, only those that have happened already.
+        """
+        async for event in self._handle.fetch_history_events(wait_new_event=wait):
             position = 0
             async for name, data in self._read(event):
                 position += 1
@@ -135,9 +138,10 @@ async def stream_events(
     While the Temporal server is away the stream is silent, and goes on where it was.
     """
     queue: asyncio.Queue[TaskEvent | BaseException | None] = asyncio.Queue(maxsize=100)
+    caught_up = asyncio.Event()
     tasks = [
-        asyncio.create_task(_pump_events(lambda: EventLog(handle, converter), after, queue)),
-        asyncio.create_task(_pump_status_messages(handle, queue)),
+        asyncio.create_task(_pump_events(lambda: EventLog(handle, converter), after, queue, caught_up)),
+        asyncio.create_task(_pump_status_messages(handle, queue, caught_up)),
     ]
     try:
         while (item := await queue.get()) is not None:
@@ -155,15 +159,20 @@ async def _pump_events(
     new_log: Callable[[], EventLog],
     after: tuple[int, int],
     queue: "asyncio.Queue[TaskEvent | BaseException | None]",
+    caught_up: asyncio.Event,
 ) -> None:
+    """What has happened already first, so that what is going on now is not told before it; then what happens."""
     position = after
     try:
         while True:
             try:
-                async for event in new_log().follow(after=position):
+                async for event in new_log().follow(after=position, wait=caught_up.is_set()):
                     await queue.put(event)
                     position = position_of(event.id)
-                break
+                if caught_up.is_set():
+                    break
+                caught_up.set()
+                continue
             except RPCError as error:
                 if not is_outage(error):
                     raise
@@ -174,8 +183,11 @@ async def _pump_events(
 
 
 async def _pump_status_messages(
-    handle: WorkflowHandle[Any, Any], queue: "asyncio.Queue[TaskEvent | BaseException | None]"
+    handle: WorkflowHandle[Any, Any],
+    queue: "asyncio.Queue[TaskEvent | BaseException | None]",
+    caught_up: asyncio.Event,
 ) -> None:
+    await caught_up.wait()
     shown: str | None = None
     try:
         while True:
