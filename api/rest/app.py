@@ -7,6 +7,7 @@ from api.mcp.http import install_mcp
 from api.metrics import RequestMetrics
 from api.rest import operator_routes, task_routes, tool_routes
 from api.rest.body_limit import BodyLimit
+from api.rest.openapi import publish_openapi
 from api.rest.problems import install_problem_handlers
 from api.services import Services
 
@@ -26,6 +27,7 @@ def build_app(services: Services) -> FastAPI:
     for module in (task_routes, tool_routes, operator_routes):
         app.include_router(module.router)
     install_mcp(app, services)
+    publish_openapi(app)
     app.add_middleware(BodyLimit, max_bytes=services.settings.max_body_bytes)
     app.add_middleware(RequestMetrics)
     if services.settings.is_loopback:

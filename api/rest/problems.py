@@ -48,7 +48,7 @@ def problem_response(problem: Problem, headers: dict[str, str] | None = None) ->
 
 def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """How the OpenAPI document describes these refusals."""
-    return {status: {"model": Problem, "content": {MEDIA_TYPE: {}}} for status in statuses}
+    return {status: {"content": {MEDIA_TYPE: {}}} for status in statuses}
 
 
 async def _api_error(request: Request, error: Exception) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""The direction of imports is checked by import-linter; here is the proof that its contracts bite, and what it cannot see."""
+"""import-linter checks the direction of imports; here is the proof that its contracts bite, and what it cannot see."""
 
 import ast
 import shutil

@@ -1,0 +1,195 @@
+"""A real Prometheus scrapes worker and API with the configuration that ships, and finds the series documented."""
+
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from deploy.local.orphans import die_with_parent
+from deploy.local.ports import any_free
+from tests.support.calls import completed, result_of, sleeper_call, started
+from tests.support.eventually import eventually
+from tests.support.sandbox import Sandbox
+from tests.support.service import Service
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = ROOT / "deploy" / "prometheus"
+DOCUMENT = ROOT / "docs" / "metrics.md"
+PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
+
+pytestmark = pytest.mark.skipif(PROMETHEUS is None or PROMTOOL is None, reason="needs Debian's package prometheus")
+
+
+def promtool(*arguments: str, given: str | None = None) -> None:
+    done = subprocess.run(
+        [str(PROMTOOL), *arguments], cwd=SHIPPED, input=given, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Prometheus:
+    def __init__(self, url: str) -> None:
+        self._http = httpx.Client(base_url=url, trust_env=False, timeout=10)
+
+    def get(self, path: str, **params: str) -> Any:
+        return self._http.get(f"/api/v1/{path}", params=params).raise_for_status().json()["data"]
+
+    async def reaches(self, query: str, least: float) -> None:
+        """Return when the sum of a query's results is `least` or more."""
+
+        def reached() -> bool:
+            total = sum(float(result["value"][1]) for result in self.get("query", query=query)["result"])
+            assert total >= least, f"{query} is {total}, not {least}"
+            return True
+
+        await eventually(reached)
+
+
+@pytest.fixture(scope="module")
+def prometheus(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """Prometheus with the shipped configuration, but for where this test's processes listen, and more often."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    config = (SHIPPED / "prometheus.yml").read_text()
+    for shipped, here in (("127.0.0.1:8400", service.api_url), ("127.0.0.1:8402", service.worker_metrics_url)):
+        assert shipped in config
+        config = config.replace(shipped, httpx.URL(here).netloc.decode())
+    config = re.sub(r"_interval: \w+", "_interval: 500ms", config)
+    (folder / "prometheus.yml").write_text(config)
+    shutil.copy(SHIPPED / "alerts.yml", folder)
+    address = f"127.0.0.1:{any_free('127.0.0.1')}"
+    command = [str(PROMETHEUS), f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, f"--web.listen-address={address}"],
+            stdout=log,
+            stderr=log,
+            preexec_fn=die_with_parent(),
+        )
+    try:
+        await_ready(process, f"http://{address}/-/ready", folder / "log")
+        yield Prometheus(f"http://{address}")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def await_ready(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        with suppress(httpx.HTTPError):
+            if httpx.get(url, trust_env=False).is_success:
+                return
+        time.sleep(0.05)
+    raise AssertionError(log.read_text())
+
+
+def test_the_configuration_and_the_rules_are_valid() -> None:
+    promtool("check", "config", "prometheus.yml")
+    promtool("check", "rules", "alerts.yml")
+
+
+def test_the_alerts_fire_when_they_should_and_only_then() -> None:
+    promtool("test", "rules", "alerts.test.yml")
+
+
+def test_every_alert_is_tested() -> None:
+    alerts = set(re.findall(r"- alert: (\w+)", (SHIPPED / "alerts.yml").read_text()))
+    tested = set(re.findall(r"alertname: (\w+)", (SHIPPED / "alerts.test.yml").read_text()))
+    assert alerts == tested
+
+
+async def test_every_target_is_scraped_and_every_rule_loaded(prometheus: Prometheus) -> None:
+    def up() -> bool:
+        return {t["labels"]["job"]: t["health"] for t in prometheus.get("targets")["activeTargets"]} == {
+            "outlast-api": "up",
+            "outlast-worker": "up",
+        }
+
+    assert await eventually(up)
+
+    def evaluated() -> bool:
+        rules = [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
+        return bool(rules) and all(rule["health"] == "ok" for rule in rules)
+
+    assert await eventually(evaluated)
+    assert [alert for alert in prometheus.get("alerts")["alerts"] if alert["state"] == "firing"] == []
+
+
+async def test_what_calls_do_is_counted(prometheus: Prometheus, api: httpx.AsyncClient, sandbox: Sandbox) -> None:
+    await completed(api, sleeper_call(0.1))
+    await completed(api, sleeper_call(0, failWith={"exitCode": 1}))
+    await completed(api, sleeper_call(0, mode="openai"))
+    await completed(api, {"tool": "outlast--sleeper", "arguments": {"seconds": 0}})
+    sandbox.order_fault("drop_after", method="POST", path="/acts/.*/runs$", times=1)
+    await completed(api, sleeper_call(0))
+    task_id = await started(api, sleeper_call(60))
+
+    async def running() -> bool:
+        return (await api.get(f"/v1/tasks/{task_id}")).json()["run"] is not None
+
+    await eventually(running)
+    call = 'outlast_tool_calls_total{tool="call-actor",executor="%s",outcome="%s"}'
+    expected = {
+        call % ("sync", "completed"): 2,
+        call % ("sync", "failed"): 1,
+        call % ("async", "completed"): 1,
+        'outlast_tool_calls_total{tool="actor-tool",executor="sync",outcome="completed"}': 1,
+        'outlast_tool_call_duration_seconds_count{tool="call-actor",executor="sync",outcome="completed"}': 2,
+        'outlast_tool_call_duration_seconds_sum{tool="call-actor",executor="sync",outcome="completed"}': 0.1,
+        'outlast_actor_runs_total{event="started"}': 5,
+        'outlast_actor_runs_total{event="adopted"}': 1,
+        'outlast_result_bytes_total{tool="call-actor"}': 100,
+        "outlast_open_tasks": 1,
+        'outlast_http_requests_total{method="POST",route="/v1/tasks",status="200"}': 5,
+        'outlast_http_request_duration_seconds_count{method="POST",route="/v1/tasks"}': 6,
+        'sum(temporal_num_pollers{task_queue="outlast-tools"})': 1,
+    }
+    for query, least in expected.items():
+        await prometheus.reaches(query, least)
+    await api.post(f"/v1/tasks/{task_id}/cancel")
+    await result_of(api, task_id)
+    cancelled = {call % ("sync", "cancelled"): 1, 'outlast_actor_runs_total{event="abort_requested"}': 1}
+    for query, least in cancelled.items():
+        await prometheus.reaches(query, least)
+
+
+async def own_metrics(service: Service) -> dict[str, str]:
+    """Our own series as worker and API export them, without the SDK's and the Python process's."""
+    async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
+        texts = [(await http.get(url)).text for url in (service.worker_metrics_url, f"{service.api_url}/metrics")]
+    names = ("worker", "api")
+    return {
+        name: "\n".join(line for line in text.splitlines() if re.match(r"(# (HELP|TYPE) )?outlast_", line)) + "\n"
+        for name, text in zip(names, texts, strict=True)
+    }
+
+
+async def test_our_metrics_follow_prometheus_conventions(service: Service, api: httpx.AsyncClient) -> None:
+    await completed(api, sleeper_call(0))
+    for text in (await own_metrics(service)).values():
+        assert text.count("# HELP") >= 3
+        promtool("check", "metrics", given=text)
+
+
+async def test_no_label_has_as_many_values_as_there_are_tasks(service: Service, api: httpx.AsyncClient) -> None:
+    answers = [await completed(api, sleeper_call(0) | {"session_id": f"label-{number}"}) for number in range(3)]
+    text = "".join((await own_metrics(service)).values())
+    for answer in answers:
+        task = answer["task"]
+        for unbounded in (task["id"], task["session_id"], task["run"]["run_id"], task["run"]["dataset_id"]):
+            assert unbounded not in text
+
+
+async def test_the_document_names_exactly_what_is_exported(service: Service, api: httpx.AsyncClient) -> None:
+    await completed(api, sleeper_call(0))
+    exported = set(re.findall(r"# TYPE (outlast_\w+)", "".join((await own_metrics(service)).values())))
+    documented = set(re.findall(r"^\| `(outlast_\w+)`", DOCUMENT.read_text(), re.MULTILINE))
+    exported = {name for name in exported if not name.endswith("_created")}
+    assert exported <= documented

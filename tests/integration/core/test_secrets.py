@@ -1,0 +1,139 @@
+"""Secrets planted everywhere they come in are found nowhere they could be read: histories, database, logs, metrics."""
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from temporalio.client import Client
+
+from tests.support.api_server import bearer, connect
+from tests.support.calls import WAIT, completed, sleeper_call
+from tests.support.sandbox import Sandbox, running_sandbox
+from tests.support.service import SEAL_KEYS, Service, running_service
+from tests.support.temporal import running_temporal
+
+USER_TOKEN = "apify_api_plantedTokenOfAUser_-0123456789"
+LEAKED_TOKEN = "apify_api_leakedByAnErrorMessage_-0123456"
+ECHOED_HEADER = "plantedBearerInAnErrorMessage0123"
+API_KEY = "planted-api-key-0123456789"
+SEAL_KEY = SEAL_KEYS.partition(":")[2]
+
+
+@dataclass(frozen=True)
+class Stack:
+    service: Service
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack of its own, whose Temporal server keeps its state in a file."""
+    folder = tmp_path_factory.mktemp("secrets")
+    with (
+        running_temporal(folder, database=folder / "temporal.db") as temporal,
+        running_sandbox(folder) as sandbox,
+        running_service(folder, temporal.address, sandbox, OUTLAST_API_KEYS=f"alice:{API_KEY}") as service,
+    ):
+        yield Stack(service, folder)
+
+
+def planted(sandbox: Sandbox) -> dict[str, str]:
+    return {
+        "the user's token": USER_TOKEN,
+        "the operator's token": sandbox.token,
+        "a token in an error message": LEAKED_TOKEN,
+        "a header in an error message": ECHOED_HEADER,
+        "the API key": API_KEY,
+        "the sealing key": SEAL_KEY,
+    }
+
+
+async def make_calls(stack: Stack) -> list[str]:
+    """Calls of both callers: good ones, failed ones, refused ones, one that an outage of the platform delays."""
+    sandbox, tasks = stack.service.sandbox, []
+    sandbox.add_user("planted", USER_TOKEN)
+    message = f"Token {LEAKED_TOKEN} refused; Authorization: Bearer {ECHOED_HEADER}"
+    async with httpx.AsyncClient(base_url=stack.service.api_url, trust_env=False, timeout=60) as api:
+        for who in (bearer(USER_TOKEN), bearer(API_KEY)):
+
+            async def call(body: dict[str, Any], who: dict[str, str] = who) -> None:
+                tasks.append((await completed(api, body, **who))["task"]["id"])
+
+            await call(sleeper_call(0.1) | {"session_id": "planted"})
+            await call(sleeper_call(0, mode="openai"))
+            await call(sleeper_call(0, failWith={"exitCode": 1}))
+            sandbox.order_fault("status", method="POST", path="/runs$", status=400, message=message, times=1)
+            await call(sleeper_call(0))
+            sandbox.order_fault("status", method="POST", path="/runs$", status=503, message=message, times=1)
+            await call(sleeper_call(0))
+            sandbox.order_fault("status", method="GET", path="/actor-runs/", status=403, message=message, times=1)
+            await call({"tool": "get-actor-run", "arguments": {"runId": "any"}})
+            sandbox.order_fault("status", path="/v2/acts/", status=401, message=message, times=1)
+            refused = await api.post("/v1/tasks", json={"tool": "outlast--absent"}, headers={**who, **WAIT})
+            assert refused.status_code >= 400
+            for secret in planted(sandbox).values():
+                assert secret not in refused.text
+            sandbox.clear_faults()
+        await api.get("/v1/tasks", headers=bearer("apify_api_nobodyKnowsThisToken"))
+    return tasks
+
+
+async def histories(client: Client) -> dict[str, bytes]:
+    """Every history of the namespace, as raw bytes, as JSON, and with all that a description of it shows."""
+    found: dict[str, bytes] = {}
+    async for execution in client.list_workflows():
+        handle = client.get_workflow_handle(execution.id, run_id=execution.run_id)
+        history = await handle.fetch_history()
+        raw = b"".join(event.SerializeToString() for event in history.events)
+        described = (await handle.describe()).raw_description.SerializeToString()
+        found[f"history of {execution.id}"] = raw + history.to_json().encode() + described
+    return found
+
+
+def in_any_spelling(secret: str) -> list[bytes]:
+    plain = secret.encode()
+    # Base64 of a text inside a longer one: the same but for its edges, at one of three offsets.
+    shifted = [base64.b64encode(b"x" * offset + plain)[4:-4] for offset in range(3)]
+    return [plain, plain.hex().encode(), *shifted]
+
+
+@pytest.mark.slow
+async def test_planted_secrets_are_found_nowhere(stack: Stack) -> None:
+    tasks = await make_calls(stack)
+    service, sandbox = stack.service, stack.service.sandbox
+    client = await connect(service.temporal_address)
+    places = await histories(client)
+    assert len(places) >= len(tasks)
+    for file in (*stack.folder.glob("temporal.db*"), service.worker.log, service.api.log, sandbox.log):
+        places[file.name] = file.read_bytes()
+    async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
+        places["metrics of the worker"] = (await http.get(service.worker_metrics_url)).content
+        places["metrics of the API"] = (await http.get(f"{service.api_url}/metrics")).content
+
+    # What the search must find, or it has looked in the wrong places.
+    database = b"".join(content for name, content in places.items() if name.startswith("temporal.db"))
+    assert "temporal.db-wal" in places
+    for task_id in tasks:
+        assert task_id.encode() in database
+        assert task_id.encode() in places["worker.log"]
+    assert b"[redacted]" in database
+    assert b"outlast_tool_calls_total" in places["metrics of the worker"]
+
+    found = [
+        f"{what} in {place}"
+        for what, secret in planted(sandbox).items()
+        for place, content in places.items()
+        if any(spelling in content for spelling in in_any_spelling(secret))
+    ]
+    assert found == []
+
+
+def test_the_search_itself_finds_what_is_there() -> None:
+    for secret in (USER_TOKEN, SEAL_KEY):
+        for text in (secret, f'{{"token": "{secret}"}}'):
+            for content in (text.encode(), base64.b64encode(text.encode()), text.encode().hex().encode()):
+                assert any(spelling in content for spelling in in_any_spelling(secret))
