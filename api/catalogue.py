@@ -12,7 +12,7 @@ from activities.models import Caller, ErrorCategory
 from activities.platform import ApifyPlatform
 from api.errors import PlatformUnavailable, UnknownToolCalled
 from workflows.tools.core.actor_names import actor_tool_name, normalised_actor
-from workflows.tools.loader import Selection, ToolSet, base_tools, load_tools, tool_set
+from workflows.tools.loader import DEFAULT_SELECTORS, Selection, ToolSet, base_tools, load_tools, tool_set
 from workflows.tools.registry import TOOL_ALIASES, UnknownTool, actor_tool_of
 from workflows.tools.tool import Tool
 
@@ -25,10 +25,13 @@ _MAX_DEFINITIONS = 5_000
 class Catalogue:
     """Loads Actor definitions when they are first asked for, and keeps them for five minutes."""
 
-    def __init__(self, platform: ApifyPlatform, *, actors: tuple[str, ...]) -> None:
-        """`actors` are offered as tools of their own."""
+    def __init__(
+        self, platform: ApifyPlatform, *, actors: tuple[str, ...], selectors: tuple[str, ...] = DEFAULT_SELECTORS
+    ) -> None:
+        """`actors` are offered as tools of their own; `selectors` to connections that choose no tools."""
         self._platform = platform
         self._actors = actors
+        self._selectors = selectors
         self._definitions: dict[tuple[str, str], tuple[ActorDefinition | None, float]] = {}
 
     async def tools(self, mode: str, caller: Caller) -> ToolSet:
@@ -44,7 +47,7 @@ class Catalogue:
 
     async def load(self, selection: Selection, caller: Caller) -> ToolSet:
         """The tools that a connection's `selection` stands for. Raises `UnknownToolCalled` for an unknown mode."""
-        chosen = replace(selection, default_actors=self._actors)
+        chosen = replace(selection, default_selectors=self._selectors, default_actors=self._actors)
 
         async def load_actor(actor: str) -> Tool | None:
             return await self._load_actor(selection.mode, normalised_actor(actor), caller)

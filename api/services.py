@@ -31,7 +31,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     platform = ApifyPlatform(
         api_base_url=settings.apify_api_base_url, operator_token=settings.apify_token, sealer=sealer
     )
-    catalogue = Catalogue(platform, actors=settings.actors)
+    catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
     builder = CallBuilder(catalogue, sealer, mode=settings.mode, run_heartbeat_seconds=settings.run_heartbeat_seconds)
     tasks = TaskClient(client, builder, ui_url=settings.temporal_ui_url)
     return Services(settings, tasks, catalogue, CallerResolver(settings, platform, sealer), sealer)

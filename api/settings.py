@@ -25,6 +25,10 @@ class ApiSettings(Settings):
     mode: str = Field(
         default="default", description="How tools are presented: `default` (sync) or `openai` (async, widgets)."
     )
+    default_tools: str = Field(
+        default="actors,docs",
+        description="Tools and categories offered to MCP connections that choose none, comma-separated.",
+    )
     default_actors: str = Field(
         default="apify/rag-web-browser", description="Actors offered as tools of their own, comma-separated."
     )
@@ -56,6 +60,11 @@ class ApiSettings(Settings):
     def actors(self) -> tuple[str, ...]:
         """`default_actors` as a tuple."""
         return split_names(self.default_actors)
+
+    @property
+    def selectors(self) -> tuple[str, ...]:
+        """`default_tools` as a tuple."""
+        return split_names(self.default_tools)
 
     @property
     def hosts(self) -> tuple[str, ...]:

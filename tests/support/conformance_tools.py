@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from itertools import cycle
 from typing import Any
 
 from pydantic import Field, JsonValue
@@ -208,8 +209,17 @@ async def enums(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
     return said_of(await ctx.ask("choices", question))
 
 
+_NEXT_ACTOR = cycle(["outlast/big-table", "outlast/site-crawler", "outlast/sleeper"])
+
+
 async def added_actor(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
-    return text("An Actor was added").model_copy(update={"meta": {ADDED_ACTOR_META: "outlast/big-table"}})
+    """An Actor that is offered already changes no list: the suite calls this three times."""
+    return text("An Actor was added").model_copy(update={"meta": {ADDED_ACTOR_META: next(_NEXT_ACTOR)}})
+
+
+async def one_step(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+    ctx.progress(1, message="The one step was done")
+    return text("Done")
 
 
 async def nothing(_ctx: ToolContext, _arguments: Any) -> ToolResult:
@@ -249,6 +259,11 @@ JSON_SCHEMA: dict[str, JsonValue] = {
     "additionalProperties": False,
 }
 
+HEADER_SCHEMA: dict[str, JsonValue] = {
+    "type": "object",
+    "properties": {"region": {"type": "string", "x-mcp-header": "Region"}, "query": {"type": "string"}},
+}
+
 _ASKING = "test_input_required_result"
 
 TOOLS: tuple[Tool, ...] = (
@@ -269,7 +284,7 @@ TOOLS: tuple[Tool, ...] = (
     fixture(f"{_ASKING}_multi_round", asked_twice).build(),
     fixture("test_missing_capability", sampling, PromptArguments).needs_client("sampling").build(),
     fixture("test_streaming_elicitation", asked_name).build(),
-    fixture("test_logging_tool", progress).build(),
+    fixture("test_logging_tool", one_step).build(),
     fixture("test_trigger_tool_change", added_actor).build(),
     fixture("test_simple_text", nothing).build(),
     fixture("test_image_content", image).build(),
@@ -283,5 +298,6 @@ TOOLS: tuple[Tool, ...] = (
     fixture("test_elicitation", elicitation, MessageArguments).build(),
     fixture("test_elicitation_sep1034_defaults", defaults).build(),
     fixture("test_elicitation_sep1330_enums", enums).build(),
+    fixture("test_region", nothing).args_schema(HEADER_SCHEMA).build(),
     fixture("json_schema_2020_12_tool", nothing).args_schema(JSON_SCHEMA).build(),
 )

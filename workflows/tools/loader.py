@@ -23,11 +23,12 @@ ActorLoader = Callable[[str], Awaitable[Tool | None]]
 
 @dataclass(frozen=True)
 class Selection:
-    """What a connection asks to be offered. `selectors` None means the default set, and `default_actors` with it."""
+    """What a connection asks to be offered. `selectors` None means `default_selectors` and `default_actors`."""
 
     mode: str = "default"
     selectors: tuple[str, ...] | None = None
     actors: tuple[str, ...] = ()
+    default_selectors: tuple[str, ...] = DEFAULT_SELECTORS
     default_actors: tuple[str, ...] = ()
     payment: PaymentScheme | None = None
 
@@ -79,7 +80,7 @@ async def load_tools(selection: Selection, load_actor: ActorLoader) -> ToolSet:
 def _resolve(selection: Selection, available: ToolSet) -> tuple[list[Tool], tuple[str, ...]]:
     """Tools that the selectors name, and Actors. What is neither a category nor a tool is an Actor."""
     default = selection.selectors is None
-    selectors = DEFAULT_SELECTORS if selection.selectors is None else selection.selectors
+    selectors = selection.default_selectors if selection.selectors is None else selection.selectors
     tools: list[Tool] = []
     actors: list[str] = list(selection.default_actors) if default else []
     for selector in selectors:
