@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from activities.models import DatasetItemsInput, DatasetPage, RunSpec, RunState
 from workflows.context import ToolContext
-from workflows.models import ToolResult
+from workflows.models import Offers, ToolResult, offers_all
 
 PREVIEW_ROWS = 20
 PREVIEW_BYTES = 2_048
@@ -28,6 +28,7 @@ class ActorOutcome:
     actor: str
     run: RunState
     preview: DatasetPage | None = None
+    offers: Offers = offers_all
 
 
 Presenter = Callable[[ActorOutcome], ToolResult]
@@ -72,7 +73,7 @@ class SyncActorExecutor:
             )
         )
         ctx.say(describe_run(run, rows=page.total))
-        return self._present(ActorOutcome(ctx.call.tool, params.actor, run, page))
+        return self._present(ActorOutcome(ctx.call.tool, params.actor, run, page, offers=ctx.offers))
 
 
 class AsyncActorExecutor:
@@ -89,7 +90,7 @@ class AsyncActorExecutor:
         run = await ctx.apify.start(params)
         ctx.say(describe_run(run))
         ctx.guard(run, params.budget)
-        return self._present(ActorOutcome(ctx.call.tool, params.actor, run))
+        return self._present(ActorOutcome(ctx.call.tool, params.actor, run, offers=ctx.offers))
 
 
 def describe_run(run: RunState, *, rows: int | None = None) -> str:

@@ -1,5 +1,6 @@
 """What a tool call is, what it gives back, and how its task is described."""
 
+from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -153,6 +154,15 @@ class ToolCall(Contract):
     def proxies_mcp(self) -> bool:
         """Whether a tool of an Actor that is an MCP server is called: `actor` is `user/name:tool` then."""
         return self.actor is not None and ":" in self.actor
+
+
+Offers = Callable[[str], bool]
+"""Whether the caller's connection offers a tool: hints name no other."""
+
+
+def offers_all(_tool: str) -> bool:
+    """For callers that may call every tool."""
+    return True
 
 
 class ToolOutcome(Contract):

@@ -1,6 +1,7 @@
 """What all common tools promise, whatever the mode."""
 
 import json
+from typing import Any
 
 import jsonschema
 import pytest
@@ -39,11 +40,11 @@ def test_a_reader_says_what_it_takes_and_gives(definition: Tool) -> None:
     assert definition.annotations.title
     assert definition.annotations.idempotent
     assert not definition.annotations.destructive
-    assert definition.output_schema is not None
-    for schema in (definition.input_schema, definition.output_schema):
+    schemas: list[Any] = [definition.input_schema, definition.output_schema]
+    for schema in schemas:
         jsonschema.Draft202012Validator.check_schema(schema)
-    assert definition.input_schema["additionalProperties"] is False
-    for name, argument in definition.input_schema["properties"].items():
+    assert schemas[0]["additionalProperties"] is False
+    for name, argument in schemas[0]["properties"].items():
         assert argument.get("description"), f"{name} is not described"
 
 

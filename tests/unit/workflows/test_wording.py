@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from activities.models import DatasetPage, RunState
-from workflows.executors import describe_run
+from workflows.executors import ActorOutcome, describe_run
 from workflows.failures import signature
-from workflows.models import TextContent, ToolResult
+from workflows.models import Offers, TextContent, ToolResult
 from workflows.tools.core.run_report import build_run_report, run_failure
 from workflows.tools.core.wording import describe_page, describe_run_status, next_page_hint, rows_as_lines
+from workflows.tools.default.present_run import present_finished_run, present_run_state
 
 
 def page(rows: int, *, total: int, offset: int = 0, rows_cut: int = 0) -> DatasetPage:
@@ -116,3 +117,28 @@ def test_a_failure_is_readable_for_a_model_and_recognised_when_it_repeats() -> N
     assert "Run R ended as FAILED" in result.text
     assert signature(envelope) == signature(envelope.model_copy(update={"attempt": 7, "hint": None}))
     assert signature(envelope) != signature(envelope.model_copy(update={"message": "another"}))
+
+
+def only(*tools: str) -> Offers:
+    return lambda tool: tool in tools
+
+
+@pytest.mark.parametrize(
+    ("offers", "named"),
+    [
+        (only("get-dataset-items", "get-actor-output"), "call get-dataset-items with datasetId D and offset 2."),
+        (only("get-actor-output"), "call get-actor-output with datasetId D and offset 2."),
+        (only(), "More rows are in dataset D."),
+    ],
+)
+def test_a_finished_run_names_only_tools_that_are_offered(offers: Offers, named: str) -> None:
+    outcome = ActorOutcome("call-actor", "u/a", run("SUCCEEDED"), page(2, total=9), offers=offers)
+    assert named in present_finished_run(outcome).text
+
+
+def test_a_failed_run_names_the_log_only_when_it_can_be_read() -> None:
+    for offers, told in ((only("get-actor-log"), True), (only(), False)):
+        result = present_run_state(run("FAILED"), offers)
+        assert ("get-actor-log" in result.text) is told
+        assert "dataset D" in result.text
+    assert "get-actor-log" not in present_run_state(run("RUNNING"), only("get-actor-run")).text

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from workflows.context import ToolContext
 from workflows.models import TextContent, ToolResult
-from workflows.tools.core.answers import first_offered
+from workflows.tools.core.answers import ROW_READERS, first_offered
 from workflows.tools.core.look_up_run import RunArguments
 from workflows.tools.core.run_report import RunReport, build_run_report
 from workflows.tools.core.wording import describe_run_status
@@ -21,7 +21,7 @@ async def abort_actor_run(ctx: ToolContext, arguments: AbortArguments) -> ToolRe
     """Abort, and answer once the platform says that the run has ended."""
     run = await ctx.apify.abort(arguments.run_id, gracefully=arguments.gracefully)
     summary = describe_run_status(run)
-    reader = first_offered(ctx, "get-actor-output", "get-dataset-items")
+    reader = first_offered(ctx.offers, *ROW_READERS)
     next_step = f"Rows it produced before are in dataset {run.dataset_id}" + (f": call {reader}." if reader else ".")
     report = build_run_report(run, summary=summary, next_step=next_step)
     return ToolResult(content=(TextContent(text=f"{summary} {next_step}"),), structured=report.structured())

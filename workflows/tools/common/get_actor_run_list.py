@@ -8,7 +8,7 @@ from activities.storage_models import RunItem, RunListInput, RunPage, RunStatus
 from workflows.context import ToolContext
 from workflows.models import ToolResult
 from workflows.tools.core.actor_names import normalised_actor
-from workflows.tools.core.answers import Answer, answered, first_offered
+from workflows.tools.core.answers import ROW_READERS, Answer, answered, first_offered
 from workflows.tools.core.storage_arguments import PageArguments
 from workflows.tools.core.wording import describe_list, next_list_hint
 from workflows.tools.tool import Category, ToolAnnotations, tool
@@ -87,7 +87,7 @@ def _line(run: RunItem) -> str:
 
 
 def _next_step(ctx: ToolContext, page: RunPage) -> str | None:
-    reader = first_offered(ctx, "get-actor-output", "get-dataset-items")
+    reader = first_offered(ctx.offers, *ROW_READERS)
     if not page.runs:
         return None
     uses = [f"Call {reader} for the rows of one of them."] if reader else []

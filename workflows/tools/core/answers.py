@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from pydantic.alias_generators import to_camel
 
 from workflows.context import ToolContext
-from workflows.models import Content, TextContent, ToolResult
+from workflows.models import Content, Offers, TextContent, ToolResult
 
 MAX_ANSWER_BYTES: Final = 65_536
 """What a model reads of one answer at most. The structured form says the same again and has the same bound."""
@@ -31,9 +31,13 @@ def answered(answer: Answer, *parts: str | None, more: tuple[Content, ...] = ())
     return ToolResult(content=(TextContent(text=text), *more), structured=answer.structured())
 
 
-def first_offered(ctx: ToolContext, *tools: str) -> str | None:
+ROW_READERS: Final = ("get-dataset-items", "get-actor-output")
+"""Tools that read rows of a dataset, the most able first."""
+
+
+def first_offered(offers: Offers, *tools: str) -> str | None:
     """The first of `tools` that the caller's connection offers: hints name no other."""
-    return next((name for name in tools if ctx.offers(name)), None)
+    return next((name for name in tools if offers(name)), None)
 
 
 def hint(ctx: ToolContext, tool: str, text: str) -> str | None:

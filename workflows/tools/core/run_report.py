@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
 from activities.models import DatasetPage, ErrorCategory, ErrorEnvelope, RunState
+from workflows.models import Offers, offers_all
 
 _FAILURES = {
     "FAILED": ErrorCategory.UNKNOWN,
@@ -103,7 +104,7 @@ def build_run_report(
     )
 
 
-def run_failure(run: RunState, *, tool: str) -> ErrorEnvelope | None:
+def run_failure(run: RunState, *, tool: str, offers: Offers = offers_all) -> ErrorEnvelope | None:
     """The envelope of a run that ended badly, None for any other."""
     category = _FAILURES.get(run.status)
     if category is None:
@@ -114,8 +115,10 @@ def run_failure(run: RunState, *, tool: str) -> ErrorEnvelope | None:
         message=f"Run {run.run_id} ended as {run.status}{reason}",
         category=category,
         retryable=False,
-        hint=(
-            f"Read the end of its log with get-actor-log (runId {run.run_id}); "
-            f"rows so far are in dataset {run.dataset_id}."
-        ),
+        hint=_failure_hint(run, offers),
     )
+
+
+def _failure_hint(run: RunState, offers: Offers) -> str:
+    log = f"Read the end of its log with get-actor-log (runId {run.run_id}). " if offers("get-actor-log") else ""
+    return f"{log}Rows so far are in dataset {run.dataset_id}."

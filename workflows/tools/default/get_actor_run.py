@@ -8,7 +8,7 @@ from workflows.tools.default.present_run import present_run_state
 
 async def get_actor_run(ctx: ToolContext, arguments: RunArguments) -> ToolResult:
     """Look the run up and say what to do next."""
-    return present_run_state(await ctx.apify.look_up(arguments.run_id))
+    return present_run_state(await ctx.apify.look_up(arguments.run_id), ctx.offers)
 
 
 GET_ACTOR_RUN = get_actor_run_definition(

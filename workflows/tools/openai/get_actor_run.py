@@ -9,7 +9,7 @@ from workflows.tools.openai.widgets import run_state_widget_meta
 
 async def get_actor_run(ctx: ToolContext, arguments: RunArguments) -> ToolResult:
     """Look the run up for the widget."""
-    return present_run_state(await ctx.apify.look_up(arguments.run_id))
+    return present_run_state(await ctx.apify.look_up(arguments.run_id), ctx.offers)
 
 
 GET_ACTOR_RUN = (

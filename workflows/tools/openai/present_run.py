@@ -2,7 +2,7 @@
 
 from activities.models import RunState
 from workflows.executors import ActorOutcome
-from workflows.models import TextContent, ToolResult
+from workflows.models import Offers, TextContent, ToolResult
 from workflows.tools.core.run_report import build_run_report, run_failure
 from workflows.tools.core.wording import describe_run_status
 from workflows.tools.openai.widgets import run_widget_meta
@@ -19,10 +19,10 @@ def present_started_run(outcome: ActorOutcome) -> ToolResult:
     )
 
 
-def present_run_state(run: RunState) -> ToolResult:
+def present_run_state(run: RunState, offers: Offers) -> ToolResult:
     """How far a run is, for the widget."""
     summary = describe_run_status(run)
-    error = run_failure(run, tool="get-actor-run")
+    error = run_failure(run, tool="get-actor-run", offers=offers)
     report = build_run_report(run, summary=summary, next_step="The widget shows the run.")
     return ToolResult(
         content=(TextContent(text=summary),),
