@@ -32,18 +32,19 @@ class RestCaller:
         """Status and JSON body."""
         return await self._request("GET", path, b"")
 
-    async def post(self, path: str, body: object) -> tuple[int, Any]:
+    async def post(self, path: str, body: object, *, idempotency_key: str | None = None) -> tuple[int, Any]:
         """Status and JSON body."""
-        return await self._request("POST", path, json.dumps(body).encode())
+        more = f"Idempotency-Key: {idempotency_key}\r\n" if idempotency_key else ""
+        return await self._request("POST", path, json.dumps(body).encode(), more)
 
-    async def _request(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
+    async def _request(self, method: str, path: str, body: bytes, more_fields: str = "") -> tuple[int, Any]:
         if self._reader is None or self._reader.at_eof():
             await self._connect()  # the server closes connections that were idle for long
         assert self._reader is not None
         assert self._writer is not None
         head = (
             f"{method} {path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n"
+            f"Content-Length: {len(body)}\r\n{more_fields}\r\n"
         )
         self._writer.write(head.encode() + body)
         status, length = _parse_head(await self._reader.readuntil(b"\r\n\r\n"))

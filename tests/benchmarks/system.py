@@ -2,10 +2,11 @@
 
 import asyncio
 import re
+import shutil
 import sys
 import tempfile
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,20 @@ async def running_system(*, in_process: tuple[str, ...] = (), runs_at_once: int 
             system = System(stack, token, temporal)
             async with system.caller() as caller:
                 await eventually(lambda: _takes_calls(caller))
-            yield system
+            with _logs_kept(data_dir):
+                yield system
+
+
+@contextmanager
+def _logs_kept(data_dir: Path) -> Generator[None]:
+    """Keep the logs when a benchmark fails: the directory of its stack is removed."""
+    try:
+        yield
+    except BaseException:
+        kept = tempfile.mkdtemp(prefix="outlast-bench-logs-")
+        shutil.copytree(data_dir / "logs", kept, dirs_exist_ok=True)
+        print(f"the logs are kept in {kept}", file=sys.stderr)
+        raise
 
 
 @asynccontextmanager
