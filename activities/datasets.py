@@ -12,11 +12,11 @@ from pydantic import JsonValue
 from temporalio import activity
 
 from activities.dataset_rows import fetch_page, lines_of
-from activities.failing import as_activity_failure
 from activities.item_schema import schema_of_items
 from activities.missing import explain_missing
 from activities.models import DatasetItemsInput, DatasetPage, RunLog, RunLogInput
 from activities.platform import ApifyPlatform
+from activities.reading import reading
 from activities.storage_models import DatasetSchema, DatasetSchemaInput
 
 _EMPTY_PROBES = 6
@@ -39,7 +39,7 @@ class StorageActivities:
 
         Fails with `not_found` when the caller has no such dataset.
         """
-        with as_activity_failure():
+        async with reading():
             client = self._platform.client(order.caller)
             page = await _fetch_known_page(client, order)
             probes = _EMPTY_PROBES if order.expect_items else 0
@@ -52,7 +52,7 @@ class StorageActivities:
     @activity.defn
     async def infer_dataset_schema(self, order: DatasetSchemaInput) -> DatasetSchema:
         """The schema of a dataset's first rows. Fails with `not_found` when the caller has no such dataset."""
-        with as_activity_failure():
+        async with reading():
             client = self._platform.client(order.caller)
             page = await _fetch_known_page(
                 client,
@@ -77,7 +77,7 @@ class StorageActivities:
     @activity.defn
     async def fetch_run_log(self, order: RunLogInput) -> RunLog:
         """The last lines of a run's log, at most `max_bytes`. Fails with `not_found` for an unknown run."""
-        with as_activity_failure():
+        async with reading():
             client = self._platform.client(order.caller)
             async with client.log(order.run_id).stream() as response:
                 if response is None:

@@ -7,9 +7,9 @@ from apify_client._models import DatasetListItem, DatasetResource, KeyValueStore
 from apify_client.errors import NotFoundError
 from temporalio import activity
 
-from activities.failing import as_activity_failure
 from activities.missing import explain_missing, not_found
 from activities.platform import ApifyPlatform
+from activities.reading import reading
 from activities.storage_models import (
     DatasetInfo,
     DatasetListPage,
@@ -36,7 +36,7 @@ class ListingActivities:
     @activity.defn
     async def list_runs(self, order: RunListInput) -> RunPage:
         """One page of the caller's runs, or of one Actor's. Fails with `not_found` when there is no such Actor."""
-        with as_activity_failure():
+        async with reading():
             client = self._platform.client(order.caller)
             runs = client.runs() if order.actor is None else client.actor(order.actor).runs()
             try:
@@ -64,7 +64,7 @@ class ListingActivities:
     @activity.defn
     async def describe_dataset(self, order: StorageRef) -> DatasetInfo:
         """A dataset without its items. Fails with `not_found` when the caller has no such dataset."""
-        with as_activity_failure():
+        async with reading():
             client = self._platform.client(order.caller)
             found = await client.dataset(order.storage_id).get()
             if found is None:
@@ -74,7 +74,7 @@ class ListingActivities:
     @activity.defn
     async def list_datasets(self, order: StorageListInput) -> DatasetListPage:
         """One page of the caller's datasets."""
-        with as_activity_failure():
+        async with reading():
             client = self._platform.client(order.caller)
             page = await client.datasets().list(
                 offset=order.offset, limit=order.limit, desc=order.desc, unnamed=order.unnamed
@@ -84,7 +84,7 @@ class ListingActivities:
     @activity.defn
     async def describe_key_value_store(self, order: StorageRef) -> KeyValueStoreInfo:
         """A key-value store without its records. Fails with `not_found` when the caller has no such store."""
-        with as_activity_failure():
+        async with reading():
             client = self._platform.client(order.caller)
             found = await client.key_value_store(order.storage_id).get()
             if found is None:
@@ -94,7 +94,7 @@ class ListingActivities:
     @activity.defn
     async def list_key_value_stores(self, order: StorageListInput) -> KeyValueStoreListPage:
         """One page of the caller's key-value stores."""
-        with as_activity_failure():
+        async with reading():
             client = self._platform.client(order.caller)
             page = await client.key_value_stores().list(
                 offset=order.offset, limit=order.limit, desc=order.desc, unnamed=order.unnamed
@@ -104,7 +104,7 @@ class ListingActivities:
     @activity.defn
     async def list_keys(self, order: KeysInput) -> KeyPage:
         """One page of a store's keys. Fails with `not_found` when the caller has no such store."""
-        with as_activity_failure():
+        async with reading():
             client = self._platform.client(order.caller)
             try:
                 page = await client.key_value_store(order.storage_id).list_keys(

@@ -13,9 +13,9 @@ from apify_client.http_clients import HttpResponse
 from temporalio import activity
 
 from activities.errors import ToolFailure
-from activities.failing import as_activity_failure
 from activities.missing import explain_missing, not_found
 from activities.platform import ApifyPlatform
+from activities.reading import reading
 from activities.storage_models import Record, RecordInput
 
 _KEYS_TO_NAME = 10
@@ -47,7 +47,7 @@ class RecordActivities:
     @activity.defn
     async def fetch_record(self, order: RecordInput) -> Record:
         """The record, or the part of it that fits. Fails with `not_found` for an unknown store or key."""
-        with as_activity_failure():
+        async with reading():
             client = self._platform.client(order.caller)
             store = client.key_value_store(order.storage_id)
             stream = store.stream_record(order.key)  # pyright: ignore[reportUnknownVariableType]  # a plain dict

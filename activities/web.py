@@ -9,7 +9,7 @@ from typing import Protocol
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from activities.failing import as_activity_failure
+from activities.reading import reading
 from activities.web_models import DocsHits, DocsPage, DocsPageInput, DocsSearchInput, HtmlSkeleton, HtmlSkeletonInput
 
 WEB_RETRY_POLICY = RetryPolicy(
@@ -49,17 +49,17 @@ class WebActivities:
     @activity.defn
     async def search_docs(self, order: DocsSearchInput) -> DocsHits:
         """The sections of the documentation that fit best."""
-        with as_activity_failure():
+        async with reading():
             return await self._docs.search(order)
 
     @activity.defn
     async def fetch_docs_page(self, order: DocsPageInput) -> DocsPage:
         """A page of the documentation, or the section that the address' fragment names."""
-        with as_activity_failure():
+        async with reading():
             return await self._docs.page(order)
 
     @activity.defn
     async def fetch_html_skeleton(self, order: HtmlSkeletonInput) -> HtmlSkeleton:
         """One chunk of a page's bare structure. Fails with `not_found` for a chunk that there is not."""
-        with as_activity_failure():
+        async with reading():
             return await self._skeletons.chunk(order)

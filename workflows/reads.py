@@ -1,7 +1,6 @@
 """One way for workflow code to read from outside: an activity with the call's deadline, its failure as `ToolError`."""
 
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -9,8 +8,9 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.apify import READ_ATTEMPT_TIMEOUT, READ_RETRY_POLICY
+    from activities.apify import READ_ATTEMPT_TIMEOUT, READ_HEARTBEAT_TIMEOUT, READ_RETRY_POLICY
 
+from workflows.deadline import remaining
 from workflows.failures import ToolError, envelope_of
 from workflows.models import ToolCall
 
@@ -32,7 +32,8 @@ async def read(
             method,
             order,
             start_to_close_timeout=READ_ATTEMPT_TIMEOUT,
-            schedule_to_close_timeout=timedelta(seconds=call.options.deadline_seconds),
+            schedule_to_close_timeout=remaining(call),
+            heartbeat_timeout=READ_HEARTBEAT_TIMEOUT,
             retry_policy=retry_policy,
             summary=summary,
         )
