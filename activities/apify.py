@@ -244,7 +244,7 @@ class ApifyActivities:
         seconds = round(wait.total_seconds())
         response = await client.http_client.call(
             method="GET",
-            url=f"{self._platform.api_base_url}/v2/actor-runs/{run_id}",
+            url=self._platform.url_of("actor-runs", run_id),
             params={"waitForFinish": seconds} if seconds else None,
             timeout=timedelta(seconds=seconds) + self._timing.request_timeout / 2,
         )

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import orjson
@@ -22,6 +24,7 @@ from activities.storage_models import DatasetSchema, DatasetSchemaInput
 _EMPTY_PROBES = 6
 _EMPTY_PROBE_PAUSE = timedelta(milliseconds=500)
 """A dataset's count can lag a few seconds behind its items after a run has ended."""
+_LOG_TIMEOUT = timedelta(seconds=50)
 
 _DEEPEST = 8
 
@@ -76,15 +79,26 @@ class StorageActivities:
 
     @activity.defn
     async def fetch_run_log(self, order: RunLogInput) -> RunLog:
-        """The last lines of a run's log, at most `max_bytes`. Fails with `not_found` for an unknown run."""
+        """The last lines of a run's log so far, at most `max_bytes`. Fails with `not_found` for an unknown run."""
         async with reading():
             client = self._platform.client(order.caller)
-            async with client.log(order.run_id).stream() as response:
-                if response is None:
-                    raise await explain_missing(client, "run", order.run_id)
-                tail, total = await _tail(response, order.lines)
+            try:
+                async with self._log_so_far(client, order.run_id) as response:
+                    tail, total = await _tail(response, order.lines)
+            except NotFoundError:
+                raise await explain_missing(client, "run", order.run_id) from None
             text = b"\n".join(tail)[-order.max_bytes :].decode(errors="replace")
             return RunLog(run_id=order.run_id, text=text, lines=text.count("\n") + bool(text), total_lines=total)
+
+    @asynccontextmanager
+    async def _log_so_far(self, client: ApifyClientAsync, run_id: str) -> AsyncGenerator[HttpResponse]:
+        """The log's body as a stream. apify-client's own `stream` has the platform go on until the run has ended."""
+        url = self._platform.url_of("logs", run_id)
+        response = await client.http_client.call(method="GET", url=url, stream=True, timeout=_LOG_TIMEOUT)
+        try:
+            yield response
+        finally:
+            await response.aclose()
 
 
 async def _fetch_known_page(client: ApifyClientAsync, order: DatasetItemsInput) -> DatasetPage:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
+from urllib.parse import quote
 
 import impit
 from apify_client import ApifyClientAsync
@@ -123,6 +124,10 @@ class ApifyPlatform:
     def open_input(self, run_input: JsonValue, caller: Caller) -> JsonValue:
         """`run_input` with the secret values that the front door sealed for `caller` in the clear."""
         return open_values(run_input, self._sealer, purpose=caller.id)
+
+    def url_of(self, collection: str, resource_id: str) -> str:
+        """Address of one resource; an id is never more than one segment of the path."""
+        return f"{self.api_base_url}/v2/{collection}/{quote(resource_id, safe='')}"
 
     def client_for_token(self, token: SecretStr) -> ApifyClientAsync:
         """The client of one token; kept for reuse, since each holds a connection pool."""

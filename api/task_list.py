@@ -12,7 +12,7 @@ _DIGEST_BYTES = 8
 
 
 def list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, session_id: str | None) -> str:
-    """The visibility query (Temporal list filter) for a caller's tasks."""
+    """The visibility query (Temporal list filter) for a caller's tasks. Raises `BadRequest` for an odd value."""
     parts = ["WorkflowType = 'ToolCallWorkflow'", f"{search_attributes.CALLER.name} = {_quoted(caller_id)}"]
     if status is not None:
         parts.append(_status_query(status))
@@ -52,6 +52,8 @@ def _status_query(status: TaskStatus) -> str:
 
 
 def _quoted(value: str) -> str:
+    if not value.isprintable():
+        raise BadRequest(f"No task has {value[:50]!r} as its tool or session: it holds characters that none can have.")
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

@@ -100,6 +100,13 @@ async def test_the_other_tools_read_and_stop_runs(api: httpx.AsyncClient, sandbo
     assert gone.json()["result"]["error"]["category"] == "not_found"
 
 
+@pytest.mark.parametrize("run_id", ["../users/me", "a/b", "x?y=1", "..", "%2e%2e/users/me", "é"])
+async def test_an_id_is_never_more_than_an_id(api: httpx.AsyncClient, run_id: str) -> None:
+    for tool in ("get-actor-run", "get-actor-log", "abort-actor-run"):
+        response = await api.post(f"/v1/tools/{tool}/call", json={"arguments": {"runId": run_id}}, timeout=20)
+        assert response.json()["result"]["error"]["category"] == "not_found", response.text
+
+
 async def test_tools_are_listed_with_their_schemas_by_mode(api: httpx.AsyncClient) -> None:
     tools = {tool["name"]: tool for tool in (await api.get("/v1/tools")).json()["tools"]}
     assert {"call-actor", "get-actor-run", "get-dataset-items", "abort-actor-run", "get-actor-log"} <= set(tools)
@@ -269,6 +276,11 @@ async def test_a_wrong_last_event_id_is_refused(api: httpx.AsyncClient, last: st
 async def test_a_parameter_out_of_range_is_refused(api: httpx.AsyncClient, path: str, params: dict[str, str]) -> None:
     document = problem(await api.get(path, params=params), 422, "invalid-request")
     assert document["violations"][0]["path"] == f"/query/{next(iter(params))}"
+
+
+@pytest.mark.parametrize("name", ["tool", "session_id"])
+async def test_a_filter_with_control_characters_is_refused(api: httpx.AsyncClient, name: str) -> None:
+    problem(await api.get("/v1/tasks", params={name: "nul\x00byte"}), 400, "bad-request")
 
 
 async def test_a_wait_that_is_no_number_is_refused(api: httpx.AsyncClient) -> None:

@@ -72,7 +72,7 @@ async def make_calls(stack: Stack) -> list[str]:
             await call(sleeper_call(0))
             sandbox.order_fault("status", method="GET", path="/actor-runs/", status=403, message=message, times=1)
             await call({"tool": "get-actor-run", "arguments": {"runId": "any"}})
-            sandbox.order_fault("status", path="/v2/acts/", status=401, message=message, times=1)
+            sandbox.order_fault("status", path="/v2/act", status=401, message=message, times=1)
             refused = await api.post("/v1/tasks", json={"tool": "outlast--absent"}, headers={**who, **WAIT})
             assert refused.status_code >= 400
             for secret in planted(sandbox).values():

@@ -35,7 +35,14 @@ def test_a_task_whose_workflow_was_terminated_counts_as_failed() -> None:
     assert "ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')" in query(status="failed")
 
 
-@given(st.text())
+@pytest.mark.parametrize("value", ["nul\x00byte", "line\nbreak", "\x1b[0m", "\u2028"])
+def test_a_value_with_control_characters_is_refused(value: str) -> None:
+    for filters in ({"tool": value}, {"session_id": value}):
+        with pytest.raises(BadRequest, match="No task has"):
+            query(**filters)
+
+
+@given(st.text().filter(str.isprintable))
 def test_no_value_breaks_out_of_its_quotes(value: str) -> None:
     quoted = query(tool=value).partition("OutlastTool = ")[2]
     assert quoted[0] == quoted[-1] == "'"
