@@ -57,18 +57,19 @@ class Client:
 class Connections:
     """Remembers connections; the oldest are forgotten, and with them only the Actors they had added."""
 
-    def __init__(self, services: Services, *, local: Selection | None = None) -> None:
-        """`local` is the selection of a connection without a URL (stdio)."""
+    def __init__(self, services: Services, *, selection: Selection | None = None, caller: Caller | None = None) -> None:
+        """`selection` and `caller` are those of a connection without HTTP requests (stdio)."""
         self._services = services
-        self._local = local or Selection(mode=services.settings.mode)
+        self._selection = selection or Selection(mode=services.settings.mode)
+        self._caller = caller
         self._known: OrderedDict[str, Connection] = OrderedDict()
 
     async def client(self, ctx: Context) -> Client:
         """The client behind a request."""
         request = http_request(ctx)
         if request is None:
-            caller = await self._services.callers.resolve(None)
-            return Client(caller, self._connection("stdio", self._local))
+            caller = self._caller or await self._services.callers.resolve(None)
+            return Client(caller, self._connection("stdio", self._selection))
         caller = request.scope[CALLER_STATE]
         selection = self.selection_of(request)
         session = request.headers.get("mcp-session-id")

@@ -12,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from activities.models import Caller
 from api.errors import ApiError
 from api.mcp.calls import Calls
 from api.mcp.connections import Client, Connections
@@ -67,11 +68,18 @@ class OutlastServer(Server[Any]):
 class McpDoor:
     """The handlers, put together."""
 
-    def __init__(self, services: Services, *, local: Selection | None = None, widgets: Sequence[Resource] = ()) -> None:
-        """`local` is the selection of a connection without a URL (stdio)."""
+    def __init__(
+        self,
+        services: Services,
+        *,
+        selection: Selection | None = None,
+        caller: Caller | None = None,
+        widgets: Sequence[Resource] = (),
+    ) -> None:
+        """`selection` and `caller` are those of a connection without HTTP requests (stdio)."""
         self._services = services
-        self._local = local
-        self._connections = Connections(services, local=local)
+        self._mode = selection.mode if selection else services.settings.mode
+        self._connections = Connections(services, selection=selection, caller=caller)
         self._calls = Calls(services, self._connections, _tell_tools_changed)
         self._tasks = McpTasks(services, self._connections, self._calls.offer_added_actor)
         self._push = StatusPush(services.tasks, self._connections)
@@ -80,12 +88,11 @@ class McpDoor:
         self.server = self._build()
 
     def _build(self) -> OutlastServer:
-        mode = self._local.mode if self._local else self._services.settings.mode
         server = OutlastServer(
             "outlast",
             version=VERSION,
             title="Outlast",
-            instructions=server_instructions(mode),
+            instructions=server_instructions(self._mode),
             cache_hints=dict.fromkeys(_CACHED, _LISTS),
             on_subscriptions_listen=self._push.listen,
         )

@@ -6,6 +6,7 @@ This module is the contract between the stack and its children; docs/embedded-st
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from deploy.local import keys, ports
 from deploy.local.addresses import StackAddresses, http_url
@@ -178,42 +179,49 @@ class Planner:
 
     def _environment(self) -> dict[str, str]:
         """Return what the worker and the API get: the contract between the stack and them."""
-        inherited = dict(self._config.environment)
-        if self._outside.temporal_address is None:  # settings for another cluster must not reach the embedded one
-            inherited = {name: value for name, value in inherited.items() if not name.startswith("TEMPORAL_")}
-        addresses = self.addresses()
-        contract = {
-            "PYTHONUNBUFFERED": "1",
-            "TEMPORAL_ADDRESS": addresses.temporal_address,
-            "TEMPORAL_NAMESPACE": addresses.temporal_namespace,
-            "OUTLAST_DATA_DIR": str(self._data_dir),
-            "OUTLAST_LOG_FORMAT": self._config.log_format,
-            "OUTLAST_TOOLS_FROM": self._config.tools_from,
-            "OUTLAST_SEAL_KEYS_FILE": self._seal_keys_file(),
-            "OUTLAST_API_HOST": self._config.api_host,
-            "OUTLAST_API_PORT": self._port("api"),
-            "OUTLAST_WORKER_METRICS_PORT": self._port("worker_metrics"),
-            "OUTLAST_TEMPORAL_UI_URL": addresses.temporal_ui_url,
-            "APIFY_API_BASE_URL": addresses.apify_api_base_url,
-            **self._sandbox_environment(addresses),
-        }
-        return inherited | {name: value for name, value in contract.items() if value is not None}
-
-    def _sandbox_environment(self, addresses: StackAddresses) -> dict[str, str | None]:
-        if addresses.sandbox_url is None:
-            return {}
-        default_actors = self._config.environment.get("OUTLAST_DEFAULT_ACTORS", DEFAULT_SANDBOX_ACTORS)
-        return {
-            "APIFY_TOKEN": keys.ensure_sandbox_token(self._data_dir),
-            "OUTLAST_DEFAULT_ACTORS": default_actors,
-            "OUTLAST_DOCS_SITE_URL": addresses.docs_site_url,
-        }
-
-    def _seal_keys_file(self) -> str | None:
-        given = self._config.environment
-        if given.get("OUTLAST_SEAL_KEYS"):
-            return None
-        return given.get("OUTLAST_SEAL_KEYS_FILE") or str(keys.ensure_seal_keys(self._data_dir))
+        ports = {"OUTLAST_API_PORT": self._port("api"), "OUTLAST_WORKER_METRICS_PORT": self._port("worker_metrics")}
+        contract = stack_environment(self._config, self.addresses())
+        return contract | {name: value for name, value in ports.items() if value is not None}
 
     def _port(self, name: str) -> str | None:
         return str(self._ports[name]) if name in self._ports else None
+
+
+def stack_environment(config: StackConfig, addresses: StackAddresses) -> dict[str, str]:
+    """Return the environment in which a process works with the stack that answers at `addresses`."""
+    inherited = dict(config.environment)
+    if addresses.temporal_http_url is not None:  # settings for another cluster must not reach the embedded one
+        inherited = {name: value for name, value in inherited.items() if not name.startswith("TEMPORAL_")}
+    data_dir = config.data_dir.absolute()
+    contract = {
+        "PYTHONUNBUFFERED": "1",
+        "TEMPORAL_ADDRESS": addresses.temporal_address,
+        "TEMPORAL_NAMESPACE": addresses.temporal_namespace,
+        "OUTLAST_DATA_DIR": str(data_dir),
+        "OUTLAST_LOG_FORMAT": config.log_format,
+        "OUTLAST_TOOLS_FROM": config.tools_from,
+        "OUTLAST_SEAL_KEYS_FILE": _seal_keys_file(inherited, data_dir),
+        "OUTLAST_API_HOST": config.api_host,
+        "OUTLAST_TEMPORAL_UI_URL": addresses.temporal_ui_url,
+        "APIFY_API_BASE_URL": addresses.apify_api_base_url,
+        **_sandbox_environment(inherited, data_dir, addresses),
+    }
+    return inherited | {name: value for name, value in contract.items() if value is not None}
+
+
+def _sandbox_environment(
+    inherited: Mapping[str, str], data_dir: Path, addresses: StackAddresses
+) -> dict[str, str | None]:
+    if addresses.sandbox_url is None:
+        return {}
+    return {
+        "APIFY_TOKEN": keys.ensure_sandbox_token(data_dir),
+        "OUTLAST_DEFAULT_ACTORS": inherited.get("OUTLAST_DEFAULT_ACTORS", DEFAULT_SANDBOX_ACTORS),
+        "OUTLAST_DOCS_SITE_URL": addresses.docs_site_url,
+    }
+
+
+def _seal_keys_file(inherited: Mapping[str, str], data_dir: Path) -> str | None:
+    if inherited.get("OUTLAST_SEAL_KEYS"):
+        return None
+    return inherited.get("OUTLAST_SEAL_KEYS_FILE") or str(keys.ensure_seal_keys(data_dir))

@@ -1,16 +1,18 @@
 """One Outlast with the conformance suite's fixture tools, for all tests of the MCP front door."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from deploy.local.temporal_server import TemporalServer
+from tests.support.api_server import bearer
 from tests.support.sandbox import Sandbox, running_sandbox
 from tests.support.service import Service, running_service
+from tests.support.wire import LEGACY, MODERN, Wire
 
 TOOLS_FROM = "tests.support.conformance_tools,tests.support.conformance_prompts"
-KEYS = "ann:0123456789abcdef-ann,bob:0123456789abcdef-bob"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,3 +50,39 @@ def sandbox(shared_sandbox: Sandbox) -> Iterator[Sandbox]:
     """The sandbox platform, without faults afterwards."""
     yield shared_sandbox
     shared_sandbox.clear_faults()
+
+
+@pytest.fixture
+async def http(service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    """Requests of the caller without a token."""
+    async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+def wire(http: httpx.AsyncClient) -> Wire:
+    """A client of the newer era."""
+    return Wire(http, MODERN)
+
+
+@pytest.fixture
+async def older(http: httpx.AsyncClient) -> Wire:
+    """A client of the older era, which can be asked."""
+    client = Wire(http, LEGACY)
+    await client.initialize({"elicitation": {}})
+    return client
+
+
+@pytest.fixture(scope="session")
+def strangers_token(shared_sandbox: Sandbox) -> str:
+    """The Apify token of somebody else."""
+    return shared_sandbox.add_user("stranger").token
+
+
+@pytest.fixture
+async def stranger(service: Service, strangers_token: str) -> AsyncIterator[httpx.AsyncClient]:
+    """Requests of somebody else."""
+    async with httpx.AsyncClient(
+        base_url=service.api_url, trust_env=False, timeout=60, headers=bearer(strangers_token)
+    ) as client:
+        yield client

@@ -12,6 +12,10 @@ _EXECUTOR = SyncActorExecutor(present_finished_run)
 
 MODE = Mode(
     name="default",
+    instructions=(
+        "- call-actor and the tools of single Actors wait for the run and answer with its first rows. When it takes\n"
+        "  longer than the wait, they answer with its state and the task's id."
+    ),
     executor=_EXECUTOR,
     tools=(SEARCH_ACTORS, FETCH_ACTOR_DETAILS, call_actor_tool(_EXECUTOR), GET_ACTOR_RUN),
 )

@@ -15,6 +15,11 @@ _EXECUTOR = AsyncActorExecutor(present_started_run)
 
 MODE = Mode(
     name="openai",
+    instructions=(
+        "- call-actor and the tools of single Actors answer as soon as the run has started. A widget shows the user\n"
+        "  its progress: do not ask for it again and again. Read the rows with get-actor-output when it has ended.\n"
+        "- For look-ups that the user need not see, use search-actors-internal and fetch-actor-details-internal."
+    ),
     executor=_EXECUTOR,
     tools=(
         SEARCH_ACTORS,

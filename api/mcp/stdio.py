@@ -1,0 +1,30 @@
+"""MCP on standard input and output: one connection, one caller, the same door as over HTTP."""
+
+from dataclasses import dataclass, field
+
+from mcp.server.stdio import stdio_server
+from pydantic import SecretStr
+
+from api.mcp.server import McpDoor
+from api.mcp.widgets import widget_resources
+from api.services import Services
+from workflows.tools.loader import Selection
+
+
+@dataclass(frozen=True)
+class LocalConnection:
+    """What the one connection of a process is: its tools, and the credential of its caller."""
+
+    selection: Selection = field(default_factory=Selection)
+    token: SecretStr | None = None
+
+
+async def serve_stdio(services: Services, local: LocalConnection) -> None:
+    """Serve until the client closes its end. Raises `Unauthenticated` for a bad credential, before anything is read.
+
+    Nothing else may write to standard output meanwhile.
+    """
+    caller = await services.callers.resolve(local.token)
+    server = McpDoor(services, selection=local.selection, caller=caller, widgets=widget_resources()).server
+    async with stdio_server() as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())

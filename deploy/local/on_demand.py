@@ -1,0 +1,125 @@
+"""A stack that runs for as long as somebody uses it: started by the first user, stopped after the last.
+
+Each user holds a shared lock on `users.lock` in the data directory, which the kernel releases however the process ends.
+The stack is a process of its own (`python -m deploy.local.on_demand CONFIG`), so that no user's end is another's.
+"""
+
+import asyncio
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from deploy.local.addresses import StackAddresses
+from deploy.local.config import StackConfig
+from deploy.local.errors import DataDirectoryInUseError, NotReadyError, StackError
+from deploy.local.events import StackEvent
+from deploy.local.logs import tail
+from deploy.local.readiness import answers_http
+from deploy.local.stack import Stack
+from deploy.local.state import find_running
+
+_UNUSED_SECONDS = 10.0
+_LOOK_SECONDS = 1.0
+_READY_SECONDS = 120.0
+_LOG = "stack.log"
+
+
+@asynccontextmanager
+async def used_stack(config: StackConfig) -> AsyncGenerator[StackAddresses]:
+    """The addresses of the stack on the data directory, which runs at least until the end of the block.
+
+    Joins the one that runs, else starts one. Raises `StackError` when it does not become ready.
+    """
+    config.data_dir.mkdir(parents=True, exist_ok=True)
+    lock = os.open(config.data_dir / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield await _joined(config)
+    finally:
+        os.close(lock)
+
+
+async def _joined(config: StackConfig) -> StackAddresses:
+    starting = None if find_running(config.data_dir) else _start(config)
+    deadline = time.monotonic() + _READY_SECONDS
+    while time.monotonic() < deadline:
+        state = find_running(config.data_dir)
+        url = state.addresses.api_url if state else None
+        if state is not None and url is not None and await answers_http(f"{url}/readyz")():
+            return state.addresses
+        if state is None and starting is not None and starting.poll() is not None:
+            break
+        await asyncio.sleep(0.1)
+    log = config.data_dir / "logs" / _LOG
+    raise NotReadyError(f"The stack on {config.data_dir} does not become ready; the end of {log}:\n{tail(log)}")
+
+
+def _start(config: StackConfig) -> "subprocess.Popen[bytes]":
+    """Start the stack in a session of its own: a signal to this process's group does not reach it."""
+    log = config.data_dir / "logs" / _LOG
+    log.parent.mkdir(parents=True, exist_ok=True)
+    told = config.model_dump_json(exclude={"environment"})
+    command = [sys.executable, "-m", "deploy.local.on_demand", told]
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=dict(config.environment),
+            start_new_session=True,
+        )
+
+
+async def serve_while_used(config: StackConfig) -> None:
+    """Run a stack until nobody has used it for ten seconds, or a signal."""
+    async with Stack(config, on_event=_log) as stack:
+        watching = asyncio.create_task(_stop_when_unused(stack, config.data_dir))
+        try:
+            await stack.wait()
+        finally:
+            watching.cancel()
+
+
+async def _stop_when_unused(stack: Stack, data_dir: Path) -> None:
+    unused_since: float | None = None
+    while unused_since is None or time.monotonic() - unused_since < _UNUSED_SECONDS:
+        await asyncio.sleep(_LOOK_SECONDS)
+        unused_since = None if _is_used(data_dir) else unused_since or time.monotonic()
+    stack.ask_to_stop()
+
+
+def _is_used(data_dir: Path) -> bool:
+    with (data_dir / "users.lock").open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _log(event: StackEvent) -> None:
+    sys.stderr.write(f"{event.component}: {event.message}\n")
+
+
+def main() -> int:
+    """Exit code 0 also when another stack was quicker."""
+    config = StackConfig.model_validate_json(sys.argv[1])
+    try:
+        asyncio.run(serve_while_used(config))
+    except DataDirectoryInUseError:
+        return 0
+    except StackError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        sys.exit(main())

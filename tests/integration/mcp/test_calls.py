@@ -1,0 +1,228 @@
+"""Plain calls, as clients make them that know no tasks. The SDK's own client, in both eras."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client, MCPError
+from mcp_types import ElicitRequestFormParams, ElicitResult, TextContent
+
+from api.mcp.instructions import server_instructions
+from tests.support.eventually import eventually
+from tests.support.sandbox import Sandbox
+from tests.support.service import Service
+from tests.support.wire import LEGACY, MODERN, Wire, WireError, text_of
+
+ERAS = pytest.mark.parametrize("era", ["legacy", MODERN])
+SLEEPER = {"actor": "outlast/sleeper", "input": {"seconds": 0.2, "steps": 2}}
+FOREVER = {"actor": "outlast/sleeper", "input": {"seconds": 300}}
+
+
+def client(service: Service, era: str, query: str = "", **options: Any) -> Client:
+    return Client(f"{service.api_url}/mcp{query}", mode=era, **options)
+
+
+def said(result: Any) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
+
+
+@ERAS
+async def test_a_call_waits_for_its_run_and_tells_of_it_early(service: Service, era: str) -> None:
+    told: list[str | None] = []
+
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        told.append(message)
+
+    async with client(service, era) as mcp:
+        await mcp.list_tools()
+        result = await mcp.call_tool("call-actor", SLEEPER, progress_callback=heard)
+    assert not result.is_error
+    assert result.structured_content is not None
+    run_id = result.structured_content["runId"]
+    assert result.structured_content["status"] == "SUCCEEDED"
+    assert told[0] == f"Run {run_id} has started"
+
+
+@ERAS
+async def test_an_unknown_tool_is_refused_and_bad_arguments_are_explained(service: Service, era: str) -> None:
+    async with client(service, era) as mcp:
+        with pytest.raises(MCPError) as unknown:
+            await mcp.call_tool("call-actr", {})
+        assert unknown.value.error.code == -32602
+        assert "call-actor" in unknown.value.error.data["hint"]
+        bad = await mcp.call_tool("call-actor", {"input": {"seconds": -1}, "memory": 1})
+    assert bad.is_error
+    assert "/actor" in said(bad)
+    assert "/memory" in said(bad)
+
+
+@ERAS
+async def test_patience_that_is_over_leaves_a_task_that_tools_look_after(service: Service, era: str) -> None:
+    async with client(service, era) as mcp:
+        await mcp.list_tools()
+        left = await mcp.call_tool("call-actor", {**FOREVER, "waitSecs": 0})
+        assert not left.is_error
+        assert left.meta is not None
+        task_id = left.meta["outlast/taskId"]
+        assert task_id in said(left)
+        assert "get-task" in said(left)
+        listed = await mcp.call_tool("list-tasks", {"status": "working", "tool": "call-actor", "limit": 100})
+        assert "call-actor" in said(listed)
+        await mcp.call_tool("cancel-task", {"taskId": task_id})
+        ended = await mcp.call_tool("get-task", {"taskId": task_id, "waitSecs": 30})
+    assert "cancelled" in said(ended).lower()
+
+
+@ERAS
+async def test_a_client_that_cannot_be_asked_answers_with_a_tool(service: Service, era: str) -> None:
+    async with client(service, era) as mcp:
+        left = await mcp.call_tool("confirm_delete", {"filename": "c.txt"})
+        assert "Delete c.txt?" in said(left)
+        assert left.meta is not None
+        answer = {"taskId": left.meta["outlast/taskId"], "key": "confirm", "content": {"confirm": True}}
+        await mcp.call_tool("answer-task", answer)
+        done = await mcp.call_tool("get-task", {"taskId": answer["taskId"], "waitSecs": 30})
+    assert said(done) == "c.txt was deleted"
+
+
+@ERAS
+async def test_a_client_that_can_be_asked_is_asked(service: Service, era: str) -> None:
+    async def answer(_ctx: Any, params: Any) -> ElicitResult:
+        assert isinstance(params, ElicitRequestFormParams)
+        key = next(iter(params.requested_schema["properties"]))
+        return ElicitResult(action="accept", content={key: {"name": "Ann", "color": "blue"}[key]})
+
+    async with client(service, era, elicitation_callback=answer) as mcp:
+        done = await mcp.call_tool("test_input_required_result_multi_round", {})
+    assert said(done) == "Ann likes blue"
+
+
+@ERAS
+async def test_the_list_says_how_to_wait_unless_an_actor_has_that_field_itself(service: Service, era: str) -> None:
+    async with client(service, era) as mcp:
+        tools = {tool.name: tool for tool in (await mcp.list_tools()).tools}
+    asynchronous = client(service, era, "?ui=openai")
+    async with asynchronous as mcp:
+        started = {tool.name: tool for tool in (await mcp.list_tools()).tools}
+    assert tools["call-actor"].input_schema["properties"]["waitSecs"]["default"] == 45
+    assert "waitSecs" in tools["outlast--sleeper"].input_schema["properties"]
+    assert "waitSecs" in tools["slow_compute"].input_schema["properties"]
+    assert "waitSecs" not in tools["greet"].input_schema["properties"]
+    assert "waitSecs" not in started["call-actor"].input_schema["properties"]
+
+
+async def test_an_added_actor_changes_the_list_of_this_connection_only(http: httpx.AsyncClient) -> None:
+    mine, other = Wire(http, LEGACY), Wire(http, LEGACY)
+    await mine.initialize()
+    await other.initialize()
+    async with mine.notifications() as heard, other.notifications() as overheard:
+        await mine.request("tools/call", {"name": "add-actor", "arguments": {"actor": "outlast/big-table"}})
+        changed = await asyncio.wait_for(heard.get(), 30)
+        assert changed["method"] == "notifications/tools/list_changed"
+        assert "outlast--big-table" in await names(mine)
+        assert "outlast--big-table" not in await names(other)
+        assert overheard.empty()
+
+
+async def test_the_newer_era_hears_of_an_added_actor_where_it_listens(http: httpx.AsyncClient) -> None:
+    wire, elsewhere = Wire(http, MODERN, "?tools=experimental"), Wire(http, MODERN, "?tools=experimental,docs")
+    listen = {"notifications": {"toolsListChanged": True}}
+    heard: list[str] = []
+    async for message in wire.messages("subscriptions/listen", listen):
+        heard.append(message["method"])
+        if message["method"] == "notifications/subscriptions/acknowledged":
+            call = {"name": "add-actor", "arguments": {"actor": "outlast/big-table"}}
+            await elsewhere.request("tools/call", call)
+            await wire.request("tools/call", call)
+        else:
+            break
+    assert heard[1:] == ["notifications/tools/list_changed"]
+    assert "outlast--big-table" in await names(wire)
+
+
+async def names(wire: Wire) -> list[str]:
+    return [tool["name"] for tool in (await wire.request("tools/list"))["tools"]]
+
+
+async def test_a_cancelled_request_stops_its_run(older: Wire, sandbox: Sandbox) -> None:
+    call = {"name": "call-actor", "arguments": FOREVER, "_meta": {"progressToken": "p"}}
+    run_id = ""
+    async for message in older.messages("tools/call", call, request_id=777_001):
+        if message.get("method") == "notifications/progress" and not run_id:
+            run_id = message["params"]["message"].split()[1]
+            await older.notify("notifications/cancelled", {"requestId": 777_001})
+    await eventually(lambda: sandbox.run(run_id)["status"] == "ABORTED")
+
+
+@pytest.mark.parametrize("era", [LEGACY, MODERN])
+async def test_a_client_that_leaves_cancels_nothing(http: httpx.AsyncClient, era: str) -> None:
+    wire = Wire(http, era)
+    if era == LEGACY:
+        await wire.initialize()
+    call = {"name": "call-actor", "arguments": SLEEPER, "_meta": {"progressToken": "p", "outlast/session-id": era}}
+    async for message in wire.messages("tools/call", call):
+        if message.get("method") == "notifications/progress":
+            break
+
+    async def completed() -> bool:
+        listed = await http.get("/v1/tasks", params={"session_id": era})
+        return "completed" in [task["status"] for task in listed.json()["tasks"]]
+
+    await eventually(completed)
+
+
+async def test_another_callers_state_answers_nothing(wire: Wire, stranger: httpx.AsyncClient) -> None:
+    call: dict[str, Any] = {"name": "test_input_required_result_elicitation", "arguments": {}}
+    can = {"elicitation": {}}
+    asked = await wire.request("tools/call", call, capabilities=can)
+    answer = {"user_name": {"action": "accept", "content": {"name": "Mallory"}}}
+    retry = {**call, "inputResponses": answer, "requestState": asked["requestState"]}
+    with pytest.raises(WireError, match="-32602"):
+        await Wire(stranger, MODERN).request("tools/call", retry, capabilities=can)
+    with pytest.raises(WireError, match="-32602"):
+        other_tool = {**retry, "name": "test_input_required_result_request_state"}
+        await wire.request("tools/call", other_tool, capabilities=can)
+    assert text_of(await wire.request("tools/call", retry, capabilities=can)) == "Hello, Mallory!"
+
+
+async def test_a_session_belongs_to_who_opened_it(older: Wire, stranger: httpx.AsyncClient) -> None:
+    stolen = Wire(stranger, LEGACY)
+    stolen._session = older._session
+    with pytest.raises(WireError, match="Session not found"):
+        await stolen.request("tools/list")
+
+
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_instructions_fit_the_connection(service: Service, era: str) -> None:
+    async with client(service, era) as plain, client(service, era, "?ui=apps") as ui:
+        told = (plain.instructions, ui.instructions)
+    assert told == (server_instructions("default"), server_instructions("openai"))
+    assert told[0] != told[1]
+    async with client(service, era, "?tools=docs,nobody/nothing") as lacking:
+        assert "nobody/nothing" in (lacking.instructions or "")
+
+
+@pytest.mark.parametrize("query", ["ui=nonsense", "payment=cash"])
+async def test_a_url_that_makes_no_sense_is_refused(http: httpx.AsyncClient, query: str) -> None:
+    refused = await http.post(f"/mcp?{query}", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    assert refused.status_code == 400
+    assert "takes one of" in refused.json()["detail"]
+
+
+async def test_selectors_actors_and_payment_are_taken_from_the_url(http: httpx.AsyncClient) -> None:
+    chosen = Wire(http, MODERN, "?tools=get-actor-run-log,storage&actors=outlast/big-table&payment=skyfire")
+    tools = {tool["name"]: tool for tool in (await chosen.request("tools/list"))["tools"]}
+    assert "get-actor-log" in tools
+    assert "get-dataset" in tools
+    assert "call-actor" not in tools
+    assert "skyfire-pay-id" in tools["outlast--big-table"]["inputSchema"]["properties"]
+
+
+async def test_bodies_hosts_and_origins_are_checked(http: httpx.AsyncClient) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    accept = {"Accept": "application/json, text/event-stream"}
+    assert (await http.post("/mcp", json=body, headers={**accept, "Host": "evil.example"})).status_code in (400, 421)
+    origin = {**accept, "Origin": "https://evil.example"}
+    assert (await http.post("/mcp", json=body, headers=origin)).status_code == 403
+    assert (await http.post("/mcp", content=b" " * (9 * 1024 * 1024), headers=accept)).status_code == 413

@@ -1,0 +1,136 @@
+"""MCP over HTTP as bytes on the wire, for what no client library shows: headers, eras side by side, streams."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+MODERN = "2026-07-28"
+LEGACY = "2025-11-25"
+TASKS = "io.modelcontextprotocol/tasks"
+KNOWS_TASKS = {"extensions": {TASKS: {}}}
+_META = "io.modelcontextprotocol"
+_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_ids = itertools.count(1)
+
+
+class WireError(Exception):
+    """A JSON-RPC error."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__(f"{error['code']}: {error['message']}")
+        self.code = error["code"]
+        self.data = error.get("data")
+
+
+class Wire:
+    """One client: `era` is a protocol version."""
+
+    def __init__(self, http: httpx.AsyncClient, era: str, query: str = "") -> None:
+        self.era = era
+        self._http = http
+        self._path = f"/mcp{query}"
+        self._session: str | None = None
+
+    async def request(
+        self, method: str, params: dict[str, Any] | None = None, *, capabilities: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The result. Raises `WireError`."""
+        async for message in self.messages(method, params, capabilities=capabilities):
+            if "error" in message:
+                raise WireError(message["error"])
+            if "result" in message:
+                return message["result"]
+        raise AssertionError(f"{method} was not answered")
+
+    async def messages(
+        self,
+        method: str,
+        params: dict[str, Any] | None = None,
+        *,
+        capabilities: dict[str, Any] | None = None,
+        request_id: int | None = None,
+    ) -> AsyncGenerator[dict[str, Any]]:
+        """Everything that comes on the response's stream."""
+        body = self._body(method, params or {}, capabilities or {}, request_id or next(_ids))
+        async with self._http.stream("POST", self._path, json=body, headers=self._headers(method, body)) as response:
+            self._session = response.headers.get("mcp-session-id", self._session)
+            async for message in _parsed(response):
+                yield message
+
+    async def notify(self, method: str, params: dict[str, Any]) -> None:
+        body = {"jsonrpc": "2.0", "method": method, "params": params}
+        await self._http.post(self._path, json=body, headers=self._headers(method, body))
+
+    async def reply(self, request: dict[str, Any], result: dict[str, Any]) -> None:
+        """Answer what the server asks (the older era)."""
+        body = {"jsonrpc": "2.0", "id": request["id"], "result": result}
+        await self._http.post(self._path, json=body, headers=self._headers("", body))
+
+    async def initialize(self, capabilities: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The older era's handshake; its result."""
+        client = {"name": "wire", "version": "1"}
+        params = {"protocolVersion": LEGACY, "capabilities": capabilities or {}, "clientInfo": client}
+        result = await self.request("initialize", params)
+        await self.notify("notifications/initialized", {})
+        return result
+
+    @asynccontextmanager
+    async def notifications(self) -> AsyncGenerator["asyncio.Queue[dict[str, Any]]"]:
+        """What the server says on the older era's own stream (GET), while the block runs."""
+        queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        opened = asyncio.Event()
+
+        async def read() -> None:
+            async with self._http.stream("GET", self._path, headers=self._headers("", {})) as response:
+                opened.set()
+                async for message in _parsed(response):
+                    queue.put_nowait(message)
+
+        reading = asyncio.create_task(read())
+        await opened.wait()
+        try:
+            yield queue
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    def _body(
+        self, method: str, params: dict[str, Any], capabilities: dict[str, Any], request_id: int
+    ) -> dict[str, Any]:
+        if self.era == MODERN:
+            own = {f"{_META}/protocolVersion": MODERN, f"{_META}/clientCapabilities": capabilities}
+            params = {**params, "_meta": {**own, **params.get("_meta", {})}}
+        return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+
+    def _headers(self, method: str, body: dict[str, Any]) -> dict[str, str]:
+        headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": self.era}
+        if method == "initialize":
+            del headers["MCP-Protocol-Version"]
+        if self._session is not None:
+            headers["Mcp-Session-Id"] = self._session
+        if self.era != MODERN:
+            return headers
+        params = body.get("params", {})
+        name = params.get(_NAMED[method]) if method in _NAMED else params.get("taskId")
+        return {**headers, "Mcp-Method": method, **({"Mcp-Name": name} if name else {})}
+
+
+async def _parsed(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+    if response.headers.get("content-type", "").startswith("text/event-stream"):
+        async for line in response.aiter_lines():
+            if line.startswith("data:") and line[5:].strip():
+                yield json.loads(line[5:])
+        return
+    await response.aread()
+    if response.content:
+        yield response.json()
+
+
+def text_of(result: dict[str, Any]) -> str:
+    """What a model reads of a `CallToolResult`."""
+    return "\n".join(block.get("text", "") for block in result["content"])
