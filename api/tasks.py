@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import re
 import secrets
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager, suppress
@@ -53,6 +54,7 @@ from workflows.queues import TOOLS_TASK_QUEUE
 from workflows.session import SessionState, SessionWorkflow, session_workflow_id
 from workflows.tool_call import ToolCallWorkflow
 
+_READABLE_KEY_CHARS = 32
 MAX_PAGE = 200
 _TASK_TYPE = ToolCallWorkflow.__name__
 _MAX_EVENT_ID_CHARS = 20
@@ -85,7 +87,7 @@ class TaskClient:
             try:
                 await self._start_workflow(call, task_id, summary)
             except WorkflowAlreadyStartedError:
-                return await self._existing(caller, task_id, summary)
+                return await self._existing(caller, task_id, built.fingerprints)
         return _just_started(task_id, summary, self._workflow_url(task_id))
 
     async def describe(self, caller: Caller, task_id: str) -> Task:
@@ -127,7 +129,12 @@ class TaskClient:
         if outcome is None:
             return TaskAnswer(task=await self.describe(caller, task.id))
         status = _status_of(outcome.result)
-        finished = {"status": status, "status_message": outcome.result.headline, "run": outcome.run}
+        finished = {
+            "status": status,
+            "status_message": outcome.result.headline,
+            "run": outcome.run,
+            "answered": status is not TaskStatus.CANCELLED,
+        }
         return TaskAnswer(task=task.model_copy(update=finished), result=outcome.result)
 
     async def cancel(self, caller: Caller, task_id: str) -> Task:
@@ -251,10 +258,10 @@ class TaskClient:
             static_summary=f"session {session_id} of {caller_id}",
         )
 
-    async def _existing(self, caller: Caller, task_id: str, summary: TaskSummary) -> Task:
+    async def _existing(self, caller: Caller, task_id: str, fingerprints: tuple[str, ...]) -> Task:
         description = await self._described(caller, task_id)
         first = await memo_model(description, memo.SUMMARY, TaskSummary)
-        if first is None or first.fingerprint != summary.fingerprint:
+        if first is None or first.fingerprint not in fingerprints:
             raise IdempotencyKeyReused(
                 f"This key started task {task_id} with another request. Use a new key for a new request."
             )
@@ -372,11 +379,15 @@ def _no_such_task(task_id: str) -> TaskNotFound:
 
 
 def _task_id(caller: Caller, tool: str, idempotency_key: str | None) -> str:
-    """Derived from caller and key when there is a key, so that a repeated request meets the first one's task."""
+    """Derived from caller and key when there is a key, so that a repeated request meets the first one's task.
+
+    What the key begins with stays readable; what makes it the caller's own is the digest.
+    """
     if idempotency_key is None:
         return f"{tool}-{secrets.token_hex(10)}"
     digest = hashlib.sha256(json.dumps([caller.id, idempotency_key]).encode()).hexdigest()
-    return f"task-{digest[:32]}"
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", idempotency_key)[:_READABLE_KEY_CHARS].strip("-")
+    return f"{readable or 'task'}-{digest[:24]}"
 
 
 def _attributes(call: ToolCall, summary: TaskSummary) -> TypedSearchAttributes:

@@ -108,7 +108,7 @@ async def call_tool(context: Context, order: Order) -> ExitCode:
         hint=f"`{context.options.command('tasks ls --limit 3')}` shows the newest tasks.",
     )
     # A key of our own makes it safe to send the call again when the answer to it is lost.
-    key = order.idempotency_key or f"cli-{secrets.token_hex(16)}"
+    key = order.idempotency_key or f"{order.tool}-{secrets.token_hex(8)}"
     task = await context.client.start(request, idempotency_key=key)
     if order.detach:
         return _leave(context, task)

@@ -24,7 +24,7 @@ async def show_demo(context: Context, request: dict[str, Any], *, stays_up: bool
     """Carry `request` out and show its rows. Only a completed task with rows is a success."""
     output = context.output
     output.note()
-    task = await context.client.start(request, idempotency_key=f"demo-{secrets.token_hex(16)}")
+    task = await context.client.start(request, idempotency_key=f"demo-{secrets.token_hex(8)}")
     answer = await see_through(context, task)
     run = _run_of(answer)
     rows, total = await fetch_rows(context, run["dataset"], fields=_FIELDS, limit=_MAX_ROWS) if run else ([], 0)

@@ -44,7 +44,7 @@ async def fetch_rows(
 
 async def _call(context: Context, arguments: dict[str, Any]) -> RowPage:
     request = {"tool": _TOOL, "arguments": arguments}
-    task = await context.client.start(request, idempotency_key=f"cli-{secrets.token_hex(16)}")
+    task = await context.client.start(request, idempotency_key=f"{_TOOL}-{secrets.token_hex(8)}")
     answer = await collect(context, task.id, wait_seconds=_WAIT_SECONDS)
     structured = answer.result.structured if answer.result and not answer.result.is_error else None
     return RowPage.model_validate(structured or {})
