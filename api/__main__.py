@@ -15,8 +15,8 @@ from api.settings import ApiSettings
 from worker.connection import connect
 from worker.limits import allow_many_connections
 from worker.logs import configure_logging
-from workflows.tools.extensions import ExtensionError, load_extensions
 from worker.telemetry import build_runtime
+from workflows.tools.extensions import ExtensionError, load_extensions
 
 log = logging.getLogger("outlast.api")
 

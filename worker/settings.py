@@ -31,7 +31,8 @@ class Settings(BaseSettings):
         description="Root of the Apify API, without /v2.",
     )
     tools_from: str = Field(
-        default="", description="Python modules whose tools are offered too, comma-separated; the same for worker and API."
+        default="",
+        description="Python modules whose tools are offered too, comma-separated; the same for worker and API.",
     )
     console_url: str | None = Field(default=None, description="Root of the web console that shows runs.")
     temporal_ui_url: str | None = Field(default=None, description="Root of the Temporal UI, for links to workflows.")

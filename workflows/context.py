@@ -6,8 +6,8 @@ from datetime import timedelta
 from temporalio import workflow
 
 from activities.models import Budget, RunState
-from workflows.actor_mcp import ActorMcp
 from workflows import memo
+from workflows.actor_mcp import ActorMcp
 from workflows.inputs import InputAnswer, InputRequest, Inputs
 from workflows.models import Progress, ToolCall
 from workflows.runs import Runs

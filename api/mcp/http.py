@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api.errors import ApiError
 from api.mcp.connections import CALLER_STATE, selection_from
 from api.mcp.server import McpDoor
+from api.mcp.widgets import widget_resources
 from api.rest.problems import refusal
 from api.services import Services
 
@@ -51,7 +52,7 @@ class Authenticated:
 def install_mcp(app: FastAPI, services: Services) -> None:
     """Serve MCP at `/mcp` of `app`, for as long as `app` runs."""
     settings = services.settings
-    server = McpDoor(services).server
+    server = McpDoor(services, widgets=widget_resources()).server
     inner = server.streamable_http_app(
         streamable_http_path=PATH,
         host=settings.api_host,
