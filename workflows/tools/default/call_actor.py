@@ -7,7 +7,7 @@ from workflows.tools.tool import Tool
 DESCRIPTION = """
 Run an Actor and wait for its result: answers with the run's state and the first rows of its dataset.
 An Actor is a serverless program, named `user/name`; `input` must fit the Actor's own input schema.
-Large results stay in the dataset: the answer says how many rows there are and how to get more with get-dataset-items.
+Large results stay in the dataset: the answer says how many rows there are and how to get more with get-actor-output.
 """
 
 
