@@ -6,12 +6,14 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
+from activities.actor_mcp import fetch_mcp_tools
 from activities.actors import ActorDefinition, fetch_actor_definition
 from activities.errors import classify
 from activities.models import Caller, ErrorCategory
 from activities.platform import ApifyPlatform
 from api.errors import PlatformUnavailable, UnknownToolCalled
-from workflows.tools.core.actor_names import actor_tool_name, normalised_actor
+from workflows.tools.core.actor_mcp import proxied_tools
+from workflows.tools.core.actor_names import actor_tool_name, normalised_actor, possible_servers
 from workflows.tools.loader import DEFAULT_SELECTORS, Selection, ToolSet, base_tools, load_tools, tool_set
 from workflows.tools.registry import TOOL_ALIASES, UnknownTool, actor_tool_of
 from workflows.tools.tool import Tool
@@ -33,6 +35,7 @@ class Catalogue:
         self._actors = actors
         self._selectors = selectors
         self._definitions: dict[tuple[str, str], tuple[ActorDefinition | None, float]] = {}
+        self._proxied: dict[tuple[str, str], tuple[tuple[Tool, ...], float]] = {}
 
     async def tools(self, mode: str, caller: Caller) -> ToolSet:
         """All tools of `mode` and those of the default Actors.
@@ -41,15 +44,15 @@ class Catalogue:
         unknown mode.
         """
         tools = self._base(mode)
-        loaded = [await self._load_actor(mode, actor, caller) for actor in self._actors]
+        loaded = [definition for actor in self._actors for definition in await self._load_actor(mode, actor, caller)]
         served = (definition for definition in tools.tools.values() if not definition.needs_connection)
-        return tool_set(mode, [*served, *(definition for definition in loaded if definition is not None)])
+        return tool_set(mode, [*served, *loaded])
 
     async def load(self, selection: Selection, caller: Caller) -> ToolSet:
         """The tools that a connection's `selection` stands for. Raises `UnknownToolCalled` for an unknown mode."""
         chosen = replace(selection, default_selectors=self._selectors, default_actors=self._actors)
 
-        async def load_actor(actor: str) -> Tool | None:
+        async def load_actor(actor: str) -> tuple[Tool, ...]:
             return await self._load_actor(selection.mode, normalised_actor(actor), caller)
 
         try:
@@ -57,12 +60,17 @@ class Catalogue:
         except UnknownTool as error:
             raise UnknownToolCalled(error.envelope) from error
 
-    async def actor_tool(self, mode: str, actor: str, caller: Caller) -> Tool | None:
-        """The direct tool of `actor`, or None when it cannot be loaded, with a warning in the log."""
+    async def actor_tools(self, mode: str, actor: str, caller: Caller) -> tuple[Tool, ...]:
+        """The direct tool of `actor`, or the tools of the MCP server that it is.
+
+        None when it cannot be loaded, with a warning in the log.
+        """
         return await self._load_actor(mode, normalised_actor(actor), caller)
 
     async def resolve(self, mode: str, name: str, caller: Caller) -> Tool:
         """The tool called `name`; `user--name` is the direct tool of any Actor that the caller can see.
+
+        `user--name-tool` is a tool of an Actor that is an MCP server.
 
         Raises `UnknownToolCalled`, or `PlatformUnavailable` when an Actor cannot be looked up now.
         """
@@ -74,6 +82,9 @@ class Catalogue:
         definition = await self._definition(actor, caller) if actor else None
         if definition is not None:
             return _tool_of(mode, definition)
+        proxied = await self._proxied_tool(name, caller)
+        if proxied is not None:
+            return proxied
         try:
             return base.get(name)
         except UnknownTool as error:
@@ -90,16 +101,51 @@ class Catalogue:
         except UnknownTool as error:
             raise UnknownToolCalled(error.envelope) from error
 
-    async def _load_actor(self, mode: str, actor: str, caller: Caller) -> Tool | None:
+    async def _load_actor(self, mode: str, actor: str, caller: Caller) -> tuple[Tool, ...]:
         try:
             definition = await self._definition(actor, caller)
+            if definition is not None and definition.mcp_path is not None:
+                return await self._mcp_tools(definition.full_name, caller)
         except PlatformUnavailable as error:
             log.warning("Actor %s is not offered: %s", actor, error)
-            return None
+            return ()
         if definition is None:
             log.warning("Actor %s is not offered: the platform has no such Actor", actor)
-            return None
-        return _tool_of(mode, definition)
+            return ()
+        return (_tool_of(mode, definition),)
+
+    async def _mcp_tools(self, actor: str, caller: Caller) -> tuple[Tool, ...]:
+        """The tools of an Actor that is an MCP server, as they were at most five minutes ago."""
+        key = (caller.id, actor)
+        tools, fetched = self._proxied.get(key, ((), float("-inf")))
+        if time.monotonic() - fetched < _DEFINITION_SECONDS:
+            return tools
+        try:
+            listed = await fetch_mcp_tools(self._platform, caller, actor)
+        except Exception as error:
+            raise PlatformUnavailable(f"Cannot list the tools of {actor}: {classify(error).message}") from error
+        if len(self._proxied) >= _MAX_DEFINITIONS:
+            self._proxied.clear()
+        tools = proxied_tools(actor, listed.tools)
+        self._proxied[key] = (tools, time.monotonic())
+        return tools
+
+    async def _proxied_tool(self, name: str, caller: Caller) -> Tool | None:
+        """A tool of one of the MCP servers that this process knows, or of one whose name `name` begins with."""
+        known = [
+            actor
+            for (caller_id, actor), (tools, _) in self._proxied.items()
+            if caller_id == caller.id and any(tool.name == name for tool in tools)
+        ]
+        for actor in (*known, *possible_servers(name)):
+            definition = await self._definition(actor, caller)
+            if definition is None or definition.mcp_path is None:
+                continue
+            tools = await self._mcp_tools(definition.full_name, caller)
+            found = next((tool for tool in tools if tool.name == name), None)
+            if found is not None:
+                return found
+        return None
 
     async def _definition(self, actor: str, caller: Caller) -> ActorDefinition | None:
         key = (caller.id, actor)

@@ -92,8 +92,8 @@ class Connections:
     async def add_actor(self, client: Client, actor: str) -> bool:
         """Offer `actor` from now on. False when it is offered already or cannot be loaded."""
         tools = await self.tools(client)
-        definition = await self._services.catalogue.actor_tool(client.mode, actor, client.caller)
-        if definition is None or definition.name in tools.tools:
+        definitions = await self._services.catalogue.actor_tools(client.mode, actor, client.caller)
+        if all(definition.name in tools.tools for definition in definitions):
             return False
         client.connection.added_actors.append(actor)
         client.connection.tools = None

@@ -17,8 +17,8 @@ RUN_COMPANIONS = ("get-actor-run", "get-actor-output")
 TASK_COMPANIONS = ("get-task", "list-tasks", "cancel-task", "answer-task")
 """Offered whenever a call may outlast its connection: clients without tasks collect it with these."""
 
-ActorLoader = Callable[[str], Awaitable[Tool | None]]
-"""Makes the direct tool of an Actor, or says (None) that it cannot be loaded."""
+ActorLoader = Callable[[str], Awaitable[tuple[Tool, ...]]]
+"""Makes the direct tool of an Actor, or the tools of the MCP server that it is; none when it cannot be loaded."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ async def load_tools(selection: Selection, load_actor: ActorLoader) -> ToolSet:
     available = base_tools(selection.mode)
     selected, actors = _resolve(selection, available)
     loaded = {actor: await load_actor(actor) for actor in actors}
-    tools = [*selected, *(definition for definition in loaded.values() if definition is not None)]
+    tools = [*selected, *(definition for definitions in loaded.values() for definition in definitions)]
     tools += _companions(tools, available)
     if selection.payment is not None:
         tools = [selection.payment.applied_to(definition) for definition in tools]
-    missing = tuple(actor for actor, definition in loaded.items() if definition is None)
+    missing = tuple(actor for actor, definitions in loaded.items() if not definitions)
     return tool_set(selection.mode, tools, missing)
 
 

@@ -13,14 +13,18 @@ from activities.errors import ToolFailure
 from activities.models import Caller
 from activities.platform import ApifyPlatform
 from activities.secrets import SecretSealer
+from api.catalogue import Catalogue
 from api.mcp.results import call_result
 from tests.integration.tools.conftest import ACTORS, ToolCaller
 from tests.support.sandbox import Sandbox
 from workflows.tools.core.actor_mcp import passed_on, proxied_tools
+from workflows.tools.core.actor_names import proxied_tool_name
+from workflows.tools.loader import Selection
 
 EVERYTHING: dict[str, Any] = runpy.run_path(str(ACTORS / "toolbox" / "answers.py"))["EVERYTHING"]
 
 TOOLBOX = "outlast/toolbox"
+EXPECTED_NAMES = [proxied_tool_name(TOOLBOX, name) for name in ("show", "count.calls", "fail", "crash", "whoami")]
 
 
 async def ask(http: httpx.AsyncClient, tool: str, **run_input: Any) -> dict[str, Any]:
@@ -126,3 +130,24 @@ async def test_its_tools_become_tools_of_a_connection(apify: ApifyPlatform) -> N
 async def test_an_actor_that_is_no_server_has_no_tools(apify: ApifyPlatform) -> None:
     with pytest.raises(ToolFailure, match="is not an MCP server"):
         await fetch_mcp_tools(apify, Caller(id="local"), "outlast/sleeper")
+
+
+async def test_a_proxied_tool_is_called_by_its_own_name(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/v1/tools/outlast--toolbox-fail/call", json={"arguments": {"any": "thing"}})
+    result = answer.raise_for_status().json()["result"]
+    assert result["raw_content"] == [{"type": "text", "text": "No such page"}]
+    assert "structured" not in result or result["structured"] is None, "nothing is added to what the server says"
+    wrong = await http.post("/v1/tools/outlast--toolbox-paint/call", json={"arguments": {}})
+    assert wrong.status_code == 404
+    counted = next(t for t in EXPECTED_NAMES if t.startswith("outlast--toolbox-count-calls"))
+    refused = await http.post(f"/v1/tools/{counted}/call", json={"arguments": {"times": "many"}})
+    assert refused.status_code == 422, "its arguments are checked against its own schema"
+
+
+async def test_a_connection_may_choose_the_actor_and_gets_its_tools(apify: ApifyPlatform) -> None:
+    catalogue = Catalogue(apify, actors=())
+    chosen = Selection(selectors=("runs", TOOLBOX, "nobody/nothing"))
+    loaded = await catalogue.load(chosen, Caller(id="local"))
+    assert [name for name in loaded.tools if name.startswith("outlast--")] == EXPECTED_NAMES
+    assert loaded.missing_actors == ("nobody/nothing",)
+    assert "get-actor-output" not in loaded.tools, "no run is started, so no companion is needed"

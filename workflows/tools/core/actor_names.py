@@ -5,6 +5,8 @@ import re
 
 MAX_TOOL_NAME = 64
 _DIGEST_CHARS = 8
+_MAX_GUESSES = 6
+"""Each is a look-up on the platform when the tool is not known."""
 
 
 def actor_tool_name(full_name: str) -> str:
@@ -25,6 +27,19 @@ def split_actor_tool(actor: str) -> tuple[str, str | None]:
     """`user/name:tool` names a tool of an Actor that is an MCP server; the tool is None for an Actor alone."""
     name, _, tool = normalised_actor(actor).partition(":")
     return name, tool or None
+
+
+def possible_servers(tool_name: str) -> tuple[str, ...]:
+    """Actors that a proxied tool of this name may belong to, the longest name first.
+
+    `user--my-server-search` may be `search` of `user/my-server` or `server-search` of `user/my`.
+    """
+    user, separator, rest = tool_name.replace("-dot-", ".").partition("--")
+    if not separator or not user:
+        return ()
+    parts = rest.split("-")
+    ends = range(len(parts) - 1, 0, -1)
+    return tuple(f"{user}/{'-'.join(parts[:end])}" for end in ends)[:_MAX_GUESSES]
 
 
 def proxied_tool_name(full_name: str, tool: str) -> str:
