@@ -11,7 +11,7 @@ from activities.actors import ActorDefinition, fetch_actor_definition
 from activities.errors import classify
 from activities.models import Caller, ErrorCategory
 from activities.platform import ApifyPlatform
-from api.errors import PlatformUnavailable, UnknownToolCalled
+from api.errors import PlatformUnavailable, Unauthenticated, UnknownToolCalled
 from workflows.tools.core.actor_mcp import proxied_tools
 from workflows.tools.core.actor_names import actor_tool_name, normalised_actor, possible_servers
 from workflows.tools.loader import DEFAULT_SELECTORS, Selection, ToolSet, base_tools, load_tools, tool_set
@@ -106,7 +106,7 @@ class Catalogue:
             definition = await self._definition(actor, caller)
             if definition is not None and definition.mcp_path is not None:
                 return await self._mcp_tools(definition.full_name, caller)
-        except PlatformUnavailable as error:
+        except (PlatformUnavailable, Unauthenticated) as error:
             log.warning("Actor %s is not offered: %s", actor, error)
             return ()
         if definition is None:
@@ -156,6 +156,10 @@ class Catalogue:
             definition = await fetch_actor_definition(self._platform.client(caller), actor)
         except Exception as error:
             envelope = classify(error)
+            if envelope.category is ErrorCategory.AUTHENTICATION:
+                raise Unauthenticated(
+                    f"Cannot look up the Actor {actor}: {envelope.message} {envelope.hint}"
+                ) from error
             if envelope.category is not ErrorCategory.NOT_FOUND:
                 raise PlatformUnavailable(f"Cannot look up the Actor {actor}: {envelope.message}") from error
             definition = None

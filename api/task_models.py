@@ -64,7 +64,7 @@ class Task(BaseModel):
 
 
 class TaskPage(BaseModel):
-    """Tasks, newest first."""
+    """Tasks: open ones first, then those that ended last."""
 
     tasks: list[Task]
     next_page_token: str | None = Field(

@@ -184,7 +184,10 @@ class TaskClient:
         page_size: int = 50,
         page_token: str | None = None,
     ) -> TaskPage:
-        """The caller's tasks, newest first. Raises `BadRequest` for a page token that is not one of ours."""
+        """The caller's tasks: open ones first, then those that ended last (the order of Temporal's visibility).
+
+        Raises `BadRequest` for a page token that is not one of ours.
+        """
         query = list_query(caller.id, status=status, tool=tool, session_id=session_id)
         token = read_page_token(page_token, query) if page_token else None
         pages = self._client.list_workflows(query, page_size=min(page_size, MAX_PAGE), next_page_token=token)

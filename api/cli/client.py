@@ -67,7 +67,7 @@ class ApiClient:
         return _parsed(Task, await self._request("GET", f"/v1/tasks/{_segment(task_id)}"))
 
     async def list(self, **filters: str | int | None) -> TaskPage:
-        """One page of tasks, newest first."""
+        """One page of tasks: open ones first, then those that ended last."""
         params = {name: value for name, value in filters.items() if value is not None}
         return _parsed(TaskPage, await self._request("GET", "/v1/tasks", params=params))
 

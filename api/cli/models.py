@@ -109,7 +109,7 @@ class TaskAnswer(View):
 
 
 class TaskPage(View):
-    """Tasks, newest first."""
+    """Tasks: open ones first, then those that ended last."""
 
     tasks: list[Task]
     next_page_token: str | None = None

@@ -48,7 +48,7 @@ def ls(
     token: TokenOption = None,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
 ) -> None:
-    """List your tasks, newest first."""
+    """List your tasks: open ones first, then those that ended last."""
     listing = Listing(status, tool, session, limit, page_token)
     run_action(Options(url, token, data_dir, as_json), lambda context: list_tasks(context, listing))
 

@@ -53,7 +53,7 @@ class McpTasks:
         return modern_state(answer, mode=client.mode) if with_result else legacy_task(answer.task)
 
     async def list(self, ctx: Context, params: PaginatedRequestParams) -> dict[str, Any]:
-        """`tasks/list` (2025-11-25): the caller's tasks, newest first."""
+        """`tasks/list` (2025-11-25): the caller's tasks, open ones first, then those that ended last."""
         require_legacy(ctx)
         client = await self._connections.client(ctx)
         page = await refused_as_mcp(self._tasks.list(client.caller, page_token=params.cursor))

@@ -67,7 +67,7 @@ async def list_tasks(
         str | None, Query(max_length=4096, description="`next_page_token` of the page before.")
     ] = None,
 ) -> TaskPage:
-    """Your tasks, newest first."""
+    """Your tasks: open ones first, then those that ended last."""
     return await services.tasks.list(
         caller, status=status, tool=tool, session_id=session_id, page_size=page_size, page_token=page_token
     )

@@ -64,7 +64,7 @@ TASK_TOOLS: tuple[Tool, ...] = (
     _task_tool(
         "list-tasks",
         "List tasks",
-        "List your tasks, newest first. Use it to find a task whose id was lost.",
+        "List your tasks, open ones first, then those that ended last. Use it to find a task whose id was lost.",
         ListTasksArguments,
         read_only=True,
     ),
