@@ -1,8 +1,8 @@
 """Tools of other packages: loaded once, when a worker or an API starts.
 
-A module has its tools in `TOOLS` (and, for MCP clients, its prompts in `PROMPTS` and its resources in `RESOURCES`). It
-is named in the setting OUTLAST_TOOLS_FROM, or by an entry point of the group `outlast.tools`. Worker and API must load
-the same modules: the API offers and checks what the worker carries out.
+A module has its tools in `TOOLS` (and may have modes in `MODES`; for MCP clients, prompts in `PROMPTS` and resources in
+`RESOURCES`). It is named in the setting OUTLAST_TOOLS_FROM, or by an entry point of the group `outlast.tools`. Worker
+and API must load the same modules: the API offers and checks what the worker carries out.
 """
 
 import importlib
@@ -11,7 +11,8 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, cast
 
-from workflows.tools.registry import extend
+from workflows.tools.mode import Mode
+from workflows.tools.registry import add_mode, extend
 from workflows.tools.tool import Tool
 
 ENTRY_POINT_GROUP = "outlast.tools"
@@ -24,7 +25,7 @@ class ExtensionError(ValueError):
 
 
 def load_extensions(names: Sequence[str]) -> None:
-    """Offer the tools of the modules called `names` and of the installed entry points. Raises `ExtensionError`."""
+    """Offer what the modules called `names` and the installed entry points have. Raises `ExtensionError`."""
     installed = (entry.value for entry in entry_points(group=ENTRY_POINT_GROUP))
     for name in dict.fromkeys([*names, *installed]):
         if name not in _LOADED:
@@ -50,6 +51,8 @@ def _extend_with(name: str, module: ModuleType) -> None:
     if not isinstance(tools, list | tuple) or not all(isinstance(entry, Tool) for entry in cast(list[object], tools)):
         raise ExtensionError(f"Module {name!r} has no TOOLS, a sequence of tools that `workflows.tools.tool` made.")
     try:
+        for mode in cast(Iterable[Mode], getattr(module, "MODES", ())):
+            add_mode(mode)
         extend(cast(Sequence[Tool], tools))
     except ValueError as error:
         raise ExtensionError(f"Tools of module {name!r}: {error}") from error

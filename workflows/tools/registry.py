@@ -32,7 +32,8 @@ from workflows.tools.core.call_actor import actor_tool
 from workflows.tools.mode import Mode
 from workflows.tools.tool import Tool
 
-MODES: Mapping[str, Mode] = MappingProxyType({mode.name: mode for mode in (default.MODE, openai.MODE)})
+_MODES: dict[str, Mode] = {mode.name: mode for mode in (default.MODE, openai.MODE)}
+MODES: Mapping[str, Mode] = MappingProxyType(_MODES)
 
 MODE_ALIASES: Mapping[str, str] = MappingProxyType({"apps": "openai", "true": "openai"})
 TOOL_ALIASES: Mapping[str, str] = MappingProxyType({"get-actor-run-log": "get-actor-log"})
@@ -73,18 +74,24 @@ def extend(tools: Sequence[Tool]) -> None:
         _EXTRA.append(definition)
 
 
+def add_mode(mode: Mode) -> None:
+    """Offer a further mode; for the start of a process. Raises `ValueError` when there is one of that name."""
+    if mode.name in _MODES:
+        raise ValueError(f"There is a mode {mode.name!r} already; choose another name.")
+    _BUILT_IN[mode.name] = _own_tools(mode)
+    _MODES[mode.name] = mode
+
+
 def _tools_of_mode(mode: str) -> Mapping[str, Tool]:
     return _BUILT_IN[mode] if not _EXTRA else {**_BUILT_IN[mode], **{extra.name: extra for extra in _EXTRA}}
 
 
-_BUILT_IN: Mapping[str, Mapping[str, Tool]] = MappingProxyType(
-    {
-        mode.name: MappingProxyType(
-            {definition.name: definition for definition in (*mode.tools, *map(mode.dressed, COMMON))}
-        )
-        for mode in MODES.values()
-    }
-)
+def _own_tools(mode: Mode) -> Mapping[str, Tool]:
+    offered = (*mode.tools, *map(mode.dressed, COMMON))
+    return MappingProxyType({definition.name: definition for definition in offered})
+
+
+_BUILT_IN: dict[str, Mapping[str, Tool]] = {mode.name: _own_tools(mode) for mode in MODES.values()}
 
 
 class UnknownTool(Exception):
@@ -103,7 +110,8 @@ def tools_of(mode: str) -> tuple[Tool, ...]:
 
 def actor_tool_of(mode: str, actor: str, *, title: str, description: str, schema: dict[str, JsonValue]) -> Tool:
     """The direct tool of `actor` as `mode` offers it."""
-    return actor_tool(_mode(mode).executor, actor, title=title, description=description, schema=schema)
+    own = _mode(mode)
+    return own.dressed(actor_tool(own.executor, actor, title=title, description=description, schema=schema))
 
 
 def tool_for(call: ToolCall) -> Tool:

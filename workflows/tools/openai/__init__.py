@@ -9,7 +9,7 @@ from workflows.tools.openai.get_actor_run import GET_ACTOR_RUN
 from workflows.tools.openai.present_run import present_started_run
 from workflows.tools.openai.search_actors import SEARCH_ACTORS
 from workflows.tools.openai.search_actors_internal import SEARCH_ACTORS_INTERNAL
-from workflows.tools.openai.widgets import CALLED_BY_WIDGETS, silent_meta
+from workflows.tools.openai.widgets import CALLED_BY_WIDGETS, run_widget_meta, silent_meta
 
 _EXECUTOR = AsyncActorExecutor(present_started_run)
 
@@ -29,5 +29,6 @@ MODE = Mode(
         call_actor_tool(_EXECUTOR),
         GET_ACTOR_RUN,
     ),
+    actor_tool_meta=run_widget_meta(),
     common_meta={name: silent_meta() for name in CALLED_BY_WIDGETS},
 )

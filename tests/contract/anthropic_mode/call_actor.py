@@ -1,0 +1,9 @@
+"""`call-actor` in the throw-away mode."""
+
+from workflows.executors import ActorExecutor
+from workflows.tools.core.call_actor import call_actor_definition
+from workflows.tools.tool import Tool
+
+
+def call_actor_tool(executor: ActorExecutor) -> Tool:
+    return call_actor_definition(executor, "Run an Actor and show its rows as an artifact.").build()

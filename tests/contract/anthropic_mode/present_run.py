@@ -1,0 +1,10 @@
+"""How the throw-away mode says what a run has come to."""
+
+from workflows.executors import ActorOutcome
+from workflows.models import TextContent, ToolResult
+from workflows.tools.core.run_report import build_run_report
+
+
+def present_as_artifact(outcome: ActorOutcome) -> ToolResult:
+    report = build_run_report(outcome.run, summary="An artifact", next_step="Look at it.", page=outcome.preview)
+    return ToolResult(content=(TextContent(text="<artifact/>"),), structured=report.structured())

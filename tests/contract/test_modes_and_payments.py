@@ -1,0 +1,184 @@
+"""What every mode promises, with and without payment: the shape of its list, its answers, and what it never says."""
+
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+from temporalio.client import WorkflowHandle
+
+from tests.contract.conftest import ContractStack
+from tests.support.api_server import connect
+from tests.support.eventually import eventually
+from tests.support.wire import KNOWS_TASKS, LEGACY, MODERN, Wire, text_of
+from workflows.tools.core.payments import PAY_ID, SKYFIRE
+from workflows.tools.loader import Selection, load_tools
+from workflows.tools.registry import COMMON, MODES, actor_tool_of
+from workflows.tools.tool import Tool
+
+MODE = pytest.mark.parametrize("mode", ["default", "openai", "anthropic"])
+PAYMENT = pytest.mark.parametrize("payment", ["", "skyfire"])
+ERA = pytest.mark.parametrize("era", [LEGACY, MODERN])
+CATEGORIES = "actors,runs,docs,storage,experimental,dev,ui"
+ONLY_IN_UI = {"search-actors-internal", "fetch-actor-details-internal"}
+SECRET = "skyfire-pay-token-planted-0123456789"
+SLEEPER = {"actor": "outlast/sleeper", "input": {"seconds": 0.2, "steps": 2, "rows": 2}}
+
+
+def wire_of(http: httpx.AsyncClient, mode: str, payment: str = "", era: str = MODERN, tools: str = CATEGORIES) -> Wire:
+    paid = f"&payment={payment}" if payment else ""
+    return Wire(http, era, f"?ui={mode}&tools={tools},outlast/sleeper{paid}")
+
+
+async def tools_of(wire: Wire) -> dict[str, dict[str, Any]]:
+    if wire.era == LEGACY:
+        await wire.initialize()
+    return {tool["name"]: tool for tool in (await wire.request("tools/list"))["tools"]}
+
+
+@MODE
+@PAYMENT
+@ERA
+async def test_the_list_has_the_same_shape_everywhere(
+    http: httpx.AsyncClient, mode: str, payment: str, era: str
+) -> None:
+    tools = await tools_of(wire_of(http, mode, payment, era))
+    base = await tools_of(wire_of(http, "default"))
+    assert tools.keys() - ONLY_IN_UI == base.keys()
+    assert (tools.keys() >= ONLY_IN_UI) is (mode == "openai")
+    for tool in tools.values():
+        assert tool["description"].strip()
+        assert tool["inputSchema"]["type"] == "object"
+        Draft202012Validator.check_schema(tool["inputSchema"])
+        Draft202012Validator.check_schema(tool.get("outputSchema", {}))
+        assert tool["annotations"].keys() == {
+            "title",
+            "readOnlyHint",
+            "destructiveHint",
+            "idempotentHint",
+            "openWorldHint",
+        }
+
+
+@MODE
+async def test_output_schemas_are_those_of_the_mode(http: httpx.AsyncClient, mode: str) -> None:
+    tools = await tools_of(wire_of(http, mode))
+    with_schema = {name for name, tool in tools.items() if "outputSchema" in tool}
+    assert {"call-actor", "outlast--sleeper", "get-actor-run"} <= with_schema
+    assert {tool["outputSchema"]["type"] for tool in tools.values() if "outputSchema" in tool} == {"object"}
+    run = tools["outlast--sleeper"]["outputSchema"]["properties"].keys()
+    assert {"runId", "status", "storages", "items", "summary", "nextStep"} <= run
+    assert run == tools["get-actor-run"]["outputSchema"]["properties"].keys()
+
+
+@MODE
+@PAYMENT
+async def test_only_the_ui_mode_links_widgets(http: httpx.AsyncClient, mode: str, payment: str) -> None:
+    tools = await tools_of(wire_of(http, mode, payment))
+    linked = {name for name, tool in tools.items() if any(key.startswith("openai/") for key in tool.get("_meta", {}))}
+    if mode == "openai":
+        assert {"search-actors", "fetch-actor-details", "call-actor", "get-actor-run", "outlast--sleeper"} <= linked
+        resources = (await wire_of(http, mode).request("resources/list"))["resources"]
+        offered = {resource["uri"] for resource in resources}
+        assert {tools[name]["_meta"]["openai/outputTemplate"] for name in ("search-actors", "call-actor")} <= offered
+    else:
+        assert linked == set()
+        assert (await wire_of(http, mode).request("resources/list"))["resources"] == []
+
+
+@PAYMENT
+@pytest.mark.parametrize("tool", ["call-actor", "outlast--sleeper"])
+async def test_the_same_call_gives_rows_or_a_run(http: httpx.AsyncClient, payment: str, tool: str) -> None:
+    paid = {PAY_ID: SECRET} if payment else {}
+    arguments = {**(SLEEPER if tool == "call-actor" else SLEEPER["input"]), **paid}
+    answers = {}
+    for mode in ("default", "openai", "anthropic"):
+        answers[mode] = await wire_of(http, mode, payment).request("tools/call", {"name": tool, "arguments": arguments})
+    ended, started, third = (answers[mode]["structuredContent"] for mode in ("default", "openai", "anthropic"))
+    assert (ended["status"], len(ended["items"])) == ("SUCCEEDED", 2)
+    assert started["status"] in ("READY", "RUNNING")
+    assert "items" not in started
+    assert any(key.startswith("openai/") for key in answers["openai"]["_meta"])
+    assert not any(key.startswith("openai/") for key in answers["default"]["_meta"])
+    assert (third["status"], text_of(answers["anthropic"])) == ("SUCCEEDED", "<artifact/>")
+
+
+@MODE
+async def test_answers_fit_the_schema_that_was_listed(http: httpx.AsyncClient, mode: str) -> None:
+    wire = wire_of(http, mode)
+    schema = (await tools_of(wire))["call-actor"]["outputSchema"]
+    answer = await wire.request("tools/call", {"name": "call-actor", "arguments": SLEEPER})
+    Draft202012Validator(schema).validate(answer["structuredContent"])
+
+
+@ERA
+async def test_in_the_ui_mode_a_task_is_completed_when_its_actor_has_started(
+    http: httpx.AsyncClient, stack: ContractStack, era: str
+) -> None:
+    wire = wire_of(http, "openai", era=era)
+    call: dict[str, Any] = {"name": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 300}}}
+    if era == LEGACY:
+        await wire.initialize()
+        task_id = (await wire.request("tools/call", {**call, "task": {}}))["task"]["taskId"]
+        result = await wire.request("tasks/result", {"taskId": task_id})
+    else:
+        task_id = (await wire.request("tools/call", call, capabilities=KNOWS_TASKS))["taskId"]
+
+        async def completed() -> dict[str, Any] | None:
+            state = await wire.request("tasks/get", {"taskId": task_id}, capabilities=KNOWS_TASKS)
+            return state if state["status"] == "completed" else None
+
+        result = (await eventually(completed))["result"]
+    run_id = result["structuredContent"]["runId"]
+    assert stack.service.sandbox.run(run_id)["status"] in ("READY", "RUNNING")
+    await wire.request("tools/call", {"name": "abort-actor-run", "arguments": {"runId": run_id}})
+
+
+@pytest.mark.parametrize("mode", ["default", "openai"])
+async def test_payment_is_baked_into_new_definitions(mode: str) -> None:
+    async def load_actor(actor: str) -> tuple[Tool, ...]:
+        return (actor_tool_of(mode, actor, title=actor, description="An Actor.", schema={"type": "object"}),)
+
+    chosen = Selection(mode=mode, selectors=("actors", "outlast/sleeper"))
+    plain = await load_tools(chosen, load_actor)
+    paid = await load_tools(replace(chosen, payment=SKYFIRE), load_actor)
+    for name in ("call-actor", "outlast--sleeper"):
+        assert PAY_ID in paid.get(name).input_schema["properties"]  # type: ignore[operator]
+        assert PAY_ID in paid.get(name).description
+        assert PAY_ID not in plain.get(name).input_schema_json + plain.get(name).description
+    assert paid.get("search-actors") is plain.get("search-actors")
+
+
+def test_definitions_cannot_be_changed() -> None:
+    for definition in (*MODES["default"].tools, *MODES["openai"].tools, *COMMON):
+        with pytest.raises(FrozenInstanceError):
+            definition.description = "changed"  # type: ignore[misc]
+        schema = definition.input_schema
+        schema.clear()
+        assert definition.input_schema != {}
+
+
+async def test_a_payment_id_is_found_nowhere(http: httpx.AsyncClient, stack: ContractStack) -> None:
+    call = {"name": "call-actor", "arguments": {**SLEEPER, PAY_ID: SECRET}}
+    answer = await wire_of(http, "default", "skyfire").request("tools/call", call)
+    bad = {"name": "call-actor", "arguments": {"input": 1, PAY_ID: SECRET}}
+    refused = await wire_of(http, "default", "skyfire").request("tools/call", bad)
+    assert SECRET not in str(answer) + str(refused)
+    temporal = await connect(stack.service.temporal_address)
+    task: WorkflowHandle[Any, Any] = temporal.get_workflow_handle(answer["_meta"]["outlast/taskId"])
+    assert SECRET not in (await task.fetch_history()).to_json()
+    for url in (f"{stack.service.api_url}/metrics", stack.service.worker_metrics_url):
+        async with httpx.AsyncClient(trust_env=False) as metrics:
+            assert SECRET not in (await metrics.get(url)).text
+    written = [path for path in stack.folder.rglob("*") if path.is_file() and "sandbox" not in path.parts]
+    assert written
+    assert [path.name for path in written if SECRET.encode() in _content(path)] == []
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:  # a database's journal, put away meanwhile
+        return b""
