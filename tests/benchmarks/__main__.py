@@ -13,12 +13,14 @@ from pathlib import Path
 from tests.benchmarks.actor_call import measure_actor_call
 from tests.benchmarks.dataset_read import measure_latency, measure_throughput
 from tests.benchmarks.report import Figure, Finding, Target, print_table, write_json
+from tests.benchmarks.tools_list import measure_tools_list
 from tests.benchmarks.waiting import measure_waiting
 
 BENCHMARKS: Mapping[str, Callable[[], Awaitable[Finding]]] = {
     "latency": measure_latency,
     "throughput": measure_throughput,
     "actor-call": measure_actor_call,
+    "tools-list": measure_tools_list,
     "waiting": measure_waiting,
 }
 
