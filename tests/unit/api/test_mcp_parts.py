@@ -1,0 +1,129 @@
+"""Pure parts of the MCP front door."""
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+from mcp import MCPError
+from pydantic import JsonValue
+
+from activities.models import Caller
+from activities.secrets import SecretSealer
+from api.errors import BadRequest
+from api.mcp.connections import selection_from
+from api.mcp.instructions import server_instructions
+from api.mcp.questions import parsed_answers
+from api.mcp.request_state import RequestStates
+from api.mcp.resources import Resource
+from api.mcp.results import call_result
+from api.mcp.waiting import DEFAULT_WAIT_SECONDS, split_wait, waits
+from workflows.inputs import InputRequest
+from workflows.models import TextContent, ToolResult
+from workflows.tools import extensions
+from workflows.tools.registry import actor_tool_of, tools_of
+from workflows.tools.tool import Tool
+
+ANN, BOB = Caller(id="ann"), Caller(id="bob")
+
+
+def actor_tool(**properties: JsonValue) -> Tool:
+    schema: dict[str, JsonValue] = {"type": "object", "properties": properties}
+    return actor_tool_of("default", "user/actor", title="Actor", description="An Actor.", schema=schema)
+
+
+def test_an_actor_keeps_its_own_field_called_wait_secs() -> None:
+    definition = actor_tool(waitSecs={"type": "integer"})
+    assert not waits(definition, "default")
+    kept, seconds = split_wait(definition, "default", {"waitSecs": 7}, {"outlast/wait-secs": 3}, 300)
+    assert (kept, seconds) == ({"waitSecs": 7}, 3.0)
+
+
+def test_waiting_is_taken_out_of_the_arguments() -> None:
+    assert split_wait(actor_tool(), "default", {"a": 1, "waitSecs": 0}, {}, 300) == ({"a": 1}, 0.0)
+    assert split_wait(actor_tool(), "default", {"a": 1}, {}, 300) == ({"a": 1}, DEFAULT_WAIT_SECONDS)
+
+
+@pytest.mark.parametrize("given", [-1, 301, True, "long"])
+def test_a_wait_that_makes_no_sense_is_refused(given: Any) -> None:
+    with pytest.raises(MCPError, match="from 0 to 300"):
+        split_wait(actor_tool(), "default", {"waitSecs": given}, {}, 300)
+
+
+def test_a_request_state_is_its_callers_and_its_tools() -> None:
+    states = RequestStates(SecretSealer.ephemeral())
+    state = states.state_of(ANN, "task-1", "ask")
+    assert states.task_in(ANN, state, "ask") == "task-1"
+    assert state != states.state_of(ANN, "task-1", "ask")
+    for caller, text, tool in (
+        (BOB, state, "ask"),
+        (ANN, state, "other"),
+        (ANN, state + "A", "ask"),
+        (ANN, "é", "ask"),
+    ):
+        with pytest.raises(MCPError, match="requestState"):
+            states.task_in(caller, text, tool)
+
+
+def test_answers_to_what_is_not_asked_are_ignored_and_others_must_fit_their_method() -> None:
+    asked = {"form": InputRequest(message="?"), "model": InputRequest.completion("?", max_tokens=5)}
+    completion = {"role": "assistant", "content": {"type": "text", "text": "!"}}
+    found = parsed_answers({"form": {"action": "decline"}, "model": completion, "else": 1}, asked)
+    assert (found["form"].action, found["model"].content) == ("decline", completion)
+    with pytest.raises(MCPError, match="ElicitResult"):
+        parsed_answers({"form": {"answer": 1}}, asked)
+
+
+def test_ui_keys_leave_the_server_in_the_ui_mode_only() -> None:
+    result = ToolResult(content=(TextContent(text="."),), meta={"openai/outputTemplate": "ui://x", "own": 1})
+    assert call_result(result, mode="default")["_meta"] == {"own": 1}
+    assert call_result(result, mode="openai")["_meta"] == {"openai/outputTemplate": "ui://x", "own": 1}
+
+
+def test_a_query_becomes_a_selection() -> None:
+    chosen = selection_from({"ui": "true", "tools": "docs, user/actor", "payment": "skyfire"}, default_mode="default")
+    assert (chosen.mode, chosen.selectors) == ("openai", ("docs", "user/actor"))
+    assert chosen.payment is not None
+    with pytest.raises(BadRequest, match="default, openai"):
+        selection_from({"ui": "nonsense"}, default_mode="default")
+
+
+def test_missing_actors_are_told() -> None:
+    assert "user/gone" in server_instructions("default", ["user/gone"])
+    assert "cannot be loaded" not in server_instructions("default")
+
+
+def test_a_resource_with_parts_is_a_template() -> None:
+    template = Resource("test://t/{id}/d.x", "t", "T", "T.", "text/plain", lambda parts: parts["id"])
+    assert template.is_template
+    assert template.match("test://t/12/d.x") == {"id": "12"}
+    assert template.match("test://t/12/dyx") is None
+
+
+@pytest.fixture
+def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
+    """Modules that can be imported by name, and a registry of extensions that forgets them."""
+    made: dict[str, ModuleType] = {}
+    monkeypatch.setattr(extensions, "_LOADED", {})
+
+    def imported(name: str) -> ModuleType:
+        if name not in made:
+            raise ImportError(f"No module named {name!r}")
+        return made[name]
+
+    monkeypatch.setattr(extensions.importlib, "import_module", imported)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [(None, "No module named"), ({}, "has no TOOLS"), ({"TOOLS": [1]}, "has no TOOLS"), ({"TOOLS": "own"}, "already")],
+)
+def test_an_extension_that_cannot_be_used_says_why(
+    modules: dict[str, ModuleType], attributes: dict[str, Any] | None, reason: str
+) -> None:
+    if attributes is not None:
+        tools = tools_of("default")[:1] if attributes.get("TOOLS") == "own" else attributes.get("TOOLS")
+        modules["other"] = ModuleType("other")
+        vars(modules["other"]).update({"TOOLS": tools} if "TOOLS" in attributes else {})
+    with pytest.raises(extensions.ExtensionError, match=reason):
+        extensions.load_extensions(["other"])
