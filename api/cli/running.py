@@ -1,5 +1,6 @@
 """From a command's action to the exit code of the process."""
 
+import signal
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from api.cli.output import Output
 
 if TYPE_CHECKING:
     from api.cli.client import ApiClient
+
+_INTERRUPT_AGAIN_SECONDS = 1
 
 
 @dataclass(slots=True)
@@ -59,15 +62,34 @@ def finish(
     import asyncio  # noqa: PLC0415 (40 ms)
 
     try:
-        code = asyncio.run(act())
+        code = asyncio.run(_until_interrupted(act))
     except CliError as error:
         output.error(error)
         code = error.exit_code
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         for error in interrupted or [CliError("Interrupted.", exit_code=ExitCode.INTERRUPTED)]:
             output.error(error)
         code = ExitCode.INTERRUPTED
     raise typer.Exit(int(code))
+
+
+async def _until_interrupted(act: Callable[[], Coroutine[None, None, ExitCode]]) -> ExitCode:
+    """Run `act`; Ctrl-C cancels it, and again every second until it has ended.
+
+    Once is not enough: a cancellation that meets a library at the wrong moment can get lost in it.
+    """
+    import asyncio  # noqa: PLC0415 (40 ms)
+
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+
+    def interrupt() -> None:
+        if task is not None:
+            task.cancel()
+        loop.call_later(_INTERRUPT_AGAIN_SECONDS, interrupt)
+
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    return await act()
 
 
 def notice_on(output: Output) -> Callable[[str | None], None]:

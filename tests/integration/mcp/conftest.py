@@ -10,6 +10,7 @@ from deploy.local.temporal_server import TemporalServer
 from tests.support.api_server import bearer
 from tests.support.sandbox import Sandbox, running_sandbox
 from tests.support.service import Service, running_service
+from tests.support.temporal import running_temporal
 from tests.support.wire import LEGACY, MODERN, Wire
 
 TOOLS_FROM = "tests.support.conformance_tools,tests.support.conformance_prompts"
@@ -30,14 +31,21 @@ def shared_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox
 
 
 @pytest.fixture(scope="session")
+def own_temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalServer]:
+    """Not the one of the other tests: their workers poll the same task queue and know nothing of the fixture tools."""
+    with running_temporal(tmp_path_factory.mktemp("temporal")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def service(
-    tmp_path_factory: pytest.TempPathFactory, temporal_server: TemporalServer, shared_sandbox: Sandbox
+    tmp_path_factory: pytest.TempPathFactory, own_temporal_server: TemporalServer, shared_sandbox: Sandbox
 ) -> Iterator[Service]:
     """Worker and API with the fixture tools; a caller without a token is `local`."""
     folder = tmp_path_factory.mktemp("mcp")
     with running_service(
         folder,
-        temporal_server.address,
+        own_temporal_server.address,
         shared_sandbox,
         OUTLAST_TOOLS_FROM=TOOLS_FROM,
         OUTLAST_DEFAULT_TOOLS="actors,docs,experimental,dev",
