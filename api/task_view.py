@@ -27,6 +27,13 @@ _CLOSED = {
     WorkflowExecutionStatus.TIMED_OUT: TaskStatus.FAILED,
 }
 
+_ENDED_ABNORMALLY = {
+    WorkflowExecutionStatus.FAILED: "The workflow failed; its run may still be running and costing money.",
+    WorkflowExecutionStatus.TERMINATED: "An operator terminated it; its run may still be running and costing money.",
+    WorkflowExecutionStatus.TIMED_OUT: "The workflow timed out; its run may still be running and costing money.",
+    None: None,
+}
+
 
 async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespace: str) -> Task | None:
     """Describe the task behind `execution`; None when the workflow is not a task."""
@@ -41,7 +48,7 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
         id=execution.id,
         tool=summary.tool,
         status=_status(execution, completed),
-        status_message=completed.message if completed else None,
+        status_message=completed.message if completed else _ENDED_ABNORMALLY.get(execution.status),
         mode=summary.mode,
         executor=summary.executor,
         actor=summary.actor,
