@@ -1,17 +1,21 @@
 """Plain calls, as clients make them that know no tasks. The SDK's own client, in both eras."""
 
 import asyncio
+import sys
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from mcp import Client, MCPError
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp_types import ElicitRequestFormParams, ElicitResult, TextContent
 
 from api.mcp.instructions import server_instructions
 from tests.support.eventually import eventually
+from tests.support.processes import ROOT
 from tests.support.sandbox import Sandbox
-from tests.support.service import Service
+from tests.support.service import Service, settings_environment
 from tests.support.wire import LEGACY, MODERN, Wire, WireError, text_of
 
 ERAS = pytest.mark.parametrize("era", ["legacy", MODERN])
@@ -226,3 +230,25 @@ async def test_bodies_hosts_and_origins_are_checked(http: httpx.AsyncClient) -> 
     origin = {**accept, "Origin": "https://evil.example"}
     assert (await http.post("/mcp", json=body, headers=origin)).status_code == 403
     assert (await http.post("/mcp", content=b" " * (9 * 1024 * 1024), headers=accept)).status_code == 413
+
+
+@ERAS
+async def test_cancelling_over_stdio_stops_the_run(
+    service: Service, sandbox: Sandbox, tmp_path: Path, era: str
+) -> None:
+    environment = settings_environment(service.temporal_address, sandbox, OUTLAST_DATA_DIR=str(tmp_path))
+    command = ["-m", "tests.support.stdio_server", "tools=actors"]
+    server = StdioServerParameters(command=sys.executable, args=command, env=environment, cwd=ROOT)
+    run_id: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        if not run_id.done():
+            run_id.set_result((message or "").split()[1])
+
+    async with Client(stdio_client(server), mode=era) as mcp:
+        await mcp.list_tools()
+        calling = asyncio.create_task(mcp.call_tool("call-actor", FOREVER, progress_callback=heard))
+        started = await asyncio.wait_for(run_id, 60)
+        calling.cancel()
+        await asyncio.gather(calling, return_exceptions=True)
+        await eventually(lambda: sandbox.run(started)["status"] == "ABORTED")
