@@ -59,12 +59,15 @@ async def _cancelled(api: httpx.AsyncClient) -> str:
     return task_id
 
 
+_OF_THE_MACHINE = ("identity", "stackTrace")
+
+
 def _of_nobody(document: Any) -> Any:
-    """The document without the names of the machine and process that recorded it."""
+    """The document without the names of the machine and process that recorded it, and without its stack traces."""
     if isinstance(document, list):
         return [_of_nobody(part) for part in document]
     if isinstance(document, dict):
-        return {key: "recorded" if key == "identity" else _of_nobody(part) for key, part in document.items()}
+        return {key: "recorded" if key in _OF_THE_MACHINE else _of_nobody(part) for key, part in document.items()}
     return document
 
 
