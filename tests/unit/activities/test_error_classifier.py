@@ -2,12 +2,13 @@
 
 import json
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import impit
 import pytest
 from apify_client.errors import ApifyApiError, InvalidResponseBodyError
+from apify_client.http_clients import HttpResponse
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
@@ -35,7 +36,7 @@ class Answer:
 
 def api_error(status: int, error_type: str, message: str = "as it happens") -> ApifyApiError:
     body = json.dumps({"error": {"type": error_type, "message": message}}).encode()
-    return ApifyApiError(Answer(status, body), attempt=1, method="POST")
+    return ApifyApiError(cast(HttpResponse, Answer(status, body)), attempt=1, method="POST")
 
 
 def validation_error() -> ValidationError:
@@ -90,7 +91,7 @@ def test_a_refusal_of_the_platform_is_classified_by_type_and_status(
         (httpx.RemoteProtocolError("cut"), C.NETWORK),
         (TimeoutError(), C.TIMEOUT),
         (ConnectionResetError(104, "reset by peer"), C.NETWORK),
-        (InvalidResponseBodyError(Answer(200, b"<html>")), C.NETWORK),
+        (InvalidResponseBodyError(cast(HttpResponse, Answer(200, b"<html>"))), C.NETWORK),
         (json.JSONDecodeError("cut off", '{"data": {', 10), C.NETWORK),
         (validation_error(), C.PLATFORM),
         (SealError("no such key"), C.AUTHENTICATION),

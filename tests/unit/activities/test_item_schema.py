@@ -58,7 +58,7 @@ def test_texts_of_one_form_say_so() -> None:
             "t": "2026-01-01",
         },
     ]
-    properties = schema_of_items(rows)["properties"]
+    properties = cast(dict[str, dict[str, Any]], schema_of_items(rows)["properties"])
     assert {name: part.get("format") for name, part in properties.items()} == {
         "at": "date-time",
         "day": "date",

@@ -52,8 +52,9 @@ def test_imports_point_down_and_each_contract_notices_when_they_do_not(house: Pa
 def comparisons_of_a_mode(path: Path) -> Iterator[str]:
     """Where code asks which mode it is in, as `mode == ...`, `mode in ...` or `match mode`."""
     for node in ast.walk(ast.parse(path.read_text())):
-        compared = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
-        compared += [node.subject] if isinstance(node, ast.Match) else []
+        if not isinstance(node, ast.Compare | ast.Match):
+            continue
+        compared = [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.subject]
         names = {part.id if isinstance(part, ast.Name) else getattr(part, "attr", "") for part in compared}
         literal = any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in compared)
         if names & {"mode", "ui_mode"} and (literal or isinstance(node, ast.Match)):
