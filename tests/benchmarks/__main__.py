@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.benchmarks.actor_call import measure_actor_call
 from tests.benchmarks.dataset_read import measure_latency, measure_throughput
-from tests.benchmarks.report import Figure, Finding, Target, print_table, write_json
+from tests.benchmarks.report import Figure, Finding, Target, print_figures, print_table, write_json
 from tests.benchmarks.tools_list import measure_tools_list
 from tests.benchmarks.waiting import measure_waiting
 
@@ -31,6 +31,7 @@ async def run(names: list[str]) -> list[Finding]:
     for name in names:
         print(f"{name} ...", file=sys.stderr, flush=True)
         findings.append(await _run(name))
+        print_figures(findings[-1])
     return findings
 
 

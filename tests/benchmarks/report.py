@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import platform
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -70,6 +71,12 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "load_average": [round(load, 1) for load in os.getloadavg()],
     }
+
+
+def print_figures(finding: Finding) -> None:
+    """One line per figure, as soon as it is known."""
+    for figure in finding.figures:
+        print(f"  {figure.name}: {_written(figure.value)} {figure.unit}".rstrip(), file=sys.stderr, flush=True)
 
 
 def print_table(findings: Sequence[Finding]) -> None:
