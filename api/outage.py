@@ -8,6 +8,10 @@ _UNREACHABLE = frozenset(
         RPCStatusCode.DEADLINE_EXCEEDED,
         RPCStatusCode.RESOURCE_EXHAUSTED,
         RPCStatusCode.CANCELLED,
+        # What Temporal answers when a time limit, a lock or a connection of its own gives way under load.
+        RPCStatusCode.ABORTED,
+        RPCStatusCode.INTERNAL,
+        RPCStatusCode.UNKNOWN,
     }
 )
 

@@ -33,5 +33,5 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     )
     catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
     builder = CallBuilder(catalogue, sealer, mode=settings.mode, run_heartbeat_seconds=settings.run_heartbeat_seconds)
-    tasks = TaskClient(client, builder, ui_url=settings.temporal_ui_url)
+    tasks = TaskClient(client, builder, fair=settings.fairness, ui_url=settings.temporal_ui_url)
     return Services(settings, tasks, catalogue, CallerResolver(settings, platform, sealer), sealer)

@@ -66,10 +66,11 @@ class TaskClient:
     Each method raises an `api.errors.ApiError` for what it has to refuse, `TemporalUnavailable` among them.
     """
 
-    def __init__(self, client: Client, builder: CallBuilder, *, ui_url: str | None) -> None:
-        """`ui_url` is the root of the Temporal UI, for links."""
+    def __init__(self, client: Client, builder: CallBuilder, *, fair: bool = False, ui_url: str | None) -> None:
+        """With `fair`, callers get equal shares of the workers; `ui_url` is the Temporal UI's root, for links."""
         self._client = client
         self._builder = builder
+        self._fair = fair
         self._ui_url = ui_url
         self._kept_for: timedelta | None = None
 
@@ -242,7 +243,7 @@ class TaskClient:
             memo={memo.SUMMARY: summary},
             search_attributes=_attributes(call, summary),
             static_summary=f"{call.tool} for {call.caller.id}",
-            priority=Priority(fairness_key=call.caller.id[:64]),
+            priority=Priority(fairness_key=call.caller.id[:64]) if self._fair else Priority.default,
         )
 
     async def _ensure_session(self, caller_id: str, session_id: str) -> None:
