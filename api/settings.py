@@ -34,7 +34,7 @@ class ApiSettings(Settings):
     )
     fairness: bool = Field(
         default=False,
-        description="Whether Temporal shares its workers fairly between callers, so that nobody's flood starves others.",
+        description="Whether callers get equal shares of the workers, so that nobody's flood starves others.",
     )
     max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024, description="Largest request body accepted.")
     max_wait_seconds: int = Field(default=300, ge=1, description="Longest wait that one request may ask for.")
