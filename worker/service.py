@@ -78,7 +78,7 @@ def build_activities(settings: WorkerSettings) -> Activities:
         poll_min=timedelta(seconds=max(1, round(settings.progress_seconds))),
         request_timeout=settings.request_timeout,
     )
-    apify = ApifyActivities(platform, console_url=settings.console_url, timing=timing)
+    apify = ApifyActivities(platform, console_url=settings.console, timing=timing)
     store, actor_mcp = StoreActivities(platform), ActorMcpActivities(platform)
     storage, listings, records = StorageActivities(platform), ListingActivities(platform), RecordActivities(platform)
     web = web_activities(settings)

@@ -7,6 +7,9 @@ from typing import Literal
 from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+APIFY_API = "https://api.apify.com"
+APIFY_CONSOLE = "https://console.apify.com"
+
 
 class Settings(BaseSettings):
     """Read from the environment. Where Temporal is, `temporalio.envconfig` says (TEMPORAL_ADDRESS and its fellows)."""
@@ -26,7 +29,7 @@ class Settings(BaseSettings):
         description="Apify token that pays for callers without their own.",
     )
     apify_api_base_url: str = Field(
-        default="https://api.apify.com",
+        default=APIFY_API,
         validation_alias=AliasChoices("APIFY_API_BASE_URL", "apify_api_base_url"),
         description="Root of the Apify API, without /v2.",
     )
@@ -41,6 +44,12 @@ class Settings(BaseSettings):
     def tool_modules(self) -> tuple[str, ...]:
         """`tools_from` as a tuple."""
         return tuple(name.strip() for name in self.tools_from.split(",") if name.strip())
+
+    @property
+    def console(self) -> str | None:
+        """Root of the web console that shows runs: the one configured, else Apify's own for Apify's own platform."""
+        is_apify = self.apify_api_base_url.rstrip("/") == APIFY_API
+        return self.console_url or (APIFY_CONSOLE if is_apify else None)
 
 
 class WorkerSettings(Settings):
