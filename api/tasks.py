@@ -54,7 +54,7 @@ from workflows.queues import TOOLS_TASK_QUEUE
 from workflows.session import SessionState, SessionWorkflow, session_workflow_id
 from workflows.tool_call import ToolCallWorkflow
 
-_READABLE_KEY_CHARS = 32
+_READABLE_KEY_CHARS = 16
 MAX_PAGE = 200
 _TASK_TYPE = ToolCallWorkflow.__name__
 _MAX_EVENT_ID_CHARS = 20
@@ -391,7 +391,7 @@ def _task_id(caller: Caller, tool: str, idempotency_key: str | None) -> str:
         return f"{tool}-{secrets.token_hex(10)}"
     digest = hashlib.sha256(json.dumps([caller.id, idempotency_key]).encode()).hexdigest()
     readable = re.sub(r"[^A-Za-z0-9_-]+", "-", idempotency_key)[:_READABLE_KEY_CHARS].strip("-")
-    return f"{readable or 'task'}-{digest[:24]}"
+    return f"{readable or 'task'}-{digest[:20]}"
 
 
 def _attributes(call: ToolCall, summary: TaskSummary) -> TypedSearchAttributes:
