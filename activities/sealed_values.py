@@ -6,10 +6,10 @@ A sealed value stands as `{"$sealed": {"key_id": ..., "ciphertext": ...}}`.
 import json
 from typing import cast
 
-from pydantic import JsonValue, SecretStr, TypeAdapter
+from pydantic import JsonValue, SecretStr, TypeAdapter, ValidationError
 
 from activities.models import SealedSecret
-from activities.secrets import SecretSealer
+from activities.secrets import SealError, SecretSealer
 
 _MARK = "$sealed"
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
@@ -17,7 +17,7 @@ _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 def seal_value(value: JsonValue, sealer: SecretSealer, *, purpose: str) -> JsonValue:
     """`value` as it may stand in a history."""
-    sealed = sealer.seal(SecretStr(json.dumps(value)), purpose=purpose)
+    sealed = sealer.seal(SecretStr(json.dumps(value)), purpose=_of_inputs(purpose))
     return {_MARK: sealed.model_dump(mode="json")}
 
 
@@ -28,6 +28,19 @@ def open_values(document: JsonValue, sealer: SecretSealer, *, purpose: str) -> J
     if not isinstance(document, dict):
         return document
     if set(document) == {_MARK}:
-        sealed = SealedSecret.model_validate(cast(object, document[_MARK]))
-        return _JSON.validate_json(sealer.open(sealed, purpose=purpose).get_secret_value())
+        return _opened(cast(object, document[_MARK]), sealer, _of_inputs(purpose))
     return {key: open_values(part, sealer, purpose=purpose) for key, part in document.items()}
+
+
+def _opened(sealed: object, sealer: SecretSealer, purpose: str) -> JsonValue:
+    try:
+        secret = SealedSecret.model_validate(sealed)
+    except ValidationError:
+        # A caller may write the mark too; that is a wrong input, which no retry mends.
+        raise SealError("A `$sealed` value in the input is not one that this server has sealed.") from None
+    return _JSON.validate_json(sealer.open(secret, purpose=purpose).get_secret_value())
+
+
+def _of_inputs(purpose: str) -> str:
+    """A token or payment sealed for the same caller must not open as a value of an input."""
+    return f"input:{purpose}"
