@@ -26,8 +26,9 @@ class OutputPolicy(Contract):
 
     compress: bool = Field(default=True, description="False keeps outputs in the answer, up to `inline_limit_bytes`.")
     threshold_bytes: int | None = Field(
-        default=None, ge=0, description="Larger outputs are stored; None leaves it to the tool, else to the server."
+        default=None, ge=0, description="Larger outputs are stored; None leaves it to the tool, then to the default."
     )
+    default_threshold_bytes: int = Field(default=DEFAULT_THRESHOLD_BYTES, ge=0, description="For tools without one.")
     ttl_seconds: int = Field(default=DEFAULT_TTL_SECONDS, gt=0, description="How long a stored output is kept.")
     inline_limit_bytes: int = Field(
         default=DEFAULT_INLINE_LIMIT_BYTES, gt=0, description="Without compression, larger outputs are an error."

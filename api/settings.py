@@ -2,7 +2,14 @@
 
 from pydantic import Field, SecretStr, field_validator
 
+from activities.output_models import (
+    DEFAULT_INLINE_LIMIT_BYTES,
+    DEFAULT_THRESHOLD_BYTES,
+    DEFAULT_TTL_SECONDS,
+    OutputPolicy,
+)
 from worker.settings import Settings
+from workflows.models import OutputOptions
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -36,6 +43,23 @@ class ApiSettings(Settings):
         default=False,
         description="Whether callers get equal shares of the workers, so that nobody's flood starves others.",
     )
+    compression: bool = Field(
+        default=True, description="Whether large outputs are stored and answered with a locator and a summary."
+    )
+    kill_switch: bool = Field(
+        default=False, description="Forces the plain behaviour, whatever else is set and asked: no compression."
+    )
+    output_threshold_bytes: int = Field(
+        default=DEFAULT_THRESHOLD_BYTES, ge=0, description="Outputs of more bytes (UTF-8) are stored."
+    )
+    output_ttl_seconds: int = Field(
+        default=DEFAULT_TTL_SECONDS, ge=1, description="How long a stored output is kept when the call does not say."
+    )
+    output_inline_limit_bytes: int = Field(
+        default=DEFAULT_INLINE_LIMIT_BYTES,
+        ge=1_024,
+        description="Without compression, a larger output is an explicit error.",
+    )
     max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024, description="Largest request body accepted.")
     max_wait_seconds: int = Field(default=300, ge=1, description="Longest wait that one request may ask for.")
     run_heartbeat_seconds: int = Field(
@@ -59,6 +83,16 @@ class ApiSettings(Settings):
                     "each entry of OUTLAST_API_KEYS must read `name:key`, the key with 16 characters or more"
                 )
         return value
+
+    def output_policy(self, asked: OutputOptions) -> OutputPolicy:
+        """The policy of a call that asked for `asked`. The kill switch wins over everything."""
+        return OutputPolicy(
+            compress=self.compression and asked.compress and not self.kill_switch,
+            threshold_bytes=asked.threshold_bytes,
+            default_threshold_bytes=self.output_threshold_bytes,
+            ttl_seconds=asked.ttl_seconds or self.output_ttl_seconds,
+            inline_limit_bytes=self.output_inline_limit_bytes,
+        )
 
     @property
     def actors(self) -> tuple[str, ...]:

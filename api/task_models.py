@@ -33,6 +33,12 @@ class TaskRequest(BaseModel):
         pattern=r"^[\w.:@-]+$",
         description="Conversation the call belongs to.",
     )
+    message_id: str | None = Field(
+        default=None, min_length=1, max_length=200, description="Message of the conversation that asks for the call."
+    )
+    tool_call_id: str | None = Field(
+        default=None, min_length=1, max_length=200, description="The model's own id of the call."
+    )
     options: CallOptions = Field(default_factory=CallOptions, description="Deadline and budget of the call.")
     payment: SkipJsonSchema[SecretStr | None] = Field(default=None, exclude=True)
     offered_tools: SkipJsonSchema[tuple[str, ...]] = Field(default=(), exclude=True)

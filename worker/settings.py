@@ -37,6 +37,11 @@ class Settings(BaseSettings):
         default="",
         description="Python modules whose tools are offered too, comma-separated; the same for worker and API.",
     )
+    store_url: str | None = Field(
+        default=None,
+        description="Where outputs are stored: `s3://bucket/prefix`, `gs://…`, `az://…`, or a folder; the same for "
+        "worker and API. Without it, `outputs` in the data directory.",
+    )
     console_url: str | None = Field(default=None, description="Root of the web console that shows runs.")
     temporal_ui_url: str | None = Field(default=None, description="Root of the Temporal UI, for links to workflows.")
 
@@ -59,6 +64,9 @@ class WorkerSettings(Settings):
     worker_metrics_host: str = Field(default="127.0.0.1", description="Address the worker's /metrics binds.")
     run_slots: int = Field(default=5_000, ge=1, description="Runs that one worker follows at once.")
     tool_slots: int = Field(default=200, ge=1, description="Short activities that one worker carries out at once.")
+    output_slots: int | None = Field(
+        default=None, ge=1, description="Outputs that one worker stores or restores at once; one per processor by default."
+    )
     start_settle_seconds: float = Field(
         default=10,
         ge=0,

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from activities.models import Budget, Caller, Contract, ErrorEnvelope, RunState, SealedSecret
+from activities.output_models import OutputPolicy, StoredOutput
 
 DEFAULT_DEADLINE_SECONDS = 24 * 3600
 
@@ -95,6 +96,9 @@ class ToolResult(Contract):
     is_error: bool = False
     error: ErrorEnvelope | None = None
     meta: dict[str, JsonValue] = Field(default_factory=dict)
+    output: StoredOutput | None = Field(
+        default=None, description="Where the whole output is when the answer shows only a part of it."
+    )
 
     @property
     def text(self) -> str:
@@ -120,6 +124,18 @@ class ToolResult(Contract):
         return cls(content=(TextContent(text="\n".join(lines)),), is_error=True, error=error)
 
 
+class OutputOptions(Contract):
+    """How the output of one call is kept. What is not said is as the server has it."""
+
+    compress: bool = Field(default=True, description="False keeps the output in the answer, up to a hard limit.")
+    threshold_bytes: int | None = Field(
+        default=None, ge=0, le=1_048_576, description="Outputs of more bytes (UTF-8) are stored and summarised."
+    )
+    ttl_seconds: int | None = Field(
+        default=None, ge=60, le=30 * 24 * 3600, description="How long a stored output is kept; a day by default."
+    )
+
+
 class CallOptions(Contract):
     """How one call is carried out, whatever the tool."""
 
@@ -130,6 +146,7 @@ class CallOptions(Contract):
         description="After this the task fails; its run is aborted.",
     )
     budget: Budget = Budget()
+    output: OutputOptions = OutputOptions()
     run_heartbeat_seconds: int = Field(
         default=30, gt=0, description="How soon a worker that died while it followed a run is replaced."
     )
@@ -143,9 +160,12 @@ class ToolCall(Contract):
     mode: str = "default"
     caller: Caller
     session_id: str | None = None
+    message_id: str | None = Field(default=None, description="The message of the conversation that asked for it.")
+    tool_call_id: str | None = Field(default=None, description="The model's own id of the call.")
     actor: str | None = Field(default=None, description="For a direct Actor tool: the Actor behind it, as `user/name`.")
     options: CallOptions = CallOptions()
     payment: SealedSecret | None = Field(default=None, description="What pays for the call instead of the account.")
+    output: OutputPolicy = Field(default=OutputPolicy(), description="When its output is stored; set by the server.")
     offered_tools: tuple[str, ...] = Field(
         default=(), description="Tools that the caller's connection offers, for hints; empty when it offers all."
     )
