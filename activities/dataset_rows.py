@@ -14,8 +14,13 @@ from activities.shortening import shortened
 JsonObject = dict[str, JsonValue]
 
 
-async def fetch_page(client: ApifyClientAsync, order: DatasetItemsInput) -> DatasetPage:
-    """The page that `order` describes, cut before the row that would exceed its size."""
+async def fetch_page(
+    client: ApifyClientAsync, order: DatasetItemsInput, *, uncut: list[JsonValue] | None = None
+) -> DatasetPage:
+    """The page that `order` describes, cut before the row that would exceed its size.
+
+    The rows read are appended to `uncut` as they were before they were shortened, the first that did not fit too.
+    """
     items: list[JsonValue] = []
     size, rows_read, is_cut = 0, 0, False
     async with client.dataset(order.dataset_id).stream_items(
@@ -31,7 +36,10 @@ async def fetch_page(client: ApifyClientAsync, order: DatasetItemsInput) -> Data
     ) as response:
         total_header = response.headers.get("x-apify-pagination-total")
         async for line in lines_of(response):
-            row, row_bytes = _shown(line, order)
+            whole = _selected(line, order)
+            row, row_bytes = _shown(whole, line, order)
+            if uncut is not None and row is not None:
+                uncut.append(whole)
             if size + row_bytes > order.max_bytes:
                 is_cut = True
                 break
@@ -112,11 +120,13 @@ def _fields_to_ask_for(order: DatasetItemsInput) -> list[str] | None:
     return list(dict.fromkeys([*order.fields, *heads, *order.paths])) or None
 
 
-def _shown(line: bytes, order: DatasetItemsInput) -> tuple[JsonValue, int]:
-    """The row as the page holds it with its size, or None and nothing for a row that is left out."""
+def _selected(line: bytes, order: DatasetItemsInput) -> JsonValue:
     row: JsonValue = orjson.loads(line)
-    if order.paths:
-        row = picked(row, order.paths)
+    return picked(row, order.paths) if order.paths else row
+
+
+def _shown(row: JsonValue, line: bytes, order: DatasetItemsInput) -> tuple[JsonValue, int]:
+    """The row as the page holds it with its size, or None and nothing for a row that is left out."""
     if order.clean and (row is None or row == {}):
         return None, 0
     if order.max_text_chars is not None:

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-import orjson
 from apify_client import ApifyClientAsync
 from apify_client.errors import NotFoundError
 from apify_client.http_clients import HttpResponse
@@ -14,7 +13,8 @@ from pydantic import JsonValue
 from temporalio import activity
 
 from activities.dataset_rows import fetch_page, lines_of
-from activities.item_schema import schema_of_items
+from activities.errors import redact
+from activities.item_schema import schema_of_items, simplified_schema
 from activities.missing import explain_missing
 from activities.models import DatasetItemsInput, DatasetPage, RunLog, RunLogInput
 from activities.platform import ApifyPlatform
@@ -26,7 +26,11 @@ _EMPTY_PROBE_PAUSE = timedelta(milliseconds=500)
 """A dataset's count can lag a few seconds behind its items after a run has ended."""
 _LOG_TIMEOUT = timedelta(seconds=50)
 
-_DEEPEST = 8
+_DESCRIBED_SCHEMA_BYTES = 700
+"""With a preview of 2 KB, what a run's answer says of its storages stays a small part of its history."""
+_DESCRIBED_KEYS = 20
+_KEYS_SECONDS = 10.0
+"""Keys are an extra: a page does not wait longer for them."""
 
 
 class StorageActivities:
@@ -40,17 +44,20 @@ class StorageActivities:
     async def fetch_dataset_items(self, order: DatasetItemsInput) -> DatasetPage:
         """One page of a dataset, cut before the row that would exceed `max_bytes`.
 
+        With `describe_run_store` it also has the keys of that store and the schema of its rows.
         Fails with `not_found` when the caller has no such dataset.
         """
         async with reading():
             client = self._platform.client(order.caller)
-            page = await _fetch_known_page(client, order)
-            probes = _EMPTY_PROBES if order.expect_items else 0
-            while not page.items and not page.rows_cut and page.total <= order.offset and probes:
-                await asyncio.sleep(_EMPTY_PROBE_PAUSE.total_seconds())
-                page = await _fetch_known_page(client, order)
-                probes -= 1
-            return page
+            if order.describe_run_store is None:
+                return await _fetch_expected_page(client, order)
+            uncut: list[JsonValue] = []
+            keys = asyncio.create_task(_first_keys(client, order.describe_run_store))
+            try:
+                page = await _fetch_expected_page(client, order, uncut)
+                return await _described(page, uncut, await keys)
+            finally:
+                keys.cancel()
 
     @activity.defn
     async def infer_dataset_schema(self, order: DatasetSchemaInput) -> DatasetSchema:
@@ -68,13 +75,13 @@ class StorageActivities:
                 ),
             )
             schema = await asyncio.to_thread(schema_of_items, page.items)
-            fitting, simplified = _fitting(schema, order.max_schema_bytes)
+            fitting = simplified_schema(schema, max_bytes=order.max_schema_bytes)
             return DatasetSchema(
                 dataset_id=order.storage_id,
                 item_schema=fitting,
                 rows_read=len(page.items),
                 total=page.total,
-                simplified=simplified,
+                simplified=fitting is not schema,
             )
 
     @activity.defn
@@ -101,9 +108,41 @@ class StorageActivities:
             await response.aclose()
 
 
-async def _fetch_known_page(client: ApifyClientAsync, order: DatasetItemsInput) -> DatasetPage:
+async def _fetch_expected_page(
+    client: ApifyClientAsync, order: DatasetItemsInput, uncut: list[JsonValue] | None = None
+) -> DatasetPage:
+    """The page; when rows are expected and there are none, what it is a few seconds later."""
+    page = await _fetch_known_page(client, order, uncut)
+    probes = _EMPTY_PROBES if order.expect_items else 0
+    while not page.items and not page.rows_cut and page.total <= order.offset and probes:
+        await asyncio.sleep(_EMPTY_PROBE_PAUSE.total_seconds())
+        page = await _fetch_known_page(client, order, uncut)
+        probes -= 1
+    return page
+
+
+async def _described(page: DatasetPage, uncut: list[JsonValue], keys: tuple[str, ...] | None) -> DatasetPage:
+    schema = await asyncio.to_thread(schema_of_items, uncut) if uncut else None
+    fitting = simplified_schema(schema, max_bytes=_DESCRIBED_SCHEMA_BYTES) if schema else None
+    return page.model_copy(update={"items_schema": fitting, "keys": keys})
+
+
+async def _first_keys(client: ApifyClientAsync, store_id: str) -> tuple[str, ...] | None:
+    """The first keys of a store; None, and a warning in the log, when they cannot be listed."""
     try:
-        return await fetch_page(client, order)
+        async with asyncio.timeout(_KEYS_SECONDS):
+            page = await client.key_value_store(store_id).list_keys(limit=_DESCRIBED_KEYS)
+    except Exception as error:  # noqa: BLE001 (whatever it is: rows without keys are better than no rows)
+        activity.logger.warning("The keys of store %s cannot be listed: %s", store_id, redact(str(error)))
+        return None
+    return tuple(item.key for item in page.items)
+
+
+async def _fetch_known_page(
+    client: ApifyClientAsync, order: DatasetItemsInput, uncut: list[JsonValue] | None = None
+) -> DatasetPage:
+    try:
+        return await fetch_page(client, order, uncut=uncut)
     except NotFoundError:
         raise await explain_missing(client, "dataset", order.dataset_id) from None
 
@@ -115,32 +154,3 @@ async def _tail(response: HttpResponse, lines: int) -> tuple[deque[bytes], int]:
         tail.append(line)
         total += 1
     return tail, total
-
-
-def _fitting(schema: dict[str, JsonValue], max_bytes: int) -> tuple[dict[str, JsonValue], bool]:
-    """`schema`, less its deepest levels when it is larger than `max_bytes`, and whether that was so."""
-    if len(orjson.dumps(schema)) <= max_bytes:
-        return schema, False
-    for depth in range(_DEEPEST, 0, -1):
-        shallow = _cut_below(schema, depth)
-        if len(orjson.dumps(shallow)) <= max_bytes:
-            return shallow, True
-    return {"type": schema.get("type", "object")}, True
-
-
-def _cut_below(schema: dict[str, JsonValue], depth: int) -> dict[str, JsonValue]:
-    """`schema` with at most `depth` levels of properties and items; what lies deeper may be anything."""
-    kept = {key: value for key, value in schema.items() if key not in ("properties", "items", "required", "anyOf")}
-    options = schema.get("anyOf")
-    if isinstance(options, list):
-        kept["anyOf"] = [_cut_below(option, depth) for option in options if isinstance(option, dict)]
-    if depth == 0:
-        return kept
-    if isinstance(properties := schema.get("properties"), dict):
-        kept["properties"] = {
-            name: _cut_below(part, depth - 1) for name, part in properties.items() if isinstance(part, dict)
-        }
-        kept |= {"required": schema["required"]} if "required" in schema else {}
-    if isinstance(items := schema.get("items"), dict):
-        kept["items"] = _cut_below(items, depth - 1)
-    return kept

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+import orjson
 from pydantic import JsonValue
 
 JsonObject = dict[str, JsonValue]
@@ -24,6 +25,55 @@ def schema_of_items(items: Sequence[JsonValue]) -> JsonObject:
     No rows give the schema that anything fits, `{}`.
     """
     return _schema_of(items, depth=0)
+
+
+def simplified_schema(schema: JsonObject, *, max_bytes: int) -> JsonObject:
+    """`schema` itself, or when it is larger than `max_bytes` a looser one that the same rows fit.
+
+    It loses its deepest levels first, then what is required, then its last properties.
+    """
+    if _size(schema) <= max_bytes:
+        return schema
+    for depth in range(_MAX_DEPTH, 0, -1):
+        shallow = _cut_below(schema, depth)
+        if _size(shallow) <= max_bytes:
+            return shallow
+    return _first_properties(_cut_below(schema, 1), max_bytes)
+
+
+def _size(schema: JsonObject) -> int:
+    return len(orjson.dumps(schema))
+
+
+def _first_properties(schema: JsonObject, max_bytes: int) -> JsonObject:
+    kept: JsonObject = {}
+    kind: JsonObject = {"type": schema["type"]} if "type" in schema else {}
+    looser: JsonObject = {**kind, "properties": kept}
+    properties = schema.get("properties")
+    for name, part in properties.items() if isinstance(properties, dict) else ():
+        kept[name] = part
+        if _size(looser) > max_bytes:
+            del kept[name]
+            break
+    return looser if kept else kind
+
+
+def _cut_below(schema: JsonObject, depth: int) -> JsonObject:
+    """`schema` with at most `depth` levels of properties and items; what lies deeper may be anything."""
+    kept = {key: value for key, value in schema.items() if key not in ("properties", "items", "required", "anyOf")}
+    options = schema.get("anyOf")
+    if isinstance(options, list):
+        kept["anyOf"] = [_cut_below(option, depth) for option in options if isinstance(option, dict)]
+    if depth == 0:
+        return kept
+    if isinstance(properties := schema.get("properties"), dict):
+        kept["properties"] = {
+            name: _cut_below(part, depth - 1) for name, part in properties.items() if isinstance(part, dict)
+        }
+        kept |= {"required": schema["required"]} if "required" in schema else {}
+    if isinstance(items := schema.get("items"), dict):
+        kept["items"] = _cut_below(items, depth - 1)
+    return kept
 
 
 def _schema_of(values: Sequence[JsonValue], *, depth: int) -> JsonObject:

@@ -193,6 +193,10 @@ class DatasetItemsInput(Contract):
     max_bytes: int = Field(default=65_536, description="The page ends before the row that would exceed this size.")
     max_text_chars: int | None = Field(default=None, description="Cut longer texts and lists, for a preview.")
     expect_items: bool = Field(default=False, description="Probe again before reporting an empty dataset: counts lag.")
+    describe_run_store: str | None = Field(
+        default=None,
+        description="A run's key-value store: the page then names its keys and has the schema of the rows read.",
+    )
 
 
 class DatasetPage(Contract):
@@ -207,6 +211,12 @@ class DatasetPage(Contract):
     rows_cut: int = 0
     rows_read: int | None = Field(default=None, description="Rows the page spans, those included that `clean` hides.")
     size_bytes: int = 0
+    items_schema: dict[str, JsonValue] | None = Field(
+        default=None, description="What the rows read have in common, as far as 700 bytes can say it. Uncut rows."
+    )
+    keys: tuple[str, ...] | None = Field(
+        default=None, description="The first 20 keys of the run's store; None when they could not be listed."
+    )
 
     @property
     def end(self) -> int:

@@ -1,12 +1,13 @@
 """What is inferred from rows."""
 
+import json
 from typing import Any, cast
 
 import jsonschema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.item_schema import schema_of_items
+from activities.item_schema import schema_of_items, simplified_schema
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
@@ -85,3 +86,26 @@ def test_every_row_fits_the_schema_inferred_from_all(rows: list[Any]) -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
     for row in rows:
         jsonschema.validate(row, schema)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(json_values, min_size=1, max_size=4), st.integers(40, 400))
+def test_a_simplified_schema_still_fits_the_rows(rows: list[Any], max_bytes: int) -> None:
+    simplified = simplified_schema(schema_of_items(rows), max_bytes=max_bytes)
+    for row in rows:
+        jsonschema.validate(row, simplified)
+
+
+def test_a_wide_schema_keeps_its_first_properties() -> None:
+    schema = schema_of_items([{f"field{number}": number for number in range(100)}])
+    simplified = simplified_schema(schema, max_bytes=700)
+    properties = cast("dict[str, Any]", simplified["properties"])
+    assert list(properties)[:2] == ["field0", "field1"]
+    assert 10 < len(properties) < 100
+    assert len(json.dumps(simplified, separators=(",", ":"))) <= 700
+
+
+def test_a_deep_schema_loses_its_deepest_levels() -> None:
+    rows: list[Any] = [{"page": {f"field{number}": {"inner": number} for number in range(30)}}]
+    simplified = simplified_schema(schema_of_items(rows), max_bytes=700)
+    assert simplified["properties"] == {"page": {"type": "object"}}
