@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import TypedDict, TypeVar
 
 from apify_client import ApifyClientAsync
 from apify_client.errors import NotFoundError
@@ -29,8 +30,10 @@ _LOG_TIMEOUT = timedelta(seconds=50)
 _DESCRIBED_SCHEMA_BYTES = 700
 """With a preview of 2 KB, what a run's answer says of its storages stays a small part of its history."""
 _DESCRIBED_KEYS = 20
-_KEYS_SECONDS = 10.0
-"""Keys are an extra: a page does not wait longer for them."""
+_EXTRAS_SECONDS = 10.0
+"""A page does not wait longer for what only goes with it."""
+
+Extra = TypeVar("Extra")
 
 
 class StorageActivities:
@@ -44,7 +47,8 @@ class StorageActivities:
     async def fetch_dataset_items(self, order: DatasetItemsInput) -> DatasetPage:
         """One page of a dataset, cut before the row that would exceed `max_bytes`.
 
-        With `describe_run_store` it also has the keys of that store and the schema of its rows.
+        With `describe_run_store` it also has the keys of that store and the schema of its rows; a page whose keys
+        cannot be listed has none.
         Fails with `not_found` when the caller has no such dataset.
         """
         async with reading():
@@ -52,12 +56,12 @@ class StorageActivities:
             if order.describe_run_store is None:
                 return await _fetch_expected_page(client, order)
             uncut: list[JsonValue] = []
-            keys = asyncio.create_task(_first_keys(client, order.describe_run_store))
+            extras = asyncio.create_task(_extras(client, order.describe_run_store, order.describe_run_actor))
             try:
                 page = await _fetch_expected_page(client, order, uncut)
-                return await _described(page, uncut, await keys)
+                return await _described(page, uncut, await extras)
             finally:
-                keys.cancel()
+                extras.cancel()
 
     @activity.defn
     async def infer_dataset_schema(self, order: DatasetSchemaInput) -> DatasetSchema:
@@ -121,21 +125,48 @@ async def _fetch_expected_page(
     return page
 
 
-async def _described(page: DatasetPage, uncut: list[JsonValue], keys: tuple[str, ...] | None) -> DatasetPage:
+async def _described(page: DatasetPage, uncut: list[JsonValue], extras: "_Extras") -> DatasetPage:
     schema = await asyncio.to_thread(schema_of_items, uncut) if uncut else None
     fitting = simplified_schema(schema, max_bytes=_DESCRIBED_SCHEMA_BYTES) if schema else None
-    return page.model_copy(update={"items_schema": fitting, "keys": keys})
+    return page.model_copy(update={"items_schema": fitting, **extras})
 
 
-async def _first_keys(client: ApifyClientAsync, store_id: str) -> tuple[str, ...] | None:
-    """The first keys of a store; None, and a warning in the log, when they cannot be listed."""
+class _Extras(TypedDict):
+    keys: tuple[str, ...] | None
+    actor_name: str | None
+
+
+async def _extras(client: ApifyClientAsync, store_id: str, actor_id: str | None) -> _Extras:
+    name = _actor_name(client, actor_id) if actor_id else _nothing()
+    keys, actor_name = await asyncio.gather(
+        _if_possible(_first_keys(client, store_id), f"keys of store {store_id}"),
+        _if_possible(name, f"name of Actor {actor_id}"),
+    )
+    return _Extras(keys=keys, actor_name=actor_name)
+
+
+async def _if_possible(fetching: Awaitable[Extra], what: str) -> Extra | None:
+    """What is fetched; None, and a warning in the log, when it cannot be had."""
     try:
-        async with asyncio.timeout(_KEYS_SECONDS):
-            page = await client.key_value_store(store_id).list_keys(limit=_DESCRIBED_KEYS)
-    except Exception as error:  # noqa: BLE001 (whatever it is: rows without keys are better than no rows)
-        activity.logger.warning("The keys of store %s cannot be listed: %s", store_id, redact(str(error)))
+        async with asyncio.timeout(_EXTRAS_SECONDS):
+            return await fetching
+    except Exception as error:  # noqa: BLE001 (whatever it is: rows without these are better than no rows)
+        activity.logger.warning("No %s: %s", what, redact(repr(error)))
         return None
+
+
+async def _first_keys(client: ApifyClientAsync, store_id: str) -> tuple[str, ...]:
+    page = await client.key_value_store(store_id).list_keys(limit=_DESCRIBED_KEYS)
     return tuple(item.key for item in page.items)
+
+
+async def _actor_name(client: ApifyClientAsync, actor_id: str) -> str | None:
+    found = await client.actor(actor_id).get()
+    return f"{found.username}/{found.name}" if found else None
+
+
+async def _nothing() -> None:
+    return None
 
 
 async def _fetch_known_page(

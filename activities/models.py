@@ -193,9 +193,13 @@ class DatasetItemsInput(Contract):
     max_bytes: int = Field(default=65_536, description="The page ends before the row that would exceed this size.")
     max_text_chars: int | None = Field(default=None, description="Cut longer texts and lists, for a preview.")
     expect_items: bool = Field(default=False, description="Probe again before reporting an empty dataset: counts lag.")
+    whole: bool = Field(default=False, description="Give no rows at all when some of the dataset do not fit.")
     describe_run_store: str | None = Field(
         default=None,
         description="A run's key-value store: the page then names its keys and has the schema of the rows read.",
+    )
+    describe_run_actor: str | None = Field(
+        default=None, description="Id of a run's Actor, besides `describe_run_store`: the page then has its name."
     )
 
 
@@ -217,6 +221,7 @@ class DatasetPage(Contract):
     keys: tuple[str, ...] | None = Field(
         default=None, description="The first 20 keys of the run's store; None when they could not be listed."
     )
+    actor_name: str | None = Field(default=None, description="The run's Actor as `user/name`, where it was asked for.")
 
     @property
     def end(self) -> int:
