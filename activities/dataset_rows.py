@@ -49,13 +49,16 @@ async def fetch_page(
                 size += row_bytes
     total = int(total_header) if total_header is not None else await _item_count(client, order.dataset_id)
     total = max(total, order.offset + rows_read) if rows_read else total
+    fields = top_level_fields(items)
+    if order.whole and (is_cut or order.offset + rows_read < total):
+        items, rows_read, size = [], 0, 0
     return DatasetPage(
         dataset_id=order.dataset_id,
         items=tuple(items),
         offset=order.offset,
         limit=order.limit,
         total=total,
-        fields=top_level_fields(items),
+        fields=fields,
         rows_cut=max(0, min(order.limit, total - order.offset) - rows_read) if is_cut else 0,
         rows_read=rows_read,
         size_bytes=size,

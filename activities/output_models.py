@@ -1,7 +1,7 @@
 """Contracts of stored outputs: what is stored, where it is, and which part of it is given back. Free of I/O imports."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, JsonValue
 

@@ -13,13 +13,15 @@ from api.arguments import check_actor_input, check_arguments
 from api.catalogue import Catalogue
 from api.errors import CallTooLarge, InvalidCall, PlatformUnavailable
 from api.secret_inputs import JsonObject, map_secret_fields
+from api.settings import ApiSettings
 from api.task_models import TaskRequest
 from workflows.models import TaskSummary, ToolCall
 from workflows.tools.registry import executor_kind
 from workflows.tools.tool import Tool
 
-MAX_CALL_BYTES = 1_900_000
-"""Temporal takes 2 MiB at most (`limit.blobSize.error`), the payload's own metadata included."""
+MAX_CALL_BYTES = 32 * 1024 * 1024
+"""For the memory of workers, which hold a call several times: above 256 KB it is kept in the output store, so that it
+fits into a history whatever its size. OUTLAST_MAX_BODY_BYTES, 8 MB by default, refuses a REST call before that."""
 
 
 @dataclass(frozen=True)
@@ -34,16 +36,15 @@ class BuiltCall:
 class CallBuilder:
     """Refuses what cannot be carried out before anything is started."""
 
-    def __init__(self, catalogue: Catalogue, sealer: SecretSealer, *, mode: str, run_heartbeat_seconds: int) -> None:
-        """`mode` is used by calls that name none."""
+    def __init__(self, catalogue: Catalogue, sealer: SecretSealer, settings: ApiSettings) -> None:
+        """Build calls as `settings` say where a request says nothing."""
         self._catalogue = catalogue
         self._sealer = sealer
-        self._mode = mode
-        self._run_heartbeat_seconds = run_heartbeat_seconds
+        self._settings = settings
 
     async def build(self, caller: Caller, request: TaskRequest) -> BuiltCall:
         """Raises `InvalidCall` for an unknown tool or arguments that break its schema, `CallTooLarge`."""
-        mode = request.mode or self._mode
+        mode = request.mode or self._settings.mode
         definition = await self._catalogue.resolve(mode, request.tool, caller)
         _refuse_front_door_tool(definition)
         check_arguments(definition, request.arguments)
@@ -55,10 +56,13 @@ class CallBuilder:
             mode=mode,
             caller=caller,
             session_id=request.session_id,
+            message_id=request.message_id,
+            tool_call_id=request.tool_call_id,
+            output=self._settings.output_policy(request.options.output),
             actor=definition.actor,
             payment=self._sealer.seal(request.payment, purpose=caller.id) if request.payment else None,
             offered_tools=request.offered_tools,
-            options=request.options.model_copy(update={"run_heartbeat_seconds": self._run_heartbeat_seconds}),
+            options=request.options.model_copy(update={"run_heartbeat_seconds": self._settings.run_heartbeat_seconds}),
         )
         size = len(call.model_dump_json())
         if size > MAX_CALL_BYTES:

@@ -32,6 +32,6 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         api_base_url=settings.apify_api_base_url, operator_token=settings.apify_token, sealer=sealer
     )
     catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
-    builder = CallBuilder(catalogue, sealer, mode=settings.mode, run_heartbeat_seconds=settings.run_heartbeat_seconds)
+    builder = CallBuilder(catalogue, sealer, settings)
     tasks = TaskClient(client, builder, fair=settings.fairness, ui_url=settings.temporal_ui_url)
     return Services(settings, tasks, catalogue, CallerResolver(settings, platform, sealer), sealer)

@@ -1,5 +1,6 @@
 """The workers of one process: which workflows and activities are served by which slots."""
 
+import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -13,13 +14,15 @@ from activities.actor_mcp import ActorMcpActivities
 from activities.apify import ApifyActivities, RunTiming
 from activities.datasets import StorageActivities
 from activities.listings import ListingActivities
+from activities.outputs import OutputActivities
 from activities.platform import ApifyPlatform
 from activities.records import RecordActivities
 from activities.store import StoreActivities
+from worker.outputs import output_objects
 from worker.sealing import sealer_from
 from worker.settings import WorkerSettings
 from worker.web import web_activities
-from workflows.queues import RUNS_TASK_QUEUE, TOOLS_TASK_QUEUE
+from workflows.queues import OUTPUTS_TASK_QUEUE, RUNS_TASK_QUEUE, TOOLS_TASK_QUEUE
 from workflows.session import SessionWorkflow
 from workflows.tool_call import ToolCallWorkflow
 
@@ -51,18 +54,26 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
         max_heartbeat_throttle_interval=throttle,
         default_heartbeat_throttle_interval=throttle,
     )
+    outputs = Worker(
+        client,
+        task_queue=OUTPUTS_TASK_QUEUE,
+        activities=activities.outputs,
+        max_concurrent_activities=settings.output_slots or os.cpu_count() or 1,
+        graceful_shutdown_timeout=timedelta(0),  # A storing goes on where it stopped, on any worker.
+    )
     async with AsyncExitStack() as stack:
-        for worker in (runs, tools):
+        for worker in (runs, outputs, tools):
             await stack.enter_async_context(worker)
         yield
 
 
 @dataclass(frozen=True)
 class Activities:
-    """What a worker carries out: `short` takes seconds, `waiting` as long as a run."""
+    """What a worker carries out: `short` takes seconds, `waiting` as long as a run, `outputs` keeps a processor busy."""
 
     short: Sequence[Callable[..., Any]]
     waiting: Sequence[Callable[..., Any]]
+    outputs: Sequence[Callable[..., Any]]
 
 
 def build_activities(settings: WorkerSettings) -> Activities:
@@ -81,6 +92,7 @@ def build_activities(settings: WorkerSettings) -> Activities:
     apify = ApifyActivities(platform, console_url=settings.console, timing=timing)
     store, actor_mcp = StoreActivities(platform), ActorMcpActivities(platform)
     storage, listings, records = StorageActivities(platform), ListingActivities(platform), RecordActivities(platform)
+    outputs = OutputActivities(platform, output_objects(settings))
     web = web_activities(settings)
     return Activities(
         short=(
@@ -105,4 +117,10 @@ def build_activities(settings: WorkerSettings) -> Activities:
             web.fetch_html_skeleton,
         ),
         waiting=(apify.wait_for_run, actor_mcp.call_mcp_tool),
+        outputs=(
+            outputs.store_dataset,
+            outputs.store_record,
+            outputs.store_content,
+            outputs.restore_output,
+        ),
     )

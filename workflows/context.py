@@ -10,6 +10,7 @@ from workflows import memo
 from workflows.actor_mcp import ActorMcp
 from workflows.inputs import InputAnswer, InputRequest, Inputs
 from workflows.models import Progress, ToolCall
+from workflows.outputs import Outputs
 from workflows.runs import Runs
 from workflows.storage import Storage
 from workflows.store import Store
@@ -32,6 +33,7 @@ class ToolContext:
         self.call = call
         self.apify = Runs(call)
         self.storage = Storage(call)
+        self.outputs = Outputs(call)
         self.web = Web(call)
         self.store = Store(call)
         self.actor_mcp = ActorMcp(call)

@@ -4,31 +4,34 @@ A mode chooses its executor once; `call-actor` and every direct Actor tool go th
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from activities.models import DatasetItemsInput, DatasetPage, RunSpec, RunState
+from activities.models import DatasetItemsInput, DatasetPage, ErrorCategory, ErrorEnvelope, RunSpec, RunState
+from activities.output_models import StoredOutput
 from workflows.context import ToolContext
 from workflows.models import Offers, ToolResult, offers_all
 
-PREVIEW_ROWS = 20
-PREVIEW_BYTES = 2_048
+INLINE_ROWS = 1_000
+INLINE_BYTES = 2_048
 """Rows in an answer stand in the history three times: as read, as text and as data. With 2 KB of rows the history of a
-sync call stays within 15 KB."""
-
-PREVIEW_TEXT_CHARS = 100
-"""Longer texts in a preview are cut, so that it shows several rows even of pages that were crawled."""
+sync call stays within 15 KB; more are stored, unless the call itself sets another threshold."""
 
 
 @dataclass(frozen=True)
 class ActorOutcome:
-    """What an executor has to show: the run, and the first rows when it has ended. `tool` is the one called."""
+    """What an executor has to show: the run, and when it has ended its rows, or the first of those that were stored.
+
+    `tool` is the one called. `refused` says why rows are not shown that may neither be stored nor answered.
+    """
 
     tool: str
     actor: str
     run: RunState
     preview: DatasetPage | None = None
     offers: Offers = offers_all
+    output: StoredOutput | None = None
+    refused: ErrorEnvelope | None = None
 
 
 Presenter = Callable[[ActorOutcome], ToolResult]
@@ -49,7 +52,7 @@ class ActorExecutor(Protocol):
 
 
 class SyncActorExecutor:
-    """Returns after the run has ended and the first rows of its dataset were read."""
+    """Returns after the run has ended and its dataset was read, or stored when it is large."""
 
     kind: Literal["sync", "async"] = "sync"
 
@@ -58,22 +61,16 @@ class SyncActorExecutor:
         self._present = present
 
     async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
-        """Start, follow, read the first rows, answer."""
+        """Start, follow, read or store the rows, answer."""
         started = await ctx.apify.start(params)
         ctx.say(describe_run(started))
         run = await ctx.apify.finish(started, params.budget)
-        page = await ctx.storage.items(
-            DatasetItemsInput(
-                caller=ctx.call.caller,
-                dataset_id=run.dataset_id,
-                limit=PREVIEW_ROWS,
-                max_bytes=PREVIEW_BYTES,
-                max_text_chars=PREVIEW_TEXT_CHARS,
-                expect_items=run.status == "SUCCEEDED",
-            )
-        )
+        page = await ctx.storage.items(_whole_dataset(ctx, run))
+        outcome = ActorOutcome(ctx.call.tool, params.actor, run, page, offers=ctx.offers)
+        if page.end < page.total:
+            outcome = await _with_large_output(ctx, outcome, page)
         ctx.say(describe_run(run, rows=page.total))
-        return self._present(ActorOutcome(ctx.call.tool, params.actor, run, page, offers=ctx.offers))
+        return self._present(outcome)
 
 
 class AsyncActorExecutor:
@@ -91,6 +88,50 @@ class AsyncActorExecutor:
         ctx.say(describe_run(run))
         ctx.guard(run, params.budget)
         return self._present(ActorOutcome(ctx.call.tool, params.actor, run, offers=ctx.offers))
+
+
+def inline_bytes(ctx: ToolContext) -> int:
+    """Size up to which rows are answered whole."""
+    policy = ctx.call.output
+    if not policy.compress:
+        return policy.inline_limit_bytes
+    if policy.threshold_bytes is not None:
+        return policy.threshold_bytes
+    return min(policy.default_threshold_bytes, INLINE_BYTES)
+
+
+def _whole_dataset(ctx: ToolContext, run: RunState) -> DatasetItemsInput:
+    return DatasetItemsInput(
+        caller=ctx.call.caller,
+        dataset_id=run.dataset_id,
+        limit=INLINE_ROWS,
+        max_bytes=inline_bytes(ctx),
+        whole=True,
+        expect_items=run.status == "SUCCEEDED",
+        describe_run_store=run.key_value_store_id,
+    )
+
+
+async def _with_large_output(ctx: ToolContext, outcome: ActorOutcome, page: DatasetPage) -> ActorOutcome:
+    """`outcome` with the rows stored and the first of them; refused when compression is off."""
+    if not ctx.call.output.compress:
+        return replace(outcome, refused=_too_large(outcome, page, ctx.call.output.inline_limit_bytes))
+    stored = await ctx.outputs.store_dataset(outcome.run.dataset_id)
+    shown = stored.preview.model_copy(update={"keys": page.keys, "items_schema": page.items_schema})
+    return replace(outcome, preview=shown, output=stored.output)
+
+
+def _too_large(outcome: ActorOutcome, page: DatasetPage, limit: int) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool=outcome.tool,
+        message=(
+            f"Run {outcome.run.run_id} ended as {outcome.run.status}. Its {page.total} rows have more than {limit} "
+            "bytes, which are not answered with compression off."
+        ),
+        category=ErrorCategory.VALIDATION,
+        retryable=False,
+        hint=f"Nothing is lost: read dataset {page.dataset_id} in parts, few fields at a time. Do not run it again.",
+    )
 
 
 def describe_run(run: RunState, *, rows: int | None = None) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from activities.models import Budget, Caller, Contract, ErrorEnvelope, RunState, SealedSecret
-from activities.output_models import OutputPolicy, StoredOutput
+from activities.output_models import OutputPolicy
 
 DEFAULT_DEADLINE_SECONDS = 24 * 3600
 
@@ -96,8 +96,9 @@ class ToolResult(Contract):
     is_error: bool = False
     error: ErrorEnvelope | None = None
     meta: dict[str, JsonValue] = Field(default_factory=dict)
-    output: StoredOutput | None = Field(
-        default=None, description="Where the whole output is when the answer shows only a part of it."
+    locator: str | None = Field(
+        default=None,
+        description="Where the whole output is when it was stored: see `compressed` and `summary` in `structured`.",
     )
 
     @property

@@ -82,6 +82,7 @@ class ToolCallWorkflow:
             status=status,
             error_signature=signature(result.error) if result and result.error else None,
             message=result.headline if result else None,
+            locator=result.locator if result else None,
         )
         entries: dict[str, object] = {memo.TASK_COMPLETED: event}
         if ctx.guarded is not None and result is not None:

@@ -16,6 +16,8 @@ RUN_COMPANIONS = ("get-actor-run", "get-actor-output")
 """Offered whenever an Actor can be called."""
 TASK_COMPANIONS = ("get-task", "list-tasks", "cancel-task", "answer-task")
 """Offered whenever a call may outlast its connection: clients without tasks collect it with these."""
+OUTPUT_COMPANIONS = ("restore-tool-output",)
+"""Offered whenever an answer may be stored."""
 
 ActorLoader = Callable[[str], Awaitable[tuple[Tool, ...]]]
 """Makes the direct tool of an Actor, or the tools of the MCP server that it is; none when it cannot be loaded."""
@@ -98,6 +100,8 @@ def _companions(tools: list[Tool], available: ToolSet) -> list[Tool]:
     names: list[str] = []
     if any(definition.calls_actor for definition in tools):
         names += [*RUN_COMPANIONS, *TASK_COMPANIONS]
+    if any(definition.may_store for definition in tools):
+        names += OUTPUT_COMPANIONS
     return [available.tools[name] for name in names if name in available.tools]
 
 

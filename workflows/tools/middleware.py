@@ -8,6 +8,7 @@ from temporalio.exceptions import CancelledError
 
 from workflows.context import ToolContext
 from workflows.models import ToolResult
+from workflows.tools.compression import compression
 from workflows.tools.tool import Tool
 
 Next = Callable[[], Awaitable[ToolResult]]
@@ -34,7 +35,7 @@ async def logging(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResu
     return result
 
 
-PIPELINE: tuple[Middleware, ...] = (abort, logging)
+PIPELINE: tuple[Middleware, ...] = (abort, logging, compression)
 
 
 async def run_handler(ctx: ToolContext, definition: Tool) -> ToolResult:

@@ -25,6 +25,7 @@ from workflows.tools.common.get_key_value_store import GET_KEY_VALUE_STORE
 from workflows.tools.common.get_key_value_store_keys import GET_KEY_VALUE_STORE_KEYS
 from workflows.tools.common.get_key_value_store_list import GET_KEY_VALUE_STORE_LIST
 from workflows.tools.common.get_key_value_store_record import GET_KEY_VALUE_STORE_RECORD
+from workflows.tools.common.restore_tool_output import RESTORE_TOOL_OUTPUT
 from workflows.tools.common.search_apify_docs import SEARCH_APIFY_DOCS
 from workflows.tools.common.task_tools import TASK_TOOLS
 from workflows.tools.core.actor_mcp import proxied_call
@@ -57,6 +58,7 @@ COMMON: tuple[Tool, ...] = (
     SEARCH_APIFY_DOCS,
     FETCH_APIFY_DOCS,
     GET_HTML_SKELETON,
+    RESTORE_TOOL_OUTPUT,
 )
 
 ACTOR_TOOL_LABEL = "actor-tool"

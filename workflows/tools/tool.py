@@ -12,6 +12,7 @@ from activities.models import ErrorCategory, ErrorEnvelope, Violation
 from workflows.context import ToolContext
 from workflows.failures import ToolError
 from workflows.models import ToolResult
+from workflows.tools.output_schema import or_compressed
 
 Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
 
@@ -80,6 +81,14 @@ class Tool:
     in_front: bool = False
     task_use: TaskUse = TaskUse.NEVER
     client_needs: tuple[str, ...] = ()
+    output_threshold: int | None = None
+    restores: bool = False
+    stores: bool = True
+
+    @property
+    def may_store(self) -> bool:
+        """Whether an ordinary call of it can have its output stored: its arguments do not bound it."""
+        return self.stores and not self.in_front and not self.restores
 
     @property
     def needs_connection(self) -> bool:
@@ -130,6 +139,10 @@ class ToolBuilder:
         self._in_front = False
         self._task_use: TaskUse | None = None
         self._client_needs: tuple[str, ...] = ()
+        self._output_threshold: int | None = None
+        self._restores = False
+        self._stores: bool | None = None
+        self._says_where_output_is = False
 
     def category(self, category: Category) -> Self:
         """The group by which the tool is selected."""
@@ -184,6 +197,26 @@ class ToolBuilder:
         self._task_use = use
         return self
 
+    def output_threshold(self, size_bytes: int) -> Self:
+        """Store only larger answers, unless a call says otherwise; for tools that their arguments bound."""
+        self._output_threshold = size_bytes
+        return self
+
+    def stores_large_outputs(self) -> Self:
+        """For a tool that stores outputs by itself, whatever bounds its answers."""
+        self._stores = True
+        return self
+
+    def reports_output(self) -> Self:
+        """The structured answer has `compressed` and `locator` itself: its schema needs no other form."""
+        self._says_where_output_is = True
+        return self
+
+    def gives_back_outputs(self) -> Self:
+        """The answers are parts of stored outputs, within a limit, and are never stored again."""
+        self._restores = True
+        return self
+
     def needs_client(self, *capabilities: str) -> Self:
         """MCP client capabilities (`sampling`, `elicitation`, `roots`) without which a call is refused."""
         self._client_needs = capabilities
@@ -211,14 +244,23 @@ class ToolBuilder:
             handler=self._handler,
             arguments=self._arguments,
             input_schema_json=self._input_schema or _schema_of(self._arguments or NoArguments),
-            output_schema_json=self._output_schema,
+            output_schema_json=self._promised(),
             meta_json=json.dumps(self._meta),
             calls_actor=self._calls_actor,
             actor=self._actor,
             in_front=self._in_front,
             task_use=self._task_use or (TaskUse.ALWAYS if self._calls_actor else TaskUse.NEVER),
             client_needs=self._client_needs,
+            output_threshold=self._output_threshold,
+            restores=self._restores,
+            stores=self._output_threshold is None if self._stores is None else self._stores,
         )
+
+    def _promised(self) -> str | None:
+        """The schema of the structured answer, which may be the short form of one that was stored."""
+        if self._output_schema is None or self._says_where_output_is or self._restores or self._in_front:
+            return self._output_schema
+        return json.dumps(or_compressed(json.loads(self._output_schema)), ensure_ascii=False)
 
 
 def tool(name: str) -> ToolBuilder:

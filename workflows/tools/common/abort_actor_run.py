@@ -4,7 +4,7 @@ from pydantic import Field
 
 from workflows.context import ToolContext
 from workflows.models import TextContent, ToolResult
-from workflows.tools.core.answers import ROW_READERS, first_offered
+from workflows.tools.core.answers import MAX_ANSWER_BYTES, ROW_READERS, first_offered
 from workflows.tools.core.look_up_run import RunArguments
 from workflows.tools.core.run_report import RunReport, build_run_report
 from workflows.tools.core.wording import describe_run_status
@@ -35,5 +35,6 @@ ABORT_ACTOR_RUN = (
     .args(AbortArguments)
     .output(RunReport)
     .server(abort_actor_run)
+    .output_threshold(MAX_ANSWER_BYTES)
     .build()
 )

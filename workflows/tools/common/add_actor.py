@@ -5,6 +5,7 @@ from pydantic import Field
 from workflows.context import ToolContext
 from workflows.models import TextContent, ToolResult
 from workflows.tools.core.actor_names import actor_tool_name, normalised_actor
+from workflows.tools.core.answers import MAX_ANSWER_BYTES
 from workflows.tools.tool import Arguments, Category, ToolAnnotations, tool
 
 ADDED_ACTOR_META = "outlast/addedActor"
@@ -33,5 +34,6 @@ ADD_ACTOR = (
     .annotate(ToolAnnotations(title="Add Actor", idempotent=True))
     .args(AddActorArguments)
     .server(add_actor)
+    .output_threshold(MAX_ANSWER_BYTES)
     .build()
 )

@@ -5,7 +5,7 @@ from pydantic import Field
 from activities.web_models import DocsPage, DocsPageInput
 from workflows.context import ToolContext
 from workflows.models import ToolResult
-from workflows.tools.core.answers import Answer, answered
+from workflows.tools.core.answers import MAX_ANSWER_BYTES, Answer, answered
 from workflows.tools.core.wording import describe_size
 from workflows.tools.tool import Arguments, Category, ToolAnnotations, tool
 
@@ -74,5 +74,6 @@ FETCH_APIFY_DOCS = (
     .args(FetchDocsArguments)
     .output(DocsText)
     .server(fetch_apify_docs)
+    .output_threshold(MAX_ANSWER_BYTES)
     .build()
 )

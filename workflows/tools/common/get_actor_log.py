@@ -5,6 +5,7 @@ from pydantic.alias_generators import to_camel
 
 from workflows.context import ToolContext
 from workflows.models import TextContent, ToolResult
+from workflows.tools.core.answers import MAX_ANSWER_BYTES
 from workflows.tools.core.look_up_run import RunArguments
 from workflows.tools.tool import Category, ToolAnnotations, tool
 
@@ -44,5 +45,6 @@ GET_ACTOR_LOG = (
     .args(LogArguments)
     .output(LogTail)
     .server(get_actor_log)
+    .output_threshold(MAX_ANSWER_BYTES)
     .build()
 )

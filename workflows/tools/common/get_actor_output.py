@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from activities.models import DatasetItemsInput
 from workflows.context import ToolContext
 from workflows.models import ToolResult
-from workflows.tools.core.answers import MAX_CONTENT_BYTES
+from workflows.tools.core.answers import MAX_ANSWER_BYTES, MAX_CONTENT_BYTES
 from workflows.tools.core.rows import Rows, rows_answer
 from workflows.tools.core.storage_arguments import FieldNames, StorageId
 from workflows.tools.tool import Arguments, Category, ToolAnnotations, tool
@@ -69,5 +69,6 @@ GET_ACTOR_OUTPUT = (
     .args(OutputArguments)
     .output(Rows)
     .server(get_actor_output)
+    .output_threshold(MAX_ANSWER_BYTES)
     .build()
 )

@@ -8,7 +8,7 @@ from activities.storage_models import RunItem, RunListInput, RunPage, RunStatus
 from workflows.context import ToolContext
 from workflows.models import ToolResult
 from workflows.tools.core.actor_names import normalised_actor
-from workflows.tools.core.answers import ROW_READERS, Answer, answered, first_offered
+from workflows.tools.core.answers import MAX_ANSWER_BYTES, ROW_READERS, Answer, answered, first_offered
 from workflows.tools.core.storage_arguments import PageArguments
 from workflows.tools.core.wording import describe_list, next_list_hint
 from workflows.tools.tool import Category, ToolAnnotations, tool
@@ -108,5 +108,6 @@ GET_ACTOR_RUN_LIST = (
     .args(RunListArguments)
     .output(RunList)
     .server(get_actor_run_list)
+    .output_threshold(MAX_ANSWER_BYTES)
     .build()
 )

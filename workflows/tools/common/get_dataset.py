@@ -3,7 +3,7 @@
 from activities.storage_models import DatasetInfo
 from workflows.context import ToolContext
 from workflows.models import ToolResult
-from workflows.tools.core.answers import answered, hint
+from workflows.tools.core.answers import MAX_ANSWER_BYTES, answered, hint
 from workflows.tools.core.storage_arguments import DatasetArguments
 from workflows.tools.core.storages import DatasetView, dataset_view
 from workflows.tools.core.wording import describe_size
@@ -45,5 +45,6 @@ GET_DATASET = (
     .args(DatasetArguments)
     .output(DatasetView)
     .server(get_dataset)
+    .output_threshold(MAX_ANSWER_BYTES)
     .build()
 )

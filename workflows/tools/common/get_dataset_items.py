@@ -5,7 +5,7 @@ from pydantic import Field
 from activities.models import DatasetItemsInput
 from workflows.context import ToolContext
 from workflows.models import ToolResult
-from workflows.tools.core.answers import MAX_CONTENT_BYTES
+from workflows.tools.core.answers import MAX_ANSWER_BYTES, MAX_CONTENT_BYTES
 from workflows.tools.core.rows import Rows, rows_answer
 from workflows.tools.core.storage_arguments import DatasetArguments, FieldNames
 from workflows.tools.tool import Category, ToolAnnotations, tool
@@ -70,5 +70,6 @@ GET_DATASET_ITEMS = (
     .args(DatasetItemsArguments)
     .output(Rows)
     .server(get_dataset_items)
+    .output_threshold(MAX_ANSWER_BYTES)
     .build()
 )

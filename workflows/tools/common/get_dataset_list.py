@@ -2,7 +2,7 @@
 
 from workflows.context import ToolContext
 from workflows.models import ToolResult
-from workflows.tools.core.answers import answered, hint
+from workflows.tools.core.answers import MAX_ANSWER_BYTES, answered, hint
 from workflows.tools.core.storage_arguments import StorageListArguments
 from workflows.tools.core.storages import (
     DatasetView,
@@ -55,5 +55,6 @@ GET_DATASET_LIST = (
     .args(StorageListArguments)
     .output(DatasetList)
     .server(get_dataset_list)
+    .output_threshold(MAX_ANSWER_BYTES)
     .build()
 )

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 from activities.storage_models import DatasetSchema, DatasetSchemaInput
 from workflows.context import ToolContext
 from workflows.models import ToolResult
-from workflows.tools.core.answers import Answer, answered, hint
+from workflows.tools.core.answers import MAX_ANSWER_BYTES, Answer, answered, hint
 from workflows.tools.core.storage_arguments import DatasetArguments
 from workflows.tools.tool import Category, ToolAnnotations, tool
 
@@ -72,5 +72,6 @@ GET_DATASET_SCHEMA = (
     .args(DatasetSchemaArguments)
     .output(DatasetSchemaAnswer)
     .server(get_dataset_schema)
+    .output_threshold(MAX_ANSWER_BYTES)
     .build()
 )

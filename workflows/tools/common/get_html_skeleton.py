@@ -5,7 +5,7 @@ from pydantic import Field
 from activities.web_models import HtmlSkeleton, HtmlSkeletonInput
 from workflows.context import ToolContext
 from workflows.models import ToolResult
-from workflows.tools.core.answers import Answer, answered
+from workflows.tools.core.answers import MAX_ANSWER_BYTES, Answer, answered
 from workflows.tools.core.wording import describe_size
 from workflows.tools.tool import Arguments, Category, ToolAnnotations, tool
 
@@ -58,5 +58,6 @@ GET_HTML_SKELETON = (
     .args(SkeletonArguments)
     .output(SkeletonChunk)
     .server(get_html_skeleton)
+    .output_threshold(MAX_ANSWER_BYTES)
     .build()
 )

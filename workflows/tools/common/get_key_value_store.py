@@ -2,7 +2,7 @@
 
 from workflows.context import ToolContext
 from workflows.models import ToolResult
-from workflows.tools.core.answers import answered, hint
+from workflows.tools.core.answers import MAX_ANSWER_BYTES, answered, hint
 from workflows.tools.core.storage_arguments import KeyValueStoreArguments
 from workflows.tools.core.storages import StorageView, store_view
 from workflows.tools.core.wording import describe_size
@@ -33,5 +33,6 @@ GET_KEY_VALUE_STORE = (
     .args(KeyValueStoreArguments)
     .output(StorageView)
     .server(get_key_value_store)
+    .output_threshold(MAX_ANSWER_BYTES)
     .build()
 )

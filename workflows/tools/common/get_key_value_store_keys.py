@@ -5,7 +5,7 @@ from pydantic import Field
 from activities.storage_models import KeyPage, KeysInput
 from workflows.context import ToolContext
 from workflows.models import ToolResult
-from workflows.tools.core.answers import Answer, answered, hint
+from workflows.tools.core.answers import MAX_ANSWER_BYTES, Answer, answered, hint
 from workflows.tools.core.storage_arguments import KeyValueStoreArguments
 from workflows.tools.core.wording import describe_size
 from workflows.tools.tool import Category, ToolAnnotations, tool
@@ -95,5 +95,6 @@ GET_KEY_VALUE_STORE_KEYS = (
     .args(KeysArguments)
     .output(Keys)
     .server(get_key_value_store_keys)
+    .output_threshold(MAX_ANSWER_BYTES)
     .build()
 )

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import Field, JsonValue, field_validator
 
+from activities.output_models import StoredOutput
 from activities.storage_models import Record, RecordInput
 from workflows.context import ToolContext
 from workflows.models import (
@@ -13,13 +14,19 @@ from workflows.models import (
     Content,
     EmbeddedResource,
     ImageContent,
+    Offers,
     ResourceLink,
+    TextContent,
     ToolResult,
 )
 from workflows.tools.core.answers import Answer, answered
+from workflows.tools.core.compressed import compressed_form, describe_stored, restore_hint
 from workflows.tools.core.storage_arguments import KeyValueStoreArguments
 from workflows.tools.core.wording import describe_size
 from workflows.tools.tool import Category, ToolAnnotations, tool
+
+PART_BYTES = 49_152
+"""Of a text this much is shown at once; a larger record is stored, and its summary shown."""
 
 
 class RecordArguments(KeyValueStoreArguments):
@@ -54,19 +61,39 @@ class RecordAnswer(Answer):
 
 async def get_key_value_store_record(ctx: ToolContext, arguments: RecordArguments) -> ToolResult:
     """Read the record, or the part of it that fits."""
+    is_first_part = arguments.offset == 0 and ctx.call.output.compress
     record = await ctx.storage.record(
         RecordInput(
             caller=ctx.call.caller,
             storage_id=arguments.key_value_store_id,
             key=arguments.record_key,
             offset=arguments.offset,
+            max_bytes=_inline_bytes(ctx) if is_first_part else PART_BYTES,
         )
     )
+    if is_first_part and _is_cut(record):
+        return _stored(record, await ctx.outputs.store_record(record.store_id, record.key), ctx.offers)
     if record.kind == "binary":
         return _binary(record)
     answer = _described(record).model_copy(update={"value": record.value if record.kind == "json" else record.text})
     shown = json.dumps(record.value, ensure_ascii=False) if record.kind == "json" else record.text
     return answered(answer, _summary(record), shown, _next_part(record))
+
+
+def _inline_bytes(ctx: ToolContext) -> int:
+    threshold = ctx.call.output.threshold_bytes
+    return PART_BYTES if threshold is None else max(1, min(threshold, PART_BYTES))
+
+
+def _is_cut(record: Record) -> bool:
+    return record.next_offset is not None or (record.kind == "binary" and record.blob_base64 is None)
+
+
+def _stored(record: Record, output: StoredOutput, offers: Offers) -> ToolResult:
+    """What is in a large record, and how to get the part that is needed."""
+    short = compressed_form(output).structured()
+    text = f"Record {record.key} of {record.store_id}. {describe_stored(output)}\n{restore_hint(output, offers)}"
+    return ToolResult(content=(TextContent(text=text),), structured=short, locator=output.locator)
 
 
 def _described(record: Record) -> RecordAnswer:
@@ -116,13 +143,15 @@ GET_KEY_VALUE_STORE_RECORD = (
     tool("get-key-value-store-record")
     .category(Category.STORAGE)
     .describe(
-        "Get a value stored in a key-value store under a specific key: JSON, text (long ones in parts), or a file, "
-        "which is attached when it is small and linked when it is not. An Actor's input is under INPUT, its single "
-        "result, if any, under OUTPUT."
+        "Get a value stored in a key-value store under a specific key: JSON, text, or a file, which is attached when "
+        "it is small. A large one is stored and summarised; offset reads a long text in parts instead. An Actor's "
+        "input is under INPUT, its single result, if any, under OUTPUT."
     )
     .annotate(ToolAnnotations(title="Get key-value store record", read_only=True, idempotent=True, open_world=False))
     .args(RecordArguments)
     .output(RecordAnswer)
+    .output_threshold(2 * PART_BYTES)
+    .stores_large_outputs()
     .server(get_key_value_store_record)
     .build()
 )

@@ -5,7 +5,7 @@ from pydantic import Field
 from activities.web_models import DocsHits, DocsSearchInput
 from workflows.context import ToolContext
 from workflows.models import ToolResult
-from workflows.tools.core.answers import Answer, answered, hint
+from workflows.tools.core.answers import MAX_ANSWER_BYTES, Answer, answered, hint
 from workflows.tools.core.wording import describe_list, next_list_hint
 from workflows.tools.tool import Arguments, Category, ToolAnnotations, tool
 
@@ -85,5 +85,6 @@ SEARCH_APIFY_DOCS = (
     .args(SearchDocsArguments)
     .output(FoundPages)
     .server(search_apify_docs)
+    .output_threshold(MAX_ANSWER_BYTES)
     .build()
 )

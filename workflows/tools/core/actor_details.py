@@ -10,7 +10,7 @@ from workflows.context import ToolContext
 from workflows.tools.core.actor_card import card_as_text, short_card
 from workflows.tools.core.actor_names import normalised_actor
 from workflows.tools.core.actor_schema import model_input_schema
-from workflows.tools.core.answers import Answer
+from workflows.tools.core.answers import MAX_ANSWER_BYTES, Answer
 from workflows.tools.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
 
 MAX_README_CHARS = 20_000
@@ -71,6 +71,7 @@ def details_definition(name: str, handler: Handler, description: str) -> ToolBui
         .describe(description)
         .annotate(ToolAnnotations(title="Fetch Actor details", read_only=True, idempotent=True))
         .server(handler)
+        .output_threshold(MAX_ANSWER_BYTES)
     )
 
 

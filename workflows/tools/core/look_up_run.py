@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from workflows.tools.core.answers import MAX_ANSWER_BYTES
 from workflows.tools.core.run_report import RunReport
 from workflows.tools.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
 
@@ -22,4 +23,6 @@ def get_actor_run_definition(handler: Handler, description: str) -> ToolBuilder:
         .args(RunArguments)
         .output(RunReport)
         .server(handler)
+        .output_threshold(MAX_ANSWER_BYTES)
+        .reports_output()
     )

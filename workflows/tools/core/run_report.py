@@ -6,7 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
 from activities.models import DatasetPage, ErrorCategory, ErrorEnvelope, RunState
+from activities.output_models import StoredOutput
 from workflows.models import Offers, offers_all
+from workflows.tools.core.compressed import OutputFacts, output_facts
 
 _FAILURES = {
     "FAILED": ErrorCategory.UNKNOWN,
@@ -25,12 +27,16 @@ class DefaultDataset(_Camel):
     id: str
     item_count: int | None = None
     fields: list[str] | None = None
+    items_schema: dict[str, JsonValue] | None = Field(
+        default=None, description="JSON Schema that the rows read fit; of a large one only the top."
+    )
 
 
 class DefaultKeyValueStore(_Camel):
     """The run's default key-value store."""
 
     id: str
+    keys: list[str] | None = Field(default=None, description="Its first keys.")
 
 
 class Datasets(_Camel):
@@ -65,7 +71,12 @@ class RunReport(_Camel):
     stats: dict[str, JsonValue] = {}
     usage_total_usd: float | None = Field(default=None, description="US dollars; settles shortly after the run's end.")
     storages: Storages | None = None
-    items: list[JsonValue] | None = Field(default=None, description="The first rows of the dataset.")
+    items: list[JsonValue] | None = Field(
+        default=None, description="The rows of the dataset; with `locator` the first ones, long values cut."
+    )
+    compressed: bool | None = Field(default=None, description="True when the rows were stored instead of answered.")
+    locator: str | None = Field(default=None, description="The stored rows: pass it to restore-tool-output.")
+    output: OutputFacts | None = Field(default=None, description="What is stored under the locator.")
     summary: str
     next_step: str
     task_id: str | None = Field(default=None, description="The task that goes on, when the answer came before its end.")
@@ -76,13 +87,23 @@ class RunReport(_Camel):
 
 
 def build_run_report(
-    run: RunState, *, summary: str, next_step: str, page: DatasetPage | None = None, actor_name: str | None = None
+    run: RunState,
+    *,
+    summary: str,
+    next_step: str,
+    page: DatasetPage | None = None,
+    actor_name: str | None = None,
+    output: StoredOutput | None = None,
 ) -> RunReport:
-    """Describe `run`, with the rows of `page` when some were read."""
+    """Describe `run`, with the rows of `page` when some were read, and `output` when all were stored."""
     dataset = DefaultDataset(
         id=run.dataset_id,
         item_count=page.total if page else None,
         fields=list(page.fields) if page else None,
+        items_schema=page.items_schema if page else None,
+    )
+    store = DefaultKeyValueStore(
+        id=run.key_value_store_id, keys=list(page.keys) if page and page.keys is not None else None
     )
     return RunReport(
         run_id=run.run_id,
@@ -96,9 +117,12 @@ def build_run_report(
         usage_total_usd=run.usage_total_usd,
         storages=Storages(
             datasets=Datasets(default=dataset),
-            key_value_stores=KeyValueStores(default=DefaultKeyValueStore(id=run.key_value_store_id)),
+            key_value_stores=KeyValueStores(default=store),
         ),
         items=list(page.items) if page else None,
+        compressed=True if output else None,
+        locator=output.locator if output else None,
+        output=output_facts(output) if output else None,
         summary=summary,
         next_step=next_step,
     )

@@ -5,7 +5,7 @@ from pydantic import Field
 from activities.store_models import ActorCard, ActorSearchPage
 from workflows.context import ToolContext
 from workflows.tools.core.actor_card import short_card
-from workflows.tools.core.answers import Answer
+from workflows.tools.core.answers import MAX_ANSWER_BYTES, Answer
 from workflows.tools.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
 
 DEFAULT_LIMIT = 5
@@ -49,6 +49,7 @@ def search_definition(name: str, handler: Handler, description: str) -> ToolBuil
         .annotate(ToolAnnotations(title="Search Actors", read_only=True, idempotent=True))
         .args(SearchActorsArguments)
         .server(handler)
+        .output_threshold(MAX_ANSWER_BYTES)
     )
 
 

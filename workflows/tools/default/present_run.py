@@ -1,24 +1,38 @@
 """How the default mode says what a run has come to."""
 
-from activities.models import DatasetPage, RunState
+from activities.models import RunState
 from workflows.executors import ActorOutcome
 from workflows.models import Offers, TextContent, ToolResult
 from workflows.tools.core.answers import ROW_READERS, first_offered
+from workflows.tools.core.compressed import describe_stored, restore_hint
 from workflows.tools.core.run_report import build_run_report, run_failure
-from workflows.tools.core.wording import describe_page, describe_run_status, next_page_hint, rows_as_lines
+from workflows.tools.core.wording import describe_page, describe_run_status, rows_as_lines
 
 
 def present_finished_run(outcome: ActorOutcome) -> ToolResult:
-    """The run's end, its first rows, and how to get the others."""
-    run, page = outcome.run, outcome.preview
-    summary = f"{outcome.actor}: {describe_run_status(run)}"
-    error = run_failure(run, tool=outcome.tool, offers=outcome.offers)
-    rows = describe_page(page) if page else ""
-    next_step = (error.hint if error else None) or (_more_rows(page, outcome.offers) if page else "")
-    report = build_run_report(run, summary=summary, next_step=next_step, page=page, actor_name=outcome.actor)
-    text = "\n".join(part for part in (summary, rows, rows_as_lines(page.items) if page else "", next_step) if part)
+    """The run's end, its rows or the first of those that were stored, and how to get the others."""
+    run, page, output = outcome.run, outcome.preview, outcome.output
+    status = f"{outcome.actor}: {describe_run_status(run)}"
+    error = run_failure(run, tool=outcome.tool, offers=outcome.offers) or outcome.refused
+    next_step = " ".join(part for part in (error.hint if error else None, _rest_of_rows(outcome)) if part)
+    rows = [describe_page(page), rows_as_lines(page.items)] if page and not outcome.refused else []
+    stored = [describe_stored(output)] if output else []
+    report = build_run_report(
+        run,
+        summary="\n".join([status, *stored]),
+        next_step=next_step,
+        page=page,
+        actor_name=outcome.actor,
+        output=output,
+    )
+    refused = [outcome.refused.message] if outcome.refused else []
+    text = "\n".join(part for part in (status, *refused, *stored, *rows, next_step) if part)
     return ToolResult(
-        content=(TextContent(text=text),), structured=report.structured(), is_error=error is not None, error=error
+        content=(TextContent(text=text),),
+        structured=report.structured(),
+        is_error=error is not None,
+        error=error,
+        locator=output.locator if output else None,
     )
 
 
@@ -36,11 +50,13 @@ def present_run_state(run: RunState, offers: Offers) -> ToolResult:
     )
 
 
-def _more_rows(page: DatasetPage, offers: Offers) -> str:
-    if page.end >= page.total:
-        return "These are all rows."
-    reader = first_offered(offers, *ROW_READERS)
-    return (next_page_hint(page, tool=reader) if reader else None) or f"More rows are in dataset {page.dataset_id}."
+def _rest_of_rows(outcome: ActorOutcome) -> str | None:
+    page = outcome.preview
+    if page is None or outcome.refused:
+        return None
+    if outcome.output is not None:
+        return restore_hint(outcome.output, outcome.offers)
+    return "These are all rows." if page.total else None
 
 
 def _next_step(run: RunState, offers: Offers) -> str:
