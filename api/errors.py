@@ -33,11 +33,27 @@ class UnknownToolCalled(InvalidCall):
 
 
 class CallTooLarge(ApiError):
-    """The arguments do not fit into a workflow's history. Nothing was started."""
+    """The arguments are larger than a worker may be given. Nothing was started."""
 
     status = 413
     slug = "call-too-large"
     title = "The arguments are too large"
+
+
+class TaskDataLost(ApiError):
+    """Arguments or a result of the task were too large for its history, and are gone from the store, or damaged."""
+
+    status = 410
+    slug = "task-data-lost"
+    title = "Stored data of the task is lost"
+
+
+class TaskDataUnavailable(ApiError):
+    """The store that holds large arguments and results does not answer, or this process uses another one."""
+
+    status = 503
+    slug = "task-data-unavailable"
+    title = "The store of large arguments and results does not answer"
 
 
 class TaskNotFound(ApiError):

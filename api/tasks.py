@@ -38,6 +38,8 @@ from api.errors import (
     BadRequest,
     IdempotencyKeyReused,
     InvalidCall,
+    TaskDataLost,
+    TaskDataUnavailable,
     TaskFinished,
     TaskNotFound,
     TemporalUnavailable,
@@ -47,6 +49,7 @@ from api.task_events import EventLog, stream_events
 from api.task_list import list_query, read_page_token, write_page_token
 from api.task_models import Task, TaskAnswer, TaskEvent, TaskPage, TaskRequest
 from api.task_view import memo_model, owner_of, task_from
+from worker.external_storage import PayloadLost, PayloadUnavailable
 from workflows import memo, search_attributes
 from workflows.inputs import InputAnswer, SubmitInput
 from workflows.models import TaskStatus, TaskSummary, ToolCall, ToolOutcome, ToolResult
@@ -304,7 +307,8 @@ class TaskClient:
     async def _result(self, description: WorkflowExecutionDescription) -> ToolResult | None:
         """The handler's answer, when there is one already."""
         if description.status is WorkflowExecutionStatus.RUNNING:
-            return await memo_model(description, memo.RESULT, ToolResult)
+            with _temporal_errors():
+                return await memo_model(description, memo.RESULT, ToolResult)
         outcome = await self._outcome_within(description.id, None)
         return outcome.result if outcome else None
 
@@ -371,6 +375,10 @@ def _temporal_errors(*, not_found: str | None = None, bad_request: str | None = 
                 "The Temporal server does not answer. Nothing is lost; ask again shortly."
             ) from error
         raise
+    except PayloadLost as error:
+        raise TaskDataLost(error.message) from error
+    except PayloadUnavailable as error:
+        raise TaskDataUnavailable(str(error)) from error
     except RuntimeError as error:
         # A lazy client that cannot connect raises this.
         raise TemporalUnavailable(

@@ -26,7 +26,7 @@ async def serve(settings: WorkerSettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     runtime = build_runtime(f"{settings.worker_metrics_host}:{settings.worker_metrics_port}")
-    client = await connect(runtime)
+    client = await connect(settings, runtime)
     await register_search_attributes(client)
     async with serving(client, settings):
         log.info("Worker serves namespace %s at %s", client.namespace, client.service_client.config.target_host)

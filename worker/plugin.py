@@ -1,12 +1,15 @@
-"""One Temporal plugin for client, worker and replayer alike: data converter and sandbox."""
+"""One Temporal plugin for client, worker and replayer alike: data converter, external storage and sandbox."""
 
 import dataclasses
 
+from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import WorkflowRunner
+from temporalio.worker import ReplayerConfig, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from activities.output_store.store import OutputObjects
 from worker.converter import lean_data_converter
+from worker.external_storage import external_storage
 
 PASSED_THROUGH = (
     # Contracts and activity signatures: imported for their types, never called from workflow code.
@@ -19,9 +22,12 @@ PASSED_THROUGH = (
     "cryptography",
     "httpx",
     "impit",
+    "jmespath",
+    "obstore",
     "orjson",
     "pydantic",
     "pydantic_core",
+    "zstandard",
 )
 
 
@@ -32,11 +38,23 @@ def _sandboxed(runner: WorkflowRunner | None) -> WorkflowRunner:
     return runner or SandboxedWorkflowRunner(SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))
 
 
+def _converter(objects: OutputObjects | None, *, read_only: bool = False) -> DataConverter:
+    storage = external_storage(objects, read_only=read_only) if objects is not None else None
+    return dataclasses.replace(lean_data_converter, external_storage=storage)
+
+
 class OutlastPlugin(SimplePlugin):
     """What every Temporal client, worker and replayer of Outlast has in common."""
 
-    def __init__(self) -> None:
-        """Nothing to configure."""
+    def __init__(self, objects: OutputObjects | None = None) -> None:
+        """Large payloads are kept in `objects`; without it the server refuses them, and stored ones cannot be read."""
         super().__init__(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
-            "outlast", data_converter=lean_data_converter, workflow_runner=_sandboxed
+            "outlast", data_converter=_converter(objects), workflow_runner=_sandboxed
         )
+        self._objects = objects
+
+    def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
+        """A replay reads stored payloads and writes none."""
+        configured = super().configure_replayer(config)
+        configured["data_converter"] = _converter(self._objects, read_only=True)
+        return configured

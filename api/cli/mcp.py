@@ -97,7 +97,7 @@ async def serve(wishes: Wishes, given: Mapping[str, object]) -> ExitCode:
             settings = ApiSettings()
             configure_logging(settings.log_format, settings.log_level)
             load_extensions(settings.tool_modules)
-            services = build_services(settings, await connect(lazy=True))
+            services = build_services(settings, await connect(settings, lazy=True))
             await serve_stdio(services, connection_of(wishes, settings))
     except StackError as error:
         raise stack_failure(error) from error

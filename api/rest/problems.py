@@ -10,7 +10,14 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from activities.models import ErrorEnvelope, Violation
-from api.errors import ApiError, InvalidCall, PlatformUnavailable, TemporalUnavailable, Unauthenticated
+from api.errors import (
+    ApiError,
+    InvalidCall,
+    PlatformUnavailable,
+    TaskDataUnavailable,
+    TemporalUnavailable,
+    Unauthenticated,
+)
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 5
@@ -131,7 +138,7 @@ def _violation(entry: Any) -> Violation:
 
 
 def _headers(error: ApiError) -> dict[str, str]:
-    if isinstance(error, TemporalUnavailable | PlatformUnavailable):
+    if isinstance(error, TemporalUnavailable | PlatformUnavailable | TaskDataUnavailable):
         return {"Retry-After": str(math.ceil(RETRY_AFTER_SECONDS))}
     if isinstance(error, Unauthenticated):
         return {"WWW-Authenticate": 'Bearer realm="outlast"'}

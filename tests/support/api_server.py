@@ -11,6 +11,7 @@ import uvicorn
 from pydantic import SecretStr
 from temporalio.client import Client
 
+from activities.output_store.store import OutputObjects
 from api.rest.app import build_app
 from api.services import build_services
 from api.settings import ApiSettings
@@ -37,9 +38,11 @@ def api_settings(sandbox: Sandbox, **settings: Any) -> ApiSettings:
     return ApiSettings.model_validate({**given, **settings})
 
 
-async def connect(address: str, *, namespace: str = "default", lazy: bool = False) -> Client:
-    """A Temporal client as every Outlast process has it."""
-    return await Client.connect(address, namespace=namespace, plugins=[OutlastPlugin()], lazy=lazy)
+async def connect(
+    address: str, *, namespace: str = "default", lazy: bool = False, objects: OutputObjects | None = None
+) -> Client:
+    """A Temporal client as every Outlast process has it; it reads large payloads when given their store."""
+    return await Client.connect(address, namespace=namespace, plugins=[OutlastPlugin(objects)], lazy=lazy)
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ async def main() -> None:
     load_extensions(settings.tool_modules)
     query = dict(argument.split("=", 1) for argument in sys.argv[1:])
     local = LocalConnection(selection_from(query, default_mode=settings.mode))
-    await serve_stdio(build_services(settings, await connect(lazy=True)), local)
+    await serve_stdio(build_services(settings, await connect(settings, lazy=True)), local)
 
 
 if __name__ == "__main__":

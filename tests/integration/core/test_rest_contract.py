@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from api.call_builder import MAX_CALL_BYTES
 from tests.support.api_server import api_settings, bearer, connect, serving_api
 from tests.support.calls import WAIT, completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
@@ -208,10 +209,13 @@ async def test_odd_actor_names_do_no_harm(api: httpx.AsyncClient, actor: str) ->
     assert response.status_code in {200, 404, 422}, response.text
 
 
-async def test_arguments_too_large_for_a_history_are_refused_before_anything_starts(api: httpx.AsyncClient) -> None:
-    response = await api.post("/v1/tasks", json=sleeper_call(0, filler="y" * 3_000_000), headers=WAIT)
-    assert "key-value store" in problem(response, 413, "call-too-large")["detail"]
-    assert (await api.post("/v1/tasks", json=sleeper_call(0, filler="y" * 1_800_000), headers=WAIT)).status_code == 200
+async def test_arguments_too_large_for_a_worker_are_refused_before_anything_starts(
+    service: Service, sandbox: Sandbox
+) -> None:
+    settings = api_settings(sandbox, max_body_bytes=2 * MAX_CALL_BYTES)
+    async with serving_api(await connect(service.temporal_address), settings) as api:
+        response = await api.post("/v1/tasks", json=sleeper_call(0, filler="y" * MAX_CALL_BYTES), headers=WAIT)
+        assert "key-value store" in problem(response, 413, "call-too-large")["detail"]
 
 
 @pytest.mark.parametrize("depth", [200, 2_000, 100_000])
