@@ -69,7 +69,7 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
 
 @dataclass(frozen=True)
 class Activities:
-    """What a worker carries out: `short` takes seconds, `waiting` as long as a run, `outputs` keeps a processor busy."""
+    """What a worker carries out: `short` takes seconds, `waiting` as long as a run, `outputs` a processor."""
 
     short: Sequence[Callable[..., Any]]
     waiting: Sequence[Callable[..., Any]]

@@ -6,7 +6,7 @@ from workflows.models import Offers, TextContent, ToolResult
 from workflows.tools.core.answers import ROW_READERS, first_offered
 from workflows.tools.core.compressed import describe_stored, restore_hint
 from workflows.tools.core.run_report import build_run_report, run_failure
-from workflows.tools.core.wording import describe_page, describe_run_status, rows_as_lines
+from workflows.tools.core.wording import describe_page, describe_run_status, next_page_hint, rows_as_lines
 
 
 def present_finished_run(outcome: ActorOutcome) -> ToolResult:
@@ -56,7 +56,10 @@ def _rest_of_rows(outcome: ActorOutcome) -> str | None:
         return None
     if outcome.output is not None:
         return restore_hint(outcome.output, outcome.offers)
-    return "These are all rows." if page.total else None
+    if page.end >= page.total:
+        return "These are all rows." if page.total else None
+    reader = first_offered(outcome.offers, *ROW_READERS)
+    return (next_page_hint(page, tool=reader) if reader else None) or f"More rows are in dataset {page.dataset_id}."
 
 
 def _next_step(run: RunState, offers: Offers) -> str:
