@@ -62,6 +62,9 @@ class ApiSettings(Settings):
     )
     max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024, description="Largest request body accepted.")
     max_wait_seconds: int = Field(default=300, ge=1, description="Longest wait that one request may ask for.")
+    mcp_session_idle_seconds: int = Field(
+        default=1_800, ge=1, le=30 * 86_400, description="An MCP session without a request for this long ends."
+    )
     run_heartbeat_seconds: int = Field(
         default=60, ge=5, description="How soon a worker that died while it followed a run is replaced."
     )

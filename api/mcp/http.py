@@ -57,6 +57,7 @@ def install_mcp(app: FastAPI, services: Services) -> None:
         streamable_http_path=PATH,
         host=settings.api_host,
         max_request_body_size=settings.max_body_bytes,
+        session_idle_timeout=settings.mcp_session_idle_seconds,
         transport_security=_security(services),
     )
     route = cast(Route, inner.routes[0])

@@ -20,8 +20,10 @@ from api.mcp.eras import TASKS_EXTENSION, UI_EXTENSION, Context, is_modern
 from api.mcp.instructions import server_instructions
 from api.mcp.listing import listed_tools
 from api.mcp.prompts import Prompts
+from api.mcp.resource_updates import ResourceUpdates
 from api.mcp.resources import Resource, Resources
 from api.mcp.status_push import StatusPush
+from api.mcp.task_resources import TaskResources
 from api.mcp.task_shapes import legacy_task
 from api.mcp.tasks import McpTasks, TaskParams, UpdateTaskParams, refused_as_mcp
 from api.services import Services
@@ -60,7 +62,7 @@ class OutlastServer(Server[Any]):
         )
         own: dict[str, Any] = {
             "prompts": types.PromptsCapability(list_changed=False),
-            "resources": types.ResourcesCapability(subscribe=False, list_changed=False),
+            "resources": types.ResourcesCapability(subscribe=True, list_changed=False),
         }
         return capabilities.model_copy(update=own if modern else {**own, "tasks": _legacy_tasks()})
 
@@ -82,9 +84,11 @@ class McpDoor:
         self._connections = Connections(services, selection=selection, caller=caller)
         self._calls = Calls(services, self._connections, _tell_tools_changed)
         self._tasks = McpTasks(services, self._connections, self._calls.offer_added_actor)
-        self._push = StatusPush(services.tasks, self._connections)
         self._prompts = Prompts(self._connections, services.settings.actors)
-        self._resources = Resources(self._connections, widgets)
+        task_resources = TaskResources(services.tasks)
+        self._resources = Resources(self._connections, task_resources, widgets)
+        self._updates = ResourceUpdates(self._connections, self._resources, task_resources)
+        self._push = StatusPush(services.tasks, self._connections, self._updates)
         self.server = self._build()
 
     def _build(self) -> OutlastServer:
@@ -113,6 +117,8 @@ class McpDoor:
             "resources/templates/list", types.PaginatedRequestParams, _complete(self._resources.templates)
         )
         server.add_request_handler("resources/read", types.ReadResourceRequestParams, _complete(self._resources.read))
+        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._updates.subscribe)
+        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._updates.unsubscribe)
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_log_level)
         server.add_notification_handler("notifications/cancelled", types.CancelledNotificationParams, self._cancelled)
         server.middleware += [self._own_instructions, self._legacy_task_calls]

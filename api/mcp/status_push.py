@@ -1,7 +1,8 @@
 """Telling clients of changes without being asked.
 
 2025-11-25: `notifications/tasks/status` on the session that started the task. 2026-07-28: `subscriptions/listen`, with
-`taskIds` answered with `notifications/tasks`, each the whole task, and with `toolsListChanged`.
+`taskIds` answered with `notifications/tasks`, each the whole task, with `toolsListChanged`, and with
+`resourceSubscriptions`.
 """
 
 import asyncio
@@ -18,6 +19,8 @@ from api.errors import ApiError
 from api.mcp.changes import Listening
 from api.mcp.connections import Client, Connections
 from api.mcp.eras import Context, require_tasks
+from api.mcp.followers import follow
+from api.mcp.resource_updates import ResourceUpdates
 from api.mcp.task_shapes import legacy_task
 from api.mcp.tasks import modern_state
 from api.task_models import TaskEvent
@@ -46,22 +49,20 @@ class ModernTaskStatus(types.Notification[dict[str, Any], Literal["notifications
 class StatusPush:
     """Follows tasks and lists on behalf of clients."""
 
-    def __init__(self, tasks: TaskClient, connections: Connections) -> None:
-        """Follow tasks through `tasks`."""
+    def __init__(self, tasks: TaskClient, connections: Connections, resources: ResourceUpdates) -> None:
+        """Follow tasks through `tasks`, and `resources`."""
         self._tasks = tasks
         self._connections = connections
-        self._followers: set[asyncio.Task[None]] = set()
+        self._resources = resources
 
     def follow(self, ctx: Context, client: Client, task_id: str) -> None:
         """Tell the session of the older era about the task until it ends, or the session does."""
-        follower = asyncio.create_task(self._follow(ctx, client, task_id))
-        self._followers.add(follower)
-        follower.add_done_callback(self._followers.discard)
+        follow(ctx, f"task {task_id}", self._follow(ctx, client, task_id))
 
     async def listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """`subscriptions/listen`. Ends when every task named has, or never when the list of tools is listened to."""
+        """`subscriptions/listen`. Ends when it was opened for tasks alone and each of them has ended, else never."""
         if ctx.request_id is None:
             raise MCPError(INVALID_REQUEST, "subscriptions/listen requires a request id")
         client = await self._connections.client(ctx)
@@ -70,21 +71,31 @@ class StatusPush:
         if task_ids:
             require_tasks(ctx)
         known = [task_id for task_id in task_ids if await self._is_known(client, task_id)]
+        uris = await self._resources.known(ctx, client, params.notifications.resource_subscriptions)
         with client.connection.changes.listening() as listening:
-            await self._acknowledge(ctx, params, known, meta)
+            await self._acknowledge(ctx, params, known, uris, meta)
             async with asyncio.TaskGroup() as group:
                 for task_id in known:
                     group.create_task(self._push(ctx, client, task_id, meta))
-                if params.notifications.tools_list_changed or not task_ids:
+                for uri in uris:
+                    group.create_task(self._resources.push(ctx, client, uri, meta))
+                if params.notifications.tools_list_changed or uris or not task_ids:
                     group.create_task(self._push_changes(ctx, params, listening, meta))
         return types.SubscriptionsListenResult(_meta=cast(Any, meta))
 
     async def _acknowledge(
-        self, ctx: Context, params: types.SubscriptionsListenRequestParams, task_ids: list[str], meta: dict[str, Any]
+        self,
+        ctx: Context,
+        params: types.SubscriptionsListenRequestParams,
+        task_ids: list[str],
+        uris: list[str],
+        meta: dict[str, Any],
     ) -> None:
         honoured: dict[str, Any] = {"toolsListChanged": True} if params.notifications.tools_list_changed else {}
         if task_ids:
             honoured["taskIds"] = task_ids
+        if uris:
+            honoured["resourceSubscriptions"] = uris
         acknowledged = types.SubscriptionsAcknowledgedNotificationParams(
             notifications=types.SubscriptionFilter.model_validate(honoured), _meta=cast(Any, meta)
         )

@@ -130,11 +130,13 @@ def modern_state(answer: TaskAnswer, *, mode: str) -> dict[str, Any]:
     return {**state, "result": call_result(answer.result, mode=mode)}
 
 
-async def refused_as_mcp(awaited: Awaitable[Answer]) -> Answer:
-    """What the task client refuses, as a JSON-RPC error."""
+async def refused_as_mcp(awaited: Awaitable[Answer], *, passing: type[ApiError] | None = None) -> Answer:
+    """What the task client refuses, as a JSON-RPC error; errors of the type `passing` stay what they are."""
     try:
         return await awaited
     except ApiError as error:
+        if passing is not None and isinstance(error, passing):
+            raise
         code = INTERNAL_ERROR if error.status >= 500 else INVALID_PARAMS
         raise MCPError(code, str(error), data={"type": error.slug}) from error
 
