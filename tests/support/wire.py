@@ -34,7 +34,7 @@ class Wire:
         self.era = era
         self._http = http
         self._path = f"/mcp{query}"
-        self._session: str | None = None
+        self.session: str | None = None
 
     async def request(
         self, method: str, params: dict[str, Any] | None = None, *, capabilities: dict[str, Any] | None = None
@@ -58,7 +58,7 @@ class Wire:
         """Everything that comes on the response's stream."""
         body = self._body(method, params or {}, capabilities or {}, request_id or next(_ids))
         async with self._http.stream("POST", self._path, json=body, headers=self._headers(method, body)) as response:
-            self._session = response.headers.get("mcp-session-id", self._session)
+            self.session = response.headers.get("mcp-session-id", self.session)
             async for message in _parsed(response):
                 yield message
 
@@ -111,8 +111,8 @@ class Wire:
         headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": self.era}
         if method == "initialize":
             del headers["MCP-Protocol-Version"]
-        if self._session is not None:
-            headers["Mcp-Session-Id"] = self._session
+        if self.session is not None:
+            headers["Mcp-Session-Id"] = self.session
         if self.era != MODERN:
             return headers
         params = body.get("params", {})

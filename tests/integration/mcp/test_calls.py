@@ -192,7 +192,7 @@ async def test_another_callers_state_answers_nothing(wire: Wire, stranger: httpx
 
 async def test_a_session_belongs_to_who_opened_it(older: Wire, stranger: httpx.AsyncClient) -> None:
     stolen = Wire(stranger, LEGACY)
-    stolen._session = older._session
+    stolen.session = older.session
     with pytest.raises(WireError, match="Session not found"):
         await stolen.request("tools/list")
 
