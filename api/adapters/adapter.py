@@ -1,0 +1,98 @@
+"""`Adapter`: tools for a model of any provider, in three lines of an agent's loop, with or without the REST server."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from activities.models import Caller
+from api.adapters.anthropic_messages import AnthropicMessages
+from api.adapters.mcp_messages import McpMessages
+from api.adapters.model_calls import BackEnd, CallReport, JsonObject
+from api.adapters.offered import load_callable, load_offered
+from api.adapters.openai_chat import OpenAIChat
+from api.adapters.openai_responses import OpenAIResponses
+from api.adapters.runner import CallRunner, CallScope
+from api.callers import LOCAL_CALLER
+from api.mcp.waiting import DEFAULT_WAIT_SECONDS
+from api.services import Services, build_services
+from api.settings import ApiSettings
+from worker.connection import connect
+from workflows.models import CallOptions
+from workflows.tools.extensions import load_extensions
+
+BACK_ENDS: Mapping[str, BackEnd] = MappingProxyType(
+    {back_end.name: back_end for back_end in (AnthropicMessages(), OpenAIResponses(), OpenAIChat(), McpMessages())}
+)
+"""The back ends by name. A new one is a module that translates, and a line here."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What came of a message's calls. Nothing in `append` means that the model called nothing."""
+
+    append: list[JsonObject]
+    """Goes to the end of the conversation as it is."""
+    calls: tuple[CallReport, ...]
+
+
+class Adapter:
+    """One provider's view of the tools, for one caller."""
+
+    def __init__(
+        self,
+        services: Services,
+        back_end: BackEnd,
+        *,
+        caller: Caller = LOCAL_CALLER,
+        mode: str | None = None,
+        tools: Sequence[str] | None = None,
+    ) -> None:
+        """`tools` are categories, tools and Actors (`actors`, `get-dataset-items`, `apify/rag-web-browser`).
+
+        With them, no other tool can be called. Without, the list is the server's default one, and everything can.
+        """
+        self._services = services
+        self._back_end = back_end
+        self._caller = caller
+        self._mode = mode or services.settings.mode
+        self._selectors = None if tools is None else tuple(tools)
+        self._runner = CallRunner(services)
+
+    async def tools(self) -> list[JsonObject]:
+        """The list of tools to send with every request. Raises `UnknownToolCalled` for an unknown mode."""
+        offered = await load_offered(self._services.catalogue, self._caller, mode=self._mode, selectors=self._selectors)
+        return offered.listed(self._back_end)
+
+    async def answer(
+        self,
+        said: object,
+        *,
+        session_id: str | None = None,
+        message_id: str | None = None,
+        options: CallOptions | None = None,
+        wait_seconds: float = DEFAULT_WAIT_SECONDS,
+    ) -> Answered:
+        """Carry out what the model has called in `said`, its message as the provider gave it.
+
+        The calls run at once; after `wait_seconds` those that go on say so, with their task's id. The same call again
+        (id, session, message) is the same task. Raises `ApiError` for what says nothing of a call, see `CallRunner`.
+        """
+        calls = self._back_end.calls(said)
+        catalogue = self._services.catalogue
+        if self._selectors is None:
+            offered = await load_callable(catalogue, self._caller, mode=self._mode)
+        else:
+            offered = await load_offered(catalogue, self._caller, mode=self._mode, selectors=self._selectors)
+        scope = CallScope(session_id, message_id, options or CallOptions())
+        outcomes = await self._runner.run(self._caller, offered, calls, scope, wait_seconds)
+        return Answered(self._back_end.append(outcomes), tuple(CallReport.of(outcome) for outcome in outcomes))
+
+
+async def connected_services(settings: ApiSettings | None = None) -> Services:
+    """What an `Adapter` works with in a process that is not the server: the same settings, from the environment.
+
+    Raises `RuntimeError` when Temporal cannot be reached, `SealError` without the key ring of the workers.
+    """
+    own = settings or ApiSettings()
+    load_extensions(own.tool_modules)
+    return build_services(own, await connect(own))

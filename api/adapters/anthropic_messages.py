@@ -1,0 +1,53 @@
+"""Anthropic's Messages API: `tool_use` blocks in, `tool_result` blocks out."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from pydantic import JsonValue
+
+from api.adapters.model_calls import JsonObject, ModelCall, Outcome, entries_of, read_call
+from api.adapters.pieces import PDF, PICTURES, Piece, pieces_of
+from api.adapters.schemas import PortableTool
+
+_SHOWN = PICTURES | {PDF}
+
+
+class AnthropicMessages:
+    """A `BackEnd`. Takes a message, as an object or its JSON, or its content blocks."""
+
+    name = "anthropic"
+
+    def tool(self, shown: PortableTool) -> JsonObject:
+        """`ToolParam`."""
+        return {"name": shown.name, "description": shown.description, "input_schema": shown.schema}
+
+    def calls(self, said: object) -> tuple[ModelCall, ...]:
+        """The `tool_use` blocks. Others (text, thinking, the provider's own tools) are left alone."""
+        blocks = entries_of(said, "content")
+        return tuple(
+            read_call(block.get("id"), block.get("name"), block.get("input"))
+            for block in blocks
+            if block.get("type") == "tool_use"
+        )
+
+    def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
+        """One user message with all results, as the API asks for; nothing when nothing was called."""
+        blocks = [_tool_result(outcome) for outcome in outcomes]
+        return [{"role": "user", "content": cast(list[JsonValue], blocks)}] if blocks else []
+
+
+def _tool_result(outcome: Outcome) -> JsonObject:
+    """`ToolResultBlockParam`. The API refuses empty texts, but not a result without content."""
+    return {
+        "type": "tool_result",
+        "tool_use_id": outcome.call.id,
+        "content": [_block(piece) for piece in pieces_of(outcome, _SHOWN)],
+        "is_error": outcome.result.is_error,
+    }
+
+
+def _block(piece: Piece) -> JsonObject:
+    if isinstance(piece, str):
+        return {"type": "text", "text": piece}
+    source: JsonObject = {"type": "base64", "media_type": piece.mime_type, "data": piece.data}
+    return {"type": "document" if piece.mime_type == PDF else "image", "source": source}

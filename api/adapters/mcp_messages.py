@@ -1,0 +1,61 @@
+"""MCP: `tools/call` requests in, responses out (JSON-RPC 2.0), with the result's own content blocks.
+
+The MCP front door (`api.mcp`) says the same and more, with sessions, progress and tasks; this is the plain translation.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from mcp_types import INVALID_PARAMS
+from pydantic import JsonValue
+
+from api.adapters.model_calls import JsonObject, ModelCall, Outcome, plain, read_call
+from api.adapters.schemas import PortableTool
+from api.errors import BadRequest
+from api.mcp.results import call_result
+
+_TASK_META = "outlast/taskId"
+
+
+class McpMessages:
+    """A `BackEnd`. Takes one request or a list of them."""
+
+    name = "mcp"
+
+    def __init__(self, *, mode: str = "default") -> None:
+        """In the mode `openai` answers keep what is for widgets."""
+        self._mode = mode
+
+    def tool(self, shown: PortableTool) -> JsonObject:
+        """`Tool` of MCP, with the name and the schema that the tool really has: MCP knows no rule against them."""
+        definition = shown.definition
+        return {"name": definition.name, "description": definition.description, "inputSchema": definition.input_schema}
+
+    def calls(self, said: object) -> tuple[ModelCall, ...]:
+        """The requests. Their ids are of one connection only, so the same id again is another call."""
+        value = plain(said)
+        requests = cast(list[Any], value if isinstance(value, list) else [value])
+        return tuple(_call(request) for request in requests)
+
+    def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
+        """One response per request; an unknown tool is an error of the protocol, as the specification says."""
+        return [self._response(outcome) for outcome in outcomes]
+
+    def _response(self, outcome: Outcome) -> JsonObject:
+        response: JsonObject = {"jsonrpc": "2.0", "id": outcome.call.id}
+        error = outcome.result.error
+        if outcome.unknown_tool and error is not None:
+            data: JsonValue = error.model_dump(mode="json")
+            return {**response, "error": {"code": INVALID_PARAMS, "message": error.message, "data": data}}
+        meta: JsonObject = {_TASK_META: outcome.task.id} if outcome.task else {}
+        return {**response, "result": call_result(outcome.result, mode=self._mode, meta=meta)}
+
+
+def _call(request: Any) -> ModelCall:
+    match request:
+        case {"method": "tools/call", "id": int() | str() as request_id, "params": {"name": name, **params}}:
+            arguments = cast(dict[str, object], params).get("arguments")
+            return replace(read_call(str(request_id), name, arguments), id=request_id, marks_retry=False)
+        case _:
+            raise BadRequest("This is no `tools/call` request of JSON-RPC: method, id, and params with a name.")

@@ -1,0 +1,158 @@
+"""What a model has asked for, and what came of it: the same for every back end."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import orjson
+from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError
+
+from activities.models import ErrorEnvelope
+from api.adapters.schemas import PortableTool
+from api.errors import BadRequest
+from api.task_models import Task
+from workflows.inputs import InputRequest
+from workflows.models import TaskStatus, ToolResult
+
+JsonObject = dict[str, JsonValue]
+
+MAX_ID_CHARS = 200
+_OBJECT: TypeAdapter[JsonObject] = TypeAdapter(JsonObject)
+
+
+@dataclass(frozen=True)
+class ModelCall:
+    """One call as a model made it. `flaw` says why the arguments cannot be read; there are none then.
+
+    `marks_retry` says that the id is the call's own wherever it comes again, so that the same id is the same call.
+    """
+
+    id: str | int
+    name: str
+    arguments: JsonObject
+    flaw: str | None = None
+    marks_retry: bool = True
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call has come to. `result` is what the model reads, also while the task goes on.
+
+    `task` is absent when nothing was started: an unknown tool, bad arguments, or a tool that looks after tasks.
+    """
+
+    call: ModelCall
+    tool: str
+    result: ToolResult
+    task: Task | None = None
+    finished: bool = True
+    unknown_tool: bool = False
+
+
+class CallReport(BaseModel):
+    """A call's outcome for the program between model and tools."""
+
+    id: str = Field(description="The model's own id of the call.")
+    tool: str
+    is_error: bool
+    error: ErrorEnvelope | None = None
+    finished: bool = Field(description="False while the task goes on: collect its result later.")
+    task_id: str | None = Field(default=None, description="The task behind the call; absent when none was started.")
+    status: TaskStatus | None = Field(default=None, description="State of the task.")
+    input_requests: dict[str, InputRequest] | None = Field(
+        default=None, description="Questions that the task waits for, by key."
+    )
+    structured: JsonObject | None = Field(
+        default=None, description="The structured answer; of an output that was stored its locator and summary."
+    )
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> "CallReport":
+        """The report of `outcome`."""
+        task, result = outcome.task, outcome.result
+        return cls(
+            id=str(outcome.call.id),
+            tool=outcome.tool,
+            is_error=result.is_error,
+            error=result.error,
+            finished=outcome.finished,
+            task_id=task.id if task else None,
+            status=task.status if task else None,
+            input_requests=(task.input_requests or None) if task else None,
+            structured=result.structured,
+        )
+
+
+class BackEnd(Protocol):
+    """Translates between one provider's protocol and ours. It carries nothing out."""
+
+    @property
+    def name(self) -> str:
+        """How the back end is called, for example in a URL."""
+        ...
+
+    def tool(self, shown: PortableTool) -> JsonObject:
+        """The tool as an entry of the provider's list of tools."""
+        ...
+
+    def calls(self, said: object) -> tuple[ModelCall, ...]:
+        """The calls in what the model has said, in its order. Raises `BadRequest` for what is not of this protocol."""
+        ...
+
+    def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
+        """What goes to the end of the conversation, in the order of the calls."""
+        ...
+
+
+def read_call(call_id: object, name: object, arguments: object) -> ModelCall:
+    """A call from its parts; `arguments` is an object, or text that holds one. Raises `BadRequest`.
+
+    Arguments that cannot be read are the model's mistake, and for the model to mend; an id or a name that is none is
+    the program's.
+    """
+    if not isinstance(call_id, str) or not 1 <= len(call_id) <= MAX_ID_CHARS:
+        raise BadRequest(f"A tool call needs an id, a text of 1 to {MAX_ID_CHARS} characters.")
+    if not isinstance(name, str) or not name:
+        raise BadRequest(f"The tool call {call_id!r} names no tool.")
+    # Some models say nothing at all for a tool that takes no arguments.
+    given = "{}" if arguments is None or arguments == "" else arguments
+    try:
+        value: object = orjson.loads(given) if isinstance(given, str) else given
+    except (orjson.JSONDecodeError, UnicodeEncodeError) as error:
+        return ModelCall(call_id, name, {}, flaw=f"The arguments are not valid JSON: {error}")
+    if not isinstance(value, dict):
+        return ModelCall(call_id, name, {}, flaw="The arguments must be one JSON object.")
+    try:
+        return ModelCall(call_id, name, _OBJECT.validate_python(value))
+    except ValidationError:
+        return ModelCall(call_id, name, {}, flaw="The arguments hold what JSON cannot.")
+
+
+def plain(said: object) -> Any:
+    """`said` without the classes of a provider's library: objects and lists as in JSON."""
+    if isinstance(said, BaseModel):
+        return said.model_dump(mode="json", by_alias=True, warnings=False)
+    if isinstance(said, Mapping):
+        return {str(key): plain(value) for key, value in cast(Mapping[object, object], said).items()}
+    if isinstance(said, list | tuple):
+        return [plain(part) for part in cast(Sequence[object], said)]
+    return said
+
+
+def entries_of(said: object, *holders: str) -> list[JsonObject]:
+    """The list of objects in `said`: itself, or what it holds under the first of `holders` that it has.
+
+    A text in place of the list holds no call. Raises `BadRequest` for what is neither.
+    """
+    value = plain(said)
+    if isinstance(value, dict):
+        held = cast(dict[str, Any], value)
+        key = next((holder for holder in holders if holder in held), None)
+        if key is None:
+            raise BadRequest(f"This is no message of the provider: it has none of {', '.join(holders)}.")
+        value = held[key]
+    if value is None or isinstance(value, str):
+        return []
+    if not isinstance(value, list) or not all(isinstance(part, dict) for part in cast(list[object], value)):
+        raise BadRequest("The message must be an object or a list of objects, as the provider gave it.")
+    return cast(list[JsonObject], value)

@@ -1,0 +1,63 @@
+"""The tools that a model is offered, by names that its provider takes, and which tool such a name means."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from activities.models import Caller
+from api.adapters.model_calls import BackEnd, JsonObject
+from api.adapters.names import fitting_names
+from api.adapters.schemas import portable
+from api.catalogue import Catalogue
+from workflows.tools.loader import TASK_COMPANIONS, Selection, ToolSet, base_tools, tool_set
+from workflows.tools.registry import UnknownTool, unknown_tool
+from workflows.tools.tool import Tool
+
+
+@dataclass(frozen=True)
+class OfferedTools:
+    """The tools, and the tools' own names by the providers' names. `closed` says that no other tool may be called."""
+
+    tools: ToolSet
+    names: Mapping[str, str]
+    closed: bool
+
+    def listed(self, back_end: BackEnd) -> list[JsonObject]:
+        """The list of tools in the provider's form. The same bytes for the same tools."""
+        return [back_end.tool(portable(self.tools.get(own), shown)) for shown, own in self.names.items()]
+
+
+async def load_offered(
+    catalogue: Catalogue, caller: Caller, *, mode: str, selectors: tuple[str, ...] | None
+) -> OfferedTools:
+    """What `selectors` stand for, or without them what MCP connections are offered that choose nothing.
+
+    The tools that look after tasks are always among them, since any call may outlast its caller's patience. Raises
+    `UnknownToolCalled` for an unknown mode.
+    """
+    loaded = await catalogue.load(Selection(mode, selectors), caller)
+    return _offered(loaded, closed=selectors is not None)
+
+
+async def load_callable(catalogue: Catalogue, caller: Caller, *, mode: str) -> OfferedTools:
+    """Everything that can be called, for programs that do not say what they offered."""
+    return _offered(await catalogue.tools(mode, caller), closed=False)
+
+
+async def definition_named(offered: OfferedTools, catalogue: Catalogue, caller: Caller, name: str) -> Tool:
+    """The tool that a model calls `name`. Raises `UnknownTool`, `UnknownToolCalled`, `PlatformUnavailable`."""
+    own = offered.names.get(name, name)
+    try:
+        return offered.tools.get(own)
+    except UnknownTool as error:
+        if offered.closed:
+            raise unknown_tool(own, tuple(offered.names)) from error
+    return await catalogue.resolve(offered.tools.mode, own, caller)
+
+
+def _offered(loaded: ToolSet, *, closed: bool) -> OfferedTools:
+    base = base_tools(loaded.mode)
+    companions = (base.tools[name] for name in TASK_COMPANIONS)
+    tools = loaded.including(*companions).tools.values()
+    # What is left needs a connection that remembers its tools: there is none here.
+    offered = tool_set(loaded.mode, (tool for tool in tools if tool.in_front or not tool.needs_connection))
+    return OfferedTools(offered, fitting_names(offered.tools), closed)

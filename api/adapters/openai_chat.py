@@ -1,0 +1,60 @@
+"""OpenAI's Chat Completions API, and the many servers that speak it: `tool_calls` in, `tool` messages out."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from api.adapters.model_calls import JsonObject, ModelCall, Outcome, entries_of, plain, read_call
+from api.adapters.pieces import pieces_of
+from api.adapters.schemas import PortableTool
+from api.errors import BadRequest
+
+
+class OpenAIChat:
+    """A `BackEnd`. Takes a completion or its message, as an object or its JSON, or the message's `tool_calls`."""
+
+    name = "openai-chat"
+
+    def tool(self, shown: PortableTool) -> JsonObject:
+        """`ChatCompletionFunctionToolParam`. Not strict: strict schemas know neither optional fields nor defaults."""
+        function: JsonObject = {
+            "name": shown.name,
+            "description": shown.description,
+            "parameters": shown.schema,
+            "strict": False,
+        }
+        return {"type": "function", "function": function}
+
+    def calls(self, said: object) -> tuple[ModelCall, ...]:
+        """The calls of functions. Those of the provider's custom tools are left alone."""
+        calls = entries_of(_message(plain(said)), "tool_calls")
+        return tuple(_call(call) for call in calls if call.get("type", "function") == "function")
+
+    def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
+        """One message per call. It holds text only, and errors are said in its last line, in JSON."""
+        return [
+            {
+                "role": "tool",
+                "tool_call_id": outcome.call.id,
+                "content": "\n".join(piece for piece in pieces_of(outcome) if isinstance(piece, str)),
+            }
+            for outcome in outcomes
+        ]
+
+
+def _message(said: Any) -> Any:
+    """The message that may call tools: of a completion the first choice's. One without the key calls none."""
+    if not isinstance(said, dict):
+        return said
+    message = cast(dict[str, Any], said)
+    if message.get("choices"):
+        return _message(message["choices"][0]["message"])
+    if "tool_calls" not in message and message.get("role") == "assistant":
+        return []
+    return message
+
+
+def _call(call: JsonObject) -> ModelCall:
+    function = call.get("function")
+    if not isinstance(function, dict):
+        raise BadRequest(f"The tool call {call.get('id')!r} has no function.")
+    return read_call(call.get("id"), function.get("name"), function.get("arguments"))

@@ -1,0 +1,61 @@
+"""OpenAI's Responses API: `function_call` items in, `function_call_output` items out."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from pydantic import JsonValue
+
+from api.adapters.model_calls import JsonObject, ModelCall, Outcome, entries_of, read_call
+from api.adapters.pieces import PDF, PICTURES, Piece, pieces_of
+from api.adapters.schemas import PortableTool
+
+_SHOWN = PICTURES | {PDF}
+
+
+class OpenAIResponses:
+    """A `BackEnd`. Takes a response, as an object or its JSON, or its output items."""
+
+    name = "openai-responses"
+
+    def tool(self, shown: PortableTool) -> JsonObject:
+        """`FunctionToolParam`. Not strict: strict schemas know neither optional fields nor defaults."""
+        return {
+            "type": "function",
+            "name": shown.name,
+            "description": shown.description,
+            "parameters": shown.schema,
+            "strict": False,
+        }
+
+    def calls(self, said: object) -> tuple[ModelCall, ...]:
+        """The `function_call` items. Others (messages, reasoning, the provider's own tools) are left alone."""
+        items = entries_of(said, "output")
+        return tuple(
+            read_call(item.get("call_id"), item.get("name"), item.get("arguments"))
+            for item in items
+            if item.get("type") == "function_call"
+        )
+
+    def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
+        """One item per call. The protocol has no mark for an error: the last line of the output says it, in JSON."""
+        return [
+            {"type": "function_call_output", "call_id": outcome.call.id, "output": _output(outcome)}
+            for outcome in outcomes
+        ]
+
+
+def _output(outcome: Outcome) -> JsonValue:
+    pieces = pieces_of(outcome, _SHOWN)
+    texts = [piece for piece in pieces if isinstance(piece, str)]
+    if len(texts) == len(pieces):
+        return "\n".join(texts)
+    return cast(list[JsonValue], [_item(piece) for piece in pieces])
+
+
+def _item(piece: Piece) -> JsonObject:
+    if isinstance(piece, str):
+        return {"type": "input_text", "text": piece}
+    address = f"data:{piece.mime_type};base64,{piece.data}"
+    if piece.mime_type == PDF:
+        return {"type": "input_file", "filename": "document.pdf", "file_data": address}
+    return {"type": "input_image", "image_url": address}

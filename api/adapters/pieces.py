@@ -1,0 +1,104 @@
+"""An outcome in the pieces that a model is shown, before a provider's own form: texts, and media.
+
+What a provider cannot show is said in words, never dropped.
+"""
+
+import json
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pydantic import JsonValue
+
+from api.adapters.model_calls import Outcome
+from workflows.models import ToolResult
+
+JsonObject = dict[str, JsonValue]
+
+PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+"""Pictures that Anthropic and OpenAI take."""
+PDF = "application/pdf"
+
+
+@dataclass(frozen=True)
+class Media:
+    """A picture, a sound or a file, base64."""
+
+    data: str
+    mime_type: str
+    name: str
+
+    @property
+    def in_words(self) -> str:
+        """What a model reads where it cannot be shown."""
+        return f"[{self.name}, {self.mime_type}, {len(self.data) * 3 // 4} bytes: it cannot be shown here]"
+
+
+Piece = str | Media
+
+
+def pieces_of(outcome: Outcome, shown: Container[str] = frozenset()) -> list[Piece]:
+    """The answer, and after it what is said in JSON. Media of other types than `shown` are said in words."""
+    result = outcome.result
+    pieces = [piece for block in content_blocks(result) for piece in _pieces(block)]
+    if not pieces and result.structured is not None:
+        pieces = [_json(result.structured)]
+    said = details(outcome)
+    if said:
+        pieces.append(_json(said))
+    readable = [
+        piece.in_words if isinstance(piece, Media) and piece.mime_type not in shown else piece for piece in pieces
+    ]
+    return [piece for piece in readable if not isinstance(piece, str) or piece.strip()]
+
+
+def details(outcome: Outcome) -> JsonObject:
+    """What a model or a program must not have to guess from the text: errors, stored outputs, tasks that go on.
+
+    Empty for an answer that is just an answer.
+    """
+    result, task = outcome.result, outcome.task
+    said: JsonObject = {"is_error": True} if result.is_error else {}
+    if result.error is not None:
+        error = result.error
+        tool = error.tool or outcome.tool
+        said["error"] = {"tool": tool, "category": error.category.value, "retryable": error.retryable}
+    if result.structured is not None and result.structured.get("compressed") is True:
+        said |= {key: result.structured.get(key) for key in ("compressed", "locator")}
+    if task is not None and (result.is_error or not outcome.finished):
+        said["task"] = {"id": task.id, "status": task.status.value}
+    if task is not None and not outcome.finished and task.input_requests:
+        said["questions"] = {
+            key: {"message": question.message, "schema": question.requested_schema}
+            for key, question in task.input_requests.items()
+        }
+    return said
+
+
+def content_blocks(result: ToolResult) -> list[JsonObject]:
+    """The answer's content in MCP's shapes."""
+    if result.raw_content is not None:
+        return list(result.raw_content)
+    return [block.model_dump(mode="json", exclude_none=True) for block in result.content]
+
+
+def _pieces(block: JsonObject) -> Iterator[Piece]:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            yield text
+        case {"type": "image" | "audio" as kind, "data": str(data), "mimeType": str(mime_type)}:
+            yield Media(data, mime_type, str(kind))
+        case {"type": "resource", "resource": {"text": str(text)}}:
+            yield text
+        case {"type": "resource", "resource": {"blob": str(blob), **resource}}:
+            given = cast(dict[str, Any], resource)
+            yield Media(blob, given.get("mimeType") or "application/octet-stream", str(given.get("uri", "resource")))
+        case {"type": "resource_link", "uri": str(uri)}:
+            named = " ".join(str(block[key]) for key in ("name", "mimeType") if block.get(key))
+            yield f"[{named}: {uri}]"
+        case _:
+            yield _json(block)
+
+
+def _json(value: JsonObject) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

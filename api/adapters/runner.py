@@ -1,0 +1,128 @@
+"""Carries the calls of one message out: all at once, each as a task like any other."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from activities.models import Caller, ErrorCategory, ErrorEnvelope, Violation
+from api.adapters.model_calls import ModelCall, Outcome
+from api.adapters.offered import OfferedTools, definition_named
+from api.adapters.schemas import portable
+from api.errors import ApiError, BadRequest, InvalidCall, UnknownToolCalled
+from api.mcp.still_working import still_working
+from api.services import Services
+from api.task_models import TaskRequest
+from api.task_tools import TaskTools
+from workflows.models import CallOptions, ToolResult
+from workflows.tools.registry import UnknownTool
+from workflows.tools.tool import Tool, invalid_arguments
+
+MAX_CALLS = 128
+"""Calls in one message."""
+
+_CATEGORIES = {404: ErrorCategory.NOT_FOUND, 409: ErrorCategory.CONFLICT, 410: ErrorCategory.NOT_FOUND}
+_NOT_ABOUT_THE_CALL = frozenset({401, 503})
+"""Refusals that say nothing of the call: the program is to ask again, not the model."""
+
+
+@dataclass(frozen=True)
+class CallScope:
+    """Where calls belong, and how they are carried out. The id of a call is its own within session and message."""
+
+    session_id: str | None = None
+    message_id: str | None = None
+    options: CallOptions = field(default_factory=CallOptions)
+
+    def idempotency_key(self, call: ModelCall) -> str | None:
+        """What makes the same call of the same caller one task, however often it is sent."""
+        if not call.marks_retry:
+            return None
+        # Neither part of the scope may hold a slash, so no two calls have the same key.
+        return "/".join([str(call.id), self.session_id or "", self.message_id or ""])
+
+
+class CallRunner:
+    """Gives every call an outcome. What fails is an outcome too."""
+
+    def __init__(self, services: Services) -> None:
+        """Start and await tasks through `services`."""
+        self._tasks = services.tasks
+        self._catalogue = services.catalogue
+        self._max_wait_seconds = services.settings.max_wait_seconds
+        self._task_tools = TaskTools(services.tasks)
+
+    async def run(
+        self, caller: Caller, offered: OfferedTools, calls: Sequence[ModelCall], scope: CallScope, wait_seconds: float
+    ) -> tuple[Outcome, ...]:
+        """The outcomes in the order of the calls, after at most `wait_seconds`.
+
+        Raises `BadRequest` before anything is started, and what says nothing of the calls: `TemporalUnavailable`,
+        `PlatformUnavailable`, `Unauthenticated`. Whoever asks again then meets the tasks that were started.
+        """
+        if len(calls) > MAX_CALLS:
+            raise BadRequest(f"The message has {len(calls)} tool calls; at most {MAX_CALLS} are taken at once.")
+        _check(scope)
+        wait = max(0.0, min(wait_seconds, self._max_wait_seconds))
+        running = [self._outcome(caller, offered, call, scope, wait) for call in calls]
+        outcomes = await asyncio.gather(*running, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return tuple(outcome for outcome in outcomes if isinstance(outcome, Outcome))
+
+    async def _outcome(
+        self, caller: Caller, offered: OfferedTools, call: ModelCall, scope: CallScope, wait: float
+    ) -> Outcome:
+        try:
+            definition = await definition_named(offered, self._catalogue, caller, call.name)
+        except (UnknownTool, UnknownToolCalled) as error:
+            return Outcome(call, call.name, ToolResult.failed(error.envelope), unknown_tool=True)
+        try:
+            return await self._carried_out(caller, offered, definition, call, scope, wait)
+        except InvalidCall as error:
+            return Outcome(call, definition.name, ToolResult.failed(error.envelope))
+        except ApiError as error:
+            if error.status in _NOT_ABOUT_THE_CALL:
+                raise
+            return Outcome(call, definition.name, ToolResult.failed(_refusal(definition.name, error)))
+
+    async def _carried_out(
+        self, caller: Caller, offered: OfferedTools, definition: Tool, call: ModelCall, scope: CallScope, wait: float
+    ) -> Outcome:
+        if call.flaw is not None:
+            raise InvalidCall(invalid_arguments(definition.name, (Violation(path="", message=call.flaw),)))
+        arguments = portable(definition, call.name).own_arguments(call.arguments)
+        if definition.in_front:
+            return Outcome(call, definition.name, await self._task_tools.call(caller, definition, arguments))
+        request = TaskRequest(
+            tool=definition.name,
+            arguments=arguments,
+            mode=offered.tools.mode,
+            session_id=scope.session_id,
+            message_id=scope.message_id,
+            tool_call_id=str(call.id) if call.marks_retry else None,
+            options=scope.options,
+            offered_tools=tuple(offered.tools.tools) if offered.closed else (),
+        )
+        task = await self._tasks.start(caller, request, idempotency_key=scope.idempotency_key(call))
+        answer = await self._tasks.answer_or_question(caller, task.id, wait_seconds=wait)
+        if answer.result is not None:
+            return Outcome(call, definition.name, answer.result, answer.task)
+        unfinished = still_working(answer.task, run_report=definition.calls_actor)
+        return Outcome(call, definition.name, unfinished, answer.task, finished=False)
+
+
+def _check(scope: CallScope) -> None:
+    try:
+        TaskRequest(tool="any", session_id=scope.session_id, message_id=scope.message_id)
+    except ValidationError as error:
+        raise BadRequest("session_id or message_id is not one: " + error.errors()[0]["msg"]) from error
+    if scope.message_id and "/" in scope.message_id:
+        raise BadRequest("message_id must not hold a slash.")
+
+
+def _refusal(tool: str, error: ApiError) -> ErrorEnvelope:
+    category = _CATEGORIES.get(error.status, ErrorCategory.VALIDATION)
+    return ErrorEnvelope(tool=tool, message=str(error), category=category, retryable=False)

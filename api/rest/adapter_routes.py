@@ -1,0 +1,162 @@
+"""`/v1/adapters`: the tools in the form of a model's provider, and the calls of its messages."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Path, Query
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from activities.models import Caller
+from api.adapters import BACK_ENDS, Adapter, CallReport
+from api.mcp.waiting import DEFAULT_WAIT_SECONDS
+from api.rest.dependencies import CallerDep, ServicesDep
+from api.rest.problems import documented_problems
+from api.services import Services
+from api.settings import split_names
+from workflows.models import CallOptions
+
+router = APIRouter(prefix="/v1/adapters", tags=["adapters"])
+
+JsonObject = dict[str, JsonValue]
+
+
+class Provider(StrEnum):
+    """Back ends that have endpoints of their own. MCP has a front door."""
+
+    ANTHROPIC = "anthropic"
+    OPENAI_RESPONSES = "openai-responses"
+    OPENAI_CHAT = "openai-chat"
+
+
+class ProviderTools(BaseModel):
+    """What goes into a request's `tools`."""
+
+    tools: list[JsonObject]
+
+
+class CallsBody(BaseModel):
+    """A model's message with its tool calls."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: JsonObject | list[JsonObject] = Field(
+        description="The message as the provider gave it, whole, or its list of content blocks, output items or calls."
+    )
+    session_id: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        pattern=r"^[\w.:@-]+$",
+        description="The conversation. Ids of calls are its own.",
+    )
+    message_id: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        pattern=r"^[^/]+$",
+        description="The message, for providers whose ids of calls are not unique in a conversation.",
+    )
+    tools: list[str] | None = Field(
+        default=None, max_length=200, description="What the list of tools was asked for; no other tool is called then."
+    )
+    mode: str | None = Field(default=None, description="How tools are presented; the server's own mode without it.")
+    wait: float = Field(
+        default=DEFAULT_WAIT_SECONDS,
+        ge=0,
+        description="Seconds to wait for the answers, up to the server's limit. Tasks go on when they are over.",
+    )
+    options: CallOptions = Field(default_factory=CallOptions, description="Deadline and budget of each call.")
+
+
+class CallsAnswered(BaseModel):
+    """What came of the calls. Nothing to append means that the model called nothing."""
+
+    append: list[JsonObject] = Field(description="Goes to the end of the conversation as it is.")
+    calls: list[CallReport] = Field(description="The same for the program, in the order of the calls.")
+
+
+_NAME, _ARGUMENTS = "outlast--sleeper", '{"seconds": 2}'
+_EXAMPLES: dict[str, Any] = {
+    "anthropic": {
+        "summary": "anthropic: a message of the assistant",
+        "value": {
+            "message": {
+                "role": "assistant",
+                "content": [
+                    {"type": "text", "text": "I will wait two seconds."},
+                    {"type": "tool_use", "id": "toolu_01", "name": _NAME, "input": {"seconds": 2}},
+                ],
+            },
+            "session_id": "chat-7",
+        },
+    },
+    "openai-responses": {
+        "summary": "openai-responses: output items",
+        "value": {
+            "message": [{"type": "function_call", "call_id": "call_01", "name": _NAME, "arguments": _ARGUMENTS}],
+            "session_id": "chat-7",
+        },
+    },
+    "openai-chat": {
+        "summary": "openai-chat: a message of the assistant",
+        "value": {
+            "message": {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {"id": "call_01", "type": "function", "function": {"name": _NAME, "arguments": _ARGUMENTS}}
+                ],
+            },
+            "session_id": "chat-7",
+        },
+    },
+}
+
+ProviderPath = Annotated[Provider, Path(description="Whose form the tools and messages have.")]
+
+
+@router.get("/{provider}/tools", responses=documented_problems(401, 404, 503))
+async def list_provider_tools(
+    provider: ProviderPath,
+    services: ServicesDep,
+    caller: CallerDep,
+    tools: Annotated[
+        str | None,
+        Query(max_length=4096, description="Categories, tools and Actors, comma-separated; the default set without."),
+    ] = None,
+    mode: Annotated[str | None, Query(description="How tools are presented; the server's own mode without it.")] = None,
+) -> ProviderTools:
+    """The tools as the provider wants them in its requests, by names that it takes."""
+    adapter = _adapter(services, provider, caller, mode, None if tools is None else list(split_names(tools)))
+    return ProviderTools(tools=await adapter.tools())
+
+
+@router.post("/{provider}/calls", responses=documented_problems(400, 401, 404, 413, 422, 503))
+async def answer_calls(
+    provider: ProviderPath,
+    body: Annotated[CallsBody, Body(openapi_examples=_EXAMPLES)],
+    services: ServicesDep,
+    caller: CallerDep,
+) -> CallsAnswered:
+    """Carry out the tool calls of a message, all at once, and get what to append to the conversation.
+
+    Each call is a task like any other. What fails is an answer for the model: an unknown tool, arguments that break
+    the schema, a failing tool. The same call again (its id, in the same session) is the same task: after a broken
+    connection, or a 503, send the same request again. A call that takes longer than `wait` says how to collect its
+    result, and one that waits for an answer says what is asked.
+    """
+    adapter = _adapter(services, provider, caller, body.mode, body.tools)
+    answered = await adapter.answer(
+        body.message,
+        session_id=body.session_id,
+        message_id=body.message_id,
+        options=body.options,
+        wait_seconds=body.wait,
+    )
+    return CallsAnswered(append=answered.append, calls=list(answered.calls))
+
+
+def _adapter(
+    services: Services, provider: Provider, caller: Caller, mode: str | None, tools: list[str] | None
+) -> Adapter:
+    return Adapter(services, BACK_ENDS[provider.value], caller=caller, mode=mode, tools=tools)
