@@ -1,6 +1,7 @@
 """What a front door may have to refuse. Each front door says it in its own protocol; the meaning is decided here."""
 
 from activities.models import ErrorEnvelope
+from activities.output_store.refusals import RefusalReason
 
 
 class ApiError(Exception):
@@ -49,11 +50,41 @@ class TaskDataLost(ApiError):
 
 
 class TaskDataUnavailable(ApiError):
-    """The store that holds large arguments and results does not answer, or this process uses another one."""
+    """The store that holds large arguments and results does not answer. Nothing is lost; ask again."""
 
     status = 503
     slug = "task-data-unavailable"
     title = "The store of large arguments and results does not answer"
+
+
+class OutputRefusal(ApiError):
+    """A stored output, or the part asked for, cannot be had; `slug` tells why."""
+
+    def __init__(self, reason: RefusalReason, envelope: ErrorEnvelope) -> None:
+        """Carry the envelope."""
+        super().__init__(f"{envelope.message} {envelope.hint or ''}".strip())
+        self.envelope = envelope
+        self.status, self.title = _OUTPUT_REFUSALS[reason]
+        self.slug = "output-" + reason.replace("_", "-")
+
+
+_OUTPUT_REFUSALS: dict[RefusalReason, tuple[int, str]] = {
+    "malformed": (400, "This is no locator"),
+    "foreign": (403, "The output belongs to somebody else"),
+    "unknown": (404, "There is no such output"),
+    "expired": (410, "The output has expired"),
+    "deleted": (410, "The output was deleted"),
+    "damaged": (500, "The output is damaged"),
+    "bad_selection": (422, "The selection cannot be carried out"),
+}
+
+
+class OutputStoreUnavailable(ApiError):
+    """The object store does not answer. Nothing is lost; ask again."""
+
+    status = 503
+    slug = "output-store-unavailable"
+    title = "The store of outputs does not answer"
 
 
 class TaskNotFound(ApiError):

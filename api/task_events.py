@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 from temporalio.api.common.v1 import Payload
@@ -20,9 +20,10 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
 from activities.models import AbortResult, RunState
+from activities.output_models import StoredDataset, StoredOutput
 from api.outage import is_outage
 from api.task_models import EventName, Task, TaskEvent
-from api.task_view import task_from
+from api.task_view import LiveProgress, task_from
 from workflows import memo
 from workflows.inputs import InputRequests
 from workflows.models import Progress, TaskCompleted, TaskStatus, TaskSummary
@@ -45,6 +46,19 @@ class StepMessage(BaseModel):
     total: float | None = None
 
 
+class OutputStored(StoredOutput):
+    """An output that was stored, as an event."""
+
+    compressed: Literal[True] = True
+
+
+class CompletedWithOutput(TaskCompleted):
+    """The task-completed event of a call whose output was stored."""
+
+    compressed: Literal[True] = True
+    summary: str
+
+
 class EventLog:
     """Reads one task's history as events."""
 
@@ -55,6 +69,7 @@ class EventLog:
         self._activity_types: dict[int, str] = {}
         self._completed = False
         self._ended_runs: set[str] = set()
+        self._stored: dict[str, StoredOutput] = {}
 
     async def follow(self, *, after: tuple[int, int] = (0, 0), wait: bool = True) -> AsyncIterator[TaskEvent]:
         """Durable events after the position `after`, as they happen, until the workflow has ended.
@@ -83,11 +98,8 @@ class EventLog:
                 scheduled = event.activity_task_scheduled_event_attributes
                 self._activity_types[event.event_id] = scheduled.activity_type.name
             case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-                async for ended in self._runs_ended(event):
-                    # A run that is aborted is seen to end twice: by whoever follows it and by whoever aborts it.
-                    if ended.run_id not in self._ended_runs:
-                        self._ended_runs.add(ended.run_id)
-                        yield "run_finished", ended
+                async for entry in self._activity_ended(event):
+                    yield entry
             case EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
                 async for entry in self._memo_changes(event):
                     yield entry
@@ -95,6 +107,16 @@ class EventLog:
                 yield "task_completed", _abnormal_end(self._handle.id, _ABNORMAL_ENDS[end])
             case _:
                 pass
+
+    async def _activity_ended(self, event: HistoryEvent) -> AsyncIterator[tuple[EventName, BaseModel]]:
+        async for ended in self._runs_ended(event):
+            # A run that is aborted is seen to end twice: by whoever follows it and by whoever aborts it.
+            if ended.run_id not in self._ended_runs:
+                self._ended_runs.add(ended.run_id)
+                yield "run_finished", ended
+        async for stored in self._outputs_stored(event):
+            self._stored[stored.locator] = stored
+            yield "output_stored", stored
 
     async def _memo_changes(self, event: HistoryEvent) -> AsyncIterator[tuple[EventName, BaseModel]]:
         fields = event.workflow_properties_modified_event_attributes.upserted_memo.fields
@@ -110,7 +132,7 @@ class EventLog:
             yield "status_message", step
         if memo.TASK_COMPLETED in fields:
             self._completed = True
-            completed = await self._decode(fields[memo.TASK_COMPLETED], TaskCompleted)
+            completed = self._with_summary(await self._decode(fields[memo.TASK_COMPLETED], TaskCompleted))
             if completed.status is not TaskStatus.CANCELLED:
                 yield "handler_returned", completed
             yield "task_completed", completed
@@ -125,6 +147,22 @@ class EventLog:
         elif kind == "abort_run":
             for run in (await self._decode(completed.result.payloads[0], AbortResult)).runs:
                 yield run
+
+    async def _outputs_stored(self, event: HistoryEvent) -> AsyncIterator[OutputStored]:
+        completed = event.activity_task_completed_event_attributes
+        match self._activity_types.get(completed.scheduled_event_id):
+            case "store_dataset":
+                output = (await self._decode(completed.result.payloads[0], StoredDataset)).output
+            case "store_record" | "store_content":
+                output = await self._decode(completed.result.payloads[0], StoredOutput)
+            case _:
+                return
+        yield OutputStored(**output.model_dump())
+
+    def _with_summary(self, completed: TaskCompleted) -> TaskCompleted:
+        """`completed` with what is known of the output that it names."""
+        stored = self._stored.get(completed.locator or "")
+        return CompletedWithOutput(**completed.model_dump(), summary=stored.summary) if stored else completed
 
     async def _decode(self, payload: Payload, model: type[Any]) -> Any:
         return (await self._converter.decode([payload], [model]))[0]
@@ -226,7 +264,8 @@ def _progress_of(task: Task) -> str | None:
     """What is going on. A completed task's own message is its answer, but its run may still have something to say."""
     if task.status.is_final:
         return task.run.status_message if task.run else None
-    told = task.progress.message if task.progress else None  # An event of the history already.
+    durable = task.progress if not isinstance(task.progress, LiveProgress) else None
+    told = durable.message if durable else None  # An event of the history already.
     return task.status_message if task.status_message != told else None
 
 
@@ -234,6 +273,8 @@ def _status_message(task: Task, message: str) -> TaskEvent:
     data: dict[str, Any] = {"status_message": message, "status": task.status.value}
     if task.run is not None:
         data["run_status"] = task.run.status
+    if isinstance(task.progress, LiveProgress):
+        data |= task.progress.model_dump(include={"done", "total"}, exclude_none=True)
     return TaskEvent(name="status_message", time=datetime.now(UTC), data=data)
 
 

@@ -86,7 +86,14 @@ class TaskAnswer(BaseModel):
 
 
 EventName = Literal[
-    "created", "run_started", "status_message", "input_required", "handler_returned", "task_completed", "run_finished"
+    "created",
+    "run_started",
+    "status_message",
+    "input_required",
+    "output_stored",
+    "handler_returned",
+    "task_completed",
+    "run_finished",
 ]
 
 

@@ -10,7 +10,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from api.cli.errors import CliError, ExitCode, Unreachable
-from api.cli.models import Task, TaskAnswer, TaskPage, Tool, ToolList
+from api.cli.models import StoredOutput, Task, TaskAnswer, TaskPage, Tool, ToolList
 from api.cli.patience import Notice, Patience, ignore_notice
 from api.cli.problems import error_from_response
 from api.cli.server import Server
@@ -91,6 +91,30 @@ class ApiClient:
         """One tool."""
         params = {"mode": mode} if mode else None
         return _parsed(Tool, await self._request("GET", f"/v1/tools/{_segment(name)}", params=params))
+
+    async def output_info(self, locator: str) -> StoredOutput:
+        """What is known of a stored output."""
+        return _parsed(StoredOutput, await self._request("GET", f"/v1/outputs/{_segment(locator)}/info"))
+
+    async def delete_output(self, locator: str) -> None:
+        """Remove a stored output."""
+        await self._request("DELETE", f"/v1/outputs/{_segment(locator)}")
+
+    @asynccontextmanager
+    async def content(
+        self, locator: str, *, params: Mapping[str, str | int], headers: Mapping[str, str]
+    ) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """One connection that brings a stored output. Raises `Unreachable` when it cannot be had or breaks."""
+        try:
+            path = f"/v1/outputs/{_segment(locator)}"
+            async with self._http.stream("GET", path, params=params, headers=headers, timeout=60) as response:
+                if response.is_error:
+                    await response.aread()
+                    raise _refusal(response)
+                self._was_reached = True
+                yield response.aiter_bytes()
+        except httpx.TransportError as error:
+            raise self._away(error) from error
 
     async def probe(self, path: str) -> httpx.Response:
         """Ask once, whatever the answer's status. Raises `Unreachable`."""

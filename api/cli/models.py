@@ -34,6 +34,21 @@ class Run(View):
     adopted: bool = False
 
 
+class StoredOutput(View):
+    """A stored output."""
+
+    locator: str
+    kind: str
+    content_type: str
+    size_bytes: int
+    stored_bytes: int
+    count: int | None = None
+    digest: str
+    created_at: datetime
+    expires_at: datetime
+    summary: str = ""
+
+
 class InputRequest(View):
     """A question that a task waits for."""
 

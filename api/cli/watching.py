@@ -12,13 +12,14 @@ from api.cli.models import InputRequest, Task, View
 from api.cli.progress import TaskProgress
 from api.cli.running import Context, notice_on
 from api.cli.task_display import age_seconds, took
-from api.cli.wording import duration, one_line, styled_status
+from api.cli.wording import duration, one_line, size, styled_status
 
 _LABELS = {
     "created": "created",
     "run_started": "run started",
     "status_message": "status",
     "input_required": "input required",
+    "output_stored": "output stored",
     "handler_returned": "handler returned",
     "task_completed": "task completed",
     "run_finished": "run finished",
@@ -127,6 +128,8 @@ def _describe(event: Event) -> str:
         return escape(f"{data.get('tool', '')} ({data.get('mode', '')})")
     if event.name == "run_started":
         return escape(str(data.get("run_id", "")))
+    if event.name == "output_stored":
+        return escape(f"{data.get('locator', '')}  {size(float(data.get('size_bytes', 0)))}")
     if event.name == "input_required":
         return escape(_questions(event))
     shown = styled_status(escape(state)) if state and event.name != "handler_returned" else ""

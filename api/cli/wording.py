@@ -66,6 +66,12 @@ def ago(moment: datetime, now: datetime | None = None) -> str:
     return f"{int(seconds)} s ago"
 
 
+def ahead(moment: datetime, now: datetime | None = None) -> str:
+    """`in 3 h 07 min`, or `over`."""
+    seconds = (moment - (now or datetime.now(UTC))).total_seconds()
+    return f"in {duration(seconds)}" if seconds > 0 else "over"
+
+
 def local_time(moment: datetime) -> str:
     """Date and time of the reader's own zone."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -13,6 +13,8 @@ from activities.models import ErrorEnvelope, Violation
 from api.errors import (
     ApiError,
     InvalidCall,
+    OutputRefusal,
+    OutputStoreUnavailable,
     PlatformUnavailable,
     TaskDataUnavailable,
     TemporalUnavailable,
@@ -71,7 +73,7 @@ def refusal(path: str, error: ApiError) -> JSONResponse:
         status=error.status,
         detail=str(error),
         instance=path,
-        error=error.envelope if isinstance(error, InvalidCall) else None,
+        error=error.envelope if isinstance(error, InvalidCall | OutputRefusal) else None,
     )
     return problem_response(problem, _headers(error))
 
@@ -138,7 +140,7 @@ def _violation(entry: Any) -> Violation:
 
 
 def _headers(error: ApiError) -> dict[str, str]:
-    if isinstance(error, TemporalUnavailable | PlatformUnavailable | TaskDataUnavailable):
+    if isinstance(error, TemporalUnavailable | PlatformUnavailable | OutputStoreUnavailable | TaskDataUnavailable):
         return {"Retry-After": str(math.ceil(RETRY_AFTER_SECONDS))}
     if isinstance(error, Unauthenticated):
         return {"WWW-Authenticate": 'Bearer realm="outlast"'}

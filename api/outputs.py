@@ -1,0 +1,125 @@
+"""Stored outputs for the front doors: opened for their owner, read in parts, deleted."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, contextmanager
+
+from activities.output_store.deletion import delete_output
+from pydantic import BaseModel, ConfigDict, Field
+
+from activities.models import Caller
+from activities.output_models import StoredOutput
+from activities.output_store.access import open_output
+from activities.output_store.manifest import stored_output
+from activities.output_store.reader import OutputReader
+from activities.output_store.refusals import OutputRefused, StoreUnavailable
+from activities.output_store.row_streams import matches_stream, rows_stream
+from activities.output_store.store import OutputObjects
+from api.errors import OutputRefusal, OutputStoreUnavailable
+
+
+class OutputSelection(BaseModel):
+    """Which part of an output is wanted; the whole when nothing is said."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    offset: int = Field(default=0, ge=0, description="Of rows: the first row wanted, counted from 0.")
+    limit: int | None = Field(default=None, ge=1, description="Of rows: how many at most.")
+    fields: str | None = Field(
+        default=None, max_length=2_000, description="Of each row only these fields, comma-separated dot paths."
+    )
+    where: str | None = Field(
+        default=None,
+        alias="filter",
+        max_length=1_000,
+        description="Only rows for which this JMESPath expression is true.",
+    )
+    query: str | None = Field(
+        default=None,
+        max_length=1_000,
+        description="What this JMESPath expression makes of each row, or of the JSON value.",
+    )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """`fields` as a tuple."""
+        return tuple(name.strip() for name in (self.fields or "").split(",") if name.strip())
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether an expression decides."""
+        return bool(self.where or self.query)
+
+    @property
+    def selects(self) -> bool:
+        """Whether less than the whole is wanted."""
+        return self.evaluates or bool(self.offset or self.names) or self.limit is not None
+
+
+class StoredOutputs:
+    """The outputs of one store. Every method raises `OutputRefusal`, or `OutputStoreUnavailable` when it is away.
+
+    Whole outputs are streamed from here, by the process that is asked: a gigabyte does not pass through a workflow.
+    """
+
+    def __init__(self, objects: OutputObjects) -> None:
+        """Read from `objects`, where the workers write."""
+        self._objects = objects
+
+    async def open(self, caller: Caller, locator: str) -> OutputReader:
+        """A reader of the caller's output."""
+        with _refusals():
+            return await open_output(self._objects, locator, caller.id)
+
+    async def describe(self, caller: Caller, locator: str) -> StoredOutput:
+        """What is known of the caller's output."""
+        return stored_output((await self.open(caller, locator)).manifest)
+
+    async def delete(self, caller: Caller, locator: str) -> None:
+        """Remove the caller's output. Doing so again is refused as `deleted`."""
+        with _refusals():
+            await delete_output(self._objects, locator, caller.id)
+
+    async def selected(self, reader: OutputReader, selection: OutputSelection) -> AsyncGenerator[bytes]:
+        """What is selected, as lines of JSON, in pieces."""
+        with _refusals():
+            async with aclosing(_selected(reader, selection)) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+    async def content(self, reader: OutputReader, start: int, end: int) -> AsyncGenerator[bytes]:
+        """Bytes `start` to `end` (exclusive) of the content."""
+        with _refusals():
+            async for piece in reader.bytes(start, end):
+                yield piece
+
+
+def _selected(reader: OutputReader, selection: OutputSelection) -> AsyncGenerator[bytes]:
+    offset, limit, names = selection.offset, selection.limit, selection.names
+    if not selection.evaluates:
+        return rows_stream(reader, offset=offset, limit=limit, fields=names)
+    return matches_stream(
+        reader, offset=offset, limit=limit, fields=names, where=selection.where, query=selection.query
+    )
+
+
+async def begun(pieces: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+    """`pieces`, of which the first was read already, so that a refusal comes before the answer's status is sent."""
+    first = await anext(pieces, None)
+
+    async def from_the_first() -> AsyncGenerator[bytes]:
+        if first is not None:
+            yield first
+            async for piece in pieces:
+                yield piece
+
+    return from_the_first()
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except OutputRefused as error:
+        raise OutputRefusal(error.reason, error.envelope()) from error
+    except StoreUnavailable as error:
+        raise OutputStoreUnavailable("The store of outputs does not answer. Nothing is lost; ask again.") from error

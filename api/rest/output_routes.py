@@ -1,0 +1,114 @@
+"""`/v1/outputs`: stored outputs, whole or in part, streamed."""
+
+import re
+from collections.abc import AsyncGenerator
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi.responses import StreamingResponse
+
+from activities.output_models import StoredOutput
+from activities.output_store.reader import OutputReader
+from api.outputs import OutputSelection, StoredOutputs, begun
+from api.rest.dependencies import CallerDep, ServicesDep
+from api.rest.problems import documented_problems
+
+router = APIRouter(prefix="/v1/outputs", tags=["outputs"])
+
+ROWS_MEDIA_TYPE = "application/x-ndjson"
+_SUFFIXES = {"rows": "jsonl", "json": "json", "text": "txt", "binary": "bin"}
+
+LocatorPath = Annotated[str, Path(min_length=1, max_length=200, description="The locator, exactly as it was given.")]
+_REFUSALS = documented_problems(400, 401, 403, 404, 410, 422, 500, 503)
+
+
+@router.get(
+    "/{locator}",
+    response_class=StreamingResponse,
+    responses={
+        200: {"description": "The whole content, or the rows that were selected, as lines of JSON (x-ndjson)."},
+        206: {"description": "The bytes of the `Range` header."},
+        **documented_problems(416),
+        **_REFUSALS,
+    },
+)
+async def get_output(
+    locator: LocatorPath,
+    services: ServicesDep,
+    caller: CallerDep,
+    selection: Annotated[OutputSelection, Query()],
+    content_range: Annotated[
+        str | None, Header(alias="Range", description="One range of the content: `bytes=0-1023` (RFC 9110, 14.2).")
+    ] = None,
+) -> Response:
+    """A stored output, whole or in part.
+
+    Every byte is checked against the digest under which it was stored. Only the frames that hold the part are read, so
+    a slice of a gigabyte costs little. `ETag` is the content's digest.
+    """
+    outputs = services.outputs
+    reader = await outputs.open(caller, locator)
+    if not selection.selects:
+        return await _content(outputs, reader, content_range)
+    return await _streamed(reader, outputs.selected(reader, selection), ROWS_MEDIA_TYPE)
+
+
+@router.get("/{locator}/info", responses=_REFUSALS)
+async def describe_output(locator: LocatorPath, services: ServicesDep, caller: CallerDep) -> StoredOutput:
+    """What a stored output is: kind, sizes, count, digest, fields, summary, and until when it is kept."""
+    return await services.outputs.describe(caller, locator)
+
+
+@router.delete("/{locator}", status_code=204, responses=_REFUSALS)
+async def delete_output(locator: LocatorPath, services: ServicesDep, caller: CallerDep) -> None:
+    """Remove a stored output before its time. Its locator says from then on that it was deleted."""
+    await services.outputs.delete(caller, locator)
+
+
+async def _content(outputs: StoredOutputs, reader: OutputReader, content_range: str | None) -> Response:
+    size = reader.manifest.raw_size
+    span = _range(content_range, size) if content_range else None
+    if span is None:
+        headers = {"Content-Length": str(size), "Accept-Ranges": "bytes"}
+        return await _streamed(reader, outputs.content(reader, 0, size), reader.manifest.content_type, headers)
+    start, end = span
+    if start >= end:
+        return Response(status_code=416, headers={"Content-Range": f"bytes */{size}"})
+    headers = {
+        "Content-Length": str(end - start),
+        "Content-Range": f"bytes {start}-{end - 1}/{size}",
+        "Accept-Ranges": "bytes",
+    }
+    pieces = outputs.content(reader, start, end)
+    return await _streamed(reader, pieces, reader.manifest.content_type, headers, status=206)
+
+
+async def _streamed(
+    reader: OutputReader,
+    pieces: AsyncGenerator[bytes],
+    media_type: str,
+    headers: dict[str, str] | None = None,
+    *,
+    status: int = 200,
+) -> StreamingResponse:
+    manifest = reader.manifest
+    all_headers = {
+        "ETag": f'"{manifest.digest}"',
+        "Cache-Control": "private, no-store",
+        # What a tool has answered is not to be run by a browser as a page of this server.
+        "Content-Disposition": f'attachment; filename="{manifest.locator}.{_SUFFIXES[manifest.kind]}"',
+        "X-Content-Type-Options": "nosniff",
+        **(headers or {}),
+    }
+    return StreamingResponse(await begun(pieces), status_code=status, media_type=media_type, headers=all_headers)
+
+
+def _range(header: str, size: int) -> tuple[int, int] | None:
+    """First and last-plus-one byte of a range; None for a header that RFC 9110 says to ignore."""
+    match = re.fullmatch(r"bytes=(\d*)-(\d*)", header.strip())
+    if match is None or match.groups() == ("", ""):
+        return None
+    first, last = match.groups()
+    if not first:
+        return max(0, size - int(last)), size
+    return int(first), min(size, int(last) + 1) if last else size
