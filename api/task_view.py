@@ -10,6 +10,7 @@ from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, W
 from temporalio.common import TypedSearchAttributes
 from temporalio.converter import DataConverter
 
+from activities.actor_mcp_models import CallPhase
 from activities.models import RunState
 from api.task_models import Task
 from workflows import memo, search_attributes
@@ -19,6 +20,8 @@ from workflows.models import Progress, TaskCompleted, TaskStatus, TaskSummary
 Model = TypeVar("Model", bound=BaseModel)
 
 _WORKER_PATIENCE = timedelta(seconds=3)
+_HARMLESS_ATTEMPTS = 3
+"""A step that a dying worker had begun is repeated as well."""
 
 _CLOSED = {
     WorkflowExecutionStatus.CANCELED: TaskStatus.CANCELLED,
@@ -33,6 +36,10 @@ _ENDED_ABNORMALLY = {
     WorkflowExecutionStatus.TIMED_OUT: "The workflow timed out; its run may still be running and costing money.",
     None: None,
 }
+
+
+class LiveProgress(Progress):
+    """Progress that no event of the history tells: it comes from a heartbeat."""
 
 
 async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespace: str) -> Task | None:
@@ -95,23 +102,28 @@ async def _open_questions(execution: WorkflowExecution) -> dict[str, InputReques
 
 async def _with_progress(task: Task, description: WorkflowExecutionDescription) -> Task:
     """Add what the activities under way say: the run's status message, or what is being waited for."""
-    run, message = task.run, None
+    run, message, live = task.run, None, None
     for activity in description.raw_description.pending_activities:
         latest = await _heartbeat_run(activity, description.data_converter)
+        live = await _heartbeat_progress(activity, description.data_converter) or live
         if latest is not None:
             run, message = latest, latest.status_message
         elif activity.HasField("last_failure"):
             message = f"Attempt {activity.attempt}, trying again: {activity.last_failure.message}"
     if task.status.is_final:
         return task.model_copy(update={"run": run})
-    step = task.progress.message if task.progress else None
-    return task.model_copy(update={"run": run, "status_message": message or step or _waiting(description, run)})
+    progress = live or task.progress
+    said = message or (progress.message if progress else None) or _waiting(description, run)
+    return task.model_copy(update={"run": run, "progress": progress, "status_message": said})
 
 
 def _waiting(description: WorkflowExecutionDescription, run: RunState | None) -> str | None:
     raw = description.raw_description
     if raw.workflow_extended_info.cancel_requested:
         return "Cancelling: waiting until the platform says that the run has ended."
+    attempts = raw.pending_workflow_task.attempt
+    if attempts > _HARMLESS_ATTEMPTS:
+        return f"Attempt {attempts} of a step of the workflow, trying again; its history and the worker's log say why."
     if run is not None:
         return run.status_message or f"The run is {run.status}."
     return "Waiting for a worker." if _is_left_lying(raw) else None
@@ -131,3 +143,11 @@ async def _heartbeat_run(activity: PendingActivityInfo, converter: DataConverter
         return None
     decoded = await converter.decode(activity.heartbeat_details.payloads, [RunState])
     return decoded[0]
+
+
+async def _heartbeat_progress(activity: PendingActivityInfo, converter: DataConverter) -> LiveProgress | None:
+    """How far a proxied tool says it is."""
+    if activity.activity_type.name != "call_mcp_tool" or not activity.heartbeat_details.payloads:
+        return None
+    phase: CallPhase = (await converter.decode(activity.heartbeat_details.payloads, [CallPhase]))[0]
+    return LiveProgress.model_validate(phase.progress.model_dump()) if phase.progress else None

@@ -376,7 +376,7 @@ def _temporal_errors(*, not_found: str | None = None, bad_request: str | None = 
             ) from error
         raise
     except PayloadLost as error:
-        raise TaskDataLost(error.message) from error
+        raise TaskDataLost(str(error)) from error
     except PayloadUnavailable as error:
         raise TaskDataUnavailable(str(error)) from error
     except RuntimeError as error:

@@ -1,7 +1,6 @@
 """Temporal's payloads above 256 KB live in the output store; the history holds a reference to each.
 
-    payloads/<namespace>/<workflow id>/<sha256>    one payload, as the history would have held it
-    payloads/store-id                              tells this store from any other
+    payloads/<namespace>/<workflow id>/<sha256>
 
 The key names the workflow, so that the sweep can ask whether that is still known. Content-addressed: a replay, which
 stores everything again, writes what is there already.
@@ -10,7 +9,6 @@ stores everything again, writes what is there already.
 import asyncio
 import hashlib
 import re
-import secrets
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -39,22 +37,21 @@ MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 """A worker holds an argument or result in memory several times; what is larger belongs into an output."""
 
 PAYLOADS = "payloads"
-_STORE_ID = f"{PAYLOADS}/store-id"
 _DRIVER = "outlast"
 _MAX_NAME_CHARS = 180
 """A folder's name on a disk has 255 at most, an object's whole key 1,024."""
 
 
-class PayloadLost(ApplicationError):
-    """A payload that was stored is gone, or is not what was stored. Trying again does not help: the workflow fails."""
+class PayloadLost(Exception):
+    """A payload that was stored is gone, or is not what was stored.
 
-    def __init__(self, message: str) -> None:
-        """Not retryable."""
-        super().__init__(message, type="payload_lost", non_retryable=True)
+    A worker that meets it repeats the step: when the object is put back, or the worker pointed at the right store, the
+    workflow goes on. To end it instead is an operator's decision, since its history cannot be replayed any more.
+    """
 
 
 class PayloadUnavailable(Exception):
-    """The store does not answer, or this process looks into another store than the payload is in. Tried again."""
+    """The store does not answer. Workers try again."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,6 @@ class PayloadDriver(StorageDriver):
         """Keep them in `objects`. With `read_only`, for replays, claims are made and nothing is written."""
         self._objects = objects
         self._read_only = read_only
-        self._store_id: str | None = None
 
     def name(self) -> str:
         """The same in every process: references in histories carry it."""
@@ -129,7 +125,7 @@ class PayloadDriver(StorageDriver):
         key = payload_key(StoredPayload(namespace, workflow_id, digest))
         if not self._read_only:
             await self._put(key, data)
-        return StorageDriverClaim({"key": key, "sha256": digest, "store": await self._identity()})
+        return StorageDriverClaim({"key": key, "sha256": digest})
 
     async def _put(self, key: str, data: bytes) -> None:
         """Also when it is there already: the sweep takes old payloads of workflows that have not begun."""
@@ -142,7 +138,10 @@ class PayloadDriver(StorageDriver):
         key, digest = claim.claim_data["key"], claim.claim_data["sha256"]
         data = await self._get(key)
         if data is None:
-            raise await self._missing(key, claim.claim_data.get("store"))
+            raise PayloadLost(
+                f"A stored argument or result is missing: {key} is not in the store. Every API and worker process has "
+                "to use the same one (OUTLAST_STORE_URL)."
+            )
         if await asyncio.to_thread(_digest, data) != digest:
             raise PayloadLost(f"A stored argument or result is damaged: {key} is not what was stored.")
         payload = Payload()
@@ -151,25 +150,6 @@ class PayloadDriver(StorageDriver):
         except DecodeError as error:
             raise PayloadLost(f"A stored argument or result cannot be read: {key}.") from error
         return payload
-
-    async def _missing(self, key: str, store_id: str | None) -> Exception:
-        """Gone from its own store for good; or this process was pointed at another store, which can be put right."""
-        if store_id is not None and store_id != await self._identity():
-            return PayloadUnavailable(
-                f"{key} was stored in another store than this process uses; OUTLAST_STORE_URL (or the shared folder "
-                "behind it) has to be the same for every API and worker process."
-            )
-        return PayloadLost(f"A stored argument or result is missing: {key} is not in the store any more.")
-
-    async def _identity(self) -> str:
-        """A random name that the store keeps; written by whoever comes first."""
-        if self._store_id is None:
-            found = await self._get(_STORE_ID)
-            if found is None and not self._read_only:
-                await self._put(_STORE_ID, secrets.token_hex(8).encode())
-                found = await self._get(_STORE_ID)
-            self._store_id = found.decode() if found else None
-        return self._store_id or "none"
 
     async def _get(self, key: str) -> bytes | None:
         try:
