@@ -5,19 +5,21 @@ so the same digest, whatever the page sizes and however often the writing was in
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import zstandard
 
+from activities.output_store.refusals import OutputDamaged
+
 FRAME_BYTES = 256 * 1024
 """A frame is closed by the row that brings it to this size (uncompressed)."""
+PART_BYTES = 8 * 1024 * 1024
+"""A part is closed by the frame that brings it to this size: what an interrupted writing has to do again at most."""
 MAX_ROW_BYTES = 64 * 1024 * 1024
+MAX_FRAME_BYTES = FRAME_BYTES + MAX_ROW_BYTES + 1
+MAX_PART_BYTES = PART_BYTES + MAX_FRAME_BYTES
 ZSTD_LEVEL = 3
-
-
-class OutputDamaged(Exception):
-    """Stored bytes are not what was written: truncated, changed, or no output at all."""
 
 
 @dataclass(frozen=True)
@@ -30,57 +32,75 @@ class Frame:
     digest: bytes
 
 
-class FrameBuilder:
-    """Collects content and closes frames."""
+class Cutter:
+    """Cuts content into frames and frames into parts; compresses nothing."""
 
-    def __init__(self, *, aligned: bool, level: int = ZSTD_LEVEL) -> None:
+    def __init__(self, *, aligned: bool) -> None:
         """`aligned` content consists of rows, and frames end with one; other content is cut at `FRAME_BYTES`."""
         self._aligned = aligned
-        self._compressor = zstandard.ZstdCompressor(level=level, write_checksum=True, write_content_size=True)
-        self._rows: list[bytes] = []
-        self._size = 0
+        self._pieces: list[bytes] = []
+        self._frame_size = 0
+        self._frames: list[bytes] = []
+        self._part_size = 0
 
-    def add(self, rows: bytes) -> Iterator[Frame]:
-        """Take content (whole rows, each ended by a newline, when aligned); gives the frames that are complete."""
+    def add(self, content: bytes) -> Iterator[list[bytes]]:
+        """Take the next bytes, cut anywhere; gives the parts that are complete, each as its frames' content."""
         start = 0
-        while start < len(rows):
-            end = self._frame_end(rows, start)
-            self._rows.append(rows[start:end])
-            self._size += end - start
+        while start < len(content):
+            end, is_full = self._frame_end(content, start)
+            self._pieces.append(content[start:end])
+            self._frame_size += end - start
             start = end
-            if self._size >= FRAME_BYTES:
-                yield self._close()
+            if is_full:
+                self._close_frame()
+            if self._part_size >= PART_BYTES:
+                yield self._close_part()
 
-    def finish(self) -> Iterator[Frame]:
-        """The last frame, when anything is left."""
-        if self._size:
-            yield self._close()
+    def finish(self) -> Iterator[list[bytes]]:
+        """The last part, when anything is left."""
+        if self._frame_size:
+            self._close_frame()
+        if self._frames:
+            yield self._close_part()
 
-    def _frame_end(self, rows: bytes, start: int) -> int:
-        """Up to where `rows` belongs to the current frame: behind the row that fills it."""
-        wanted = FRAME_BYTES - self._size
-        if len(rows) - start < wanted:
-            return len(rows)
+    def _frame_end(self, content: bytes, start: int) -> tuple[int, bool]:
+        """Up to where `content` belongs to the current frame, and whether the frame ends there."""
+        wanted = FRAME_BYTES - self._frame_size
+        if len(content) - start < wanted:
+            return len(content), False
         if not self._aligned:
-            return start + wanted
-        newline = rows.find(b"\n", start + wanted - 1)
-        return len(rows) if newline < 0 else newline + 1
+            return start + wanted, True
+        newline = content.find(b"\n", start + max(wanted, 1) - 1)
+        return (len(content), False) if newline < 0 else (newline + 1, True)
 
-    def _close(self) -> Frame:
-        raw = b"".join(self._rows)
-        self._rows, self._size = [], 0
-        rows = raw.count(b"\n") if self._aligned else 0
-        return Frame(self._compressor.compress(raw), len(raw), rows, hashlib.sha256(raw).digest())
+    def _close_frame(self) -> None:
+        self._frames.append(b"".join(self._pieces))
+        self._part_size += self._frame_size
+        self._pieces, self._frame_size = [], 0
+
+    def _close_part(self) -> list[bytes]:
+        frames, self._frames, self._part_size = self._frames, [], 0
+        return frames
+
+
+def compress(contents: Sequence[bytes], *, aligned: bool, level: int = ZSTD_LEVEL) -> list[Frame]:
+    """Frames with these contents. For threads: most of it runs without the interpreter's lock."""
+    compressor = zstandard.ZstdCompressor(level=level, write_checksum=False, write_content_size=True)
+    return [
+        Frame(compressor.compress(raw), len(raw), raw.count(b"\n") if aligned else 0, hashlib.sha256(raw).digest())
+        for raw in contents
+    ]
 
 
 def decompress(compressed: bytes, *, raw_size: int, digest: bytes) -> bytes:
     """What is in a frame. Raises `OutputDamaged` when it is not what the index promises; never makes more of it."""
     try:
+        # zstd allocates what the frame declares; a frame that then gives more than it declares is an error.
         if zstandard.frame_content_size(compressed) != raw_size:
             raise OutputDamaged("A frame declares another size than the index.")
-        raw = zstandard.ZstdDecompressor().decompress(compressed, max_output_size=raw_size)
+        raw = zstandard.ZstdDecompressor().decompress(compressed, max_output_size=raw_size, allow_extra_data=False)
     except zstandard.ZstdError as error:
-        raise OutputDamaged(f"A frame cannot be decompressed: {error}.") from error
+        raise OutputDamaged("A frame cannot be decompressed.") from error
     if len(raw) != raw_size or hashlib.sha256(raw).digest() != digest:
         raise OutputDamaged("A frame's content is not what was written.")
     return raw

@@ -11,26 +11,12 @@ import hashlib
 import re
 from dataclasses import dataclass
 
+from activities.output_models import OutputKind, OutputScope
+from activities.output_store.refusals import OutputRefused
+
 _FORM = re.compile(r"out_([a-z2-7]{13})_([a-z2-7]{32})_([a-z2-7]{6})")
+_TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 MAX_LOCATOR_CHARS = 64
-
-
-class LocatorMalformed(Exception):
-    """The text is no locator."""
-
-
-class LocatorForeign(Exception):
-    """The locator belongs to another caller."""
-
-
-@dataclass(frozen=True)
-class OutputOrigin:
-    """Which call an output is of."""
-
-    caller_id: str
-    session_id: str | None
-    message_id: str | None
-    tool_call_id: str
 
 
 @dataclass(frozen=True)
@@ -45,23 +31,35 @@ class Locator:
 
 
 def scope_of(caller_id: str) -> str:
-    """The part of a locator that tells whose it is."""
+    """The part of a locator that tells whose it is: 13 characters."""
     return _digest("scope", caller_id)[:13]
 
 
-def locator_for(origin: OutputOrigin, content_digest: str) -> Locator:
-    """The locator of an output, from its call and its content."""
-    name = _digest("name", origin.caller_id, origin.session_id, origin.message_id, origin.tool_call_id, content_digest)
-    return Locator(scope_of(origin.caller_id), name[:32])
+def locator_for(scope: OutputScope, kind: OutputKind, digest: str) -> Locator:
+    """The locator of an output, from its call, what it is, and the digest of its content."""
+    call = (scope.caller_id, scope.session_id, scope.message_id, scope.tool_call_id)
+    name = _digest("name", *call, kind, digest)
+    return Locator(scope_of(scope.caller_id), name[:32])
+
+
+def upload_name(scope: OutputScope, what: str) -> str:
+    """`<task id>.<16 hex>`: the same for every attempt to store `what` for this call, on any worker.
+
+    A task id with characters that are not safe in a key is replaced by its digest.
+    """
+    is_safe = _TASK_ID.fullmatch(scope.task_id) is not None
+    task = scope.task_id if is_safe else "task-" + _digest("task", scope.task_id)[:32]
+    text = "\n".join([scope.session_id or "", scope.message_id or "", scope.tool_call_id, what])
+    return f"{task}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def parse_locator(text: str, *, caller_id: str) -> Locator:
-    """The locator that `text` is, for a caller who may use it. Raises `LocatorMalformed` or `LocatorForeign`."""
+    """The locator that `text` is, for a caller who may use it. Raises `OutputRefused`: malformed or foreign."""
     match = _FORM.fullmatch(text) if len(text) <= MAX_LOCATOR_CHARS else None
     if match is None or match[3] != _check(match[1], match[2]):
-        raise LocatorMalformed("This is no locator; pass it exactly as it was given.")
+        raise OutputRefused("malformed", "This is no locator of a stored output.")
     if match[1] != scope_of(caller_id):
-        raise LocatorForeign("This output belongs to somebody else.")
+        raise OutputRefused("foreign", "This output belongs to another caller.")
     return Locator(match[1], match[2])
 
 

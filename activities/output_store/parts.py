@@ -14,15 +14,13 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from activities.output_store.frames import Frame, OutputDamaged
+from activities.output_store.frames import MAX_FRAME_BYTES, MAX_PART_BYTES, Frame
+from activities.output_store.refusals import OutputDamaged
 
 MAGIC = b"OUTLAST\x01"
-FRAMES_PER_PART = 32
-"""8 MiB of content: what an interrupted writing has to do again at most."""
 FOOTER_BYTES = 16
-_SKIPPABLE = 0x184D2A5E
+SKIPPABLE_MAGIC = 0x184D2A5E
 _MAX_INDEX_BYTES = 4 * 1024 * 1024
-_MAX_FRAME_BYTES = 256 * 1024 * 1024
 
 
 class FrameEntry(BaseModel):
@@ -107,13 +105,15 @@ def parse_index(text: bytes) -> PartIndex:
         raise OutputDamaged("The index cannot be read.") from error
     end = 0
     for frame in index.frames:
-        if frame.offset != end or frame.size <= 0 or not 0 < frame.raw_size <= _MAX_FRAME_BYTES or frame.rows < 0:
+        if frame.offset != end or frame.size <= 0 or not 0 < frame.raw_size <= MAX_FRAME_BYTES or frame.rows < 0:
             raise OutputDamaged("The index contradicts itself.")
         end += frame.size
+    if not index.frames or index.raw_size > MAX_PART_BYTES:
+        raise OutputDamaged("The index promises more than a part can hold, or nothing.")
     return index
 
 
 def _index_frame(index: PartIndex) -> bytes:
     text = json.dumps(index.model_dump(), separators=(",", ":")).encode()
     payload = text + struct.pack("<Q", len(text)) + MAGIC
-    return struct.pack("<II", _SKIPPABLE, len(payload)) + payload
+    return struct.pack("<II", SKIPPABLE_MAGIC, len(payload)) + payload

@@ -1,159 +1,210 @@
-"""What an output is, in about a thousand tokens: enough for a model to decide which part of it to restore.
+"""What an output is, in one short text: enough for a model to decide which part of it to restore.
 
 Deterministic: it depends on the stored content alone, so the same output has the same summary, whoever computes it.
 """
 
-import json
-from html.parser import HTMLParser
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import cast
 
 import orjson
 from pydantic import JsonValue
 
+from activities.output_models import MAX_SUMMARY_CHARS, FieldSummary, OutputKind
+from activities.output_store.content_types import decoded
+from activities.output_store.json_values import value_of
+from activities.output_store.outlines import outline_of
 from activities.output_store.reader import OutputReader
 
-JsonObject = dict[str, JsonValue]
-
-MAX_SUMMARY_CHARS = 3_600
-"""About a thousand tokens of JSON."""
-_SAMPLED_ROWS = 200
-_SPREAD_SAMPLES = 20
-_SHOWN_ROWS = 3
+_SAMPLES = 20
+_ROWS_PER_SAMPLE = 10
+_SAMPLE_BYTES = 1024 * 1024
+"""Rows of one sample are read up to this size; a larger row is left out."""
 _SHOWN_FIELDS = 40
-_SHOWN_TEXT = 800
+_FIELD_NAME_CHARS = 80
+_SHOWN_TEXT = 300
+_SHOWN_HEADINGS = 15
 _HEAD_BYTES = 256 * 1024
+_PARSED_BYTES = 8 * 1024 * 1024
+"""A JSON value is parsed up to this size."""
+_SHAPE_DEPTH = 3
+_SHAPE_KEYS = 20
+
+_ROWS_HINT = (
+    "Restore rows by offset and limit, only some fields, the rows that match a filter (JMESPath), or a query per row."
+)
+_JSON_HINT = "Restore the parts you need with a JMESPath query, or a range of its text by offset and limit in bytes."
+_TEXT_HINT = "Restore a range of it by offset and limit in bytes."
+_BINARY_HINT = "Fetch it as a file; models gain nothing from its bytes."
 
 
-async def summarise(reader: OutputReader) -> JsonObject:
-    """The summary of an output, by its kind."""
+@dataclass(frozen=True)
+class Description:
+    """What was found out about an output. `kind` is text for what calls itself JSON and is none."""
+
+    kind: OutputKind
+    summary: str
+    count: int | None = None
+    fields: tuple[FieldSummary, ...] = ()
+
+
+async def summarise(reader: OutputReader) -> Description:
+    """Describe an output by its kind."""
     manifest = reader.manifest
-    base: JsonObject = {
-        "kind": manifest.kind,
-        "contentType": manifest.content_type,
-        "sizeBytes": manifest.raw_size,
-    }
     if manifest.kind == "rows":
-        return _bounded({**base, **await _of_rows(reader)})
+        return await asyncio.to_thread(_of_rows, await _sample(reader), manifest.rows, manifest.raw_size)
     if manifest.kind == "binary":
-        return {**base, "hint": "Binary: read it as a file with the REST API or the command line."}
-    head = b"".join([piece async for piece in reader.bytes(0, _HEAD_BYTES)])
-    if manifest.kind == "json":
-        return _bounded({**base, **_of_json(head, whole=manifest.raw_size <= _HEAD_BYTES)})
-    return _bounded({**base, **_of_text(head.decode(errors="replace"), manifest.content_type, manifest.raw_size)})
+        return Description(
+            "binary", f"Binary, {_named(manifest.content_type)}, {_size(manifest.raw_size)}. {_BINARY_HINT}"
+        )
+    is_json = manifest.kind == "json"
+    head = await _head(reader, _PARSED_BYTES if is_json and manifest.raw_size <= _PARSED_BYTES else _HEAD_BYTES)
+    describe = _of_json if is_json else _of_text
+    return await asyncio.to_thread(describe, head, manifest.content_type, manifest.raw_size)
 
 
-async def _of_rows(reader: OutputReader) -> JsonObject:
-    sampled = [orjson.loads(row) async for row in reader.rows(0, _SAMPLED_ROWS)]
+async def _head(reader: OutputReader, size: int) -> bytes:
+    return b"".join([piece async for piece in reader.bytes(0, size)])
+
+
+async def _sample(reader: OutputReader) -> list[bytes]:
+    """Rows from all over the output."""
     total = reader.manifest.rows
-    step = max(1, (total - _SAMPLED_ROWS) // _SPREAD_SAMPLES)
-    for offset in range(_SAMPLED_ROWS, total, step):
-        sampled += [orjson.loads(row) async for row in reader.rows(offset, 1)]
-    return {
-        "rows": total,
-        "sampledRows": len(sampled),
-        "fields": _fields(sampled),
-        "firstRows": [_shortened(row) for row in sampled[:_SHOWN_ROWS]],
-        "hint": "Restore rows by offset and limit, only some fields, or rows that match a filter.",
-    }
+    if total <= _SAMPLES * _ROWS_PER_SAMPLE:
+        return await _rows_at(reader, 0, total, _SAMPLES * _SAMPLE_BYTES)
+    return [
+        row
+        for number in range(_SAMPLES)
+        for row in await _rows_at(reader, number * total // _SAMPLES, _ROWS_PER_SAMPLE, _SAMPLE_BYTES)
+    ]
 
 
-def _fields(rows: list[JsonValue]) -> JsonValue:
-    """Top-level fields with their types and the share of sampled rows that have them."""
-    types: dict[str, dict[str, None]] = {}
+async def _rows_at(reader: OutputReader, offset: int, limit: int, max_bytes: int) -> list[bytes]:
+    rows: list[bytes] = []
+    size = 0
+    async for row in reader.rows(offset, limit):
+        size += len(row)
+        if size > max_bytes:
+            break
+        if len(row) <= _SAMPLE_BYTES:
+            rows.append(row)
+    return rows
+
+
+def _of_rows(sample: list[bytes], total: int, size: int) -> Description:
+    fields = tuple(_fields([value_of(row) for row in sample]))
+    beginning = f"{_counted(total, 'row')} of JSON, {_size(size)}."
+    if not fields:
+        return Description("rows", f"{beginning} {_ROWS_HINT}", total)
+    beginning += f" Fields, with types and the share of {_counted(len(sample), 'sampled row')} that have a value: "
+    shown = [f"{field.name} {'|'.join(field.types)} {field.fill_rate:.0%}" for field in fields]
+    room = MAX_SUMMARY_CHARS - len(beginning) - len(_ROWS_HINT) - len("; and 99 more. ")
+    return Description("rows", f"{beginning}{_list(shown, room)}. {_ROWS_HINT}", total, fields)
+
+
+def _fields(rows: list[JsonValue]) -> Iterable[FieldSummary]:
+    """Top-level fields with their types and the share of sampled rows that have a value."""
+    types: dict[str, set[str]] = {}
     filled: dict[str, int] = {}
-    objects = [cast(JsonObject, row) for row in rows if isinstance(row, dict)]
-    for row in objects:
-        for name, value in row.items():
-            types.setdefault(name, {})[_type_name(value)] = None
+    for row in rows:
+        for name, value in row.items() if isinstance(row, dict) else ():
+            types.setdefault(name, set()).add(_type_name(value))
             filled[name] = filled.get(name, 0) + (value is not None)
-    return {
-        name: f"{'|'.join(found)} {filled[name] / len(objects):.0%}"
-        for name, found in list(types.items())[:_SHOWN_FIELDS]
-    }
+    for name in list(types)[:_SHOWN_FIELDS]:
+        if len(name) <= _FIELD_NAME_CHARS:
+            rate = round(filled[name] / len(rows), 2)
+            yield FieldSummary(name=name, types=tuple(sorted(types[name])), fill_rate=rate)
 
 
-def _of_json(head: bytes, *, whole: bool) -> JsonObject:
-    if not whole:
-        text = head[:_SHOWN_TEXT].decode(errors="replace")
-        return {"beginning": text, "hint": "Restore the parts you need with a JMESPath expression."}
-    value: JsonValue = orjson.loads(head)
-    hint = "Restore it whole, or the parts you need with a JMESPath expression."
-    return {"shape": _shape(value, depth=3), "hint": hint}
+def _of_json(head: bytes, content_type: str, size: int) -> Description:
+    if len(head) < size:
+        beginning = f"JSON, {_size(size)}. {_JSON_HINT} It begins: "
+        return Description("json", beginning + _beginning(head, content_type))
+    try:
+        value: JsonValue = orjson.loads(head)
+    except orjson.JSONDecodeError:
+        return _of_text(head, content_type, size)
+    if isinstance(value, list):
+        what, count = f"A JSON list of {_counted(len(value), 'element')}", len(value)
+    else:
+        what, count = "A JSON object" if isinstance(value, dict) else f"JSON ({_type_name(value)})", None
+    beginning = f"{what}, {_size(size)}. {_JSON_HINT}"
+    shape = _shape(value, _SHAPE_DEPTH)
+    room = MAX_SUMMARY_CHARS - len(beginning) - len(" Shape: …")
+    return Description("json", f"{beginning} Shape: {_cut(shape, room)}", count)
 
 
-def _of_text(head: str, content_type: str, size: int) -> JsonObject:
-    hint = "Restore a range of the text by offset and limit."
-    if "html" in content_type:
-        outline = _Outline()
-        outline.feed(head)
-        return {"title": outline.title[:200], "headings": cast(JsonValue, outline.headings[:20]), "hint": hint}
-    lines = head.count("\n") + 1
-    return {"beginning": head[:_SHOWN_TEXT], "lines": lines if size <= _HEAD_BYTES else f"over {lines}", "hint": hint}
+def _of_text(head: bytes, content_type: str, size: int) -> Description:
+    text, _ = decoded(head, content_type, is_last=True)
+    lines = text.count("\n") + (not text.endswith("\n") and bool(text))
+    how_many = f"over {lines:,} lines" if len(head) < size else _counted(lines, "line")
+    if "html" in content_type.lower():
+        outline = outline_of(text[:_HEAD_BYTES])
+        title = f" Title: {outline.title}." if outline.title else ""
+        beginning = f"HTML, {_size(size)}, {how_many}.{title} {_TEXT_HINT}"
+        room = MAX_SUMMARY_CHARS - len(beginning) - len(" Headings: ; and 99 more.")
+        headings = _list(outline.headings[:_SHOWN_HEADINGS], room)
+        return Description("text", beginning + (f" Headings: {headings}." if headings else ""))
+    return Description(
+        "text",
+        f"Text, {_named(content_type)}, {_size(size)}, {how_many}. {_TEXT_HINT} It begins: "
+        + _beginning(head, content_type),
+    )
 
 
-def _shape(value: JsonValue, *, depth: int) -> JsonValue:
+def _beginning(head: bytes, content_type: str) -> str:
+    text, _ = decoded(head[: 8 * _SHOWN_TEXT], content_type, is_last=False)
+    return _cut(" ".join(text.split()), _SHOWN_TEXT)
+
+
+def _shape(value: JsonValue, depth: int) -> str:
     if isinstance(value, dict):
         if depth == 0:
-            return f"object with {len(value)} keys"
-        return {key: _shape(part, depth=depth - 1) for key, part in list(value.items())[:_SHOWN_FIELDS]}
+            return f"object of {len(value)}"
+        keys = [f"{name[:_FIELD_NAME_CHARS]}: {_shape(part, depth - 1)}" for name, part in value.items()]
+        more = [f"{len(keys) - _SHAPE_KEYS} more"] if len(keys) > _SHAPE_KEYS else []
+        return "{" + ", ".join(keys[:_SHAPE_KEYS] + more) + "}"
     if isinstance(value, list):
-        inner = _shape(value[0], depth=depth - 1) if value and depth else None
-        return [f"{len(value)} entries", inner] if inner is not None else f"{len(value)} entries"
+        inner = f" of {_shape(value[0], depth - 1)}" if value and depth else ""
+        return f"[{len(value)}{inner}]"
     return _type_name(value)
 
 
-def _shortened(value: JsonValue, *, chars: int = 120, entries: int = 12) -> JsonValue:
-    if isinstance(value, str) and len(value) > chars:
-        return value[:chars] + f"… ({len(value)} characters)"
-    if isinstance(value, list):
-        return [_shortened(part, chars=chars // 2, entries=3) for part in value[:3]]
-    if isinstance(value, dict):
-        return {key: _shortened(part, chars=chars, entries=4) for key, part in list(value.items())[:entries]}
-    return value
+def _list(entries: list[str], room: int) -> str:
+    """As many entries as fit into `room` characters."""
+    shown: list[str] = []
+    for entry in entries:
+        room -= len(entry) + len("; ")
+        if room < 0:
+            break
+        shown.append(entry)
+    left_out = len(entries) - len(shown)
+    return "; ".join([*shown, f"and {left_out} more"] if left_out and shown else shown)
 
 
-def _bounded(summary: JsonObject) -> JsonObject:
-    """Leave out what is worth least until the budget is kept."""
-    for name in ("firstRows", "beginning", "headings", "shape", "fields"):
-        while len(json.dumps(summary, ensure_ascii=False)) > MAX_SUMMARY_CHARS and summary.get(name):
-            summary = {**summary, name: _half(summary[name])}
-    return summary
+def _cut(text: str, chars: int) -> str:
+    return text if len(text) <= chars else text[:chars] + "…"
 
 
-def _half(value: JsonValue) -> JsonValue:
-    if isinstance(value, str | list):
-        return value[: len(value) // 2]
-    if isinstance(value, dict):
-        return dict(list(value.items())[: len(value) // 2])
-    return None
+def _named(content_type: str) -> str:
+    return _cut(content_type, 100)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _size(size: int) -> str:
+    """In powers of a thousand, as file sizes are told."""
+    amount = float(size)
+    for unit in ("bytes", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"
 
 
 def _type_name(value: JsonValue) -> str:
     names = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
-    return "null" if value is None else names[type(value)]
-
-
-class _Outline(HTMLParser):
-    """Title and headings of a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.title = ""
-        self.headings: list[str] = []
-        self._inside: str | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("title", "h1", "h2", "h3"):
-            self._inside = tag
-            if tag != "title":
-                self.headings.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == self._inside:
-            self._inside = None
-
-    def handle_data(self, data: str) -> None:
-        if self._inside == "title":
-            self.title += data.strip()
-        elif self._inside:
-            self.headings[-1] = (self.headings[-1] + " " + data.strip()).strip()[:100]
+    return "null" if value is None else names[cast("type[bool]", type(value))]
