@@ -25,7 +25,8 @@ async def list_tools_of(ctx: ToolContext, actor: str) -> list[McpToolReport]:
 async def call_tool_of(ctx: ToolContext, actor: str, tool_name: str, arguments: dict[str, JsonValue]) -> ToolResult:
     """Call one tool of the server and pass its answer on. Raises `ToolError` when there is no answer."""
     ctx.say(f"Calling `{tool_name}` of the MCP server {actor}")
-    return passed_on(await ctx.actor_mcp.call(actor, tool_name, arguments), tool_name=ctx.call.tool)
+    answer = await ctx.actor_mcp.call(actor, tool_name, arguments, ask_all=ctx.ask_all)
+    return passed_on(answer, tool_name=ctx.call.tool)
 
 
 def passed_on(answer: McpAnswer, *, tool_name: str) -> ToolResult:
@@ -61,6 +62,7 @@ def proxied_tool(actor: str, listed: McpTool) -> Tool:
         )
         .args_schema({"type": "object", **listed.input_schema})
         .server(_handler(actor, listed.name), actor=f"{actor}:{listed.name}")
+        .long_running()
     )
     return (builder.output_schema(listed.output_schema) if listed.output_schema else builder).build()
 

@@ -1,7 +1,12 @@
 """`get-actor-run`: how far a run is."""
 
 from pydantic import Field
+from temporalio import workflow
 
+from activities.models import DatasetItemsInput, DatasetPage, RunState
+from workflows.context import ToolContext
+from workflows.executors import INLINE_BYTES, INLINE_ROWS
+from workflows.failures import ToolError
 from workflows.tools.core.answers import MAX_ANSWER_BYTES
 from workflows.tools.core.run_report import RunReport
 from workflows.tools.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
@@ -11,6 +16,28 @@ class RunArguments(Arguments):
     """Names a run."""
 
     run_id: str = Field(alias="runId", min_length=1, description="Id of the Actor run.")
+
+
+async def run_with_rows(ctx: ToolContext, run_id: str) -> tuple[RunState, DatasetPage | None]:
+    """The run, and what its dataset holds so far: all rows when they are few, else none of them but their number.
+
+    The page is None when the dataset cannot be read, for example because it was deleted since.
+    """
+    run = await ctx.apify.look_up(run_id)
+    order = DatasetItemsInput(
+        caller=ctx.call.caller,
+        dataset_id=run.dataset_id,
+        limit=INLINE_ROWS,
+        max_bytes=INLINE_BYTES,
+        whole=True,
+        describe_run_store=run.key_value_store_id,
+        describe_run_actor=run.actor_id,
+    )
+    try:
+        return run, await ctx.storage.items(order)
+    except ToolError as error:
+        workflow.logger.info("The rows of run %s cannot be read: %s", run_id, error.envelope.message)
+        return run, None
 
 
 def get_actor_run_definition(handler: Handler, description: str) -> ToolBuilder:

@@ -108,7 +108,7 @@ def build_run_report(
     return RunReport(
         run_id=run.run_id,
         actor_id=run.actor_id,
-        actor_name=run.actor_name or actor_name,
+        actor_name=run.actor_name or actor_name or (page.actor_name if page else None),
         status=run.status,
         status_message=run.status_message,
         started_at=run.started_at,
@@ -119,7 +119,7 @@ def build_run_report(
             datasets=Datasets(default=dataset),
             key_value_stores=KeyValueStores(default=store),
         ),
-        items=list(page.items) if page else None,
+        items=list(page.items) if page and (page.items or page.total == 0) else None,
         compressed=True if output else None,
         locator=output.locator if output else None,
         output=output_facts(output) if output else None,

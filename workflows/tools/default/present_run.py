@@ -1,6 +1,6 @@
 """How the default mode says what a run has come to."""
 
-from activities.models import RunState
+from activities.models import DatasetPage, RunState
 from workflows.executors import ActorOutcome
 from workflows.models import Offers, TextContent, ToolResult
 from workflows.tools.core.answers import ROW_READERS, first_offered
@@ -36,18 +36,23 @@ def present_finished_run(outcome: ActorOutcome) -> ToolResult:
     )
 
 
-def present_run_state(run: RunState, offers: Offers) -> ToolResult:
-    """How far a run is, and what to call next."""
+def present_run_state(run: RunState, offers: Offers, page: DatasetPage | None = None) -> ToolResult:
+    """How far a run is, its rows when they are few, and what to call next."""
     summary = describe_run_status(run)
     error = run_failure(run, tool="get-actor-run", offers=offers)
     next_step = error.hint if error and error.hint else _next_step(run, offers)
-    report = build_run_report(run, summary=summary, next_step=next_step)
+    report = build_run_report(run, summary=summary, next_step=next_step, page=page)
+    rows = [_rows_so_far(page), rows_as_lines(page.items)] if page else []
     return ToolResult(
-        content=(TextContent(text=f"{summary}\n{next_step}"),),
+        content=(TextContent(text="\n".join(part for part in (summary, *rows, next_step) if part)),),
         structured=report.structured(),
         is_error=error is not None,
         error=error,
     )
+
+
+def _rows_so_far(page: DatasetPage) -> str:
+    return describe_page(page) if page.items or page.total == 0 else f"Dataset {page.dataset_id} has {page.total} rows."
 
 
 def _rest_of_rows(outcome: ActorOutcome) -> str | None:

@@ -2,14 +2,15 @@
 
 from workflows.context import ToolContext
 from workflows.models import ToolResult
-from workflows.tools.core.look_up_run import RunArguments, get_actor_run_definition
+from workflows.tools.core.look_up_run import RunArguments, get_actor_run_definition, run_with_rows
 from workflows.tools.openai.present_run import present_run_state
 from workflows.tools.openai.widgets import run_state_widget_meta
 
 
 async def get_actor_run(ctx: ToolContext, arguments: RunArguments) -> ToolResult:
     """Look the run up for the widget."""
-    return present_run_state(await ctx.apify.look_up(arguments.run_id), ctx.offers)
+    run, page = await run_with_rows(ctx, arguments.run_id)
+    return present_run_state(run, ctx.offers, page)
 
 
 GET_ACTOR_RUN = (

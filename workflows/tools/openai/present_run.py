@@ -1,6 +1,6 @@
 """How the UI mode says that a run has started, and how far it is: in few words, since a widget shows the rest."""
 
-from activities.models import RunState
+from activities.models import DatasetPage, RunState
 from workflows.executors import ActorOutcome
 from workflows.models import Offers, TextContent, ToolResult
 from workflows.tools.core.run_report import build_run_report, run_failure
@@ -19,11 +19,11 @@ def present_started_run(outcome: ActorOutcome) -> ToolResult:
     )
 
 
-def present_run_state(run: RunState, offers: Offers) -> ToolResult:
+def present_run_state(run: RunState, offers: Offers, page: DatasetPage | None = None) -> ToolResult:
     """How far a run is, for the widget."""
     summary = describe_run_status(run)
     error = run_failure(run, tool="get-actor-run", offers=offers)
-    report = build_run_report(run, summary=summary, next_step="The widget shows the run.")
+    report = build_run_report(run, summary=summary, next_step="The widget shows the run.", page=page)
     return ToolResult(
         content=(TextContent(text=summary),),
         structured=report.structured(),
