@@ -19,6 +19,8 @@ from activities.output_store.refusals import OutputDamaged
 
 MAGIC = b"OUTLAST\x01"
 FOOTER_BYTES = 16
+FRAME_HEADER_BYTES = 8
+"""Of a skippable frame: its magic number and its size."""
 SKIPPABLE_MAGIC = 0x184D2A5E
 _MAX_INDEX_BYTES = 4 * 1024 * 1024
 
@@ -83,7 +85,7 @@ def build_part(frames: Sequence[Frame]) -> Part:
         )
         offset += len(frame.compressed)
     index = PartIndex(frames=tuple(entries))
-    return Part(b"".join([*(frame.compressed for frame in frames), _index_frame(index)]), index)
+    return Part(b"".join([*(frame.compressed for frame in frames), index_frame(_text_of(index))]), index)
 
 
 def index_length(footer: bytes) -> int:
@@ -113,7 +115,11 @@ def parse_index(text: bytes) -> PartIndex:
     return index
 
 
-def _index_frame(index: PartIndex) -> bytes:
-    text = json.dumps(index.model_dump(), separators=(",", ":")).encode()
+def index_frame(text: bytes) -> bytes:
+    """The skippable frame that holds the index's JSON."""
     payload = text + struct.pack("<Q", len(text)) + MAGIC
     return struct.pack("<II", SKIPPABLE_MAGIC, len(payload)) + payload
+
+
+def _text_of(index: PartIndex) -> bytes:
+    return json.dumps(index.model_dump(), separators=(",", ":")).encode()

@@ -15,7 +15,7 @@ import jmespath
 import orjson
 from jmespath.exceptions import JMESPathError, JMESPathTypeError
 
-CPU_SECONDS = 10
+CPU_SECONDS = 8
 MEMORY_BYTES = 1024 * 1024 * 1024
 
 Answer = dict[str, Any]

@@ -4,7 +4,7 @@ import asyncio
 import time
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -17,7 +17,7 @@ from activities.output_store.query import Query
 from activities.output_store.reader import OutputReader
 from activities.output_store.refusals import OutputRefused
 
-_SCAN_SECONDS = 5.0
+_SCAN_SECONDS = 4.0
 """A filter that matches little stops after this time; the answer says where to go on."""
 _WINDOW_ROWS = 1_000
 """Without an expression rows are read in windows of this many: an answer seldom holds more."""
