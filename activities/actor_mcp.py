@@ -14,13 +14,14 @@ from urllib.parse import urlsplit
 import httpx2
 from mcp import Client, ClientSession, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import INTERNAL_ERROR, CallToolRequest, CallToolRequestParams, Implementation, PaginatedRequestParams
+from mcp_types import INTERNAL_ERROR, Implementation, PaginatedRequestParams
 from mcp_types import Tool as WireTool
-from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr
+from pydantic import JsonValue, SecretStr
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from activities.actor_mcp_models import CallMcpToolInput, ListMcpToolsInput, McpAnswer, McpTool, McpToolList
+from activities.actor_mcp_models import CallMcpToolInput, CallPhase, ListMcpToolsInput, McpAnswer, McpTool, McpToolList
+from activities.actor_mcp_relay import Relay, call_to_its_end
 from activities.actors import fetch_actor_definition
 from activities.errors import RETRYABLE, ToolFailure, category_of_status, redact
 from activities.failing import as_activity_failure
@@ -49,18 +50,6 @@ _HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 Answer = TypeVar("Answer")
 
 
-class _RawAnswer(BaseModel):
-    """The result as it came: whatever its fields, they are in `model_extra`."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-class CallPhase(BaseModel):
-    """What an attempt to call leaves in its heartbeat for the next one."""
-
-    sent: bool
-
-
 class ActorMcpActivities:
     """Activities on Actors that are MCP servers, on behalf of the caller that each order names."""
 
@@ -83,16 +72,16 @@ class ActorMcpActivities:
             arguments = cast(dict[str, Any], self._platform.open_input(dict(order.arguments), order.caller))
             sent = False
             async with heartbeating() as heart:
+                relay = Relay(heart)
 
                 async def call(session: ClientSession) -> dict[str, Any]:
                     nonlocal sent
                     sent = True
-                    heart.beat(CallPhase(sent=True))
-                    request = CallToolRequest(params=CallToolRequestParams(name=order.tool, arguments=arguments))
-                    return (await session.send_request(request, _RawAnswer)).model_extra or {}
+                    relay.sent()
+                    return await call_to_its_end(session, order.tool, arguments, relay)
 
                 try:
-                    answer = await _with_session(url, token, call)
+                    answer = await _with_session(url, token, call, relay=relay)
                 except ToolFailure as error:
                     raise (_lost(error, order) if sent and error.envelope.retryable else error) from None
             return _answer_of(answer, order)
@@ -147,23 +136,27 @@ async def _address(platform: ApifyPlatform, caller: Caller, actor: str) -> tuple
     return url, platform.token(caller)
 
 
-async def _with_session(url: str, token: SecretStr, use: Callable[[ClientSession], Awaitable[Answer]]) -> Answer:
+async def _with_session(
+    url: str, token: SecretStr, use: Callable[[ClientSession], Awaitable[Answer]], *, relay: Relay | None = None
+) -> Answer:
     """What `use` answers inside a session. Raises `ToolFailure` for whatever goes wrong with it."""
     try:
-        async with _session(url, token) as session:
+        async with _session(url, token, relay) as session:
             return await use(session)
     except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
         raise _as_failure(error) from None
 
 
 @asynccontextmanager
-async def _session(url: str, token: SecretStr) -> AsyncGenerator[ClientSession]:
+async def _session(url: str, token: SecretStr, relay: Relay | None) -> AsyncGenerator[ClientSession]:
     headers = {"Authorization": f"Bearer {token.get_secret_value()}"}
     timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_ANSWER_SECONDS)
     async with httpx2.AsyncClient(headers=headers, timeout=timeout) as http:
         transport = streamable_http_client(url, http_client=http)
         info = Implementation(name="outlast", version="1")
-        async with Client(transport, client_info=info, cache=None) as client:
+        elicit, sample = (relay.elicit, relay.sample) if relay else (None, None)
+        asked = Client(transport, client_info=info, cache=None, elicitation_callback=elicit, sampling_callback=sample)
+        async with asked as client:
             yield client.session
 
 

@@ -1,5 +1,7 @@
 """Contracts of the activities that talk to Actors which are MCP servers. Frozen and free of I/O imports."""
 
+from typing import Literal
+
 from pydantic import Field, JsonValue
 
 from activities.models import Caller, Contract
@@ -40,6 +42,42 @@ class CallMcpToolInput(Contract):
     actor: str
     tool: str
     arguments: dict[str, JsonValue] = Field(default_factory=dict, description="May hold sealed values.")
+
+
+class CallProgress(Contract):
+    """How far a proxied tool says it is (MCP `notifications/progress`)."""
+
+    done: float
+    total: float | None = None
+    message: str = Field(description="In the server's words, at most 500 characters.")
+
+
+class CallPhase(Contract):
+    """What an attempt to call leaves in its heartbeat, for the next attempt and for whoever looks at the task."""
+
+    sent: bool
+    progress: CallProgress | None = None
+
+
+class RelayedQuestion(Contract):
+    """What the server asks while its tool runs, to be put to whoever has called the tool."""
+
+    key: str = Field(description="Distinct within the call.")
+    method: Literal["elicitation/create", "sampling/createMessage"]
+    message: str
+    requested_schema: dict[str, JsonValue] = Field(default_factory=dict)
+    params: dict[str, JsonValue] = Field(default_factory=dict, description="Of a question that is no form.")
+
+
+class RelayedAnswer(Contract):
+    """The answer. `cancel` also stands for a question that nobody answered in time."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+RELAY_UPDATE = "relay_question"
+"""The update by which the activity that holds the session asks its workflow."""
 
 
 class McpAnswer(Contract):

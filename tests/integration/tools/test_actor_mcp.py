@@ -24,7 +24,8 @@ from workflows.tools.loader import Selection
 EVERYTHING: dict[str, Any] = runpy.run_path(str(ACTORS / "toolbox" / "answers.py"))["EVERYTHING"]
 
 TOOLBOX = "outlast/toolbox"
-EXPECTED_NAMES = [proxied_tool_name(TOOLBOX, name) for name in ("show", "count.calls", "fail", "crash", "whoami")]
+TOOL_NAMES = ["show", "count.calls", "fail", "crash", "whoami", "ask", "complete"]
+EXPECTED_NAMES = [proxied_tool_name(TOOLBOX, name) for name in TOOL_NAMES]
 
 
 async def ask(http: httpx.AsyncClient, tool: str, **run_input: Any) -> dict[str, Any]:
@@ -101,7 +102,7 @@ async def test_details_name_the_servers_tools_when_asked(call: ToolCaller) -> No
     assert f"`{TOOLBOX}:tool`" in lean.text
     full = await call("fetch-actor-details", actor=TOOLBOX, output={"mcpTools": True})
     names = [tool["name"] for tool in full.structured["mcpTools"]]
-    assert names == ["show", "count.calls", "fail", "crash", "whoami"]
+    assert names == TOOL_NAMES
 
 
 @pytest.fixture

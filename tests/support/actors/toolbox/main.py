@@ -7,6 +7,8 @@ import mcp_types as types
 import uvicorn
 from answers import EVERYTHING
 from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
 
 _OBJECT: dict[str, Any] = {"type": "object"}
 calls = 0
@@ -23,11 +25,12 @@ async def list_tools(_ctx: Any, params: types.PaginatedRequestParams | None) -> 
         schema = {"type": "object", "properties": {"times": {"type": "integer"}}, "required": ["times"]}
         count = types.Tool(name="count.calls", description="Counts.", input_schema=schema, output_schema=_OBJECT)
         return types.ListToolsResult(tools=[show, count], next_cursor="2")
-    rest = [types.Tool(name=name, description=name, input_schema=_OBJECT) for name in ("fail", "crash", "whoami")]
+    names = ("fail", "crash", "whoami", "ask", "complete")
+    rest = [types.Tool(name=name, description=name, input_schema=_OBJECT) for name in names]
     return types.ListToolsResult(tools=rest)
 
 
-async def call_tool(_ctx: Any, params: types.CallToolRequestParams) -> Any:
+async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> Any:
     """One answer for each tool."""
     global calls  # noqa: PLW0603 (the process's own count is what the test asks for)
     calls += 1
@@ -51,8 +54,44 @@ async def call_tool(_ctx: Any, params: types.CallToolRequestParams) -> Any:
                 "content": [],
                 "structuredContent": {name: os.environ.get(name) for name in names},
             }
+        case "ask":
+            await ctx.session.report_progress(2, 3, "Two of three")
+            return await asked(ctx, params, "colour", colour_form())
+        case "complete":
+            return await asked(ctx, params, "words", completion())
         case name:
             raise ValueError(f"There is no tool {name}.")
+
+
+def colour_form() -> types.ElicitRequest:
+    """A question to the user."""
+    schema: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    return types.ElicitRequest(params=types.ElicitRequestFormParams(message="Which colour?", requested_schema=schema))
+
+
+def completion() -> types.CreateMessageRequest:
+    """A question to the client's model."""
+    text = types.TextContent(text="Say it in one word.")
+    message = types.SamplingMessage(role="user", content=text)
+    return types.CreateMessageRequest(params=types.CreateMessageRequestParams(messages=[message], max_tokens=10))
+
+
+async def asked(ctx: Any, params: types.CallToolRequestParams, key: str, question: Any) -> Any:
+    """Ask as the era does it: by another request meanwhile, or by an answer that wants another call."""
+    if ctx.protocol_version < "2026":
+        kind = types.ElicitResult if isinstance(question, types.ElicitRequest) else types.CreateMessageResult
+        answer = await ctx.session.send_request(question, kind, metadata=_during(ctx))
+    elif not params.input_responses:
+        asking = question.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return {"resultType": "input_required", "inputRequests": {key: asking}, "requestState": "first"}
+    else:
+        answer = params.input_responses[key]
+    said = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return structured({"answer": said, "state": params.request_state, "era": ctx.protocol_version})
+
+
+def _during(ctx: Any) -> ServerMessageMetadata:
+    return ServerMessageMetadata(related_request_id=ctx.request_id)
 
 
 def structured(content: dict[str, Any]) -> dict[str, Any]:
@@ -60,9 +99,18 @@ def structured(content: dict[str, Any]) -> dict[str, Any]:
     return {"resultType": "complete", "content": [], "structuredContent": content}
 
 
+async def refuse_the_newer_era(ctx: Any, call_next: Any) -> Any:
+    """As a server does that knows nothing of it."""
+    if ctx.method == "server/discover":
+        raise MCPError(types.METHOD_NOT_FOUND, "Method not found")
+    return await call_next(ctx)
+
+
 def main() -> None:
     """Serve until the platform ends this process."""
     server = Server("toolbox", on_list_tools=list_tools, on_call_tool=call_tool)
+    if "older" in os.environ["ACTOR_FULL_NAME"]:
+        server.middleware.append(refuse_the_newer_era)
     port = int(os.environ["ACTOR_STANDBY_PORT"])
     uvicorn.run(server.streamable_http_app(), port=port, log_level="warning")
 
