@@ -1,9 +1,8 @@
 """Stored outputs for the front doors: opened for their owner, read in parts, deleted."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import aclosing, contextmanager
 
-from activities.output_store.deletion import delete_output
 from pydantic import BaseModel, ConfigDict, Field
 
 from activities.models import Caller
@@ -12,6 +11,7 @@ from activities.output_store.access import open_output
 from activities.output_store.manifest import stored_output
 from activities.output_store.reader import OutputReader
 from activities.output_store.refusals import OutputRefused, StoreUnavailable
+from activities.output_store.removal import delete_output
 from activities.output_store.row_streams import matches_stream, rows_stream
 from activities.output_store.store import OutputObjects
 from api.errors import OutputRefusal, OutputStoreUnavailable
@@ -116,7 +116,7 @@ async def begun(pieces: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def _refusals() -> Generator[None]:
     try:
         yield
     except OutputRefused as error:

@@ -9,8 +9,10 @@ from activities.secrets import SecretSealer
 from api.call_builder import CallBuilder
 from api.callers import CallerResolver
 from api.catalogue import Catalogue
+from api.outputs import StoredOutputs
 from api.settings import ApiSettings
 from api.tasks import TaskClient
+from worker.outputs import output_objects
 from worker.sealing import sealer_from
 
 
@@ -23,6 +25,7 @@ class Services:
     catalogue: Catalogue
     callers: CallerResolver
     sealer: SecretSealer
+    outputs: StoredOutputs
 
 
 def build_services(settings: ApiSettings, client: Client) -> Services:
@@ -34,4 +37,5 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
     builder = CallBuilder(catalogue, sealer, settings)
     tasks = TaskClient(client, builder, fair=settings.fairness, ui_url=settings.temporal_ui_url)
-    return Services(settings, tasks, catalogue, CallerResolver(settings, platform, sealer), sealer)
+    outputs = StoredOutputs(output_objects(settings))
+    return Services(settings, tasks, catalogue, CallerResolver(settings, platform, sealer), sealer, outputs)

@@ -69,7 +69,8 @@ def _found(rows: list[bytes], found: list[list[Any]], fields: Sequence[str]) -> 
     lines: list[bytes] = []
     for number, *result in found:
         if not result:
-            lines += _picked([rows[number]], fields) if fields else [rows[number]]
+            row = [rows[int(number)]]
+            lines += _picked(row, fields) if fields else row
         elif result[0] is not None:
             lines.append(orjson.dumps(result[0]))
         elif result[1] > _RESULT_BYTES:

@@ -8,9 +8,9 @@ COMMON = """
 Outlast runs tools as durable tasks, most of all Apify Actors: serverless programs that crawl, search and process.
 - A call that takes long is not lost when it outlasts your patience or your connection: it goes on as a task. Collect it
   with get-task (waitSecs), find it with list-tasks, stop it and what it costs with cancel-task.
-- A large output is stored: the answer has `compressed: true`, a `locator`, and a summary with the first rows. Often they
-  are enough. When not, call restore-tool-output with the locator for the part that you need: a filter, few fields, a
-  range. Do not restore an output to repeat it or to pass it on: its locator is enough to refer to it.
+- A large output is stored: the answer has `compressed: true`, a `locator`, and a summary with the first rows. Often
+  they are enough. When not, call restore-tool-output with the locator for the part that you need: a filter, few fields,
+  a range. Do not restore an output to repeat it or to pass it on: its locator is enough to refer to it.
 - An Actor's rows are in a dataset. Of older runs get them with get-actor-output, few fields at a time.
 - When a run fails, read the end of its log with get-actor-log before you call again.
 """.strip()

@@ -1,0 +1,31 @@
+"""Removing an output, so that its locator says from then on why it is gone."""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from activities.output_store.access import Tombstone, manifest_key, open_output, tombstone_key
+from activities.output_store.locators import parse_locator
+from activities.output_store.manifest import OutputManifest
+from activities.output_store.store import OutputObjects
+
+
+async def remove_output(
+    objects: OutputObjects, manifest: OutputManifest, *, reason: Literal["expired", "deleted"], at: datetime
+) -> int:
+    """Remove an output and leave its tombstone. Gives the bytes that were freed.
+
+    The tombstone comes first and the parts go last: whoever asks in between, or after a crash in between, is told why
+    the output is gone; parts that nothing names any more are what the sweep removes.
+    """
+    locator = parse_locator(manifest.locator, caller_id=manifest.caller_id)
+    tombstone = Tombstone(reason=reason, at=at)
+    await objects.put(tombstone_key(locator), tombstone.model_dump_json().encode())
+    await objects.delete([manifest_key(locator)])
+    await objects.delete([part.key for part in manifest.parts])
+    return manifest.stored_size
+
+
+async def delete_output(objects: OutputObjects, locator: str, caller_id: str) -> None:
+    """Remove an output at its owner's word. Raises `OutputRefused` as `open_output` does."""
+    reader = await open_output(objects, locator, caller_id)
+    await remove_output(objects, reader.manifest, reason="deleted", at=datetime.now(UTC))
