@@ -1,11 +1,11 @@
 """What a model has asked for, and what came of it: the same for every back end."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-import orjson
-from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, JsonValue
 
 from activities.models import ErrorEnvelope
 from api.adapters.schemas import PortableTool
@@ -17,7 +17,9 @@ from workflows.models import TaskStatus, ToolResult
 JsonObject = dict[str, JsonValue]
 
 MAX_ID_CHARS = 200
-_OBJECT: TypeAdapter[JsonObject] = TypeAdapter(JsonObject)
+_MAX_NAME_CHARS = 128
+"""No tool has a longer name; what a model made up is cut, so that it stays readable when it is refused."""
+_MAX_FLAW_CHARS = 300
 
 
 @dataclass(frozen=True)
@@ -110,22 +112,31 @@ def read_call(call_id: object, name: object, arguments: object) -> ModelCall:
     Arguments that cannot be read are the model's mistake, and for the model to mend; an id or a name that is none is
     the program's.
     """
-    if not isinstance(call_id, str) or not 1 <= len(call_id) <= MAX_ID_CHARS:
+    if not isinstance(call_id, str) or not 1 <= len(call_id) <= MAX_ID_CHARS or call_id != _sendable(call_id):
         raise BadRequest(f"A tool call needs an id, a text of 1 to {MAX_ID_CHARS} characters.")
     if not isinstance(name, str) or not name:
         raise BadRequest(f"The tool call {call_id!r} names no tool.")
+    name = _sendable(name[:_MAX_NAME_CHARS])
     # Some models say nothing at all for a tool that takes no arguments.
     given = "{}" if arguments is None or arguments == "" else arguments
     try:
-        value: object = orjson.loads(given) if isinstance(given, str) else given
-    except (orjson.JSONDecodeError, UnicodeEncodeError) as error:
-        return ModelCall(call_id, name, {}, flaw=f"The arguments are not valid JSON: {error}")
+        value = _json_value(json.loads(given) if isinstance(given, str) else given)
+    except (TypeError, ValueError, RecursionError) as error:
+        return ModelCall(call_id, name, {}, flaw=f"The arguments are not valid JSON: {error}"[:_MAX_FLAW_CHARS])
     if not isinstance(value, dict):
         return ModelCall(call_id, name, {}, flaw="The arguments must be one JSON object.")
-    try:
-        return ModelCall(call_id, name, _OBJECT.validate_python(value))
-    except ValidationError:
-        return ModelCall(call_id, name, {}, flaw="The arguments hold what JSON cannot.")
+    return ModelCall(call_id, name, cast(JsonObject, value))
+
+
+def _json_value(value: object) -> object:
+    """`value` as it is sent: Python knows numbers, texts and keys that JSON does not. Raises `ValueError`."""
+    written = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return json.loads(written.encode())
+
+
+def _sendable(text: str) -> str:
+    """`text` with a mark for each half of a surrogate pair, which no protocol carries."""
+    return text.encode(errors="replace").decode()
 
 
 def plain(said: object) -> Any:

@@ -1,7 +1,7 @@
 """OpenAI's Chat Completions API, and the many servers that speak it: `tool_calls` in, `tool` messages out."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from api.adapters.model_calls import JsonObject, ModelCall, Outcome, entries_of, plain, read_call
 from api.adapters.pieces import pieces_of
@@ -43,14 +43,13 @@ class OpenAIChat:
 
 def _message(said: Any) -> Any:
     """The message that may call tools: of a completion the first choice's. One without the key calls none."""
-    if not isinstance(said, dict):
-        return said
-    message = cast(dict[str, Any], said)
-    if message.get("choices"):
-        return _message(message["choices"][0]["message"])
-    if "tool_calls" not in message and message.get("role") == "assistant":
-        return []
-    return message
+    match said:
+        case {"choices": [{"message": message}, *_]}:
+            return _message(message)
+        case {"role": "assistant"} if "tool_calls" not in said:
+            return []
+        case _:
+            return said
 
 
 def _call(call: JsonObject) -> ModelCall:

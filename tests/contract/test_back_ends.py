@@ -236,6 +236,8 @@ async def test_a_task_knows_the_id_that_the_model_gave_the_call(http: httpx.Asyn
         ("[1]", "one JSON object"),
         ('"hey"', "one JSON object"),
         ('{"text": NaN}', "not valid JSON"),
+        ('{"text": 1e999}', "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
         ('{"text": "\\ud800"}', "not valid JSON"),
     ],
 )
