@@ -68,9 +68,9 @@ class RecordActivities:
             return _with_blob(record, part) if kind == "binary" else _with_text(record, part, order.offset)
 
     def _url(self, order: RecordInput) -> str:
-        """Unsigned: a signed address would let whoever reads the history read the record."""
-        store, key = quote(order.storage_id.replace("/", "~"), safe="~"), quote(order.key, safe="")
-        return f"{self._platform.api_base_url}/v2/key-value-stores/{store}/records/{key}"
+        """Unsigned. The client's own `get_record_public_url` signs: whoever reads the history could read the record."""
+        store = self._platform.url_of("key-value-stores", order.storage_id.replace("/", "~"))
+        return f"{store}/records/{quote(order.key, safe='')}"
 
 
 async def _missing(client: ApifyClientAsync, order: RecordInput) -> ToolFailure:

@@ -12,6 +12,7 @@ from activities.secrets import SecretSealer
 from api.arguments import check_actor_input, check_arguments
 from api.catalogue import Catalogue
 from api.errors import CallTooLarge, InvalidCall, PlatformUnavailable
+from api.mcp.waiting import without_wait
 from api.secret_inputs import JsonObject, map_secret_fields
 from api.settings import ApiSettings
 from api.task_models import TaskRequest
@@ -47,6 +48,7 @@ class CallBuilder:
         mode = request.mode or self._settings.mode
         definition = await self._catalogue.resolve(mode, request.tool, caller)
         _refuse_front_door_tool(definition)
+        request = request.model_copy(update={"arguments": without_wait(definition, mode, request.arguments)})
         check_arguments(definition, request.arguments)
         schema = await self._actor_schema(definition, request.arguments, caller)
         check_actor_input(definition, request.arguments, schema)

@@ -43,6 +43,16 @@ def with_wait_argument(schema: JsonObject, max_seconds: int) -> JsonObject:
     return {**schema, "properties": {**schema.get("properties", {}), WAIT_ARGUMENT: described}}
 
 
+def without_wait(definition: Tool, mode: str, arguments: JsonObject) -> JsonObject:
+    """The arguments without `waitSecs`, for front doors that say elsewhere how long to wait.
+
+    Callers copy the schemas that MCP lists.
+    """
+    if WAIT_ARGUMENT not in arguments or not waits(definition, mode):
+        return arguments
+    return {name: value for name, value in arguments.items() if name != WAIT_ARGUMENT}
+
+
 def split_wait(
     definition: Tool, mode: str, arguments: Mapping[str, object], meta: Mapping[str, Any], max_seconds: int
 ) -> tuple[dict[str, object], float]:

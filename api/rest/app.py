@@ -1,17 +1,17 @@
 """The FastAPI application: routes, errors, limits."""
 
 from fastapi import FastAPI
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from api.mcp.http import install_mcp
 from api.metrics import RequestMetrics
 from api.rest import adapter_routes, operator_routes, output_routes, task_routes, tool_routes
 from api.rest.body_limit import BodyLimit
+from api.rest.known_hosts import KnownHosts
 from api.rest.openapi import publish_openapi
 from api.rest.problems import install_problem_handlers
 from api.services import Services
 
-LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1", "[::1]")
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
 DESCRIPTION = """
 Every tool call is a durable task: it survives the death of any process, never pays twice for one run, can be waited
@@ -31,6 +31,5 @@ def build_app(services: Services) -> FastAPI:
     app.add_middleware(BodyLimit, max_bytes=services.settings.max_body_bytes)
     app.add_middleware(RequestMetrics)
     if services.settings.is_loopback:
-        # A web page must not reach a local API through a name of its own that resolves to loopback (DNS rebinding).
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK_NAMES], www_redirect=False)
+        app.add_middleware(KnownHosts, names=LOOPBACK_NAMES)
     return app

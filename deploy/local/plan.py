@@ -143,12 +143,14 @@ class Planner:
     def _sandbox(self) -> ChildSpec:
         command = [sys.executable, "-m", "deploy.local.sandbox", "--host", LOOPBACK]
         command += ["--port", str(self._ports["sandbox"])]
-        command += ["--data-dir", str(self._data_dir / "sandbox"), "--token", keys.ensure_sandbox_token(self._data_dir)]
+        command += ["--data-dir", str(self._data_dir / "sandbox")]
         command += ["--site-dir", str(self._config.site_dir)] if self._config.site_dir.is_dir() else []
         for actors in self._config.actors:
             command += ["--actors", str(actors.absolute())]
         ready = answers_http(f"{self._url('sandbox')}/sandbox/healthz")
-        return self._spec(Component.SANDBOX, tuple(command), self._bare_environment(), ready)
+        # Not on the command line, which every user of the machine can read.
+        token = {"OUTLAST_SANDBOX_TOKEN": keys.ensure_sandbox_token(self._data_dir)}
+        return self._spec(Component.SANDBOX, tuple(command), self._bare_environment() | token, ready)
 
     def _worker(self) -> ChildSpec:
         ready = answers_http(f"{self._url('worker_metrics')}/metrics")

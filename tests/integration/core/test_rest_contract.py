@@ -84,6 +84,17 @@ async def test_a_tool_is_called_in_one_request(api: httpx.AsyncClient, sandbox: 
     assert (await api.get(response.headers["location"])).json()["status"] == "completed"
 
 
+async def test_a_call_copied_from_mcp_may_say_how_long_to_wait(api: httpx.AsyncClient) -> None:
+    run_input = {"seconds": 0.1, "steps": 1}
+    copied = {"arguments": {"actor": "outlast/sleeper", "input": run_input, "waitSecs": 30}}
+    assert (await api.post("/v1/tools/call-actor/call", json=copied)).json()["task"]["status"] == "completed"
+    direct = {"tool": "outlast--sleeper", "arguments": {**run_input, "waitSecs": 30}}
+    started = await api.post("/v1/tasks", json=direct, headers={"Prefer": "wait=30"})
+    assert started.json()["task"]["status"] == "completed"
+    short = {"arguments": {"datasetId": "x", "waitSecs": 30}}
+    assert (await api.post("/v1/tools/get-dataset/call", json=short)).status_code == 422, "it lists no such argument"
+
+
 async def test_the_other_tools_read_and_stop_runs(api: httpx.AsyncClient, sandbox: Sandbox) -> None:
     started_run = (await completed(api, sleeper_call(60, mode="openai")))["result"]["structured"]["runId"]
 
@@ -352,4 +363,9 @@ async def test_a_platform_that_does_not_answer_is_told_from_a_bad_token(service:
 
 
 async def test_a_loopback_api_answers_to_loopback_names_only(api: httpx.AsyncClient) -> None:
-    assert (await api.get("/healthz", headers={"Host": "rebound.example"})).status_code == 400
+    for path in ("/healthz", "/mcp", "/nowhere"):
+        refused = await api.get(path, headers={"Host": "rebound.example:8400"})
+        assert problem(refused, 400, "unknown-host")["instance"] == path
+    port = api.base_url.port
+    for name in (f"localhost:{port}", f"LOCALHOST:{port}", "127.0.0.1", "[::1]:1", "[::1]"):
+        assert (await api.get("/healthz", headers={"Host": name})).status_code == 200, name

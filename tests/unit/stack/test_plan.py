@@ -40,6 +40,13 @@ def test_with_an_apify_token_no_sandbox_is_started(tmp_path: Path) -> None:
     assert "OUTLAST_DEFAULT_ACTORS" not in worker
 
 
+def test_the_sandboxs_token_is_on_no_command_line(tmp_path: Path) -> None:
+    sandbox = child(full_config(tmp_path), Component.SANDBOX)
+    token = (tmp_path / "sandbox-token").read_text().strip()
+    assert sandbox.environment["OUTLAST_SANDBOX_TOKEN"] == token
+    assert not any(token in word for word in sandbox.command)
+
+
 def test_the_token_goes_to_the_platform_that_the_user_names(tmp_path: Path) -> None:
     config = full_config(tmp_path, APIFY_TOKEN="t0ken", APIFY_API_BASE_URL="http://127.0.0.1:1")
     assert child(config, Component.API).environment["APIFY_API_BASE_URL"] == "http://127.0.0.1:1"

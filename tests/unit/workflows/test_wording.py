@@ -29,6 +29,8 @@ def run(status: str = "RUNNING", **fields: Any) -> RunState:
         (page(0, total=0), "Dataset D is empty."),
         (page(0, total=3, offset=5), "Dataset D has 3 rows; none from offset 5."),
         (page(2, total=9, offset=3), "Rows 3 to 4 of 9 in dataset D."),
+        (page(1, total=9, offset=3), "Row 3 of 9 in dataset D."),
+        (page(1, total=1), "The only row in dataset D."),
     ],
 )
 def test_a_page_says_which_rows_it_holds(shown: DatasetPage, text: str) -> None:

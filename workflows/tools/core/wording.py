@@ -20,6 +20,9 @@ def describe_page(page: DatasetPage) -> str:
         return f"Dataset {page.dataset_id} has {page.total} rows; none from offset {page.offset}."
     hidden = page.end - page.offset - len(page.items)
     left_out = f" Empty rows left out: {hidden}." if hidden else ""
+    if page.end == page.offset + 1:
+        which = "The only row" if page.total == 1 else f"Row {page.offset} of {page.total}"
+        return f"{which} in dataset {page.dataset_id}.{left_out}"
     return f"Rows {page.offset} to {page.end - 1} of {page.total} in dataset {page.dataset_id}.{left_out}"
 
 
