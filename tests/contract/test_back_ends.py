@@ -3,8 +3,10 @@
 import asyncio
 import json
 import re
+import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -26,11 +28,14 @@ from tests.support.back_ends import (
     split_details,
 )
 from tests.support.eventually import eventually
+from tests.support.model_providers import running_providers
+from tests.support.processes import ROOT
 from tests.support.sandbox import running_sandbox
-from tests.support.service import Service, running_service
+from tests.support.service import Service, running_service, settings_environment
 
 ADAPTERS: tuple[type[AdapterDoor], ...] = (AnthropicDoor, ResponsesDoor, ChatDoor)
 DOORS: tuple[Any, ...] = (RestDoor, McpDoor, *ADAPTERS)
+DOCUMENTED = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "adapters.md").read_text(), re.DOTALL)
 ADAPTER = pytest.mark.parametrize("adapter", ADAPTERS)
 
 
@@ -140,6 +145,25 @@ async def test_a_call_means_the_same_through_every_back_end(http: httpx.AsyncCli
     assert {door.__name__: came for door, came in zip(DOORS, meanings, strict=True)} == dict.fromkeys(
         [door.__name__ for door in DOORS], MEANS[case]
     )
+
+
+@pytest.mark.parametrize("number", range(len(DOCUMENTED)))
+async def test_the_documented_agents_run_as_they_stand(service: Service, tmp_path: Path, number: int) -> None:
+    program = tmp_path / "agent.py"
+    program.write_text(DOCUMENTED[number])
+    environment = settings_environment(service.temporal_address, service.sandbox, OUTLAST_URL=service.api_url)
+    async with running_providers("outlast--sleeper", '{"seconds": 0.1}') as found:
+        agent = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(program),
+            cwd=ROOT,
+            env={**environment, **found, "PYTHONPATH": str(ROOT)},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        said, errors = await agent.communicate()
+    assert agent.returncode == 0, errors.decode()
+    assert "SUCCEEDED" in said.decode()
 
 
 @ADAPTER
