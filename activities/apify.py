@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
+from activities.ended_runs import with_few_rows
 from activities.errors import classify, failure
 from activities.failing import as_activity_failure
 from activities.heartbeat import Heart, heartbeating
@@ -17,6 +18,7 @@ from activities.metrics import count_run_event
 from activities.models import (
     AbortResult,
     AbortRunInput,
+    EndedRun,
     ErrorCategory,
     ErrorEnvelope,
     RunRef,
@@ -105,17 +107,19 @@ class ApifyActivities:
                 return await self._start_once(client, order, heart)
 
     @activity.defn
-    async def wait_for_run(self, order: WaitRunInput) -> RunState:
+    async def wait_for_run(self, order: WaitRunInput) -> EndedRun:
         """Follow a run until it has ended or reached a limit of its budget (`over_budget` is set then).
 
-        Heartbeat details hold the latest `RunState`, so that progress is readable without costing history.
+        With `rows_within_bytes` a run that has ended brings its few rows along. Heartbeat details hold the latest
+        `RunState`, so that progress is readable without costing history.
         """
         with as_activity_failure():
             client = self._platform.client(order.caller)
             self._followed_runs += 1
             try:
                 async with heartbeating(share=_FOLLOWING_BEATS) as heart:
-                    return await self._follow(client, order, heart)
+                    ended = EndedRun.model_validate(dict(await self._follow(client, order, heart)))
+                    return await with_few_rows(client, order, ended)
             finally:
                 self._followed_runs -= 1
 

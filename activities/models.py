@@ -126,6 +126,9 @@ class WaitRunInput(RunRef):
     """Order to follow a run to its end, or to the end of its budget."""
 
     budget: Budget = Budget()
+    rows_within_bytes: int | None = Field(
+        default=None, description="Bring the run's rows along when all of them fit into this size."
+    )
 
 
 class AbortRunInput(Contract):
@@ -243,3 +246,12 @@ class RunLog(Contract):
     text: str
     lines: int
     total_lines: int
+
+
+class EndedRun(RunState):
+    """A run that was followed to its end, and what it left behind, where that was asked for and could be read.
+
+    `rows` has no items when they do not fit, but how many there are.
+    """
+
+    rows: DatasetPage | None = None

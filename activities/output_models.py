@@ -78,7 +78,7 @@ class StoreDatasetInput(Contract):
     ttl_seconds: int = DEFAULT_TTL_SECONDS
     preview_rows: int = 20
     preview_bytes: int = 1_024
-    preview_text_chars: int = 100
+    preview_text_chars: int = 60
 
 
 class StoredDataset(Contract):

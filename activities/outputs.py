@@ -35,7 +35,7 @@ from activities.output_store.access import open_output
 from activities.output_store.content_types import kind_of
 from activities.output_store.dataset_source import rows_from
 from activities.output_store.json_values import text_of
-from activities.output_store.manifest import stored_output
+from activities.output_store.manifest import OutputManifest, stored_output
 from activities.output_store.refusals import OutputRefused
 from activities.output_store.selection import select
 from activities.output_store.store import OutputObjects
@@ -118,7 +118,7 @@ class OutputActivities:
                 async with OutputWriter(self._objects, order.scope, what=what, kind=order.kind) as writer:
                     await writer.write(content)
                     ttl = timedelta(seconds=order.ttl_seconds)
-                    return stored_output(await writer.finish(content_type=order.content_type, ttl=ttl))
+                    return _told(await writer.finish(content_type=order.content_type, ttl=ttl))
 
     @activity.defn
     async def restore_output(self, order: RestoreOutputInput) -> RestoredOutput:
@@ -144,7 +144,7 @@ class OutputActivities:
                 rows, size = rows + batch.rows, size + len(batch.lines)
                 heart.carry(StorePosition(rows=rows, bytes=size))
             ttl = timedelta(seconds=order.ttl_seconds)
-            return stored_output(await writer.finish(content_type=ROWS_CONTENT_TYPE, ttl=ttl))
+            return _told(await writer.finish(content_type=ROWS_CONTENT_TYPE, ttl=ttl))
 
     async def _store_body(
         self, order: StoreRecordInput, content_type: str, response: HttpResponse, heart: Heart
@@ -158,7 +158,12 @@ class OutputActivities:
                 size += len(piece)
                 heart.carry(StorePosition(rows=0, bytes=size))
             ttl = timedelta(seconds=order.ttl_seconds)
-            return stored_output(await writer.finish(content_type=content_type, ttl=ttl))
+            return _told(await writer.finish(content_type=content_type, ttl=ttl))
+
+
+def _told(manifest: OutputManifest) -> StoredOutput:
+    """What the history is told. The summary says it in words; the fields as data are in the manifest."""
+    return stored_output(manifest).model_copy(update={"fields": ()})
 
 
 def _preview_of(order: StoreDatasetInput) -> DatasetItemsInput:

@@ -64,8 +64,9 @@ class SyncActorExecutor:
         """Start, follow, read or store the rows, answer."""
         started = await ctx.apify.start(params)
         ctx.say(describe_run(started))
-        run = await ctx.apify.finish(started, params.budget)
-        page = await ctx.storage.items(_whole_dataset(ctx, run))
+        run, page = await ctx.apify.finish_with_rows(started, params.budget, within_bytes=inline_bytes(ctx))
+        if page is None:
+            page = await ctx.storage.items(_whole_dataset(ctx, run))
         outcome = ActorOutcome(ctx.call.tool, params.actor, run, page, offers=ctx.offers)
         if page.end < page.total:
             outcome = await _with_large_output(ctx, outcome, page)

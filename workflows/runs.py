@@ -27,6 +27,8 @@ from activities.models import (
     AbortResult,
     AbortRunInput,
     Budget,
+    DatasetPage,
+    EndedRun,
     ErrorCategory,
     ErrorEnvelope,
     RunRef,
@@ -113,10 +115,27 @@ class Runs:
 
         Raises `ToolError` when a limit was reached or the run cannot be followed any more.
         """
+        return (await self.finish_with_rows(run, budget, within_bytes=None))[0]
+
+    async def finish_with_rows(
+        self, run: RunState, budget: Budget, *, within_bytes: int | None
+    ) -> tuple[RunState, DatasetPage | None]:
+        """As `finish`, and the run's rows: without items when they do not fit into `within_bytes`, None when they could
+        not be read."""
+        order = WaitRunInput(caller=self._call.caller, run_id=run.run_id, budget=budget, rows_within_bytes=within_bytes)
+        ended = await self._follow(run, order)
+        final = RunState.model_validate({**dict(ended), "adopted": run.adopted})
+        self._remember(final)
+        if final.over_budget:
+            await self.abort_open()
+            raise ToolError(self._stopped(final, f"the budget of {budget.max_total_charge_usd} US dollars"))
+        return final, ended.rows
+
+    async def _follow(self, run: RunState, order: WaitRunInput) -> EndedRun:
         try:
-            final = await workflow.execute_activity_method(
+            return await workflow.execute_activity_method(
                 ApifyActivities.wait_for_run,
-                WaitRunInput(caller=self._call.caller, run_id=run.run_id, budget=budget),
+                order,
                 task_queue=RUNS_TASK_QUEUE,
                 start_to_close_timeout=remaining(self._call),
                 schedule_to_close_timeout=remaining(self._call),
@@ -132,12 +151,6 @@ class Runs:
             raise ToolError(
                 self._stopped(run, reason) if reason else envelope_of(error, tool=self._call.tool)
             ) from error
-        final = final.model_copy(update={"adopted": run.adopted})
-        self._remember(final)
-        if final.over_budget:
-            await self.abort_open()
-            raise ToolError(self._stopped(final, f"the budget of {budget.max_total_charge_usd} US dollars"))
-        return final
 
     async def look_up(self, run_id: str) -> RunState:
         """The state of any run of the caller. Raises `ToolError` when there is none."""
