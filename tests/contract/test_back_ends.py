@@ -12,8 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
+from deploy.local.ports import any_free
 from deploy.local.temporal_server import TemporalServer
-from tests.support.api_server import connect
+from tests.support.api_server import api_settings, connect, serving_api
 from tests.support.back_end_tools import ODD_FIELD, ODD_NAME
 from tests.support.back_ends import (
     AdapterDoor,
@@ -103,6 +104,8 @@ async def compressed_output(door: Door) -> Meaning:
     short = await door.call("say-much", {"size_bytes": 20_000}, call_id=new_id())
     assert short.locator is not None
     assert short.locator in short.text
+    part = {"locator": short.locator, "offset": 19_990}
+    assert "x" * 10 in (await door.call("restore-tool-output", part, call_id=new_id())).text
     return replace(short, text="", locator="given")
 
 
@@ -125,13 +128,9 @@ MEANS = {
     compressed_output: Meaning("", locator="given"),
 }
 STARTS_NOTHING = (unknown_tool, bad_arguments)
-# TODO: take the mark away when the service of this test has an output store.
-UNFINISHED = {compressed_output: pytest.mark.skip(reason="outputs are not stored yet")}
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, id=case.__name__, marks=UNFINISHED.get(case, ())) for case in MEANS]
-)
+@pytest.mark.parametrize("case", MEANS, ids=lambda case: case.__name__)
 async def test_a_call_means_the_same_through_every_back_end(http: httpx.AsyncClient, case: Any) -> None:
     async def meaning(door: Door) -> Meaning:
         came = await case(door)
@@ -332,6 +331,16 @@ async def test_an_empty_answer_and_a_message_without_calls(http: httpx.AsyncClie
     assert (empty.text, empty.is_error) == ("", False)
     answered = await door.send(door.message())
     assert answered == {"append": [], "calls": []}
+
+
+@ADAPTER
+async def test_what_says_nothing_of_a_call_refuses_the_request(service: Service, adapter: type[AdapterDoor]) -> None:
+    away = await connect(f"127.0.0.1:{any_free('127.0.0.1')}", lazy=True)
+    async with serving_api(away, api_settings(service.sandbox)) as api:
+        message = adapter(api).message((new_id(), "get-actor-run-list", "{}")).model_dump(mode="json")
+        response = await api.post(f"/v1/adapters/{adapter.provider}/calls", json={"message": message})
+    assert response.status_code == 503
+    assert response.json()["type"] == "urn:outlast:problem:temporal-unavailable"
 
 
 @ADAPTER
