@@ -23,6 +23,14 @@ ZSTD_LEVEL = 3
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """When frames and parts are closed, in bytes of content. Digests depend on them: do not change the defaults."""
+
+    frame: int = FRAME_BYTES
+    part: int = PART_BYTES
+
+
+@dataclass(frozen=True)
 class Frame:
     """One zstd frame (RFC 8878) of whole rows, with the digest of what is in it."""
 
@@ -32,12 +40,16 @@ class Frame:
     digest: bytes
 
 
+DEFAULT_SIZES = Sizes()
+
+
 class Cutter:
     """Cuts content into frames and frames into parts; compresses nothing."""
 
-    def __init__(self, *, aligned: bool) -> None:
-        """`aligned` content consists of rows, and frames end with one; other content is cut at `FRAME_BYTES`."""
+    def __init__(self, *, aligned: bool, sizes: Sizes = DEFAULT_SIZES) -> None:
+        """`aligned` content consists of rows, and frames end with one; other content is cut at the frame's size."""
         self._aligned = aligned
+        self._sizes = sizes
         self._pieces: list[bytes] = []
         self._frame_size = 0
         self._frames: list[bytes] = []
@@ -53,7 +65,7 @@ class Cutter:
             start = end
             if is_full:
                 self._close_frame()
-            if self._part_size >= PART_BYTES:
+            if self._part_size >= self._sizes.part:
                 yield self._close_part()
 
     def finish(self) -> Iterator[list[bytes]]:
@@ -65,7 +77,7 @@ class Cutter:
 
     def _frame_end(self, content: bytes, start: int) -> tuple[int, bool]:
         """Up to where `content` belongs to the current frame, and whether the frame ends there."""
-        wanted = FRAME_BYTES - self._frame_size
+        wanted = self._sizes.frame - self._frame_size
         if len(content) - start < wanted:
             return len(content), False
         if not self._aligned:

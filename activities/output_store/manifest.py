@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from datetime import datetime
+from typing import Literal
 
 from pydantic import Field, ValidationError
 
@@ -29,7 +30,7 @@ class StoredPart(Contract):
 class OutputManifest(Contract):
     """An output: what it is, whose, of which call, where its parts are, and until when it is kept."""
 
-    version: int = 1
+    version: Literal[1] = 1
     locator: str
     caller_id: str
     session_id: str | None = None

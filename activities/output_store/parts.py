@@ -11,6 +11,7 @@ import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -28,7 +29,7 @@ _MAX_INDEX_BYTES = 4 * 1024 * 1024
 class FrameEntry(BaseModel):
     """Where a frame is and what is in it. Sizes in bytes; `digest` is the SHA-256 of the content, in hex."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     offset: int
     size: int
@@ -40,9 +41,9 @@ class FrameEntry(BaseModel):
 class PartIndex(BaseModel):
     """The frames of a part, in order."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    version: int = 1
+    version: Literal[1]
     frames: tuple[FrameEntry, ...]
 
     @property
@@ -84,7 +85,7 @@ def build_part(frames: Sequence[Frame]) -> Part:
             )
         )
         offset += len(frame.compressed)
-    index = PartIndex(frames=tuple(entries))
+    index = PartIndex(version=1, frames=tuple(entries))
     return Part(b"".join([*(frame.compressed for frame in frames), index_frame(_text_of(index))]), index)
 
 

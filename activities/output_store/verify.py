@@ -63,6 +63,7 @@ def verify_part(data: bytes) -> PartReport:
     end = index.frames[-1].offset + index.frames[-1].size
     if data[end:] != index_frame(text):
         findings.append("What stands behind the last frame is not exactly the index.")
+    has_rows = index.rows > 0
     rows = raw_bytes = 0
     for number, frame in enumerate(index.frames):
         compressed = data[frame.offset : frame.offset + frame.size]
@@ -71,7 +72,7 @@ def verify_part(data: bytes) -> PartReport:
         except OutputDamaged as damage:
             findings.append(f"Frame {number}: {damage.problem}")
             continue
-        if frame.rows and (raw.count(b"\n") != frame.rows or not raw.endswith(b"\n")):
+        if has_rows and (raw.count(b"\n") != frame.rows or not raw.endswith(b"\n")):
             findings.append(f"Frame {number}: Its rows are not those of the index.")
         rows, raw_bytes = rows + frame.rows, raw_bytes + len(raw)
     return PartReport(tuple(findings), len(index.frames), rows, raw_bytes)

@@ -9,7 +9,7 @@ from typing import Self
 
 from activities.output_models import OutputKind, OutputScope
 from activities.output_store.access import load_manifest, manifest_key, tombstone_key
-from activities.output_store.frames import PART_BYTES, ZSTD_LEVEL, Cutter, compress
+from activities.output_store.frames import DEFAULT_SIZES, ZSTD_LEVEL, Cutter, Sizes, compress
 from activities.output_store.locators import Locator, locator_for, scope_of, upload_name
 from activities.output_store.manifest import OutputManifest, StoredPart, content_digest, manifest_text
 from activities.output_store.parts import FOOTER_BYTES, Part, build_part, index_length, parse_index
@@ -39,15 +39,23 @@ class OutputWriter:
     """
 
     def __init__(
-        self, objects: OutputObjects, scope: OutputScope, *, what: str, kind: OutputKind, level: int = ZSTD_LEVEL
+        self,
+        objects: OutputObjects,
+        scope: OutputScope,
+        *,
+        what: str,
+        kind: OutputKind,
+        level: int = ZSTD_LEVEL,
+        sizes: Sizes = DEFAULT_SIZES,
     ) -> None:
         """`what` names the content within its call: a retry with the same name finds what was stored already."""
         self._objects = objects
         self._scope = scope
         self._kind: OutputKind = kind
         self._level = level
+        self._sizes = sizes
         self._upload = upload_name(scope, what)
-        self._cutter = Cutter(aligned=kind == "rows")
+        self._cutter = Cutter(aligned=kind == "rows", sizes=sizes)
         self._in_flight: deque[asyncio.Task[StoredPart]] = deque()
         self._parts: list[StoredPart] = []
 
@@ -141,7 +149,7 @@ class OutputWriter:
             index = parse_index(text)
         except OutputDamaged:
             return None
-        if index.raw_size < PART_BYTES:
+        if index.raw_size < self._sizes.part:
             return None
         return StoredPart(key=stored.key, size=size, raw_size=index.raw_size, rows=index.rows, digest=index.digest)
 

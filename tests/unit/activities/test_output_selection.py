@@ -1,0 +1,224 @@
+"""Restoring parts of an output: within the limit, and with the right place to go on from."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from activities.output_models import OutputKind, RestoredOutput, RestoreOutputInput
+from activities.output_store.access import open_output
+from activities.output_store.reader import OutputReader
+from activities.output_store.refusals import OutputRefused
+from activities.output_store.selection import select
+from tests.support.stored_outputs import CALLER, objects_in_memory, stored
+
+ROWS: list[dict[str, Any]] = [
+    {
+        "id": number,
+        "name": f"row {number}",
+        "crawl": {"status": 200 if number % 3 else 404},
+        "text": "x" * (number % 90),
+    }
+    for number in range(500)
+]
+
+
+async def reader_of(content: bytes, kind: OutputKind = "rows", content_type: str = "text/plain") -> OutputReader:
+    objects = objects_in_memory()
+    manifest = await stored(objects, content, kind=kind, content_type=content_type)
+    return await open_output(objects, manifest.locator, CALLER.id)
+
+
+async def reader_of_rows(rows: Sequence[object] = ROWS) -> OutputReader:
+    return await reader_of(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+
+
+async def answer(reader: OutputReader, **order: Any) -> RestoredOutput:
+    wanted = RestoreOutputInput(caller=CALLER, locator=reader.manifest.locator, **order)
+    found = await select(reader, wanted)
+    body = found.items if found.items is not None else found.value if found.value is not None else found.text
+    assert len(orjson.dumps(body)) <= max(wanted.max_bytes, 32) * 2
+    return found
+
+
+async def all_answers(reader: OutputReader, **order: Any) -> AsyncIterator[RestoredOutput]:
+    offset: int | None = order.pop("offset", 0)
+    while offset is not None:
+        found = await answer(reader, offset=offset, **order)
+        assert found.next_offset is None or found.next_offset > offset
+        yield found
+        offset = found.next_offset
+
+
+async def test_rows_by_offset_and_limit() -> None:
+    found = await answer(await reader_of_rows(), offset=10, limit=3)
+    assert found.items == tuple(ROWS[10:13])
+    assert (found.offset, found.next_offset, found.count, found.matched) == (10, 13, 500, None)
+
+
+async def test_rows_behind_the_end_are_none() -> None:
+    found = await answer(await reader_of_rows(), offset=10_000)
+    assert (found.items, found.next_offset) == ((), None)
+
+
+@given(
+    max_bytes=st.integers(60, 5_000),
+    limit=st.none() | st.integers(1, 300),
+    offset=st.integers(0, 500),
+    expression=st.none() | st.just("crawl.status == `404`"),
+)
+@settings(max_examples=12)
+def test_going_on_from_next_offset_gives_every_row_once(
+    max_bytes: int, limit: int | None, offset: int, expression: str | None
+) -> None:
+    async def scenario() -> None:
+        reader = await reader_of_rows()
+        order = {"offset": offset, "limit": limit, "max_bytes": max(max_bytes, 600 if expression else 0)}
+        found = [page async for page in all_answers(reader, filter=expression, fields=("id",), **order)]
+        ids = [item["id"] for page in found for item in page.items or () if isinstance(item, dict)]
+        wanted = [row["id"] for row in ROWS[offset:] if not expression or row["crawl"]["status"] == 404]
+        assert ids == wanted
+        assert all(len(page.items or ()) <= (limit or 500) for page in found)
+        assert all((page.matched == len(page.items or ())) if expression else page.matched is None for page in found)
+
+    asyncio.run(scenario())
+
+
+async def test_fields_are_dot_paths() -> None:
+    found = await answer(await reader_of_rows(), limit=1, fields=("name", "crawl.status", "missing"))
+    assert found.items == ({"name": "row 0", "crawl.status": 404},)
+
+
+async def test_a_filter_gives_the_rows_that_match_and_their_fields() -> None:
+    found = await answer(await reader_of_rows(), filter="crawl.status == `404` && id > `400`", fields=("id",), limit=2)
+    assert found.items == ({"id": 402}, {"id": 405})
+    assert (found.matched, found.next_offset) == (2, 406)
+
+
+async def test_a_filter_that_matches_nothing_comes_to_the_end() -> None:
+    found = await answer(await reader_of_rows(), filter="id < `0`")
+    assert (found.items, found.matched, found.next_offset) == ((), 0, None)
+
+
+async def test_rows_that_an_expression_does_not_fit_do_not_match() -> None:
+    rows = [{"name": "ab"}, {}, {"name": 5}, {"name": "abc"}]
+    found = await answer(await reader_of_rows(rows), filter="contains(name, 'b')")
+    assert found.items == (rows[0], rows[3])
+
+
+async def test_zero_is_true_as_jmespath_has_it() -> None:
+    found = await answer(await reader_of_rows([{"n": 0}, {"n": ""}, {"n": []}, {"n": False}, {}]), filter="n")
+    assert found.items == ({"n": 0},)
+
+
+async def test_a_query_is_applied_to_each_row() -> None:
+    found = await answer(await reader_of_rows(), query="{n: id, s: crawl.status}", filter="id >= `498`")
+    assert found.items == ({"n": 498, "s": 404}, {"n": 499, "s": 200})
+    assert (found.matched, found.next_offset) == (2, None)
+
+
+async def test_a_query_that_leads_nowhere_in_a_row_gives_nothing_for_it() -> None:
+    found = await answer(await reader_of_rows([{"a": 1}, {}, {"a": 3}]), query="a")
+    assert found.items == (1, 3)
+
+
+@pytest.mark.parametrize("order", [{}, {"filter": "big"}, {"query": "big"}])
+async def test_a_row_that_would_fit_in_no_answer_is_passed_over_and_its_size_told(order: dict[str, Any]) -> None:
+    reader = await reader_of_rows([{"id": 1, "big": "x" * 5_000}, {"id": 2, "big": "y"}])
+    found = await answer(reader, max_bytes=1_000, **order)
+    assert found.items == ()
+    assert found.oversized_row_bytes is not None
+    assert found.oversized_row_bytes > 5_000
+    assert found.next_offset == 1
+    rest = await answer(reader, max_bytes=1_000, offset=1, **order)
+    assert rest.items == (("y",) if "query" in order else ({"id": 2, "big": "y"},))
+
+
+async def test_fields_make_an_oversized_row_fit() -> None:
+    reader = await reader_of_rows([{"id": 1, "big": "x" * 500_000}])
+    assert (await answer(reader, fields=("id",), max_bytes=100)).items == ({"id": 1},)
+
+
+async def test_rows_that_no_program_could_carry_are_given_as_their_text() -> None:
+    deep = b"[" * 500 + b"]" * 500
+    reader = await reader_of(b'{"s":"\\ud800"}\n' + deep + b"\nNaN\n")
+    assert (await answer(reader)).items == ('{"s":"\\ud800"}', deep.decode(), "NaN")
+
+
+async def test_a_json_value_is_given_whole_when_it_fits() -> None:
+    reader = await reader_of(b'{"a": [1, 2]}', "json", "application/json")
+    found = await answer(reader)
+    assert (found.value, found.next_offset) == ({"a": [1, 2]}, None)
+    ranged = await answer(reader, offset=6, limit=6)
+    assert (ranged.text, ranged.next_offset) == ("[1, 2]", 12)
+
+
+async def test_a_query_on_a_json_value() -> None:
+    value = {"people": [{"age": age} for age in range(100)]}
+    reader = await reader_of(json.dumps(value).encode(), "json", "application/json")
+    assert (await answer(reader, query="length(people)")).value == 100
+    pages = [page async for page in all_answers(reader, query="people[].age", max_bytes=40)]
+    assert len(pages) > 3
+    assert [age for page in pages for age in page.value or ()] == list(range(100))  # type: ignore[union-attr]
+    limited = await answer(reader, query="people[].age", offset=5, limit=2)
+    assert (limited.value, limited.next_offset) == ([5, 6], 7)
+
+
+async def test_a_result_that_is_too_large_and_no_list_is_refused_with_its_size() -> None:
+    reader = await reader_of(json.dumps({"a": {"b": "x" * 5_000}}).encode(), "json", "application/json")
+    with pytest.raises(OutputRefused, match="5008 bytes"):
+        await answer(reader, query="a", max_bytes=1_000)
+
+
+@given(
+    text=st.text(max_size=400), max_bytes=st.integers(1, 40), charset=st.sampled_from(["utf-8", "utf-16", "utf-16-le"])
+)
+@settings(max_examples=60)
+def test_ranges_of_text_never_cut_a_character(text: str, max_bytes: int, charset: str) -> None:
+    async def scenario() -> None:
+        reader = await reader_of(text.encode(charset), "text", f"text/plain; charset={charset}")
+        assert "".join([page.text or "" async for page in all_answers(reader, max_bytes=max_bytes)]) == text
+
+    asyncio.run(scenario())
+
+
+@given(content=st.binary(max_size=600))
+@settings(max_examples=30)
+def test_text_that_is_none_comes_to_its_end(content: bytes) -> None:
+    async def scenario() -> None:
+        reader = await reader_of(content, "text", "text/plain")
+        text = "".join([page.text or "" async for page in all_answers(reader, max_bytes=7)])
+        assert text == content.decode(errors="replace")
+
+    asyncio.run(scenario())
+
+
+async def test_ranges_of_binary_are_base64() -> None:
+    content = bytes(range(256)) * 10
+    reader = await reader_of(content, "binary", "image/png")
+    pages = [page async for page in all_answers(reader, max_bytes=100)]
+    assert all(len(page.blob_base64 or "") <= 100 for page in pages)
+    assert b"".join(base64.b64decode(page.blob_base64 or "") for page in pages) == content
+
+
+@pytest.mark.parametrize(
+    ("kind", "order"),
+    [
+        ("rows", {"query": "a", "fields": ("a",)}),
+        ("text", {"query": "a"}),
+        ("text", {"fields": ("a",)}),
+        ("json", {"filter": "a"}),
+        ("binary", {"query": "a"}),
+    ],
+)
+async def test_a_selection_that_does_not_fit_the_kind_is_refused(kind: OutputKind, order: dict[str, Any]) -> None:
+    reader = await reader_of(b"{}\n", kind, "application/json")
+    with pytest.raises(OutputRefused) as refused:
+        await answer(reader, **order)
+    assert refused.value.reason == "bad_selection"
