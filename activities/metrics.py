@@ -4,6 +4,8 @@ from typing import Literal
 
 from temporalio import activity
 
+from activities.output_models import SweepReport
+
 RunEvent = Literal["started", "adopted", "abort_requested"]
 
 
@@ -14,3 +16,13 @@ def count_run_event(event: RunEvent) -> None:
         "outlast_actor_runs", "Actor runs started, adopted after a lost start, or told to abort."
     )
     counter.add(1, {"event": event})
+
+
+def count_sweep(report: SweepReport) -> None:
+    """Count what one page of a sweep of the output store looked at, removed and freed."""
+    meter = activity.metric_meter()
+    objects = meter.create_counter("outlast_swept_objects", "Objects that a sweep of the output store dealt with.")
+    objects.add(report.scanned, {"event": "scanned"})
+    objects.add(report.deleted, {"event": "deleted"})
+    freed = meter.create_counter("outlast_swept_bytes", "Bytes that a sweep of the output store freed.", "bytes")
+    freed.add(report.freed_bytes)

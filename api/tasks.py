@@ -32,6 +32,7 @@ from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.models import Caller, ErrorCategory, ErrorEnvelope
+from activities.output_store.references import references_in
 from api.answers import check_answers, not_asked
 from api.call_builder import CallBuilder
 from api.errors import (
@@ -403,7 +404,7 @@ def _task_id(caller: Caller, tool: str, idempotency_key: str | None) -> str:
 
 
 def _attributes(call: ToolCall, summary: TaskSummary) -> TypedSearchAttributes:
-    pairs = [
+    pairs: list[SearchAttributePair[Any]] = [
         SearchAttributePair(search_attributes.TOOL, call.tool),
         SearchAttributePair(search_attributes.EXECUTOR, summary.executor),
         SearchAttributePair(search_attributes.TASK_STATUS, TaskStatus.WORKING.value),
@@ -413,6 +414,9 @@ def _attributes(call: ToolCall, summary: TaskSummary) -> TypedSearchAttributes:
         pairs.append(SearchAttributePair(search_attributes.ACTOR, summary.actor))
     if call.session_id is not None:
         pairs.append(SearchAttributePair(search_attributes.SESSION, call.session_id))
+    locators = references_in(json.dumps(call.arguments))
+    if locators:
+        pairs.append(SearchAttributePair(search_attributes.LOCATORS, locators))
     return TypedSearchAttributes(pairs)
 
 

@@ -10,6 +10,7 @@ from activities.secrets import SealError
 from worker.connection import connect
 from worker.limits import allow_many_connections
 from worker.logs import configure_logging
+from worker.schedules import ensure_sweep_schedule
 from worker.search_attributes import register_search_attributes
 from worker.service import serving
 from worker.settings import WorkerSettings
@@ -28,6 +29,7 @@ async def serve(settings: WorkerSettings) -> None:
     runtime = build_runtime(f"{settings.worker_metrics_host}:{settings.worker_metrics_port}")
     client = await connect(settings, runtime)
     await register_search_attributes(client)
+    await ensure_sweep_schedule(client, interval_seconds=settings.sweep_interval_seconds)
     async with serving(client, settings):
         log.info("Worker serves namespace %s at %s", client.namespace, client.service_client.config.target_host)
         await stop.wait()

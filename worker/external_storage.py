@@ -8,9 +8,7 @@ stores everything again, writes what is there already.
 
 import asyncio
 import hashlib
-import re
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
@@ -26,6 +24,7 @@ from temporalio.converter import (
 )
 from temporalio.exceptions import ApplicationError
 
+from activities.output_store.payload_keys import StoredPayload, as_folder, payload_key
 from activities.output_store.store import OutputObjects
 
 T = TypeVar("T")
@@ -36,7 +35,6 @@ THRESHOLD_BYTES = 256 * 1024
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 """A worker holds an argument or result in memory several times; what is larger belongs into an output."""
 
-PAYLOADS = "payloads"
 _DRIVER = "outlast"
 _MAX_NAME_CHARS = 180
 """A folder's name on a disk has 255 at most, an object's whole key 1,024."""
@@ -52,34 +50,6 @@ class PayloadLost(Exception):
 
 class PayloadUnavailable(Exception):
     """The store does not answer. Workers try again."""
-
-
-@dataclass(frozen=True)
-class StoredPayload:
-    """A payload's key, taken apart."""
-
-    namespace: str
-    workflow_id: str
-    digest: str
-
-
-def payload_key(payload: StoredPayload) -> str:
-    """Where the payload is."""
-    return f"{payloads_prefix(payload.namespace)}/{_folder(payload.workflow_id)}/{payload.digest}"
-
-
-def payloads_prefix(namespace: str) -> str:
-    """Where the payloads of one namespace are."""
-    return f"{PAYLOADS}/{_folder(namespace)}"
-
-
-def parse_payload_key(key: str) -> StoredPayload | None:
-    """What a key says; None when it is not a payload's."""
-    match key.split("/"):
-        case ["payloads", namespace, workflow_id, digest] if re.fullmatch(r"[0-9a-f]{64}", digest):
-            return StoredPayload(_unfolded(namespace), _unfolded(workflow_id), digest)
-        case _:
-            return None
 
 
 class PayloadDriver(StorageDriver):
@@ -167,7 +137,7 @@ def external_storage(objects: OutputObjects, *, read_only: bool = False) -> Exte
         target = context.target
         if not isinstance(target, StorageDriverWorkflowInfo) or target.id is None:
             return None
-        return driver if len(_folder(target.id)) <= _MAX_NAME_CHARS else None
+        return driver if len(as_folder(target.id)) <= _MAX_NAME_CHARS else None
 
     return ExternalStorage(drivers=[driver], driver_selector=select_driver, payload_size_threshold=THRESHOLD_BYTES)
 
@@ -179,16 +149,3 @@ async def _together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def _folder(name: str) -> str:
-    """A name as one part of a key: other characters than letters, digits, `_` and `-` as `=` and two hex digits."""
-    return re.sub(
-        r"[^A-Za-z0-9_-]", lambda found: "".join(f"={byte:02X}" for byte in found[0].encode()), name, flags=re.ASCII
-    )
-
-
-def _unfolded(folder: str) -> str:
-    return re.sub(
-        r"(?:=[0-9A-F]{2})+", lambda found: bytes.fromhex(found[0].replace("=", "")).decode(errors="replace"), folder
-    )

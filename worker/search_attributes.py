@@ -5,7 +5,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSe
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from workflows.search_attributes import ALL
+from workflows.search_attributes import ALL, KEYWORD_LISTS
 
 
 async def register_search_attributes(client: Client) -> None:
@@ -13,9 +13,9 @@ async def register_search_attributes(client: Client) -> None:
     listed = await client.operator_service.list_search_attributes(
         ListSearchAttributesRequest(namespace=client.namespace)
     )
-    missing = {
-        key.name: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD for key in ALL if key.name not in listed.custom_attributes
-    }
+    wanted = {key.name: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD for key in ALL}
+    wanted |= {key.name: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST for key in KEYWORD_LISTS}
+    missing = {name: kind for name, kind in wanted.items() if name not in listed.custom_attributes}
     if not missing:
         return
     try:

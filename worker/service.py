@@ -13,7 +13,9 @@ from temporalio.worker import PollerBehaviorAutoscaling, Worker
 from activities.actor_mcp import ActorMcpActivities
 from activities.apify import ApifyActivities, RunTiming
 from activities.datasets import StorageActivities
+from activities.known_tasks import KnownTasks
 from activities.listings import ListingActivities
+from activities.output_sweep import OutputSweepActivities
 from activities.outputs import OutputActivities
 from activities.platform import ApifyPlatform
 from activities.records import RecordActivities
@@ -23,6 +25,7 @@ from worker.sealing import sealer_from
 from worker.settings import WorkerSettings
 from worker.web import web_activities
 from workflows.queues import OUTPUTS_TASK_QUEUE, RUNS_TASK_QUEUE, TOOLS_TASK_QUEUE
+from workflows.retention import RetentionWorkflow
 from workflows.session import SessionWorkflow
 from workflows.tool_call import ToolCallWorkflow
 
@@ -30,13 +33,13 @@ from workflows.tool_call import ToolCallWorkflow
 @asynccontextmanager
 async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[None]:
     """Poll and carry out while the block runs; at its end, let what is under way finish for `shutdown_seconds`."""
-    activities = build_activities(settings)
+    activities = build_activities(settings, client)
     shutdown = timedelta(seconds=settings.shutdown_seconds)
     throttle = timedelta(seconds=settings.progress_seconds)
     tools = Worker(
         client,
         task_queue=TOOLS_TASK_QUEUE,
-        workflows=[ToolCallWorkflow, SessionWorkflow],
+        workflows=[ToolCallWorkflow, SessionWorkflow, RetentionWorkflow],
         activities=activities.short,
         max_concurrent_activities=settings.tool_slots,
         workflow_task_poller_behavior=PollerBehaviorAutoscaling(),
@@ -76,7 +79,7 @@ class Activities:
     outputs: Sequence[Callable[..., Any]]
 
 
-def build_activities(settings: WorkerSettings) -> Activities:
+def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     """The activities with their clients. Raises `SealError` when there is no key ring."""
     platform = ApifyPlatform(
         api_base_url=settings.apify_api_base_url,
@@ -92,7 +95,9 @@ def build_activities(settings: WorkerSettings) -> Activities:
     apify = ApifyActivities(platform, console_url=settings.console, timing=timing)
     store, actor_mcp = StoreActivities(platform), ActorMcpActivities(platform)
     storage, listings, records = StorageActivities(platform), ListingActivities(platform), RecordActivities(platform)
-    outputs = OutputActivities(platform, output_objects(settings))
+    objects = output_objects(settings)
+    outputs = OutputActivities(platform, objects)
+    sweep = OutputSweepActivities(objects, KnownTasks(client), grace=settings.sweep_grace)
     web = web_activities(settings)
     return Activities(
         short=(
@@ -118,6 +123,7 @@ def build_activities(settings: WorkerSettings) -> Activities:
         ),
         waiting=(apify.wait_for_run, actor_mcp.call_mcp_tool),
         outputs=(
+            sweep.sweep_page,
             outputs.store_dataset,
             outputs.store_record,
             outputs.store_content,

@@ -65,7 +65,15 @@ class WorkerSettings(Settings):
     run_slots: int = Field(default=5_000, ge=1, description="Runs that one worker follows at once.")
     tool_slots: int = Field(default=200, ge=1, description="Short activities that one worker carries out at once.")
     output_slots: int | None = Field(
-        default=None, ge=1, description="Outputs that one worker stores or restores at once; one per processor by default."
+        default=None,
+        ge=1,
+        description="Outputs that one worker stores or restores at once; one per processor by default.",
+    )
+    sweep_interval_seconds: int = Field(
+        default=900, ge=0, description="How often the output store is swept; 0 leaves it to you."
+    )
+    sweep_grace_seconds: int = Field(
+        default=3_600, ge=0, description="What was written later than that is not swept as left over."
     )
     start_settle_seconds: float = Field(
         default=10,
@@ -102,6 +110,11 @@ class WorkerSettings(Settings):
     def start_settle(self) -> timedelta:
         """`start_settle_seconds` as a timedelta."""
         return timedelta(seconds=self.start_settle_seconds)
+
+    @property
+    def sweep_grace(self) -> timedelta:
+        """`sweep_grace_seconds` as a timedelta."""
+        return timedelta(seconds=self.sweep_grace_seconds)
 
     @property
     def request_timeout(self) -> timedelta:

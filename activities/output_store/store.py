@@ -23,7 +23,7 @@ from obstore.store import LocalStore, ObjectStore, from_url
 from activities.output_store.refusals import OutputDamaged, StoreUnavailable
 
 if TYPE_CHECKING:
-    from obstore import ListStream, ObjectMeta
+    from obstore import ListResult, ListStream, ObjectMeta
 
 _LIST_CHUNK = 500
 _STAGED = re.compile(r".+#\d+")
@@ -128,6 +128,13 @@ class OutputObjects:
             async for chunk in chunks:
                 for entry in chunk:
                     yield StoredObject(entry["path"], entry["size"], entry["last_modified"])
+
+    async def folders(self, prefix: str) -> tuple[str, ...]:
+        """Names of the folders in the folder `prefix`, sorted."""
+        with _own_errors():
+            found: ListResult[Sequence[ObjectMeta]]
+            found = await obstore.list_with_delimiter_async(self._store, prefix)  # pyright: ignore[reportUnknownMemberType]
+        return tuple(sorted(path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"]))
 
     async def staged_leftovers(self) -> tuple[StoredObject, ...]:
         """Files of writings that are going on or were killed; only a store on disk has any. Young ones may be alive."""

@@ -9,8 +9,8 @@ import pytest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Replayer, Worker
 
+from activities.output_store.payload_keys import payloads_prefix
 from activities.output_store.store import OutputObjects
-from deploy.local.temporal_server import TemporalServer
 from tests.support.api_server import connect
 from tests.support.calls import WAIT, completed, result_of, sleeper_call, started
 from tests.support.chaos_stack import ChaosStack
@@ -18,7 +18,8 @@ from tests.support.eventually import eventually
 from tests.support.large_payloads import DoublingWorkflow, double
 from tests.support.sandbox import Sandbox
 from tests.support.service import Service, running_service
-from worker.external_storage import PayloadLost, payloads_prefix
+from tests.support.temporal import running_temporal
+from worker.external_storage import PayloadLost
 from worker.plugin import OutlastPlugin
 from workflows.tool_call import ToolCallWorkflow
 
@@ -27,17 +28,18 @@ OF_AN_ANSWER = {"tool": "repeat-word", "arguments": {"word": "a large answer ", 
 
 
 @pytest.fixture(scope="module")
-def service(
-    tmp_path_factory: pytest.TempPathFactory, temporal_server: TemporalServer, shared_sandbox: Sandbox
-) -> Iterator[Service]:
-    """A service that answers in full, whatever the size."""
+def service(tmp_path_factory: pytest.TempPathFactory, shared_sandbox: Sandbox) -> Iterator[Service]:
+    """A service that answers in full, whatever the size; its own server, since workers of one queue share a store."""
     plain = {
         "OUTLAST_COMPRESSION": "false",
         "OUTLAST_OUTPUT_INLINE_LIMIT_BYTES": "10000000",
         "OUTLAST_TOOLS_FROM": "tests.support.large_payloads",
     }
     folder = tmp_path_factory.mktemp("large")
-    with running_service(folder, temporal_server.address, shared_sandbox, **plain) as running:
+    with (
+        running_temporal(folder) as server,
+        running_service(folder, server.address, shared_sandbox, **plain) as running,
+    ):
         yield running
 
 
@@ -65,7 +67,7 @@ async def doubling(temporal: Client, request: pytest.FixtureRequest) -> AsyncIte
 
 async def kept(objects: OutputObjects, workflow_id: str) -> list[str]:
     """Keys of what is stored of a workflow."""
-    return [entry.key async for entry in objects.list(f"{payloads_prefix('default')}/{workflow_id}")]
+    return [entry.key async for entry in objects.list(payloads_prefix("default", workflow_id))]
 
 
 async def history_bytes(temporal: Client, workflow_id: str) -> int:

@@ -1,0 +1,47 @@
+"""Where Temporal's large payloads are in the store: `payloads/<namespace>/<workflow id>/<sha256>`."""
+
+import re
+from dataclasses import dataclass
+
+PAYLOADS = "payloads"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class StoredPayload:
+    """A payload's key, taken apart."""
+
+    namespace: str
+    workflow_id: str
+    digest: str
+
+
+def payload_key(payload: StoredPayload) -> str:
+    """Where the payload is."""
+    return f"{payloads_prefix(payload.namespace, payload.workflow_id)}/{payload.digest}"
+
+
+def payloads_prefix(namespace: str, workflow_id: str | None = None) -> str:
+    """Where the payloads of a namespace are, or those of one of its workflows."""
+    parts = (PAYLOADS, as_folder(namespace)) + ((as_folder(workflow_id),) if workflow_id is not None else ())
+    return "/".join(parts)
+
+
+def parse_payload_key(key: str) -> StoredPayload | None:
+    """What a key says; None when it is not a payload's."""
+    match key.split("/"):
+        case [prefix, namespace, workflow_id, digest] if prefix == PAYLOADS and _DIGEST.fullmatch(digest):
+            return StoredPayload(_from_folder(namespace), _from_folder(workflow_id), digest)
+        case _:
+            return None
+
+
+def as_folder(name: str) -> str:
+    """A name as one part of a key: other characters than letters, digits, `_` and `-` as `=` and two hex digits."""
+    return re.sub(r"[^A-Za-z0-9_-]", lambda found: "".join(f"={byte:02X}" for byte in found[0].encode()), name)
+
+
+def _from_folder(folder: str) -> str:
+    return re.sub(
+        r"(?:=[0-9A-F]{2})+", lambda found: bytes.fromhex(found[0].replace("=", "")).decode(errors="replace"), folder
+    )

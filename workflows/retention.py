@@ -1,0 +1,59 @@
+"""RetentionWorkflow: the clean-up of stored outputs. A Temporal Schedule starts it, see worker/schedules.py."""
+
+from pydantic import Field
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from activities.output_sweep import (
+        SWEEP_ATTEMPT_TIMEOUT,
+        SWEEP_HEARTBEAT_TIMEOUT,
+        SWEEP_RETRY_POLICY,
+        OutputSweepActivities,
+    )
+
+from activities.models import Contract
+from activities.output_models import SweepInput, SweepReport
+from workflows.queues import OUTPUTS_TASK_QUEUE
+
+
+class RetentionOrder(Contract):
+    """How to sweep, and what an earlier run of the same sweep has done."""
+
+    page_size: int = Field(default=500, ge=1, le=1_000, description="Objects looked at per activity, or a scope more.")
+    pages_per_run: int = Field(default=100, ge=1, description="Then the workflow continues as new.")
+    so_far: SweepReport = SweepReport()
+
+
+@workflow.defn
+class RetentionWorkflow:
+    """Sweeps the whole store once. Its result counts all of it."""
+
+    @workflow.run
+    async def run(self, order: RetentionOrder) -> SweepReport:
+        """Page by page; fails when a page does, and the next sweep begins anew."""
+        so_far = order.so_far
+        for number in range(order.pages_per_run):
+            so_far = _sum(so_far, await self._page(order, so_far.cursor, number))
+            if so_far.cursor is None:
+                return so_far
+        return workflow.continue_as_new(order.model_copy(update={"so_far": so_far}))
+
+    async def _page(self, order: RetentionOrder, cursor: str | None, number: int) -> SweepReport:
+        return await workflow.execute_activity_method(
+            OutputSweepActivities.sweep_page,
+            SweepInput(cursor=cursor, page_size=order.page_size),
+            task_queue=OUTPUTS_TASK_QUEUE,
+            start_to_close_timeout=SWEEP_ATTEMPT_TIMEOUT,
+            heartbeat_timeout=SWEEP_HEARTBEAT_TIMEOUT,
+            retry_policy=SWEEP_RETRY_POLICY,
+            summary=f"page {number + 1} from {cursor or 'the beginning'}",
+        )
+
+
+def _sum(so_far: SweepReport, page: SweepReport) -> SweepReport:
+    return SweepReport(
+        scanned=so_far.scanned + page.scanned,
+        deleted=so_far.deleted + page.deleted,
+        freed_bytes=so_far.freed_bytes + page.freed_bytes,
+        cursor=page.cursor,
+    )
