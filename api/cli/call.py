@@ -146,6 +146,8 @@ def show_answer(context: Context, answer: "TaskAnswer") -> ExitCode:
     elif answer.result is not None:
         output.note(summary_line(task))
         output.text(answer.result.text)
+        if answer.result.locator is not None:
+            output.command(f"all of it  {context.options.command(f'output get {answer.result.locator} -o FILE')}")
     if answer.result is None and not output.as_json:
         _say_not_done(context, task)
     if not task.is_final:

@@ -109,6 +109,7 @@ class ToolResult(View):
     structured: dict[str, Any] | None = None
     is_error: bool = False
     error: ToolError | None = None
+    locator: str | None = None
 
     @property
     def text(self) -> str:

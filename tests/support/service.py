@@ -19,6 +19,7 @@ SEAL_KEYS = "test:" + base64.b64encode(bytes(range(32))).decode()
 class Service:
     """A worker and an API that serve one namespace."""
 
+    folder: Path
     api_url: str
     worker_metrics_url: str
     temporal_address: str
@@ -76,4 +77,4 @@ def running_service(
         )
         for process in (worker, api):
             process.await_answer()
-        yield Service(api_url, f"{worker_url}/metrics", temporal_address, namespace, sandbox, api, worker)
+        yield Service(folder, api_url, f"{worker_url}/metrics", temporal_address, namespace, sandbox, api, worker)
