@@ -62,10 +62,11 @@ class OutputWriter:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        """Stop what is under way. What is stored stays, for the next attempt."""
-        for task in self._in_flight:
-            task.cancel()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End what is under way: parts that are nearly stored need not be done again, unless time presses."""
+        if kind is not None and issubclass(kind, asyncio.CancelledError):
+            for task in self._in_flight:
+                task.cancel()
         await asyncio.gather(*self._in_flight, return_exceptions=True)
         self._in_flight.clear()
 

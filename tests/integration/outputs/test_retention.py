@@ -186,13 +186,14 @@ async def visible(temporal: Client, task_id: str) -> None:
 
 
 async def test_as_many_locators_as_temporal_takes_are_noted(api: httpx.AsyncClient, temporal: Client) -> None:
-    locators = [f"out_{'a' * 13}_{number:032d}_{'b' * 6}".translate(DIGITS) for number in range(10**31, 10**31 + 150)]
+    names = [f"{number:016d}".translate(LETTERS) for number in range(150)]
+    locators = [f"out_{'a' * 13}_{name}{'c' * 16}_{'b' * 6}" for name in names]
     task_id = await started(api, sleeper_call(0, filler=locators))
     description = await temporal.get_workflow_handle(task_id).describe()
-    assert len(description.typed_search_attributes.get(search_attributes.LOCATORS) or ()) >= 1
+    assert sorted(description.typed_search_attributes.get(search_attributes.LOCATORS) or ()) == names[:100]
 
 
-DIGITS = str.maketrans("0123456789", "abcdefghij")
+LETTERS = str.maketrans("0123456789", "abcdefghij")
 
 
 def kill_a_writer(store: Path, task_id: str) -> None:
