@@ -9,11 +9,16 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from api.mcp.connections import Connections
-from api.mcp.eras import Context
+from api.mcp.eras import Context, is_modern
+from api.mcp.questions import answerable, client_answer, parsed_answers
+from api.mcp.task_shapes import input_requests
+from workflows.inputs import InputRequest
 from workflows.tools.extensions import extension_entries
 
 JsonObject = dict[str, Any]
 _MAX_COMPLETIONS = 100
+_MISSING = "arguments"
+"""Key of the question for arguments that were not given."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +81,23 @@ class Prompts:
         """`prompts/list`."""
         return {"prompts": [_listed(prompt) for prompt in self._prompts.values()]}
 
-    async def get(self, _ctx: Context, params: types.GetPromptRequestParams) -> JsonObject:
-        """`prompts/get`. Raises -32602 for an unknown prompt or a missing argument."""
+    async def get(self, ctx: Context, params: types.GetPromptRequestParams) -> JsonObject:
+        """`prompts/get`. The user is asked for missing arguments, where the client can ask.
+
+        Raises -32602 for an unknown prompt, or for an argument that is missing in the end.
+        """
         prompt = self._named(params.name)
         given = params.arguments or {}
-        missing = [argument.name for argument in prompt.arguments if argument.required and argument.name not in given]
-        if missing:
-            raise MCPError(INVALID_PARAMS, f"Prompt {prompt.name!r} lacks: {', '.join(missing)}.")
+        asked = {_MISSING: _question(prompt, missing)} if (missing := _missing(prompt, given)) else {}
+        if answerable(ctx, asked):
+            answers = parsed_answers(params.input_responses or {}, asked)
+            if not answers and is_modern(ctx):
+                return {"resultType": "input_required", "inputRequests": input_requests(asked)}
+            answer = answers.get(_MISSING) or await client_answer(ctx, asked[_MISSING])
+            named = {argument.name for argument in missing}
+            given = {**given, **{name: str(value) for name, value in answer.content.items() if name in named}}
+        if still := _missing(prompt, given):
+            raise MCPError(INVALID_PARAMS, f"Prompt {prompt.name!r} lacks: {', '.join(entry.name for entry in still)}.")
         messages = [{"role": "user", "content": block} for block in prompt.render(given)]
         return {"description": prompt.description, "messages": messages}
 
@@ -106,6 +121,16 @@ class Prompts:
         if prompt is None:
             raise MCPError(INVALID_PARAMS, f"There is no prompt {name!r}. There are: {', '.join(self._prompts)}.")
         return prompt
+
+
+def _missing(prompt: Prompt, given: Mapping[str, str]) -> list[PromptArgument]:
+    return [argument for argument in prompt.arguments if argument.required and argument.name not in given]
+
+
+def _question(prompt: Prompt, missing: Sequence[PromptArgument]) -> InputRequest:
+    fields: JsonObject = {entry.name: {"type": "string", "description": entry.description} for entry in missing}
+    schema: JsonObject = {"type": "object", "properties": fields, "required": list(fields)}
+    return InputRequest(message=f"What the prompt {prompt.title!r} needs to know:", requested_schema=schema)
 
 
 def _listed(prompt: Prompt) -> JsonObject:

@@ -47,14 +47,21 @@ async def ask_client(ctx: Context, tasks: TaskClient, caller: Caller, task_id: s
     When somebody else was quicker, or the answer does not fit, the task says what it asks now.
     """
     for key, question in questions.items():
-        asked = input_request(question)
-        asked["params"] = {**asked["params"], "_meta": {RELATED_TASK_META: {"taskId": task_id}}}
-        request = _REQUEST.validate_python(asked, by_name=False)
-        result = await ctx.session.send_request(
-            request, _RESULTS[question.method], metadata=ServerMessageMetadata(related_request_id=ctx.request_id)
-        )
+        answer = await client_answer(ctx, question, {RELATED_TASK_META: {"taskId": task_id}})
         with suppress(InvalidCall, TaskFinished):
-            await tasks.submit_input(caller, task_id, {key: _answer(question, result)})
+            await tasks.submit_input(caller, task_id, {key: answer})
+
+
+async def client_answer(ctx: Context, question: InputRequest, meta: Mapping[str, Any] | None = None) -> InputAnswer:
+    """MCP 2025-11-25: what the client answers to one question, put to it as a request of its own."""
+    asked = input_request(question)
+    if meta:
+        asked["params"] = {**asked["params"], "_meta": dict(meta)}
+    request = _REQUEST.validate_python(asked, by_name=False)
+    result = await ctx.session.send_request(
+        request, _RESULTS[question.method], metadata=ServerMessageMetadata(related_request_id=ctx.request_id)
+    )
+    return _answer(question, result)
 
 
 def _answer(question: InputRequest, response: Any) -> InputAnswer:

@@ -45,9 +45,24 @@ PROMPTS = (
             text_block("Please analyze the image."),
         ],
     ),
+    Prompt(
+        "test_input_required_result_prompt",
+        "With a question",
+        "A text with an argument that is asked for where it is missing.",
+        lambda given: [text_block(f"Context: {given['context']}")],
+        (PromptArgument("context", "What context should the prompt use?"),),
+    ),
 )
 
 RESOURCES = (
+    Resource(
+        "test://watched-resource",
+        "watched-resource",
+        "Watched",
+        "A text that may be subscribed to.",
+        "text/plain",
+        lambda _parts: "Watched resource content",
+    ),
     Resource(
         "test://static-text",
         "static-text",
