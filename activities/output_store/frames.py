@@ -50,17 +50,17 @@ class Cutter:
         """`aligned` content consists of rows, and frames end with one; other content is cut at the frame's size."""
         self._aligned = aligned
         self._sizes = sizes
-        self._pieces: list[bytes] = []
+        self._pieces: list[memoryview] = []
         self._frame_size = 0
         self._frames: list[bytes] = []
         self._part_size = 0
 
     def add(self, content: bytes) -> Iterator[list[bytes]]:
         """Take the next bytes, cut anywhere; gives the parts that are complete, each as its frames' content."""
-        start = 0
+        start, view = 0, memoryview(content)  # Content is copied once, when its frame is closed.
         while start < len(content):
             end, is_full = self._frame_end(content, start)
-            self._pieces.append(content[start:end])
+            self._pieces.append(view[start:end])
             self._frame_size += end - start
             start = end
             if is_full:
