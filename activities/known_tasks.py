@@ -1,9 +1,9 @@
 """What Temporal knows of tasks, for whoever decides what may be removed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import Collection
 
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -32,27 +32,20 @@ class KnownTasks:
 
     async def known(self, workflow_ids: Collection[str]) -> set[str]:
         """Those that Temporal still keeps a history of."""
-        listed = {found.id async for found in self._listed("WorkflowId", workflow_ids)}
-        statuses = await self._statuses(set(workflow_ids) - listed)
-        return listed | {workflow_id for workflow_id, status in statuses.items() if status is not None}
+        statuses = await self._statuses(workflow_ids)
+        return {workflow_id for workflow_id, status in statuses.items() if status is not None}
 
     async def referred_to(self, locators: Collection[str]) -> set[str]:
         """Those that stand in the arguments of a running task."""
         by_reference = {reference_to(locator): locator for locator in locators}
-        running = ' AND ExecutionStatus = "Running"'
+        ordered = sorted(by_reference)
         found: set[str] = set()
-        async for execution in self._listed(REFERENCES_ATTRIBUTE, by_reference, running):
-            found.update(execution.typed_search_attributes.get(_REFERENCES) or ())
-        return {locator for reference, locator in by_reference.items() if reference in found}
-
-    async def _listed(
-        self, attribute: str, values: Collection[str], condition: str = ""
-    ) -> AsyncIterator[WorkflowExecution]:
-        ordered = sorted(values)
         for start in range(0, len(ordered), _PER_QUERY):
-            quoted = ", ".join(_quoted(value) for value in ordered[start : start + _PER_QUERY])
-            async for execution in self._client.list_workflows(f"{attribute} IN ({quoted}){condition}"):
-                yield execution
+            quoted = ", ".join(f'"{reference}"' for reference in ordered[start : start + _PER_QUERY])
+            query = f'{REFERENCES_ATTRIBUTE} IN ({quoted}) AND ExecutionStatus = "Running"'
+            async for execution in self._client.list_workflows(query):
+                found.update(execution.typed_search_attributes.get(_REFERENCES) or ())
+        return {locator for reference, locator in by_reference.items() if reference in found}
 
     async def _statuses(self, workflow_ids: Collection[str]) -> dict[str, WorkflowExecutionStatus | None]:
         ordered = sorted(workflow_ids)
@@ -70,7 +63,3 @@ class KnownTasks:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
             return None
-
-
-def _quoted(value: str) -> str:
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
