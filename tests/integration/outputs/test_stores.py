@@ -139,21 +139,32 @@ asyncio.run(main())
 """
 
 
-async def test_what_a_killed_writing_leaves_on_disk_is_listed_as_such_and_can_be_removed(tmp_path: Path) -> None:
-    objects = OutputObjects.open(str(tmp_path))
+def files_below(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def killed_in_the_middle(tmp_path: Path) -> Path:
+    """The folder of a store whose writer was killed while it wrote an object."""
     process = subprocess.Popen(
         [sys.executable, "-c", WRITES_FOR_EVER, str(tmp_path)], cwd=ROOT, preexec_fn=die_with_parent()
     )
     try:
-        await eventually(lambda: list(tmp_path.rglob("*#*")), interval_seconds=0.001)
+        asyncio.run(eventually(lambda: list(tmp_path.rglob("*#*")), interval_seconds=0.001))
     finally:
         process.kill()
         process.wait()
-    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    return tmp_path
+
+
+async def test_what_a_killed_writing_leaves_on_disk_is_known_as_such_and_can_be_removed(
+    killed_in_the_middle: Path,
+) -> None:
+    objects = OutputObjects.open(str(killed_in_the_middle))
     listed = set(await keys_of(objects))
-    leftovers = await objects.staged_leftovers()
+    leftovers = {left.key for left in await objects.staged_leftovers()}
     # Whatever the moment: each file is either a whole object or known as a leftover.
-    assert found == listed | {left.key for left in leftovers}
+    assert files_below(killed_in_the_middle) == listed | leftovers
     assert {await objects.size(key) for key in listed} <= {64_000_000}
-    await objects.delete([*listed, *(left.key for left in leftovers)])
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    await objects.delete([*listed, *leftovers])
+    assert files_below(killed_in_the_middle) == set()
