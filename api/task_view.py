@@ -20,7 +20,7 @@ from workflows.models import Progress, TaskCompleted, TaskStatus, TaskSummary
 Model = TypeVar("Model", bound=BaseModel)
 
 _WORKER_PATIENCE = timedelta(seconds=3)
-_HARMLESS_ATTEMPTS = 3
+_HARMLESS_ATTEMPTS = 2
 """A step that a dying worker had begun is repeated as well."""
 
 _CLOSED = {
