@@ -221,7 +221,7 @@ async def test_the_temporal_ui_shows_summaries_and_current_details(api: httpx.As
         for event in history.events
         if event.HasField("activity_task_scheduled_event_attributes")
     ]
-    assert summaries == ["start outlast/sleeper", f"follow run {run['run_id']}", f"read dataset {run['dataset_id']}"]
+    assert summaries == ["start outlast/sleeper", f"follow run {run['run_id']}"]
 
 
 async def test_cancelling_aborts_the_run_before_the_task_is_cancelled(

@@ -61,17 +61,17 @@ class RecordAnswer(Answer):
 
 async def get_key_value_store_record(ctx: ToolContext, arguments: RecordArguments) -> ToolResult:
     """Read the record, or the part of it that fits."""
-    is_first_part = arguments.offset == 0 and ctx.call.output.compress
+    is_whole_wanted = "offset" not in arguments.model_fields_set and ctx.call.output.compress
     record = await ctx.storage.record(
         RecordInput(
             caller=ctx.call.caller,
             storage_id=arguments.key_value_store_id,
             key=arguments.record_key,
             offset=arguments.offset,
-            max_bytes=_inline_bytes(ctx) if is_first_part else PART_BYTES,
+            max_bytes=_inline_bytes(ctx) if is_whole_wanted else PART_BYTES,
         )
     )
-    if is_first_part and _is_cut(record):
+    if is_whole_wanted and _is_cut(record):
         return _stored(record, await ctx.outputs.store_record(record.store_id, record.key), ctx.offers)
     if record.kind == "binary":
         return _binary(record)
@@ -93,7 +93,10 @@ def _stored(record: Record, output: StoredOutput, offers: Offers) -> ToolResult:
     """What is in a large record, and how to get the part that is needed."""
     short = compressed_form(output).structured()
     text = f"Record {record.key} of {record.store_id}. {describe_stored(output)}\n{restore_hint(output, offers)}"
-    return ToolResult(content=(TextContent(text=text),), structured=short, locator=output.locator)
+    blocks: tuple[Content, ...] = (TextContent(text=text),)
+    if record.kind == "binary":
+        blocks += (_link(record),)
+    return ToolResult(content=blocks, structured=short, locator=output.locator)
 
 
 def _described(record: Record) -> RecordAnswer:
@@ -120,13 +123,20 @@ def _next_part(record: Record) -> str | None:
 
 
 def _binary(record: Record) -> ToolResult:
-    mime = record.content_type.partition(";")[0].strip().lower() or "application/octet-stream"
+    mime = _mime(record)
     answer = _described(record).model_copy(update={"url": record.url})
     if record.blob_base64 is None:
         text = f"{_summary(record)} too large to show. Fetch it from {record.url} with an Apify token."
-        link = ResourceLink(uri=record.url, name=record.key, mimeType=mime, size=record.size_bytes)
-        return answered(answer, text, more=(link,))
+        return answered(answer, text, more=(_link(record),))
     return answered(answer, f"{_summary(record)} attached.", more=(_blob(mime, record.blob_base64, record.url),))
+
+
+def _mime(record: Record) -> str:
+    return record.content_type.partition(";")[0].strip().lower() or "application/octet-stream"
+
+
+def _link(record: Record) -> ResourceLink:
+    return ResourceLink(uri=record.url, name=record.key, mimeType=_mime(record), size=record.size_bytes)
 
 
 def _blob(mime: str, data: str, url: str) -> Content:
