@@ -163,10 +163,15 @@ async def _session(url: str, token: SecretStr, relay: Relay | None) -> AsyncGene
 def _refuse_repetition() -> None:
     details = activity.info().heartbeat_details
     if details and CallPhase.model_validate(details[0]).sent:
-        raise _failure(
-            ErrorCategory.PLATFORM,
-            "The tool was called, but the worker that waited for its answer was lost. It may have done its work.",
-            "Look at what it does before you call it again: it is not repeated by itself.",
+        raise ToolFailure(
+            ErrorEnvelope(
+                tool="",
+                message="The tool was called, but the worker that waited for its answer was lost. It may have done its "
+                "work.",
+                category=ErrorCategory.PLATFORM,
+                retryable=False,
+                hint="Look at what it does before you call it again: it is not repeated by itself.",
+            )
         )
 
 
