@@ -3,7 +3,7 @@
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,14 @@ import httpx
 import pytest
 from temporalio.client import Client, ScheduleActionExecutionStartWorkflow
 from temporalio.service import RPCError
-from temporalio.testing import ActivityEnvironment
 
-from activities.known_tasks import KnownTasks
-from activities.output_models import OutputScope, SweepInput, SweepReport
+from activities.output_models import OutputScope, SweepReport
 from activities.output_store.access import open_output
 from activities.output_store.manifest import OutputManifest
 from activities.output_store.payload_keys import payloads_prefix
 from activities.output_store.refusals import OutputRefused
 from activities.output_store.store import OutputObjects
 from activities.output_store.writer import OutputWriter
-from activities.output_sweep import OutputSweepActivities
 from tests.support.api_server import connect
 from tests.support.calls import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
@@ -246,65 +243,6 @@ async def test_a_long_sweep_continues_as_new_and_counts_all_of_it(temporal: Clie
     runs = [run async for run in temporal.list_workflows("WorkflowId = 'sweep-in-small-steps'")]
     assert len(runs) >= 3
     assert [await refusal(objects, manifest) for manifest in over] == ["expired"] * 5
-
-
-class Crash(BaseException):
-    """Stands for the death of the process."""
-
-
-class CrashingObjects(OutputObjects):
-    """Dies instead of carrying out the change number `at`."""
-
-    def __init__(self, objects: OutputObjects, at: int) -> None:
-        vars(self).update(vars(objects))
-        self._left = at
-
-    async def put(self, key: str, data: bytes) -> None:
-        self._count()
-        await super().put(key, data)
-
-    async def delete(self, keys: Sequence[str]) -> None:
-        for key in keys:
-            self._count()
-            await super().delete([key])
-
-    def _count(self) -> None:
-        self._left -= 1
-        if self._left < 0:
-            raise Crash
-
-
-@pytest.mark.parametrize("changes", [0, 1, 2])
-async def test_a_sweep_that_dies_anywhere_leaves_nothing_that_the_next_does_not_remove(
-    temporal: Client, tmp_path: Path, changes: int
-) -> None:
-    objects = OutputObjects.open(str(tmp_path))
-    output = await stored(objects, ttl=OVER)
-    with pytest.raises(Crash):
-        await whole_sweep(CrashingObjects(objects, changes), temporal)
-    assert await refusal(objects, output) == "expired"
-    await whole_sweep(objects, temporal)
-    assert await refusal(objects, output) == "expired"
-    assert await keys(objects, "parts") + await keys(objects, "manifests") == []
-
-
-async def whole_sweep(objects: OutputObjects, temporal: Client) -> None:
-    activities = OutputSweepActivities(objects, KnownTasks(temporal), grace=timedelta(0))
-    cursor: str | None = None
-    while True:
-        cursor = (await ActivityEnvironment().run(activities.sweep_page, SweepInput(cursor=cursor))).cursor
-        if cursor is None:
-            return
-
-
-async def test_what_is_young_is_left_alone(temporal: Client, tmp_path: Path) -> None:
-    objects = OutputObjects.open(str(tmp_path))
-    kill_a_writer(tmp_path, "task-that-never-was")
-    before = await keys(objects, "parts")
-    activities = OutputSweepActivities(objects, KnownTasks(temporal), grace=timedelta(hours=1))
-    report = await ActivityEnvironment().run(activities.sweep_page, SweepInput())
-    assert report.deleted == 0
-    assert await keys(objects, "parts") == before != []
 
 
 async def test_the_schedule_is_what_the_latest_worker_was_told_and_stays_paused(temporal: Client) -> None:
