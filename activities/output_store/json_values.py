@@ -5,8 +5,7 @@ import json
 import orjson
 from pydantic import JsonValue
 
-_DEEPEST = 100
-"""Levels of nesting that every part of the program can carry: Temporal's converter, clients, models."""
+from activities.output_store.nesting import DEEPEST, is_too_deep
 
 
 def value_of(text: bytes) -> JsonValue:
@@ -15,8 +14,8 @@ def value_of(text: bytes) -> JsonValue:
         value: JsonValue = orjson.loads(text)
     except orjson.JSONDecodeError:
         return text.decode(errors="replace")
-    may_be_deep = text.count(b"[") + text.count(b"{") > _DEEPEST
-    return text.decode(errors="replace") if may_be_deep and _is_deeper(value, _DEEPEST) else value
+    may_be_deep = text.count(b"[") + text.count(b"{") > DEEPEST
+    return text.decode(errors="replace") if may_be_deep and is_too_deep(value) else value
 
 
 def text_of(value: JsonValue) -> bytes:
@@ -25,11 +24,3 @@ def text_of(value: JsonValue) -> bytes:
         return orjson.dumps(value)
     except TypeError:
         return json.dumps(value, separators=(",", ":")).encode()
-
-
-def _is_deeper(value: JsonValue, levels: int) -> bool:
-    if isinstance(value, dict):
-        return levels == 0 or any(_is_deeper(part, levels - 1) for part in value.values())
-    if isinstance(value, list):
-        return levels == 0 or any(_is_deeper(part, levels - 1) for part in value)
-    return False

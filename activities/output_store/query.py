@@ -15,6 +15,8 @@ import jmespath
 import orjson
 from jmespath.exceptions import JMESPathError, JMESPathTypeError
 
+from activities.output_store.nesting import is_too_deep
+
 CPU_SECONDS = 8
 MEMORY_BYTES = 1024 * 1024 * 1024
 
@@ -92,7 +94,7 @@ class Evaluator:
     def of_value(self, document: bytes) -> Answer:
         """`value`, the result; of a list what fits, and `next` when more follow. `size` when too large."""
         try:
-            value: Any = self._pick.search(orjson.loads(document))
+            value: Any = _carried(self._pick.search(orjson.loads(document)))
         except JMESPathTypeError as error:
             return {"error": f"The expression does not fit this value: {' '.join(str(error).split())[:300]}"}
         size = len(orjson.dumps(value))
@@ -124,9 +126,14 @@ class Evaluator:
             return None
         if self._pick is None:
             return []
-        result = self._pick.search(value)
+        result = _carried(self._pick.search(value))
         size = len(orjson.dumps(result))
         return [result if size <= self._query.max_bytes else None, size]
+
+
+def _carried(result: Any) -> Any:
+    """The result; one that is too deeply nested as its text."""
+    return orjson.dumps(result).decode() if is_too_deep(result) else result
 
 
 def _next(position: int, values: list[Any]) -> int | None:

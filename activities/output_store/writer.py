@@ -20,6 +20,7 @@ from activities.output_store.summaries import summarise
 
 _PARTS_IN_FLIGHT = 2
 """Parts that are being compressed or stored while the next one comes in. Each holds its content: this bounds memory."""
+_ASKED_AT_ONCE = 32
 _INLINE_BYTES = 1024 * 1024
 """Longer pieces are cut in a thread."""
 
@@ -193,8 +194,12 @@ class OutputWriter:
             return None
         if found is None or found.expires_at < manifest.expires_at - ttl / 2:
             return None
-        sizes = [await self._objects.size(part.key) for part in found.parts]
-        return found if sizes == [part.size for part in found.parts] else None
+        for start in range(0, len(found.parts), _ASKED_AT_ONCE):
+            parts = found.parts[start : start + _ASKED_AT_ONCE]
+            sizes = await asyncio.gather(*(self._objects.size(part.key) for part in parts))
+            if sizes != [part.size for part in parts]:
+                return None
+        return found
 
     async def _remove_doubles(self, existing: OutputManifest) -> None:
         kept = {part.key for part in existing.parts}

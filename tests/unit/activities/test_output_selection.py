@@ -151,6 +151,12 @@ async def test_rows_that_no_program_could_carry_are_given_as_their_text() -> Non
     assert (await answer(reader)).items == ('{"s":"\\ud800"}', deep.decode(), "NaN")
 
 
+async def test_a_result_that_no_program_could_carry_is_given_as_its_text() -> None:
+    deep = "[" * 150 + "]" * 150
+    reader = await reader_of(f'{{"deep":{deep}}}\n'.encode())
+    assert (await answer(reader, query="deep")).items == (deep,)
+
+
 async def test_a_json_value_is_given_whole_when_it_fits() -> None:
     reader = await reader_of(b'{"a": [1, 2]}', "json", "application/json")
     found = await answer(reader)

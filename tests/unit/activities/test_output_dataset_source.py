@@ -1,0 +1,80 @@
+"""Rows out of a streamed body: the same whatever the pieces in which it arrives."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, cast
+
+import pytest
+from apify_client.http_clients import HttpResponse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from activities.errors import ToolFailure
+from activities.output_store.dataset_source import RowBatch, row_batches
+from activities.output_store.frames import MAX_ROW_BYTES
+
+
+class Body:
+    """A body that arrives in pieces."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = chunks
+        self.read = 0
+
+    async def aiter_bytes(self) -> AsyncIterator[bytes]:
+        for chunk in self._chunks:
+            self.read += len(chunk)
+            yield chunk
+
+
+async def batches_of(body: Body) -> list[RowBatch]:
+    return [batch async for batch in row_batches(cast("HttpResponse", body), 7)]
+
+
+@given(
+    rows=st.lists(st.dictionaries(st.text(max_size=5), st.integers() | st.text(), max_size=3), max_size=30),
+    cuts=st.lists(st.integers(0, 2_000), max_size=10),
+    separator=st.sampled_from([b"\n", b"\n\n", b"\r\n"]),
+    is_ended=st.booleans(),
+)
+def test_rows_do_not_tell_in_which_pieces_they_came(
+    rows: list[Any], cuts: list[int], separator: bytes, is_ended: bool
+) -> None:
+    body = separator.join(json.dumps(row).encode() for row in rows) + (separator if is_ended else b"")
+    edges = [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
+    chunks = [body[start:end] for start, end in itertools.pairwise(edges)]
+    batches = asyncio.run(batches_of(Body(chunks)))
+    lines = b"".join(batch.lines for batch in batches)
+    assert [json.loads(line) for line in lines.splitlines()] == rows
+    assert sum(batch.rows for batch in batches) == len(rows) == lines.count(b"\n")
+
+
+async def test_a_large_body_comes_in_batches_of_whole_rows() -> None:
+    row = b'{"text":"' + b"x" * 1_000 + b'"}\n'
+    body = row * 5_000
+    batches = await batches_of(Body(body[start : start + 65_536] for start in range(0, len(body), 65_536)))
+    assert b"".join(batch.lines for batch in batches) == body
+    assert len(batches) == 5
+    assert all(batch.lines.endswith(b"\n") for batch in batches)
+
+
+@pytest.mark.parametrize("before", [0, 3])
+async def test_a_row_without_end_is_refused_before_it_is_read(before: int) -> None:
+    body = Body([b'{"a":1}\n' * before + b'{"text":"', *([b"x" * 1_000_000] * 200)])
+    with pytest.raises(ToolFailure) as refused:
+        await batches_of(body)
+    assert refused.value.envelope.message.startswith(f"Row {7 + before} of the dataset has over 64 MB")
+    assert body.read < MAX_ROW_BYTES + 3_000_000
+
+
+async def test_a_giant_row_among_others_is_refused_by_its_number() -> None:
+    with pytest.raises(ToolFailure, match="Row 8 "):
+        await batches_of(Body([b"{}\n", b'"' + b"x" * MAX_ROW_BYTES + b'"\n{}\n']))
+
+
+@pytest.mark.parametrize("end", [b'{"a":', b'{"a":1}\n{"b', b'"'])
+async def test_a_body_that_ends_in_the_middle_of_a_row_is_torn(end: bytes) -> None:
+    with pytest.raises(ConnectionError, match="middle of a row"):
+        await batches_of(Body([b"{}\n", end]))
