@@ -66,8 +66,8 @@ class Usage(Contract):
 class CallModelInput(Contract):
     """Order for one model call.
 
-    What comes first stays byte for byte the same in every step of a conversation, whatever the mask: `definitions_json`,
-    then `system`. `active_tools` travels beside them.
+    What comes first stays byte for byte the same in every step of a conversation, whatever the mask:
+    `definitions_json`, then `system`. `active_tools` travels beside them.
     """
 
     caller: Caller

@@ -26,6 +26,13 @@ async def remove_output(
 
 
 async def delete_output(objects: OutputObjects, locator: str, caller_id: str) -> None:
-    """Remove an output at its owner's word. Raises `OutputRefused` as `open_output` does."""
+    """Remove an output at its owner's word. Raises `OutputRefused` as `open_output` does.
+
+    It cannot be read from now on. Its parts go with the next sweep, which knows whether another output, of a repeated
+    attempt, has some of them too.
+    """
     reader = await open_output(objects, locator, caller_id)
-    await remove_output(objects, reader.manifest, reason="deleted", at=datetime.now(UTC))
+    found = parse_locator(reader.manifest.locator, caller_id=caller_id)
+    tombstone = Tombstone(reason="deleted", at=datetime.now(UTC))
+    await objects.put(tombstone_key(found), tombstone.model_dump_json().encode())
+    await objects.delete([manifest_key(found)])

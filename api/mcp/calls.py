@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, CallToolRequestParams
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from api.errors import InvalidCall, TaskFinished
 from api.mcp.connections import Client, Connections, split_payment
@@ -22,6 +22,7 @@ from api.mcp.eras import (
 from api.mcp.plain_calls import PlainCalls
 from api.mcp.progress import Progress
 from api.mcp.questions import answerable, ask_client, parsed_answers
+from api.mcp.request_meta import idempotency_key, task_request
 from api.mcp.request_state import RequestStates
 from api.mcp.results import call_result
 from api.mcp.still_working import still_working
@@ -36,13 +37,9 @@ from workflows.tools.loader import ToolSet
 from workflows.tools.registry import UnknownTool
 from workflows.tools.tool import TaskUse, Tool
 
-IDEMPOTENCY_META = "outlast/idempotency-key"
-"""Key in a request's `_meta`: the same key and call give the same task."""
-SESSION_META = "outlast/session-id"
 TASK_META = "outlast/taskId"
 """Key in an answer's `_meta`: the task behind it."""
 _FIRST_QUESTION_SECONDS = 5.0
-_MAX_KEY_CHARS = 255
 
 OnToolsChanged = Callable[[Context, Client], Awaitable[None]]
 
@@ -190,18 +187,15 @@ class Calls:
         meta = cast(dict[str, Any], params.meta or {})
         arguments, payment = split_payment(params.arguments or {}, definition.payment_property)
         arguments, wait = split_wait(definition, client.mode, arguments, meta, self._services.settings.max_wait_seconds)
-        try:
-            request = TaskRequest(
-                tool=definition.name,
-                arguments=cast(dict[str, JsonValue], arguments),
-                mode=client.mode,
-                session_id=meta.get(SESSION_META),
-                payment=payment,
-                offered_tools=tuple(tools.tools),
-            )
-        except ValidationError as error:
-            raise MCPError(INVALID_PARAMS, f"_meta[{SESSION_META!r}] is not the id of a session.") from error
-        return Call(client, definition, request, _idempotency_key(meta), wait)
+        request = task_request(
+            meta,
+            tool=definition.name,
+            arguments=cast(dict[str, JsonValue], arguments),
+            mode=client.mode,
+            payment=payment,
+            offered_tools=tuple(tools.tools),
+        )
+        return Call(client, definition, request, idempotency_key(meta), wait)
 
 
 def _tool_named(tools: ToolSet, name: str) -> Tool:
@@ -226,12 +220,3 @@ def _require_client(ctx: Context, definition: Tool) -> None:
         raise lacking({"extensions": {TASKS_EXTENSION: {}}})
     if definition.task_use is TaskUse.REQUIRED and not is_modern(ctx):
         raise MCPError(METHOD_NOT_FOUND, f"{definition.name} can only be called as a task.")
-
-
-def _idempotency_key(meta: dict[str, Any]) -> str | None:
-    key: object = meta.get(IDEMPOTENCY_META)
-    if key is None:
-        return None
-    if not isinstance(key, str) or not 1 <= len(key) <= _MAX_KEY_CHARS:
-        raise MCPError(INVALID_PARAMS, f"_meta[{IDEMPOTENCY_META!r}] takes a text of 1 to {_MAX_KEY_CHARS} characters.")
-    return key

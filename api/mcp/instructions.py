@@ -1,7 +1,11 @@
-"""What the server tells a model about itself: common text, the mode's own, and what is missing on this connection."""
+"""What the server tells a model about itself: common text, the mode's own, and what this connection has or lacks."""
 
+import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
+from activities.skill_folder import SkillCard, SkillFolder
+from workflows.tools.loader import ToolSet
 from workflows.tools.registry import MODES
 
 COMMON = """
@@ -16,9 +20,38 @@ Outlast runs tools as durable tasks, most of all Apify Actors: serverless progra
 """.strip()
 
 
-def server_instructions(mode: str, missing_actors: Sequence[str] = ()) -> str:
+_MAX_SKILLS = 50
+_MAX_SKILL_CHARS = 240
+_SKILL_TOOL = "Skill"
+
+
+def server_instructions(
+    mode: str, missing_actors: Sequence[str] = (), skills: Sequence[SkillCard] | None = None
+) -> str:
     """The instructions of a connection in `mode`. `missing_actors` were asked for and cannot be loaded."""
     parts = [COMMON, MODES[mode].instructions.strip()]
     if missing_actors:
         parts.append(f"- These Actors were asked for and cannot be loaded as tools now: {', '.join(missing_actors)}.")
+    if skills:
+        parts.append(_listed(skills))
     return "\n".join(part for part in parts if part)
+
+
+async def offered_skills(folder: Path | None, tools: ToolSet) -> Sequence[SkillCard]:
+    """The skills of a connection that has these tools; none when it cannot load any."""
+    if folder is None or _SKILL_TOOL not in tools.tools:
+        return ()
+    return await asyncio.to_thread(SkillFolder(folder).cards)
+
+
+def _listed(skills: Sequence[SkillCard]) -> str:
+    """The skills by name, each with the beginning of its description: instructions stay short, whatever there is."""
+    lines = [f"- Skills, to be loaded with {_SKILL_TOOL} before work of their kind:"]
+    for card in skills[:_MAX_SKILLS]:
+        cut = len(card.description) > _MAX_SKILL_CHARS
+        lines.append(f"  - {card.name}: {card.description[: _MAX_SKILL_CHARS - 1] + '…' if cut else card.description}")
+    if len(skills) > _MAX_SKILLS:
+        lines.append(
+            f"  - and {len(skills) - _MAX_SKILLS} more: {', '.join(card.name for card in skills[_MAX_SKILLS:150])}"
+        )
+    return "\n".join(lines)

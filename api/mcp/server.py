@@ -17,7 +17,7 @@ from api.errors import ApiError
 from api.mcp.calls import Calls
 from api.mcp.connections import Client, Connections
 from api.mcp.eras import TASKS_EXTENSION, UI_EXTENSION, Context, is_modern
-from api.mcp.instructions import server_instructions
+from api.mcp.instructions import offered_skills, server_instructions
 from api.mcp.listing import listed_tools
 from api.mcp.prompts import Prompts
 from api.mcp.resource_updates import ResourceUpdates
@@ -140,20 +140,18 @@ class McpDoor:
         return {}
 
     async def _own_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """The instructions that fit the connection: its mode, and the Actors that it lacks."""
+        """The instructions that fit the connection: its mode, the Actors that it lacks, the skills that it may load."""
         result = await call_next(ctx)
         if ctx.method not in ("initialize", "server/discover") or not isinstance(result, dict):
             return result
         client = await self._connections.client(ctx)
-        missing = await self._missing_actors(client)
-        return {**result, "instructions": server_instructions(client.mode, missing)}
-
-    async def _missing_actors(self, client: Client) -> Sequence[str]:
         try:
-            return (await self._connections.tools(client)).missing_actors
+            tools = await self._connections.tools(client)
         except ApiError as error:
             log.warning("The tools of a connection cannot be loaded: %s", error)
-            return ()
+            return {**result, "instructions": server_instructions(client.mode)}
+        skills = await offered_skills(self._services.settings.skills_dir, tools)
+        return {**result, "instructions": server_instructions(client.mode, tools.missing_actors, skills)}
 
     async def _legacy_task_calls(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """2025-11-25: a `tools/call` with `params.task` is answered with the task itself."""

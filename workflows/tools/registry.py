@@ -25,9 +25,12 @@ from workflows.tools.common.get_key_value_store import GET_KEY_VALUE_STORE
 from workflows.tools.common.get_key_value_store_keys import GET_KEY_VALUE_STORE_KEYS
 from workflows.tools.common.get_key_value_store_list import GET_KEY_VALUE_STORE_LIST
 from workflows.tools.common.get_key_value_store_record import GET_KEY_VALUE_STORE_RECORD
+from workflows.tools.common.respond import REACT_EMOJI, SEND_UPDATE
 from workflows.tools.common.restore_tool_output import RESTORE_TOOL_OUTPUT
 from workflows.tools.common.search_apify_docs import SEARCH_APIFY_DOCS
+from workflows.tools.common.skill import LOAD_SKILL_SUPPORTING, SKILL
 from workflows.tools.common.task_tools import TASK_TOOLS
+from workflows.tools.common.workspace import BASH, READ
 from workflows.tools.core.actor_mcp import proxied_call
 from workflows.tools.core.call_actor import actor_tool
 from workflows.tools.mode import Mode
@@ -59,7 +62,14 @@ COMMON: tuple[Tool, ...] = (
     FETCH_APIFY_DOCS,
     GET_HTML_SKELETON,
     RESTORE_TOOL_OUTPUT,
+    REACT_EMOJI,
+    SEND_UPDATE,
 )
+
+ON_DEMAND: Mapping[str, Tool] = MappingProxyType(
+    {definition.name: definition for definition in (SKILL, LOAD_SKILL_SUPPORTING, READ, BASH)}
+)
+"""Tools that are offered only where the operator gives them what they need; every worker can carry them out."""
 
 ACTOR_TOOL_LABEL = "actor-tool"
 """The metric label of all direct Actor tools together: their names are without bound."""
@@ -71,9 +81,15 @@ _EXTRA: list[Tool] = []
 def extend(tools: Sequence[Tool]) -> None:
     """Offer `tools` too, in every mode; for the start of a process. Raises `ValueError` for a clash of names."""
     for definition in tools:
-        if any(definition.name in names for names in map(_tools_of_mode, MODES)):
+        taken = any(definition.name in names for names in map(_tools_of_mode, MODES))
+        if taken or ON_DEMAND.get(definition.name, definition) is not definition:
             raise ValueError(f"There is a tool {definition.name!r} already; choose another name.")
         _EXTRA.append(definition)
+
+
+def offer_on_demand(names: Sequence[str]) -> None:
+    """Offer these of `ON_DEMAND`; for the start of a process that offers tools. Once is enough, twice does no harm."""
+    extend([ON_DEMAND[name] for name in names if ON_DEMAND[name] not in _EXTRA])
 
 
 def add_mode(mode: Mode) -> None:
@@ -124,9 +140,10 @@ def tool_for(call: ToolCall) -> Tool:
     if call.actor is not None:
         # The front door has checked the arguments against the Actor's schema, and the platform checks them again.
         return actor_tool_of(call.mode, call.actor, title=call.tool, description=call.tool, schema={})
-    if call.tool not in tools:
+    definition = tools.get(call.tool) or ON_DEMAND.get(call.tool)
+    if definition is None:
         raise unknown_tool(call.tool, tuple(tools))
-    return tools[call.tool]
+    return definition
 
 
 def executor_kind(call: ToolCall) -> Literal["none", "sync", "async"]:
@@ -147,7 +164,7 @@ def metric_label(call: ToolCall) -> str:
 
 
 def _known(mode: str) -> Mapping[str, Tool]:
-    return _tools_of_mode(mode) if mode in MODES else {}
+    return {**ON_DEMAND, **_tools_of_mode(mode)} if mode in MODES else {}
 
 
 def unknown_tool(name: str, known: tuple[str, ...]) -> UnknownTool:

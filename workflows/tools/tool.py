@@ -142,7 +142,7 @@ class ToolBuilder:
         self._output_threshold: int | None = None
         self._restores = False
         self._stores: bool | None = None
-        self._says_where_output_is = False
+        self._keeps_output_schema = False
 
     def category(self, category: Category) -> Self:
         """The group by which the tool is selected."""
@@ -207,9 +207,9 @@ class ToolBuilder:
         self._stores = True
         return self
 
-    def reports_output(self) -> Self:
-        """The structured answer has `compressed` and `locator` itself: its schema needs no other form."""
-        self._says_where_output_is = True
+    def keep_output_schema(self) -> Self:
+        """Promise the output schema as it is: it has a place for a locator itself, or it is somebody else's."""
+        self._keeps_output_schema = True
         return self
 
     def gives_back_outputs(self) -> Self:
@@ -258,7 +258,7 @@ class ToolBuilder:
 
     def _promised(self) -> str | None:
         """The schema of the structured answer, which may be the short form of one that was stored."""
-        if self._output_schema is None or self._says_where_output_is or self._restores or self._in_front:
+        if self._output_schema is None or self._keeps_output_schema or self._restores or self._in_front:
             return self._output_schema
         return json.dumps(or_compressed(json.loads(self._output_schema)), ensure_ascii=False)
 

@@ -13,6 +13,10 @@ from workflows.tools.core.actor_details import McpToolReport
 from workflows.tools.core.actor_names import proxied_tool_name, split_actor_tool
 from workflows.tools.tool import Category, Handler, Tool, ToolAnnotations, tool
 
+_NEVER_REACHED_BYTES = 2_000_000
+"""Answers are passed on as they are, up to the size that can be passed on at all; only a call's own threshold has one
+stored."""
+
 
 async def list_tools_of(ctx: ToolContext, actor: str) -> list[McpToolReport]:
     """The server's tools, as details show them. Raises `ToolError`."""
@@ -63,6 +67,8 @@ def proxied_tool(actor: str, listed: McpTool) -> Tool:
         .args_schema({"type": "object", **listed.input_schema})
         .server(_handler(actor, listed.name), actor=f"{actor}:{listed.name}")
         .long_running()
+        .output_threshold(_NEVER_REACHED_BYTES)
+        .keep_output_schema()
     )
     return (builder.output_schema(listed.output_schema) if listed.output_schema else builder).build()
 

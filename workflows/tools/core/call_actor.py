@@ -101,7 +101,7 @@ def call_actor_definition(executor: ActorExecutor, description: str) -> ToolBuil
         .args(CallActorArguments)
         .output_schema(_call_actor_output())
         .server(call_actor_handler(executor), calls_actor=True)
-        .reports_output()
+        .keep_output_schema()
     )
 
 
@@ -118,7 +118,7 @@ def actor_tool(
         .args_schema(model_input_schema(schema))
         .output(RunReport)
         .server(actor_tool_handler(executor, actor), calls_actor=True, actor=actor)
-        .reports_output()
+        .keep_output_schema()
         .build()
     )
 

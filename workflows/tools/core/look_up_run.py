@@ -51,5 +51,5 @@ def get_actor_run_definition(handler: Handler, description: str) -> ToolBuilder:
         .output(RunReport)
         .server(handler)
         .output_threshold(MAX_ANSWER_BYTES)
-        .reports_output()
+        .keep_output_schema()
     )
