@@ -17,6 +17,7 @@ from worker.limits import allow_many_connections
 from worker.logs import configure_logging
 from worker.telemetry import build_runtime
 from workflows.tools.extensions import ExtensionError, load_extensions
+from workflows.tools.registry import offer_on_demand
 
 log = logging.getLogger("outlast.api")
 
@@ -69,6 +70,7 @@ def main() -> int:
         return 1
     try:
         load_extensions(settings.tool_modules)
+        offer_on_demand(settings.configured_tools)
         asyncio.run(serve(settings))
     except (ExtensionError, SealError, RuntimeError) as error:
         log.error("API cannot start: %s", error)  # noqa: TRY400  # the message is for the operator, a trace is not

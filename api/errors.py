@@ -95,6 +95,14 @@ class TaskNotFound(ApiError):
     title = "There is no such task"
 
 
+class SessionNotFound(ApiError):
+    """The caller has no such session. The same for a session of somebody else."""
+
+    status = 404
+    slug = "session-not-found"
+    title = "There is no such session"
+
+
 class TaskFinished(ApiError):
     """The task has ended, so it cannot be cancelled."""
 

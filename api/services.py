@@ -10,6 +10,7 @@ from api.call_builder import CallBuilder
 from api.callers import CallerResolver
 from api.catalogue import Catalogue
 from api.outputs import StoredOutputs
+from api.session_events import SessionEvents
 from api.settings import ApiSettings
 from api.tasks import TaskClient
 from worker.outputs import output_objects
@@ -26,6 +27,7 @@ class Services:
     callers: CallerResolver
     sealer: SecretSealer
     outputs: StoredOutputs
+    sessions: SessionEvents
 
 
 def build_services(settings: ApiSettings, client: Client) -> Services:
@@ -38,4 +40,5 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     builder = CallBuilder(catalogue, sealer, settings)
     tasks = TaskClient(client, builder, fair=settings.fairness, ui_url=settings.temporal_ui_url)
     outputs = StoredOutputs(output_objects(settings))
-    return Services(settings, tasks, catalogue, CallerResolver(settings, platform, sealer), sealer, outputs)
+    callers, sessions = CallerResolver(settings, platform, sealer), SessionEvents(client)
+    return Services(settings, tasks, catalogue, callers, sealer, outputs, sessions)

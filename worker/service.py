@@ -23,6 +23,7 @@ from activities.store import StoreActivities
 from worker.outputs import output_objects
 from worker.sealing import sealer_from
 from worker.settings import WorkerSettings
+from worker.shared_tools import shared_tool_activities
 from worker.web import web_activities
 from workflows.queues import OUTPUTS_TASK_QUEUE, RUNS_TASK_QUEUE, TOOLS_TASK_QUEUE
 from workflows.retention import RetentionWorkflow
@@ -120,6 +121,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             web.search_docs,
             web.fetch_docs_page,
             web.fetch_html_skeleton,
+            *shared_tool_activities(settings),
         ),
         waiting=(apify.wait_for_run, actor_mcp.call_mcp_tool),
         outputs=(

@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AliasChoices, Field, SecretStr
+from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 APIFY_API = "https://api.apify.com"
@@ -42,8 +42,34 @@ class Settings(BaseSettings):
         description="Where outputs are stored: `s3://bucket/prefix`, `gs://…`, `az://…`, or a folder; the same for "
         "worker and API. Without it, `outputs` in the data directory.",
     )
+    skills_dir: Path | None = Field(
+        default=None, description="Folder of skills, `NAME/SKILL.md`; the same for worker and API."
+    )
+    workspace_dir: Path | None = Field(
+        default=None, description="Folder below which every conversation has a workspace of its own."
+    )
+    enable_read: bool = Field(
+        default=False, description="Whether models may read files of their workspace; the same for worker and API."
+    )
+    enable_bash: bool = Field(
+        default=False, description="Whether models may run commands in their workspace; the same for worker and API."
+    )
     console_url: str | None = Field(default=None, description="Root of the web console that shows runs.")
     temporal_ui_url: str | None = Field(default=None, description="Root of the Temporal UI, for links to workflows.")
+
+    @field_validator("enable_read", "enable_bash")
+    @classmethod
+    def _somewhere_to_work(cls, enabled: bool, info: ValidationInfo) -> bool:
+        if enabled and info.data.get("workspace_dir") is None:
+            raise ValueError("needs OUTLAST_WORKSPACE_DIR")
+        return enabled
+
+    @property
+    def configured_tools(self) -> tuple[str, ...]:
+        """Names of the tools that are offered because these settings give them what they need."""
+        skills = ("Skill", "LoadSkillSupporting") if self.skills_dir is not None else ()
+        workspace = (("Read", self.enable_read), ("Bash", self.enable_bash))
+        return (*skills, *(name for name, enabled in workspace if enabled))
 
     @property
     def tool_modules(self) -> tuple[str, ...]:
@@ -105,6 +131,15 @@ class WorkerSettings(Settings):
     allow_private_addresses: bool = Field(
         default=False, description="Whether get-html-skeleton may fetch pages from private networks and loopback."
     )
+
+    responder_webhook_url: SecretStr | None = Field(
+        default=None, description="Webhook that gets what tools say to users, in the form of Slack's incoming webhooks."
+    )
+    bash_slots: int = Field(default=4, ge=1, description="Commands that one worker runs at once; others wait.")
+    bash_memory_mbytes: int = Field(
+        default=1_024, ge=64, description="Memory that all processes of one command may hold together."
+    )
+    bash_processes: int = Field(default=128, ge=8, description="Processes and threads that one command may have.")
 
     @property
     def start_settle(self) -> timedelta:

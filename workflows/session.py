@@ -1,6 +1,8 @@
-"""SessionWorkflow: the event log of one conversation. It receives every call's task-completed signal."""
+"""SessionWorkflow: the event log of one conversation. It receives every call's task-completed signal, and what tools
+say to the user meanwhile."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Literal
 
 from pydantic import Field
 from temporalio import workflow
@@ -13,11 +15,29 @@ _KEPT_EVENTS = 200
 _IDLE = timedelta(days=30)
 
 
+class Posted(Contract):
+    """What a tool said to the user: an update, or a reaction (an emoji) to the message that is answered."""
+
+    kind: Literal["update", "reaction"]
+    text: str
+    task_id: str
+    tool: str
+    message_id: str | None = None
+
+
 class SessionEvent(Contract):
-    """One entry of the log. `number` counts from 1 and never repeats, also when the workflow continues as new."""
+    """One entry of the log, with one of its two parts. `number` counts from 1 and never repeats, also when the workflow
+    continues as new.
+    """
 
     number: int
-    task_completed: TaskCompleted
+    time: datetime | None = None
+    task_completed: TaskCompleted | None = None
+    posted: Posted | None = None
+
+
+TASK_COMPLETED_SIGNAL = "task_completed"
+POSTED_SIGNAL = "posted"
 
 
 class SessionState(Contract):
@@ -56,15 +76,23 @@ class SessionWorkflow:
         await workflow.wait_condition(workflow.all_handlers_finished)
         workflow.continue_as_new(self._state)
 
-    @workflow.signal
+    @workflow.signal(name=TASK_COMPLETED_SIGNAL)
     def task_completed(self, event: TaskCompleted) -> None:
         """A call of this session has its answer."""
-        number = self._state.next_number
-        events = (*self._state.events, SessionEvent(number=number, task_completed=event))[-_KEPT_EVENTS:]
-        self._state = self._state.model_copy(update={"events": events, "next_number": number + 1})
-        self._changed = True
+        self._take(SessionEvent(number=self._state.next_number, time=workflow.now(), task_completed=event))
+
+    @workflow.signal(name=POSTED_SIGNAL)
+    def posted(self, event: Posted) -> None:
+        """A call of this session has something to say."""
+        self._take(SessionEvent(number=self._state.next_number, time=workflow.now(), posted=event))
 
     @workflow.query
     def events(self) -> list[SessionEvent]:
         """The latest events, oldest first."""
         return list(self._state.events)
+
+    def _take(self, event: SessionEvent) -> None:
+        """Every signal is one event, in the order of the history: `api.session_events` counts on it."""
+        events = (*self._state.events, event)[-_KEPT_EVENTS:]
+        self._state = self._state.model_copy(update={"events": events, "next_number": event.number + 1})
+        self._changed = True

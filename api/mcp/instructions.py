@@ -51,7 +51,6 @@ def _listed(skills: Sequence[SkillCard]) -> str:
         cut = len(card.description) > _MAX_SKILL_CHARS
         lines.append(f"  - {card.name}: {card.description[: _MAX_SKILL_CHARS - 1] + '…' if cut else card.description}")
     if len(skills) > _MAX_SKILLS:
-        lines.append(
-            f"  - and {len(skills) - _MAX_SKILLS} more: {', '.join(card.name for card in skills[_MAX_SKILLS:150])}"
-        )
+        names = ", ".join(card.name for card in skills[_MAX_SKILLS : 3 * _MAX_SKILLS])
+        lines.append(f"  - and {len(skills) - _MAX_SKILLS} more: {names}")
     return "\n".join(lines)

@@ -1,7 +1,5 @@
 """`/v1/tasks`: start, list, look at, wait for, cancel and follow tasks."""
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Response
@@ -9,14 +7,13 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.rest.dependencies import CallerDep, IdempotencyKey, PreferredWait, ServicesDep
+from api.rest.event_stream import event_stream
 from api.rest.problems import documented_problems
-from api.task_models import Task, TaskAnswer, TaskEvent, TaskPage, TaskRequest
+from api.task_models import Task, TaskAnswer, TaskPage, TaskRequest
 from workflows.inputs import InputAnswer
 from workflows.models import TaskStatus
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
-
-KEEP_ALIVE_SECONDS = 15
 
 
 class InputBody(BaseModel):
@@ -137,34 +134,7 @@ async def follow_task(
     not repeated.
     """
     events = await services.tasks.events(caller, task_id, after=last_event_id)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_with_keep_alive(events), media_type="text/event-stream", headers=headers)
-
-
-async def _with_keep_alive(events: AsyncIterator[TaskEvent]) -> AsyncIterator[str]:
-    """The events as SSE frames, with a comment now and then so that proxies keep the connection."""
-    yield "retry: 2000\n\n"
-    pending = asyncio.ensure_future(anext(events, None))
-    try:
-        while True:
-            done, _ = await asyncio.wait({pending}, timeout=KEEP_ALIVE_SECONDS)
-            if not done:
-                yield ": keep-alive\n\n"
-                continue
-            event = pending.result()
-            if event is None:
-                return
-            yield _frame(event)
-            pending = asyncio.ensure_future(anext(events, None))
-    finally:
-        pending.cancel()
-
-
-def _frame(event: TaskEvent) -> str:
-    """WHATWG HTML, section 9.2.6: `id`, `event` and `data` lines, ended by an empty one."""
-    identity = f"id: {event.id}\n" if event.id else ""
-    data = event.model_dump_json(exclude_none=True, include={"data", "time"})
-    return f"{identity}event: {event.name}\ndata: {data}\n\n"
+    return event_stream(events)
 
 
 def _task_response(body: Task | TaskAnswer, status: int, task_id: str, applied_wait: float = 0) -> JSONResponse:

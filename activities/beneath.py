@@ -1,0 +1,136 @@
+"""Opening files below a folder, whatever links, races and special files somebody has put there.
+
+On Linux the kernel itself keeps the path below the folder (openat2(2), RESOLVE_BENEATH): links that stay inside are
+followed, everything else is refused, also when somebody swaps folders for links meanwhile. Where there is no openat2,
+every step is opened by itself and no link is followed.
+"""
+
+import ctypes
+import errno
+import os
+import platform
+import stat
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+_SYS_OPENAT2 = 437
+"""The same number on every architecture that Linux got after 5.6 for (asm-generic/unistd.h); alpha differs."""
+_RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_BENEATH = 0x08
+_SAFE_FLAGS = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+_RACED = errno.EAGAIN
+_RACE_ATTEMPTS = 50
+_OUTSIDE = frozenset({errno.EXDEV, errno.ELOOP})
+
+MAX_PATH_CHARS = 1_024
+
+
+class PathRefused(Exception):
+    """The path is none that may be opened; the message says why and names only what the caller gave."""
+
+
+class NothingThere(PathRefused):
+    """There is no such file."""
+
+
+class _OpenHow(ctypes.Structure):
+    """`struct open_how` of openat2(2)."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def _openat2_of_libc() -> ctypes.CDLL | None:
+    if sys.platform != "linux" or platform.machine().startswith("alpha"):
+        return None
+    return ctypes.CDLL(None, use_errno=True)
+
+
+_LIBC = _openat2_of_libc()
+
+
+def relative_path(text: str) -> PurePosixPath:
+    """`text` as a path below a folder. Raises `PathRefused` for one that is absolute, climbs or cannot exist."""
+    if not text or len(text) > MAX_PATH_CHARS or "\0" in text:
+        raise PathRefused(f"A path has 1 to {MAX_PATH_CHARS} characters, none of them NUL.")
+    path = PurePosixPath(text)
+    if path.is_absolute() or ".." in path.parts:
+        raise PathRefused(f"{text!r} leads out of the folder: give a path relative to it, without `..`.")
+    return path
+
+
+@contextmanager
+def opened_folder(path: Path) -> Generator[int]:
+    """A descriptor of the folder `path` itself. Raises `OSError` when there is none or it is a link."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def open_file_beneath(folder: int, path: str) -> int:
+    """A descriptor, for reading, of the regular file `path` below `folder`, which the caller closes.
+
+    Raises `PathRefused`: for a path or a link that leads out, and for what is no regular file (folders, FIFOs, devices,
+    sockets). Nothing is waited for: a FIFO without a writer is refused like any other.
+    """
+    descriptor = _open(folder, relative_path(path), path)
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind):
+        return descriptor
+    os.close(descriptor)
+    what = "a folder" if stat.S_ISDIR(kind) else "no regular file"
+    raise PathRefused(f"{path!r} is {what}; only files can be read.")
+
+
+def _open(folder: int, path: PurePosixPath, named: str) -> int:
+    try:
+        return _open_by_kernel(folder, path) if _LIBC is not None else _open_by_steps(folder, path)
+    except FileNotFoundError:
+        raise NothingThere(f"There is no file {named!r}.") from None
+    except NotADirectoryError:
+        raise NothingThere(f"There is no file {named!r}: a part of its path is no folder.") from None
+    except PermissionError:
+        raise PathRefused(f"{named!r} may not be read.") from None
+    except OSError as error:
+        if error.errno in _OUTSIDE:
+            raise PathRefused(f"{named!r} leads out of the folder by a link; that is not followed.") from None
+        if error.errno in (errno.ENXIO, errno.ENODEV, errno.EINVAL, errno.ENAMETOOLONG):
+            raise PathRefused(f"{named!r} is no regular file; only files can be read.") from None
+        raise
+
+
+def _open_by_kernel(folder: int, path: PurePosixPath) -> int:
+    assert _LIBC is not None
+    how = _OpenHow(os.O_RDONLY | _SAFE_FLAGS, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+    for _ in range(_RACE_ATTEMPTS):
+        found: int = _LIBC.syscall(
+            ctypes.c_long(_SYS_OPENAT2),
+            ctypes.c_int(folder),
+            ctypes.c_char_p(os.fsencode(str(path))),
+            ctypes.byref(how),
+            ctypes.c_size_t(ctypes.sizeof(how)),
+        )
+        if found >= 0:
+            return found
+        number = ctypes.get_errno()
+        if number in (errno.ENOSYS, errno.EPERM):  # an older kernel, or a container that forbids what it does not know
+            return _open_by_steps(folder, path)
+        if number != _RACED:  # somebody renames above us: look again
+            raise OSError(number, os.strerror(number), str(path))
+    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(path))
+
+
+def _open_by_steps(folder: int, path: PurePosixPath) -> int:
+    """Without openat2: one step at a time, no link followed."""
+    current = os.dup(folder)
+    try:
+        for part in path.parts[:-1]:
+            step = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=current)
+            os.close(current)
+            current = step
+        return os.open(path.name or ".", os.O_RDONLY | os.O_NOFOLLOW | _SAFE_FLAGS, dir_fd=current)
+    finally:
+        os.close(current)
