@@ -199,3 +199,36 @@ async def test_up_tells_when_a_part_was_killed_and_is_back(stack: RunningStack) 
     await eventually(lambda: stack.said("exited", "worker") and stack.said("restarting", "worker"), timeout_seconds=30)
     await eventually(lambda: stack.said("ready", "worker") > stack.said("exited", "worker"), timeout_seconds=60)
     await eventually(lambda: outlast(stack, "doctor", "--json").code == 0, timeout_seconds=60)
+
+
+def test_a_large_output_is_fetched_in_parts_whole_and_verified(stack: RunningStack, tmp_path: Path) -> None:
+    called = outlast(stack, "call", "outlast/big-table", "-a", "rows=500", "-a", "columns=narrow", "--json")
+    assert called.code == 0, called.err
+    locator = called.document["result"]["locator"]
+    shown = outlast(stack, "output", "get", locator, "--rows", "100:102", "--fields", "id")
+    assert [json.loads(line) for line in shown.out.splitlines()] == [{"id": 100}, {"id": 101}]
+    file = tmp_path / "all.jsonl"
+    assert outlast(stack, "output", "get", locator, "-o", str(file)).code == 0
+    assert [json.loads(line)["id"] for line in file.read_text().splitlines()] == list(range(500))
+    told = outlast(stack, "output", "info", locator, "--json").document
+    assert (told["count"], told["size_bytes"]) == (500, file.stat().st_size)
+    assert "every byte is what was stored" in outlast(stack, "output", "verify", locator).out
+    refused = outlast(stack, "output", "get", locator, "--filter", "id >")
+    assert (refused.code, "no JMESPath" in refused.err) == (2, True)
+    assert outlast(stack, "output", "rm", locator).code == 0
+    assert "was deleted" in outlast(stack, "output", "get", locator).err
+
+
+def test_a_part_file_is_verified_without_a_server(stack: RunningStack, data_dir: Path) -> None:
+    outlast(stack, "call", "outlast/big-table", "-a", "rows=300", "-a", "columns=narrow")
+    part = next((data_dir / "outputs" / "parts").rglob("*.zst"))
+    intact = outlast(stack, "output", "verify", str(part), "--json")
+    assert (intact.code, intact.document["intact"]) == (0, True)
+    damaged = part.with_name("damaged.zst")
+    damaged.write_bytes(part.read_bytes()[:-1])
+    try:
+        broken = outlast(stack, "output", "verify", str(damaged))
+    finally:
+        damaged.unlink()
+    assert broken.code == 1
+    assert "✗" in broken.out
