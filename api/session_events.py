@@ -22,12 +22,14 @@ from api.errors import BadRequest, SessionNotFound, TemporalUnavailable
 from api.outage import is_outage
 from api.task_view import owner_of
 from workflows.models import TaskCompleted
+from workflows.self_correction import SelfCorrection
 from workflows.session import (
     POSTED_SIGNAL,
     TASK_COMPLETED_SIGNAL,
     Posted,
     SessionEvent,
     SessionState,
+    corrected,
     session_workflow_id,
 )
 
@@ -64,6 +66,7 @@ class _Run:
     next_number: int = 1
     continued_as: str | None = None
     known: list[SessionEvent] = field(default_factory=list[SessionEvent])
+    counted: SelfCorrection = SelfCorrection()
 
 
 class SessionEvents:
@@ -141,8 +144,8 @@ class SessionEvents:
             case event_type if event_type == _STARTED:
                 started = entry.workflow_execution_started_event_attributes
                 (state,) = await self._client.data_converter.decode(started.input.payloads, [SessionState])
-                run.life = started.first_execution_run_id[:8]
-                run.next_number = state.next_number
+                run.life = started.first_execution_run_id[-8:]  # the end is random; the beginning may be the time
+                run.next_number, run.counted = state.next_number, state.self_correction
                 return list(state.events)
             case event_type if event_type == _SIGNALED:
                 return await self._signaled(entry, run)
@@ -160,7 +163,8 @@ class SessionEvents:
         match signal.signal_name:
             case name if name == TASK_COMPLETED_SIGNAL:
                 (completed,) = await decode(payloads, [TaskCompleted])
-                event = SessionEvent(number=number, time=time, task_completed=completed)
+                run.counted, said = corrected(run.counted, completed)
+                event = SessionEvent(number=number, time=time, task_completed=completed, self_correction=said)
             case name if name == POSTED_SIGNAL:
                 (posted,) = await decode(payloads, [Posted])
                 event = SessionEvent(number=number, time=time, posted=posted)
@@ -175,6 +179,8 @@ def _told(event: SessionEvent, life: str) -> ConversationEvent:
     identity = f"{life}-{event.number}"
     if event.posted is None:
         data = event.task_completed.model_dump(mode="json", exclude_none=True) if event.task_completed else {}
+        if event.self_correction is not None:
+            data["self_correction"] = event.self_correction.model_dump(mode="json", exclude_none=True)
         return ConversationEvent(name="task_completed", id=identity, time=event.time, data=data)
     posted = event.posted
     data = posted.model_dump(mode="json", exclude_none=True, exclude={"kind", "text"})

@@ -14,6 +14,7 @@ from workflows.outputs import Outputs
 from workflows.runs import Runs
 from workflows.storage import Storage
 from workflows.store import Store
+from workflows.tools.masks import is_active
 from workflows.web import Web
 
 
@@ -51,8 +52,9 @@ class ToolContext:
         return workflow.cancellation_reason() is not None
 
     def offers(self, tool: str) -> bool:
-        """Whether the caller's connection offers `tool`: hints name no other."""
-        return not self.call.offered_tools or tool in self.call.offered_tools
+        """Whether the caller's connection offers `tool` and no mask switches it off: hints name no other."""
+        offered = not self.call.offered_tools or tool in self.call.offered_tools
+        return offered and is_active(tool, self.call.tool_mask)
 
     async def ask(self, key: str, question: InputRequest, *, timeout: timedelta | None = None) -> InputAnswer:
         """The client's answer to one question, waited for durably. Raises `TimeoutError` after `timeout`."""

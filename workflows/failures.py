@@ -57,8 +57,13 @@ def is_definite_refusal(error: ActivityError) -> bool:
 
 
 def signature(envelope: ErrorEnvelope) -> str:
-    """A short digest that is the same for the same failure of the same tool."""
+    """A short digest that is the same for the same failure of the same tool.
+
+    Arguments that break a schema in another way are another failure, although the message is the same.
+    """
     text = f"{envelope.tool}\n{envelope.category}\n{envelope.message}"
+    for violation in envelope.violations or ():
+        text += f"\n{violation.path}: {violation.message}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

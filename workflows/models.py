@@ -170,6 +170,9 @@ class ToolCall(Contract):
     offered_tools: tuple[str, ...] = Field(
         default=(), description="Tools that the caller's connection offers, for hints; empty when it offers all."
     )
+    tool_mask: dict[str, bool] | None = Field(
+        default=None, description="Which tools are active, by their own names; None when all are."
+    )
 
     @property
     def proxies_mcp(self) -> bool:
@@ -202,6 +205,7 @@ class TaskCompleted(Contract):
     error_signature: str | None = Field(
         default=None, description="Same for failures of the same tool, category and message; absent when none failed."
     )
+    error: ErrorEnvelope | None = Field(default=None, description="What failed; absent when nothing did.")
     message: str | None = Field(default=None, description="The answer's first line, at most 200 characters.")
     locator: str | None = Field(default=None, description="Where the stored output is, when it was stored.")
 

@@ -9,6 +9,7 @@ from temporalio import workflow
 
 from activities.models import Contract
 from workflows.models import TaskCompleted
+from workflows.self_correction import CallOutcome, SelfCorrection, Verdict, observe, verdict
 
 SESSION_WORKFLOW_PREFIX = "session:"
 _KEPT_EVENTS = 200
@@ -26,7 +27,7 @@ class Posted(Contract):
 
 
 class SessionEvent(Contract):
-    """One entry of the log, with one of its two parts. `number` counts from 1 and never repeats, also when the workflow
+    """One entry of the log, with `task_completed` or `posted`. `number` counts from 1 and never repeats, also when the workflow
     continues as new.
     """
 
@@ -34,6 +35,9 @@ class SessionEvent(Contract):
     time: datetime | None = None
     task_completed: TaskCompleted | None = None
     posted: Posted | None = None
+    self_correction: Verdict | None = Field(
+        default=None, description="With a failure that came before: a reminder, or that it is time to stop."
+    )
 
 
 TASK_COMPLETED_SIGNAL = "task_completed"
@@ -47,6 +51,26 @@ class SessionState(Contract):
     session_id: str
     next_number: int = 1
     events: tuple[SessionEvent, ...] = Field(default=(), description=f"The latest {_KEPT_EVENTS} events.")
+    self_correction: SelfCorrection = Field(default=SelfCorrection(), description="The failures of its calls, counted.")
+
+
+class SelfCorrectionView(Contract):
+    """The failures of a session, and what follows from its latest call."""
+
+    counted: SelfCorrection
+    verdict: Verdict
+
+
+def corrected(counted: SelfCorrection, completed: TaskCompleted) -> tuple[SelfCorrection, Verdict | None]:
+    """The failures after one more call, and what follows from it, if anything. Pure: `api.session_events` counts too.
+
+    A call of an older version says no more than its signature; its failure counts as one that may pass.
+    """
+    retryable = completed.error.retryable if completed.error else True
+    outcome = CallOutcome(tool=completed.tool, signature=completed.error_signature, retryable=retryable)
+    counted = observe(counted, outcome)
+    said = verdict(counted)
+    return counted, said if said.action != "none" else None
 
 
 def session_workflow_id(caller_id: str, session_id: str) -> str:
@@ -79,7 +103,10 @@ class SessionWorkflow:
     @workflow.signal(name=TASK_COMPLETED_SIGNAL)
     def task_completed(self, event: TaskCompleted) -> None:
         """A call of this session has its answer."""
-        self._take(SessionEvent(number=self._state.next_number, time=workflow.now(), task_completed=event))
+        counted, said = corrected(self._state.self_correction, event)
+        self._state = self._state.model_copy(update={"self_correction": counted})
+        number, now = self._state.next_number, workflow.now()
+        self._take(SessionEvent(number=number, time=now, task_completed=event, self_correction=said))
 
     @workflow.signal(name=POSTED_SIGNAL)
     def posted(self, event: Posted) -> None:
@@ -90,6 +117,12 @@ class SessionWorkflow:
     def events(self) -> list[SessionEvent]:
         """The latest events, oldest first."""
         return list(self._state.events)
+
+    @workflow.query
+    def self_correction(self) -> SelfCorrectionView:
+        """The failures of the session's calls, counted, and what follows from the latest call."""
+        counted = self._state.self_correction
+        return SelfCorrectionView(counted=counted, verdict=verdict(counted))
 
     def _take(self, event: SessionEvent) -> None:
         """Every signal is one event, in the order of the history: `api.session_events` counts on it."""

@@ -81,6 +81,7 @@ class ToolCallWorkflow:
             tool=call.tool,
             status=status,
             error_signature=signature(result.error) if result and result.error else None,
+            error=result.error if result else None,
             message=result.headline if result else None,
             locator=result.locator if result else None,
         )
