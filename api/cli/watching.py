@@ -152,12 +152,8 @@ def _describe(event: Event) -> str:
         return escape(str(data.get("run_id", "")))
     if event.name == "output_stored":
         return escape(f"{data.get('locator', '')}  {size(float(data.get('size_bytes', 0)))}")
-    if event.name == "input_required":
-        return escape(_questions(event))
-    if event.name == "isomorphic_handoff":
-        return escape(one_line(f"{data.get('tool', '')}: {data.get('phase', '')}"))
-    if event.name == "input_answered":
-        return escape(one_line(f"{data.get('key', '')} by {data.get('answered_by') or 'the client'}"))
+    if event.name in _OF_QUESTIONS:
+        return escape(_OF_QUESTIONS[event.name](event))
     shown = styled_status(escape(state)) if state and event.name != "handler_returned" else ""
     return "  ".join(part for part in (shown, escape(one_line(_message(event)))) if part)
 
