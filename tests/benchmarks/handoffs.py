@@ -68,7 +68,9 @@ async def _started(http: httpx.AsyncClient) -> str:
 
 async def _waiting(system: System) -> bool:
     """Whether every open task asks something (visibility lags a little behind)."""
-    count = await system.temporal.count_workflows("ExecutionStatus = 'Running' AND OutlastStatus = 'input_required'")
+    count = await system.temporal.count_workflows(
+        "ExecutionStatus = 'Running' AND OutlastTaskStatus = 'input_required'"
+    )
     return count.count >= _CALLS
 
 
