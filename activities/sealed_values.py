@@ -4,7 +4,8 @@ A sealed value stands as `{"$sealed": {"key_id": ..., "ciphertext": ...}}`.
 """
 
 import json
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 from pydantic import JsonValue, SecretStr, TypeAdapter, ValidationError
 
@@ -44,3 +45,34 @@ def _opened(sealed: object, sealer: SecretSealer, purpose: str) -> JsonValue:
 def _of_inputs(purpose: str) -> str:
     """A token or payment sealed for the same caller must not open as a value of an input."""
     return f"input:{purpose}"
+
+
+MASK = "[secret]"
+"""What stands for a sealed value where people read a document, and where they write it back unchanged."""
+
+
+def is_sealed(value: Mapping[Any, Any]) -> bool:
+    """Whether `value` is the form of a sealed value."""
+    return set(value) == {_MARK}
+
+
+def masked(document: JsonValue) -> JsonValue:
+    """`document` with `MASK` in the place of every sealed value."""
+    if isinstance(document, list):
+        return [masked(part) for part in document]
+    if not isinstance(document, dict):
+        return document
+    return MASK if is_sealed(document) else {key: masked(part) for key, part in document.items()}
+
+
+def unmasked(edited: JsonValue, original: JsonValue) -> JsonValue:
+    """`edited` with the sealed value of `original` wherever `MASK` stands in the place of one."""
+    if edited == MASK:
+        return original if masked(original) == MASK else edited
+    if isinstance(edited, dict):
+        own = original if isinstance(original, dict) else {}
+        return {key: unmasked(part, own.get(key)) for key, part in edited.items()}
+    if isinstance(edited, list):
+        kept = original if isinstance(original, list) else []
+        return [unmasked(part, kept[place] if place < len(kept) else None) for place, part in enumerate(edited)]
+    return edited

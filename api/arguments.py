@@ -1,23 +1,19 @@
 """Checking arguments against a tool's schema before anything is started."""
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import cast
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError
 from pydantic import JsonValue
-from referencing import Registry
-from referencing.exceptions import Unresolvable
 
 from activities.models import Violation
+from activities.sealed_values import MASK
 from api.errors import InvalidCall
 from workflows.failures import ToolError
+from workflows.schema_check import schema_violations
 from workflows.tools.tool import Tool, invalid_arguments
 
 JsonObject = dict[str, JsonValue]
-
-_MAX_VIOLATIONS = 50
 
 
 def check_arguments(definition: Tool, arguments: Mapping[str, JsonValue]) -> None:
@@ -47,46 +43,26 @@ def check_actor_input(definition: Tool, arguments: Mapping[str, JsonValue], sche
         raise InvalidCall(invalid_arguments(definition.name, violations))
 
 
-def schema_violations(schema: dict[str, JsonValue], value: JsonValue) -> tuple[Violation, ...]:
-    """How `value` breaks an Actor's input schema.
-
-    A schema that cannot be applied here (broken, or with a `pattern` that only JavaScript knows) lets everything pass:
-    the platform has the last word. An empty registry keeps a `$ref` from being fetched from wherever it points to.
-    """
-    plain = cast(dict[str, JsonValue], _without_nullable(schema))
-    validator = Draft202012Validator(plain, registry=Registry())
+@contextmanager
+def masks_allowed(arguments: Mapping[str, JsonValue]) -> Generator[None]:
+    """Let values that were masked for whoever wrote `arguments` break the schema: what they stand for fits it."""
     try:
-        validator.check_schema(plain)
-        errors = sorted(_errors(validator, value), key=lambda error: list(map(str, error.absolute_path)))
-    except (SchemaError, Unresolvable, re.error):
-        return ()
-    return tuple(Violation.at(error.absolute_path, _bounded(error.message)) for error in errors[:_MAX_VIOLATIONS])
+        yield
+    except InvalidCall as error:
+        kept = tuple(v for v in error.envelope.violations or () if _value_at(arguments, v.path) != MASK)
+        if kept:
+            raise InvalidCall(invalid_arguments(error.envelope.tool, kept)) from None
 
 
-def _errors(validator: Draft202012Validator, value: JsonValue) -> Iterable[ValidationError]:
-    return validator.iter_errors(value)  # pyright: ignore[reportUnknownMemberType]  # jsonschema leaves types open
-
-
-def _without_nullable(schema: JsonValue) -> JsonValue:
-    """Apify's `nullable: true` in the words of JSON Schema: null is a further type."""
-    if isinstance(schema, list):
-        return [_without_nullable(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    plain = {key: _subschemas(key, part) for key, part in schema.items() if key != "nullable"}
-    if schema.get("nullable") is True and isinstance(plain.get("type"), str):
-        plain["type"] = [plain["type"], "null"]
-        if isinstance(plain.get("enum"), list):
-            plain["enum"] = [*cast(list[JsonValue], plain["enum"]), None]
-    return plain
-
-
-def _subschemas(keyword: str, value: JsonValue) -> JsonValue:
-    """The keys of `properties` are names, not keywords: a field may well be called `nullable`."""
-    if keyword == "properties" and isinstance(value, dict):
-        return {name: _without_nullable(part) for name, part in value.items()}
-    return _without_nullable(value)
-
-
-def _bounded(message: str) -> str:
-    return message if len(message) <= 300 else message[:299] + "…"
+def _value_at(document: JsonValue | Mapping[str, JsonValue], pointer: str) -> JsonValue:
+    """The value that a JSON Pointer (RFC 6901) leads to; None when it leads nowhere."""
+    value: object = document
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, Mapping):
+            value = cast(Mapping[str, JsonValue], value).get(name)
+        elif isinstance(value, list) and name.isdecimal() and int(name) < len(cast(list[JsonValue], value)):
+            value = cast(list[JsonValue], value)[int(name)]
+        else:
+            return None
+    return cast(JsonValue, value)

@@ -7,16 +7,18 @@ from datetime import UTC, datetime
 from pydantic import JsonValue
 
 from activities.models import Caller, ErrorCategory, ErrorEnvelope
-from activities.sealed_values import seal_value
+from activities.sealed_values import MASK, seal_value
 from activities.secrets import SecretSealer
-from api.arguments import check_actor_input, check_arguments
+from api.arguments import check_actor_input, check_arguments, masks_allowed
 from api.catalogue import Catalogue
 from api.errors import CallTooLarge, InvalidCall, PlatformUnavailable
 from api.mcp.waiting import without_wait
+from api.permissions import PermissionRules, actor_called, forbidden, names_of
 from api.secret_inputs import JsonObject, map_secret_fields
 from api.settings import ApiSettings
 from api.task_models import TaskRequest
-from workflows.models import TaskSummary, ToolCall
+from workflows.models import PermissionRuling, TaskSummary, ToolCall
+from workflows.tools.core.actor_names import split_actor_tool
 from workflows.tools.registry import executor_kind
 from workflows.tools.tool import Tool
 
@@ -42,6 +44,7 @@ class CallBuilder:
         self._catalogue = catalogue
         self._sealer = sealer
         self._settings = settings
+        self._permissions = PermissionRules.parse(settings.permissions)
 
     async def build(self, caller: Caller, request: TaskRequest) -> BuiltCall:
         """Raises `InvalidCall` for an unknown tool or arguments that break its schema, `CallTooLarge`."""
@@ -64,6 +67,7 @@ class CallBuilder:
             actor=definition.actor,
             payment=self._sealer.seal(request.payment, purpose=caller.id) if request.payment else None,
             offered_tools=request.offered_tools,
+            permission=await self._ruling(definition, request.arguments, caller),
             options=request.options.model_copy(update={"run_heartbeat_seconds": self._settings.run_heartbeat_seconds}),
         )
         size = len(call.model_dump_json())
@@ -74,6 +78,41 @@ class CallBuilder:
             )
         fingerprints = self._fingerprints(call, request)
         return BuiltCall(call, _summary(call, fingerprints[0]), fingerprints)
+
+    async def edited(self, caller: Caller, *, mode: str, tool: str, arguments: JsonObject) -> JsonObject:
+        """Arguments that somebody wrote while approving a call, as they may stand in a history.
+
+        They are checked like those of a new call, but for values that were masked. Raises `InvalidCall`.
+        """
+        definition = await self._catalogue.resolve(mode, tool, caller)
+        schema = await self._actor_schema(definition, arguments, caller)
+        with masks_allowed(arguments):
+            check_arguments(definition, arguments)
+            check_actor_input(definition, arguments, schema)
+        ruling = await self._ruling(definition, arguments, caller)
+        if ruling is not None and ruling.action == "deny":
+            raise InvalidCall(forbidden(definition.name, caller.id, ruling.rule))
+        seal = self._seal_for(caller)
+        return _with_secrets(definition, arguments, schema, lambda value: value if value == MASK else seal(value))
+
+    def refuse_denied(self, caller: Caller, definition: Tool) -> None:
+        """Raise `InvalidCall` unless a tool that is answered in front may be called: there nobody can be asked."""
+        ruling = self._permissions.ruling(caller.id, (definition.name,))
+        if ruling is not None and ruling.action != "allow":
+            raise InvalidCall(forbidden(definition.name, caller.id, ruling.rule))
+
+    async def _ruling(
+        self, definition: Tool, arguments: Mapping[str, JsonValue], caller: Caller
+    ) -> PermissionRuling | None:
+        """What the operator's rules say of the call. An Actor is looked up first: an id must not pass by its name."""
+        if not self._permissions:
+            return None
+        actor = actor_called(definition, arguments)
+        if actor is not None and definition.actor is None:
+            name, mcp_tool = split_actor_tool(actor)
+            full_name = await self._catalogue.full_name(name, caller)
+            actor = f"{full_name}:{mcp_tool}" if mcp_tool else full_name
+        return self._permissions.ruling(caller.id, names_of(definition, actor))
 
     async def _actor_schema(
         self, definition: Tool, arguments: Mapping[str, JsonValue], caller: Caller

@@ -90,6 +90,14 @@ class Catalogue:
         except UnknownTool as error:
             raise UnknownToolCalled(error.envelope) from error
 
+    async def full_name(self, actor: str, caller: Caller) -> str:
+        """`actor` as `user/name`, also when it is an id; as it is when there is no such Actor.
+
+        Raises `PlatformUnavailable`.
+        """
+        definition = await self._definition(normalised_actor(actor), caller)
+        return definition.full_name if definition else normalised_actor(actor)
+
     async def input_schema(self, actor: str, caller: Caller) -> dict[str, JsonValue] | None:
         """The input schema of `actor`, or None when the caller can see no such Actor. Raises `PlatformUnavailable`."""
         definition = await self._definition(normalised_actor(actor), caller)

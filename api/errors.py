@@ -33,6 +33,14 @@ class UnknownToolCalled(InvalidCall):
     title = "There is no such tool"
 
 
+class AnswerNotTaken(InvalidCall):
+    """Nothing is asked under this key any more: it was answered, its time is over, or the task is being cancelled."""
+
+    status = 409
+    slug = "answer-not-taken"
+    title = "The answer was not taken"
+
+
 class CallTooLarge(ApiError):
     """The arguments are larger than a worker may be given. Nothing was started."""
 

@@ -8,6 +8,7 @@ from activities.output_models import (
     DEFAULT_TTL_SECONDS,
     OutputPolicy,
 )
+from api.permissions import PermissionRules
 from worker.settings import Settings
 from workflows.models import OutputOptions
 
@@ -38,6 +39,10 @@ class ApiSettings(Settings):
     )
     default_actors: str = Field(
         default="apify/rag-web-browser", description="Actors offered as tools of their own, comma-separated."
+    )
+    permissions: str = Field(
+        default="",
+        description="Who may call what: `CALLER:TOOL=allow`, `=ask` or `=deny`, comma-separated; the first wins.",
     )
     fairness: bool = Field(
         default=False,
@@ -96,6 +101,12 @@ class ApiSettings(Settings):
             ttl_seconds=asked.ttl_seconds or self.output_ttl_seconds,
             inline_limit_bytes=self.output_inline_limit_bytes,
         )
+
+    @field_validator("permissions")
+    @classmethod
+    def _readable(cls, value: str) -> str:
+        PermissionRules.parse(value)
+        return value
 
     @property
     def actors(self) -> tuple[str, ...]:

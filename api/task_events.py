@@ -22,10 +22,11 @@ from temporalio.service import RPCError
 from activities.models import AbortResult, RunState
 from activities.output_models import StoredDataset, StoredOutput
 from api.outage import is_outage
+from api.question_events import QuestionLog
 from api.task_models import EventName, Task, TaskEvent
 from api.task_view import LiveProgress, task_from
 from workflows import memo
-from workflows.inputs import InputRequests
+from workflows.inputs import InputRequests, SubmitInput
 from workflows.models import Progress, TaskCompleted, TaskStatus, TaskSummary
 
 STATUS_POLL_SECONDS = 1.0
@@ -70,6 +71,7 @@ class EventLog:
         self._completed = False
         self._ended_runs: set[str] = set()
         self._stored: dict[str, StoredOutput] = {}
+        self._questions = QuestionLog()
 
     async def follow(self, *, after: tuple[int, int] = (0, 0), wait: bool = True) -> AsyncIterator[TaskEvent]:
         """Durable events after the position `after`, as they happen, until the workflow has ended.
@@ -94,11 +96,11 @@ class EventLog:
                 fields = event.workflow_execution_started_event_attributes.memo.fields
                 if memo.SUMMARY in fields:
                     yield "created", await self._decode(fields[memo.SUMMARY], TaskSummary)
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-                scheduled = event.activity_task_scheduled_event_attributes
-                self._activity_types[event.event_id] = scheduled.activity_type.name
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-                async for entry in self._activity_ended(event):
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED | EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+                async for entry in self._of_activity(event):
+                    yield entry
+            case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
+                async for entry in self._answers(event):
                     yield entry
             case EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
                 async for entry in self._memo_changes(event):
@@ -108,7 +110,11 @@ class EventLog:
             case _:
                 pass
 
-    async def _activity_ended(self, event: HistoryEvent) -> AsyncIterator[tuple[EventName, BaseModel]]:
+    async def _of_activity(self, event: HistoryEvent) -> AsyncIterator[tuple[EventName, BaseModel]]:
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            scheduled = event.activity_task_scheduled_event_attributes
+            self._activity_types[event.event_id] = scheduled.activity_type.name
+            return
         async for ended in self._runs_ended(event):
             # A run that is aborted is seen to end twice: by whoever follows it and by whoever aborts it.
             if ended.run_id not in self._ended_runs:
@@ -118,14 +124,21 @@ class EventLog:
             self._stored[stored.locator] = stored
             yield "output_stored", stored
 
+    async def _answers(self, event: HistoryEvent) -> AsyncIterator[tuple[EventName, BaseModel]]:
+        """The only update of a task carries answers."""
+        update = event.workflow_execution_update_accepted_event_attributes.accepted_request.input
+        if update.args.payloads:
+            for answered in self._questions.answered(await self._decode(update.args.payloads[0], SubmitInput)):
+                yield answered
+
     async def _memo_changes(self, event: HistoryEvent) -> AsyncIterator[tuple[EventName, BaseModel]]:
         fields = event.workflow_properties_modified_event_attributes.upserted_memo.fields
         if memo.RUN_STARTED in fields:
             yield "run_started", await self._decode(fields[memo.RUN_STARTED], RunState)
         if memo.INPUT_REQUESTS in fields:
             asked = await self._decode(fields[memo.INPUT_REQUESTS], InputRequests)
-            if asked.requests:
-                yield "input_required", asked
+            for name, data in self._questions.asked(asked):
+                yield name, data
         if memo.PROGRESS in fields:
             progress = await self._decode(fields[memo.PROGRESS], Progress)
             step = StepMessage(status_message=progress.message, done=progress.done, total=progress.total)

@@ -91,6 +91,8 @@ EventName = Literal[
     "status_message",
     "input_required",
     "output_stored",
+    "isomorphic_handoff",
+    "input_answered",
     "handler_returned",
     "task_completed",
     "run_finished",

@@ -10,7 +10,7 @@ from api.errors import ApiError, InvalidCall
 from api.task_models import Task
 from api.tasks import TaskClient
 from workflows.failures import ToolError
-from workflows.inputs import InputAnswer
+from workflows.inputs import InputAnswer, InputRequest
 from workflows.models import TextContent, ToolResult
 from workflows.tools.common.task_tools import AnswerTaskArguments, GetTaskArguments, ListTasksArguments, TaskArguments
 from workflows.tools.tool import Tool
@@ -34,6 +34,7 @@ class TaskTools:
     async def call(self, caller: Caller, definition: Tool, arguments: Mapping[str, Any]) -> ToolResult:
         """The tool's answer; what has to be refused is an answer too."""
         try:
+            self._tasks.refuse_denied(caller, definition)
             return await self._handlers[definition.name](caller, definition.parse(arguments))
         except ToolError as error:
             return ToolResult.failed(error.envelope)
@@ -49,7 +50,7 @@ class TaskTools:
             return answer.result.model_copy(update={"meta": meta})
         lines = [_line(answer.task)]
         for key, question in (answer.task.input_requests or {}).items():
-            lines.append(f"It asks ({key}): {question.message} Schema: {question.requested_schema}. Use answer-task.")
+            lines.append(_question_line(answer.task, key, question))
         lines.append("It goes on. Call get-task again, with waitSecs, for its result.")
         return _said(lines, {"task": _view(answer.task)})
 
@@ -74,9 +75,34 @@ class TaskTools:
         )
 
     async def _answer(self, caller: Caller, arguments: AnswerTaskArguments) -> ToolResult:
+        task = await self._tasks.describe(caller, arguments.task_id)
+        question = (task.input_requests or {}).get(arguments.key)
+        if question is not None and question.handoff is not None and question.handoff.kind == "approval":
+            return ToolResult.failed(_not_for_a_model(task))
         answer = InputAnswer(action=arguments.action, content=arguments.content)
         task = await self._tasks.submit_input(caller, arguments.task_id, {arguments.key: answer})
         return _said([_line(task), "The answer was taken. Call get-task for the result."], {"task": _view(task)})
+
+
+def _question_line(task: Task, key: str, question: InputRequest) -> str:
+    if question.handoff is not None and question.handoff.kind == "approval":
+        return f"It waits for a person's approval: {question.message} {_how_to_approve(task)}"
+    handed = f" It works with: {question.handoff.parameters}." if question.handoff else ""
+    return f"It asks ({key}): {question.message}{handed} Schema: {question.requested_schema}. Use answer-task."
+
+
+def _how_to_approve(task: Task) -> str:
+    return f"They answer with `outlast tasks answer {task.id}`, or POST /v1/tasks/{task.id}/input."
+
+
+def _not_for_a_model(task: Task) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool="answer-task",
+        message="An approval is a person's: a model does not approve its own calls.",
+        category=ErrorCategory.PERMISSION,
+        retryable=False,
+        hint=f"Tell the user that {task.tool} waits for them. {_how_to_approve(task)}",
+    )
 
 
 def _line(task: Task) -> str:

@@ -33,12 +33,11 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.models import Caller, ErrorCategory, ErrorEnvelope
 from activities.output_store.references import references_in
-from api.answers import check_answers, not_asked
+from api.answers import Answers, refusal_of
 from api.call_builder import CallBuilder
 from api.errors import (
     BadRequest,
     IdempotencyKeyReused,
-    InvalidCall,
     TaskDataLost,
     TaskDataUnavailable,
     TaskFinished,
@@ -57,10 +56,12 @@ from workflows.models import TaskStatus, TaskSummary, ToolCall, ToolOutcome, Too
 from workflows.queues import TOOLS_TASK_QUEUE
 from workflows.session import SessionState, SessionWorkflow, session_workflow_id
 from workflows.tool_call import ToolCallWorkflow
+from workflows.tools.tool import Tool
 
 _READABLE_KEY_CHARS = 16
 MAX_PAGE = 200
 _TASK_TYPE = ToolCallWorkflow.__name__
+_TAKEN_SECONDS = 30.0
 _MAX_EVENT_ID_CHARS = 20
 
 
@@ -74,6 +75,7 @@ class TaskClient:
         """With `fair`, callers get equal shares of the workers; `ui_url` is the Temporal UI's root, for links."""
         self._client = client
         self._builder = builder
+        self._answers = Answers(builder)
         self._fair = fair
         self._ui_url = ui_url
         self._kept_for: timedelta | None = None
@@ -161,23 +163,33 @@ class TaskClient:
             await self.cancel(caller, task_id)
 
     async def submit_input(self, caller: Caller, task_id: str, answers: dict[str, InputAnswer]) -> Task:
-        """Answer questions of a task. Raises `InvalidCall` for an answer that breaks the question's schema or answers
-        what is not asked, `TaskFinished`, `TaskNotFound`; then the task still waits.
+        """Answer questions of a task. Raises `InvalidCall` for an answer that breaks the question's schema,
+        `AnswerNotTaken` for one to what is not asked (any more), `TaskFinished`, `TaskNotFound`; then nothing changes.
         """
         task = await self.describe(caller, task_id)
         if task.finished_at is not None or task.status.is_final:
             raise TaskFinished(f"Task {task_id} has ended; it asks nothing any more.")
-        check_answers(task_id, task.input_requests or {}, answers)
+        submitted = SubmitInput(answers=await self._answers.ready(caller, task, answers), answered_by=caller.id)
         handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
         try:
-            with _temporal_errors(not_found=task_id):
-                submitted = SubmitInput(answers=answers)
-                await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
-                    ToolCallWorkflow.submit_input, submitted
-                )
+            async with asyncio.timeout(_TAKEN_SECONDS):
+                with _temporal_errors(not_found=task_id):
+                    await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # a type is left open
+                        ToolCallWorkflow.submit_input, submitted
+                    )
         except WorkflowUpdateFailedError as error:
-            raise InvalidCall(not_asked(task_id, str(error.cause))) from error
+            raise refusal_of(task_id, error) from error
+        except TaskNotFound:
+            raise TaskFinished(f"Task {task_id} has ended; it asks nothing any more.") from None
+        except TimeoutError:
+            raise TemporalUnavailable(
+                f"No worker has taken the answer within {_TAKEN_SECONDS:g} seconds. Look at the task, and answer again."
+            ) from None
         return await self.describe(caller, task_id)
+
+    def refuse_denied(self, caller: Caller, definition: Tool) -> None:
+        """Raise `InvalidCall` unless the operator's rules let a tool that the front door answers be called."""
+        self._builder.refuse_denied(caller, definition)
 
     async def list(
         self,

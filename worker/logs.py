@@ -2,13 +2,18 @@
 
 import logging
 import sys
-from collections.abc import Mapping, MutableMapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, MutableMapping
+from typing import Any, Literal, cast
 
 import structlog
+from pydantic import BaseModel, SecretBytes, SecretStr
 from temporalio import activity, workflow
 
 from activities.errors import without_credentials
+from activities.models import SealedSecret
+from activities.sealed_values import is_sealed
+
+_MASK = "[redacted]"
 
 
 def configure_logging(log_format: Literal["text", "json"], level: str) -> None:
@@ -47,7 +52,19 @@ def configure_logging(log_format: Literal["text", "json"], level: str) -> None:
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
-_EXTRAS = ("tool", "caller", "session", "is_error", "task", "attempt", "temporal_activity", "temporal_workflow")
+_EXTRAS = (
+    "tool",
+    "caller",
+    "session",
+    "is_error",
+    "task",
+    "attempt",
+    "phase",
+    "granted",
+    "answered_by",
+    "temporal_activity",
+    "temporal_workflow",
+)
 _TEMPORAL_EXTRAS = ("temporal_activity", "temporal_workflow")
 
 
@@ -63,4 +80,23 @@ def _name_the_task(_: object, __: str, event: MutableMapping[str, Any]) -> Mutab
 
 
 def _redact_secrets(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    return {key: without_credentials(value) if isinstance(value, str) else value for key, value in event.items()}
+    return {key: without_secrets(value) for key, value in event.items()}
+
+
+def without_secrets(value: object) -> object:
+    """`value` as it may stand in a log: secret types are masked whatever is in them, texts of what looks like one."""
+    match value:
+        case str():
+            return without_credentials(value)
+        case SecretStr() | SecretBytes() | SealedSecret():
+            return _MASK
+        case BaseModel():
+            return {name: without_secrets(getattr(value, name)) for name in type(value).model_fields}
+        case Mapping():
+            entries = cast(Mapping[object, object], value)
+            plain = {key: without_secrets(entry) for key, entry in entries.items()}
+            return _MASK if is_sealed(entries) else plain
+        case list() | tuple() | set() | frozenset():
+            return [without_secrets(entry) for entry in cast(Iterable[object], value)]
+        case _:
+            return value

@@ -23,10 +23,14 @@ PASSED_THROUGH = (
     "httpx",
     "impit",
     "jmespath",
+    "jsonschema",
+    "jsonschema_specifications",
     "obstore",
     "orjson",
     "pydantic",
     "pydantic_core",
+    "referencing",
+    "rpds",
     "zstandard",
 )
 

@@ -21,11 +21,12 @@ from activities.platform import ApifyPlatform
 from activities.records import RecordActivities
 from activities.store import StoreActivities
 from worker.outputs import output_objects
+from worker.plain_functions import PlainFunctions
 from worker.sealing import sealer_from
 from worker.settings import WorkerSettings
 from worker.shared_tools import shared_tool_activities
 from worker.web import web_activities
-from workflows.queues import OUTPUTS_TASK_QUEUE, RUNS_TASK_QUEUE, TOOLS_TASK_QUEUE
+from workflows.queues import FUNCTIONS_TASK_QUEUE, OUTPUTS_TASK_QUEUE, RUNS_TASK_QUEUE, TOOLS_TASK_QUEUE
 from workflows.retention import RetentionWorkflow
 from workflows.session import SessionWorkflow
 from workflows.tool_call import ToolCallWorkflow
@@ -65,8 +66,18 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
         max_concurrent_activities=settings.output_slots or os.cpu_count() or 1,
         graceful_shutdown_timeout=timedelta(0),  # A storing goes on where it stopped, on any worker.
     )
+    functions = Worker(
+        client,
+        task_queue=FUNCTIONS_TASK_QUEUE,
+        activities=[PlainFunctions().run_plain_function],
+        max_concurrent_activities=settings.function_slots,
+        activity_task_poller_behavior=PollerBehaviorAutoscaling(),
+        graceful_shutdown_timeout=shutdown,
+        max_heartbeat_throttle_interval=throttle,
+        default_heartbeat_throttle_interval=throttle,
+    )
     async with AsyncExitStack() as stack:
-        for worker in (runs, outputs, tools):
+        for worker in (runs, outputs, functions, tools):
             await stack.enter_async_context(worker)
         yield
 

@@ -90,6 +90,9 @@ class WorkerSettings(Settings):
     worker_metrics_host: str = Field(default="127.0.0.1", description="Address the worker's /metrics binds.")
     run_slots: int = Field(default=5_000, ge=1, description="Runs that one worker follows at once.")
     tool_slots: int = Field(default=200, ge=1, description="Short activities that one worker carries out at once.")
+    function_slots: int = Field(
+        default=200, ge=1, description="Plain functions of tools that one worker carries out at once."
+    )
     output_slots: int | None = Field(
         default=None,
         ge=1,

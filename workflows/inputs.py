@@ -3,22 +3,33 @@
 A question has the shape of an MCP input request (2026-07-28, `inputRequests`); older transports carry the same thing.
 """
 
-from collections.abc import Iterable
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Literal
 
 from pydantic import Field, JsonValue
 from temporalio import workflow
 
-from activities.models import Contract
+from activities.models import Contract, ErrorCategory, ErrorEnvelope, Violation
 from workflows import memo, search_attributes
 from workflows.models import TaskStatus
+from workflows.schema_check import schema_violations
 
 JsonObject = dict[str, JsonValue]
 
 
 InputMethod = Literal["elicitation/create", "sampling/createMessage", "roots/list"]
 """Whom the question is for: the client's user (a form), the client's model, or the client itself (its roots)."""
+
+
+class Handoff(Contract):
+    """What is handed to the client with a question: a tool's client phase, or a call that somebody must approve."""
+
+    kind: Literal["client", "approval"] = "client"
+    tool: str
+    phase: str = Field(description="Which part of the client is meant; `approval` for an approval.")
+    parameters: JsonObject = Field(default_factory=dict, description="What the client shows or works with.")
+    deadline: datetime | None = Field(default=None, description="Until when an answer is taken.")
 
 
 class InputRequest(Contract):
@@ -28,6 +39,7 @@ class InputRequest(Contract):
     message: str = Field(description="The question, as a person reads it.")
     requested_schema: JsonObject = Field(default_factory=dict, description="JSON Schema of the answer's content.")
     params: JsonObject = Field(default_factory=dict, description="Parameters of the methods that show no form.")
+    handoff: Handoff | None = Field(default=None, description="Present when the question hands the call over.")
 
     @classmethod
     def completion(cls, prompt: str, *, max_tokens: int) -> "InputRequest":
@@ -53,6 +65,7 @@ class SubmitInput(Contract):
     """Answers by the key of their question."""
 
     answers: dict[str, InputAnswer]
+    answered_by: str | None = Field(default=None, description="Id of the caller who answers.")
 
 
 class InputRequests(Contract):
@@ -61,45 +74,93 @@ class InputRequests(Contract):
     requests: dict[str, InputRequest] = Field(default_factory=dict)
 
 
+Check = Callable[[JsonObject], tuple[Violation, ...]]
+"""How the content of an answer breaks what was asked for; for questions that know more than a JSON Schema says."""
+
+
 class Inputs:
     """Open questions of one call."""
 
     def __init__(self) -> None:
         """Nothing is asked yet."""
         self._open: dict[str, InputRequest] = {}
+        self._checks: dict[str, Check] = {}
         self._answers: dict[str, InputAnswer] = {}
+        self._answered_by: dict[str, str | None] = {}
+        self._closed: dict[str, str] = {}
+        self.waited = timedelta(0)
 
     async def ask(
-        self, questions: dict[str, InputRequest], *, timeout: timedelta | None = None
+        self,
+        questions: dict[str, InputRequest],
+        *,
+        timeout: timedelta | None = None,
+        checks: Mapping[str, Check] | None = None,
     ) -> dict[str, InputAnswer]:
-        """The answers to `questions`, when every one has come. Raises `TimeoutError` after `timeout`."""
+        """The answers to `questions`, when every one has come. Raises `TimeoutError` after `timeout`.
+
+        An answer is taken when it passes the question's check, or without one fits its schema.
+        """
         for key in questions:
             self._answers.pop(key, None)
+            self._closed.pop(key, None)
         self._open.update(questions)
+        self._checks.update(checks or {})
         self._publish()
+        began = workflow.now()
+        closing = "the task is being cancelled"
         try:
             await workflow.wait_condition(lambda: all(key in self._answers for key in questions), timeout=timeout)
+        except TimeoutError:
+            closing = "its time was over"
+            raise
         finally:
-            self._close(questions)
+            self.waited += workflow.now() - began
+            self._close(questions, closing)
         return {key: self._answers[key] for key in questions}
 
-    def refuse(self, submitted: SubmitInput) -> str | None:
-        """Why these answers cannot be taken, or None when they can."""
-        unknown = sorted(key for key in submitted.answers if key not in self._open)
-        if unknown:
-            return f"Nothing is asked under {', '.join(unknown)}; open questions: {', '.join(self._open) or 'none'}."
-        return None
+    def answered_by(self, key: str) -> str | None:
+        """Id of the caller who answered the question `key` last, when the front door has said it."""
+        return self._answered_by.get(key)
+
+    def refuse(self, submitted: SubmitInput) -> ErrorEnvelope | None:
+        """Why these answers cannot be taken, or None when they can. Nothing is taken of what is refused."""
+        for key in submitted.answers:
+            if key not in self._open:
+                return _not_asked(self._closed.get(key) or "nothing is asked under this key", key, self._open)
+        violations = [
+            Violation(path=f"/{key}{violation.path}", message=violation.message)
+            for key, answer in submitted.answers.items()
+            if answer.action == "accept"
+            for violation in self._violations(key, answer)
+        ]
+        return _invalid(tuple(violations)) if violations else None
 
     def take(self, submitted: SubmitInput) -> None:
         """Record answers; the first answer to a question stands."""
         for key, answer in submitted.answers.items():
             self._answers.setdefault(key, answer)
-            self._open.pop(key, None)
+            self._answered_by[key] = submitted.answered_by
+            self._forget(
+                key, f"it was answered already{_by(submitted.answered_by)}, at {workflow.now():%Y-%m-%d %H:%M}"
+            )
         self._publish()
 
-    def _close(self, keys: Iterable[str]) -> None:
+    def _violations(self, key: str, answer: InputAnswer) -> tuple[Violation, ...]:
+        check = self._checks.get(key)
+        return check(answer.content) if check else schema_violations(self._open[key].requested_schema, answer.content)
+
+    def _forget(self, key: str, closing: str) -> bool:
+        """Close one question; whether it was open."""
+        self._checks.pop(key, None)
+        if self._open.pop(key, None) is None:
+            return False
+        self._closed[key] = closing
+        return True
+
+    def _close(self, keys: Iterable[str], closing: str) -> None:
         """Take questions back that nobody answered."""
-        given_up = [key for key in keys if self._open.pop(key, None) is not None]
+        given_up = [key for key in keys if self._forget(key, closing)]
         if given_up:
             self._publish()
 
@@ -107,3 +168,28 @@ class Inputs:
         status = TaskStatus.INPUT_REQUIRED if self._open else TaskStatus.WORKING
         workflow.upsert_memo({memo.INPUT_REQUESTS: InputRequests(requests=dict(self._open))})
         search_attributes.upsert(search_attributes.TASK_STATUS.value_set(status.value))
+
+
+def _by(caller_id: str | None) -> str:
+    return f" by {caller_id}" if caller_id else ""
+
+
+def _not_asked(reason: str, key: str, still_open: Iterable[str]) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool="",
+        message=f"The answer to {key!r} was not taken: {reason}. Open questions: {', '.join(still_open) or 'none'}.",
+        category=ErrorCategory.CONFLICT,
+        retryable=False,
+        hint="Look at the task: its input_requests are the questions that are open.",
+    )
+
+
+def _invalid(violations: tuple[Violation, ...]) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool="",
+        message="The answer does not fit the question, which still waits.",
+        category=ErrorCategory.VALIDATION,
+        retryable=False,
+        hint="Mend every violation listed and answer again.",
+        violations=violations,
+    )

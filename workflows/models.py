@@ -12,6 +12,10 @@ from activities.output_models import OutputPolicy
 
 DEFAULT_DEADLINE_SECONDS = 24 * 3600
 
+APPROVAL_META = "outlast/approval"
+"""Key in an answer's meta: who approved or refused the call, when, with which note."""
+CLIENT_META = "outlast/client"
+"""Key in an answer's meta: which client phase was answered, by whom, and what was said."""
 DEFECT_META = "outlast/defect"
 """Key in an answer's meta that tells a defect of the tool from an expected failure."""
 
@@ -153,6 +157,13 @@ class CallOptions(Contract):
     )
 
 
+class PermissionRuling(Contract):
+    """What the operator's rules say of one call (OUTLAST_PERMISSIONS), decided at the front door."""
+
+    action: Literal["allow", "ask", "deny"]
+    rule: str = Field(description="The rule that matched, as it was written.")
+
+
 class ToolCall(Contract):
     """One tool call, validated and with its caller resolved: the input of ToolCallWorkflow."""
 
@@ -173,6 +184,7 @@ class ToolCall(Contract):
     tool_mask: dict[str, bool] | None = Field(
         default=None, description="Which tools are active, by their own names; None when all are."
     )
+    permission: PermissionRuling | None = Field(default=None, description="Absent when no rule is about the call.")
 
     @property
     def proxies_mcp(self) -> bool:

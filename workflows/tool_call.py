@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -21,6 +22,9 @@ from workflows.tools.registry import UnknownTool, tool_for
 
 T = TypeVar("T")
 
+INPUT_REFUSED = "input_refused"
+"""Type of the failure of a refused update; its detail is the `ErrorEnvelope`."""
+
 
 @workflow.defn
 class ToolCallWorkflow:
@@ -38,10 +42,15 @@ class ToolCallWorkflow:
 
     @submit_input.validator
     def refuse_input(self, submitted: SubmitInput) -> None:
-        """Refuse, before anything is recorded, an answer to what is not asked."""
-        reason = self._ctx.inputs.refuse(submitted)
-        if reason is not None:
-            raise ApplicationError(reason, type="not_asked", non_retryable=True)
+        """Refuse, before anything is recorded, an answer to what is not asked or one that does not fit."""
+        refusal = self._ctx.inputs.refuse(submitted)
+        if refusal is not None:
+            raise ApplicationError(refusal.message, refusal, type=INPUT_REFUSED, non_retryable=True)
+
+    @property
+    def waited_for_client(self) -> timedelta:
+        """How long the call has waited for answers of its client so far; that time counts against no deadline."""
+        return self._ctx.inputs.waited
 
     @workflow.run
     async def run(self, _call: ToolCall) -> ToolOutcome:

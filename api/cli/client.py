@@ -82,6 +82,11 @@ class ApiClient:
         """Ask for a task to be cancelled."""
         return _parsed(Task, await self._request("POST", f"/v1/tasks/{_segment(task_id)}/cancel"))
 
+    async def answer(self, task_id: str, answers: Mapping[str, Any]) -> Task:
+        """Answer a task's questions."""
+        path = f"/v1/tasks/{_segment(task_id)}/input"
+        return _parsed(Task, await self._request("POST", path, json_body={"answers": dict(answers)}))
+
     async def tools(self, *, mode: str | None = None) -> ToolList:
         """The tools that can be called."""
         params = {"mode": mode} if mode else None

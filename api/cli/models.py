@@ -49,10 +49,21 @@ class StoredOutput(View):
     summary: str = ""
 
 
+class Handoff(View):
+    """What is handed over with a question."""
+
+    kind: str = "client"
+    phase: str = ""
+    parameters: dict[str, Any] = {}
+    deadline: datetime | None = None
+
+
 class InputRequest(View):
     """A question that a task waits for."""
 
     message: str = ""
+    requested_schema: dict[str, Any] = {}
+    handoff: Handoff | None = None
 
 
 class Task(View):

@@ -67,6 +67,16 @@ class TaskProgress:
             board.share = done_of_total(board.message) or board.share
         self._print_change()
 
+    def pause(self) -> None:
+        """Take the board away, so that somebody can type."""
+        if self._live is not None:
+            self._live.stop()
+
+    def resume(self) -> None:
+        """Bring the board back."""
+        if self._live is not None:
+            self._live.start()
+
     def trouble(self, text: str | None) -> None:
         """What stands in the way, until None says that it is over."""
         self._board.trouble = one_line(text)

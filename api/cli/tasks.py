@@ -9,6 +9,7 @@ from rich.markup import escape
 from api.cli.call import collect, show_answer
 from api.cli.durations import parse_duration
 from api.cli.errors import ExitCode
+from api.cli.given_answers import Given, question_key
 from api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from api.cli.running import Context, run_action
 
@@ -111,6 +112,60 @@ def cancel(
     The task is cancelled once the platform says that the run has ended.
     """
     run_action(Options(url, token, data_dir, as_json), lambda context: cancel_task(context, task_id, wait=wait))
+
+
+@app.command()
+def answer(
+    task_id: TaskIdArgument,
+    content: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="JSON", help="The answer: a JSON object, @FILE, or - for standard input.", show_default=False
+        ),
+    ] = None,
+    arg: Annotated[
+        list[str] | None,
+        typer.Option("--arg", "-a", metavar="NAME=VALUE", help="One field of the answer. Repeatable."),
+    ] = None,
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="Which question, when there are several.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve the call.")] = False,
+    no: Annotated[bool, typer.Option("--no", help="Do not approve the call.")] = False,
+    note: Annotated[str | None, typer.Option(metavar="TEXT", help="A note with the approval.")] = None,
+    decline: Annotated[bool, typer.Option("--decline", help="Give no answer.")] = False,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Answer what a task asks: with what is given here, else by asking you.
+
+    Examples:
+      outlast tasks answer TASK --yes --note "Go ahead"
+      outlast tasks answer TASK -a colour=red
+    """
+    given = Given(content, arg or [], key, "yes" if yes else "no" if no else None, note, decline)
+    run_action(Options(url, token, data_dir, as_json), lambda context: answer_task(context, task_id, given))
+
+
+async def answer_task(context: Context, task_id: str, given: Given) -> ExitCode:
+    """Send one answer, typed on the command line or on the terminal."""
+    from api.cli.answering import ask_until_taken, submit  # noqa: PLC0415 (httpx)
+    from api.cli.prompts import typed_lines  # noqa: PLC0415
+
+    task = await context.client.get(task_id)
+    key = question_key(task, given)
+    if given.says_something:
+        task = await submit(context, task, key, given.answer())
+    else:
+        async with typed_lines() as lines:
+            await ask_until_taken(context, lines, task, key, (task.input_requests or {})[key])
+        task = await context.client.get(task_id)
+    if context.output.as_json:
+        context.output.document(task.document())
+    else:
+        context.output.note(f"{escape(task_id)} has the answer to {escape(key)}.")
+        context.output.command(f"result  {context.options.command(f'tasks result {task_id} --wait 10m')}")
+    return ExitCode.OK
 
 
 async def list_tasks(context: Context, listing: Listing) -> ExitCode:

@@ -6,6 +6,7 @@ from datetime import datetime
 from pydantic import Field
 from rich.markup import escape
 
+from api.cli.answering import answering
 from api.cli.errors import CliError, ExitCode
 from api.cli.follow import Event, follow
 from api.cli.models import InputRequest, Task, View
@@ -19,6 +20,8 @@ _LABELS = {
     "run_started": "run started",
     "status_message": "status",
     "input_required": "input required",
+    "isomorphic_handoff": "handed over",
+    "input_answered": "answered",
     "output_stored": "output stored",
     "handler_returned": "handler returned",
     "task_completed": "task completed",
@@ -36,9 +39,13 @@ async def show_progress(context: Context, task: Task, *, until_end: bool = False
     """Show how far `task` is until its handler has returned, or until its workflow has ended."""
     with TaskProgress(context.output, age_seconds=age_seconds(task)) as progress:
         context.client.notify(progress.trouble)
-        async with aclosing(follow(context.client, task.id)) as events:
+        async with (
+            answering(context, task.id, progress) as answers,
+            aclosing(follow(context.client, task.id)) as events,
+        ):
             async for event in events:
                 _update(progress, event)
+                answers.hear(event)
                 if event.name == "task_completed" and not until_end:
                     break
     context.client.notify(notice_on(context.output))
@@ -54,9 +61,13 @@ async def show_events(context: Context, task: Task, *, after: str | None) -> Non
         return
     with TaskProgress(output, age_seconds=age_seconds(task)) as progress:
         context.client.notify(progress.trouble)
-        async with aclosing(follow(context.client, task.id, after=after)) as events:
+        async with (
+            answering(context, task.id, progress) as answers,
+            aclosing(follow(context.client, task.id, after=after)) as events,
+        ):
             async for event in events:
                 _update(progress, event)
+                answers.hear(event)
                 if event.id is not None:
                     progress.say(event_line(event))
 
@@ -122,6 +133,17 @@ def _questions(event: Event) -> str:
     return one_line("; ".join(question.message for question in asked))
 
 
+def _handed_over(event: Event) -> str:
+    return one_line(f"{event.data.get('tool', '')}: {event.data.get('phase', '')}")
+
+
+def _answered(event: Event) -> str:
+    return one_line(f"{event.data.get('key', '')} by {event.data.get('answered_by') or 'the client'}")
+
+
+_OF_QUESTIONS = {"input_required": _questions, "isomorphic_handoff": _handed_over, "input_answered": _answered}
+
+
 def _describe(event: Event) -> str:
     data, state = event.data, _state(event)
     if event.name == "created":
@@ -130,8 +152,8 @@ def _describe(event: Event) -> str:
         return escape(str(data.get("run_id", "")))
     if event.name == "output_stored":
         return escape(f"{data.get('locator', '')}  {size(float(data.get('size_bytes', 0)))}")
-    if event.name == "input_required":
-        return escape(_questions(event))
+    if event.name in _OF_QUESTIONS:
+        return escape(_OF_QUESTIONS[event.name](event))
     shown = styled_status(escape(state)) if state and event.name != "handler_returned" else ""
     return "  ".join(part for part in (shown, escape(one_line(_message(event)))) if part)
 

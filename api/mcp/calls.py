@@ -26,7 +26,7 @@ from api.mcp.request_meta import idempotency_key, task_request
 from api.mcp.request_state import RequestStates
 from api.mcp.results import call_result
 from api.mcp.still_working import still_working
-from api.mcp.task_shapes import input_requests, modern_task
+from api.mcp.task_shapes import handoffs_meta, input_requests, modern_task
 from api.mcp.waiting import split_wait
 from api.services import Services
 from api.task_models import Task, TaskAnswer, TaskRequest
@@ -135,7 +135,9 @@ class Calls:
         asked = answerable(ctx, task.input_requests) if is_modern(ctx) else {}
         if task.status is TaskStatus.INPUT_REQUIRED and asked:
             state = self._states.state_of(client.caller, task.id, call.definition.name)
-            return {"resultType": "input_required", "inputRequests": input_requests(asked), "requestState": state}
+            required = {"resultType": "input_required", "inputRequests": input_requests(asked), "requestState": state}
+            handed = handoffs_meta(asked)
+            return {**required, "_meta": handed} if handed else required
         if _becomes_task(ctx, call, TaskUse.AFTER_QUESTIONS):
             return {"resultType": "task", **modern_task(task)}
         working = still_working(task, run_report=call.definition.calls_actor)

@@ -10,15 +10,20 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types import INVALID_PARAMS
 from pydantic import TypeAdapter
 
-from activities.models import Caller
-from api.errors import InvalidCall, TaskFinished
+from activities.models import Caller, ErrorEnvelope
+from api.errors import AnswerNotTaken, InvalidCall, TaskFinished
 from api.mcp.eras import Context, can_be_asked
-from api.mcp.task_shapes import input_request
+from api.mcp.forms import from_form
+from api.mcp.task_shapes import handoffs_meta, input_request
 from api.tasks import TaskClient
 from workflows.inputs import InputAnswer, InputRequest
 
 RELATED_TASK_META = "io.modelcontextprotocol/related-task"
 Questions = Mapping[str, InputRequest]
+
+_TRIES = 3
+"""How often in a row a question is put to a client whose answers do not fit; then the task says what it asks."""
+_MARK = " (Not taken: "
 
 _REQUEST: TypeAdapter[Any] = TypeAdapter(types.ElicitRequest | types.CreateMessageRequest | types.ListRootsRequest)
 _RESULTS: Mapping[str, type[types.Result]] = {
@@ -44,12 +49,11 @@ def parsed_answers(responses: Mapping[str, Any], asked: Questions) -> dict[str, 
 async def ask_client(ctx: Context, tasks: TaskClient, caller: Caller, task_id: str, questions: Questions) -> None:
     """MCP 2025-11-25: put each question to the client as a request of its own, and submit its answer.
 
-    When somebody else was quicker, or the answer does not fit, the task says what it asks now.
+    An answer that does not fit is asked for again, with what was wrong; when somebody else was quicker, the task says
+    what it asks now.
     """
     for key, question in questions.items():
-        answer = await client_answer(ctx, question, {RELATED_TASK_META: {"taskId": task_id}})
-        with suppress(InvalidCall, TaskFinished):
-            await tasks.submit_input(caller, task_id, {key: answer})
+        await _ask_until_it_fits(ctx, tasks, caller, task_id, {key: question})
 
 
 async def client_answer(ctx: Context, question: InputRequest, meta: Mapping[str, Any] | None = None) -> InputAnswer:
@@ -64,12 +68,35 @@ async def client_answer(ctx: Context, question: InputRequest, meta: Mapping[str,
     return _answer(question, result)
 
 
+async def _ask_until_it_fits(ctx: Context, tasks: TaskClient, caller: Caller, task_id: str, asked: Questions) -> None:
+    ((key, question),) = asked.items()
+    meta = {**handoffs_meta(asked), RELATED_TASK_META: {"taskId": task_id}}
+    for _ in range(_TRIES):
+        answer = await client_answer(ctx, question, meta)
+        try:
+            with suppress(AnswerNotTaken, TaskFinished):
+                await tasks.submit_input(caller, task_id, {key: answer})
+        except InvalidCall as error:
+            question = question.model_copy(update={"message": _again(question, error.envelope)})
+        else:
+            return
+
+
+def _again(question: InputRequest, error: ErrorEnvelope) -> str:
+    """The question once more, with what was wrong with the answer."""
+    wrong = "; ".join(violation.message for violation in error.violations or ()) or error.message
+    return f"{question.message.partition(_MARK)[0]}{_MARK}{wrong})"
+
+
 def _answer(question: InputRequest, response: Any) -> InputAnswer:
     plain = _plain(response)
     if question.method != "elicitation/create":
         return InputAnswer(content=plain)
     try:
-        return InputAnswer.model_validate({"action": plain.get("action"), "content": plain.get("content") or {}})
+        content: dict[str, Any] = plain.get("content") or {}
+        if question.handoff is not None:
+            content = from_form(question.requested_schema, content)
+        return InputAnswer.model_validate({"action": plain.get("action"), "content": content})
     except ValueError as error:
         raise MCPError(INVALID_PARAMS, "The answer to a form must be an ElicitResult: action, and content.") from error
 

@@ -29,8 +29,17 @@ def _summary(task: Task) -> str:
 
 def _next_step(task: Task) -> str:
     if task.input_requests:
+        if _waits_for_approval(task):
+            return (
+                f"A person has to approve it: `outlast tasks answer {task.id}`. Then collect the result with get-task."
+            )
         return f"Answer with answer-task (taskId {task.id}); then collect the result with get-task."
     return f"It goes on. Collect the result with get-task (taskId {task.id}, waitSecs up to {MAX_WAIT_SECONDS})."
+
+
+def _waits_for_approval(task: Task) -> bool:
+    handoffs = [question.handoff for question in (task.input_requests or {}).values()]
+    return any(handoff is not None and handoff.kind == "approval" for handoff in handoffs)
 
 
 def _questions(task: Task) -> list[str]:

@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from api.mcp.forms import form_schema
 from api.task_models import Task
 from workflows.inputs import InputRequest
 from workflows.models import TaskStatus
 
 POLL_INTERVAL_MS = 1_000
+HANDOFFS_META = "outlast/handoffs"
+"""Key in `_meta`: by question, what is handed to a client that knows the tool, and the whole schema of the answer."""
 
 
 def legacy_task(task: Task) -> dict[str, Any]:
@@ -51,11 +54,22 @@ def input_requests(questions: Mapping[str, InputRequest]) -> dict[str, Any]:
     return {key: input_request(question) for key, question in questions.items()}
 
 
+def handoffs_meta(questions: Mapping[str, InputRequest]) -> dict[str, Any]:
+    """The `_meta` beside questions that hand a call over; empty when none does."""
+    handed = {
+        key: {**question.handoff.model_dump(mode="json", exclude_none=True), "answerSchema": question.requested_schema}
+        for key, question in questions.items()
+        if question.handoff is not None
+    }
+    return {HANDOFFS_META: handed} if handed else {}
+
+
 def input_request(question: InputRequest) -> dict[str, Any]:
     """One question as the request of its method."""
     if question.method != "elicitation/create":
         return {"method": question.method, "params": question.params}
-    form = {"mode": "form", "message": question.message, "requestedSchema": question.requested_schema}
+    schema = question.requested_schema if question.handoff is None else form_schema(question.requested_schema)
+    form: dict[str, Any] = {"mode": "form", "message": question.message, "requestedSchema": schema}
     return {"method": question.method, "params": form}
 
 

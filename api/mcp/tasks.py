@@ -8,12 +8,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, PaginatedRequestParams, RequestParams
 from pydantic import Field, JsonValue
 
-from api.errors import ApiError, TaskFinished
+from api.errors import ApiError, InvalidCall, TaskFinished
 from api.mcp.connections import Client, Connections
 from api.mcp.eras import Context, is_modern, request_header, require_legacy, require_modern, require_tasks
 from api.mcp.questions import RELATED_TASK_META, answerable, ask_client, parsed_answers
 from api.mcp.results import call_result
-from api.mcp.task_shapes import input_requests, legacy_task, modern_task
+from api.mcp.task_shapes import handoffs_meta, input_requests, legacy_task, modern_task
 from api.services import Services
 from api.task_models import TaskAnswer
 from workflows.models import DEFECT_META, TaskStatus, ToolResult
@@ -122,7 +122,9 @@ def modern_state(answer: TaskAnswer, *, mode: str) -> dict[str, Any]:
     """The whole task (`tasks/get`, `notifications/tasks`): with its result, its error, or its questions."""
     state = {"resultType": "complete", **modern_task(answer.task)}
     if answer.task.status is TaskStatus.INPUT_REQUIRED:
-        return {**state, "inputRequests": input_requests(answer.task.input_requests or {})}
+        asked = answer.task.input_requests or {}
+        handed = handoffs_meta(asked)
+        return {**state, "inputRequests": input_requests(asked), **({"_meta": handed} if handed else {})}
     if answer.result is None or answer.task.status is TaskStatus.CANCELLED:
         return state
     if not answer.task.answered or DEFECT_META in answer.result.meta:
@@ -138,7 +140,10 @@ async def refused_as_mcp(awaited: Awaitable[Answer], *, passing: type[ApiError] 
         if passing is not None and isinstance(error, passing):
             raise
         code = INTERNAL_ERROR if error.status >= 500 else INVALID_PARAMS
-        raise MCPError(code, str(error), data={"type": error.slug}) from error
+        data: dict[str, Any] = {"type": error.slug}
+        if isinstance(error, InvalidCall):
+            data["error"] = error.envelope.model_dump(mode="json", exclude_none=True)
+        raise MCPError(code, str(error), data=data) from error
 
 
 def _error(result: ToolResult) -> dict[str, Any]:

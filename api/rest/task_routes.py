@@ -129,9 +129,9 @@ async def follow_task(
 ) -> StreamingResponse:
     """A task's events as they happen.
 
-    `created`, `run_started`, `output_stored`, `handler_returned`, `task_completed` and `run_finished` are durable,
-    have an id and are sent again from any point with `Last-Event-ID`; `status_message` tells how far a run is, and is
-    not repeated.
+    `created`, `run_started`, `input_required`, `isomorphic_handoff`, `input_answered`, `output_stored`,
+    `handler_returned`, `task_completed` and `run_finished` are durable, have an id and are sent again from any point
+    with `Last-Event-ID`; `status_message` tells how far a run is, and is not repeated.
     """
     events = await services.tasks.events(caller, task_id, after=last_event_id)
     return event_stream(events)

@@ -73,7 +73,9 @@ class System:
 
 
 @asynccontextmanager
-async def running_system(*, in_process: tuple[str, ...] = (), runs_at_once: int = 25) -> AsyncGenerator[System]:
+async def running_system(
+    *, in_process: tuple[str, ...] = (), runs_at_once: int = 25, tools_from: str | None = None
+) -> AsyncGenerator[System]:
     """A stack on a directory of its own, with a new Temporal server on disk. `in_process` Actors need no process."""
     with tempfile.TemporaryDirectory(prefix="outlast-bench-") as folder:
         data_dir = Path(folder)
@@ -85,6 +87,7 @@ async def running_system(*, in_process: tuple[str, ...] = (), runs_at_once: int 
             sandbox_port=port,
             commands={Component.SANDBOX: _sandbox_command(data_dir, port, token, in_process, runs_at_once)},
             environment=clean_environment(OUTLAST_LOG_LEVEL="warning"),
+            tools_from=tools_from,
         )
         async with Stack(config) as stack:
             temporal = await Client.connect(str(stack.addresses.temporal_address))

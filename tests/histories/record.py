@@ -16,6 +16,7 @@ from temporalio.client import Client
 
 from tests.support.api_server import connect
 from tests.support.calls import completed, events, result_of, sleeper_call, started
+from tests.support.questions import result, taken, waiting
 from tests.support.sandbox import running_sandbox
 from tests.support.service import running_service
 from tests.support.temporal import running_temporal
@@ -42,6 +43,8 @@ async def record(api: httpx.AsyncClient, client: Client) -> dict[str, str]:
         "dataset_items": read["task"]["id"],
         "cancelled_call": await _cancelled(api),
         "deadline": (await completed(api, sleeper_call(60) | {"options": {"deadline_seconds": 1}}))["task"]["id"],
+        "handed_off_call": await _answered(api, "pick_colour", {"colours": ["red", "blue"]}, {"colour": "red"}),
+        "approved_call": await _answered(api, "say_message", {"text": "hey", "tone": "loud"}, {"decision": "yes"}),
         "session": session_workflow_id("local", SESSION),
     }
 
@@ -57,6 +60,13 @@ async def _cancelled(api: httpx.AsyncClient) -> str:
             await api.post(f"/v1/tasks/{task_id}/cancel")
     assert (await result_of(api, task_id))["task"]["status"] == "cancelled"
     return task_id
+
+
+async def _answered(api: httpx.AsyncClient, tool: str, arguments: dict[str, Any], content: dict[str, Any]) -> str:
+    task = await waiting(api, {"tool": tool, "arguments": arguments})
+    await taken(api, task, content)
+    assert not (await result(api, task["id"]))["is_error"]
+    return task["id"]
 
 
 _OF_THE_MACHINE = ("identity", "stackTrace")
@@ -77,7 +87,7 @@ async def main() -> None:
     with (
         running_temporal(folder) as temporal,
         running_sandbox(folder) as sandbox,
-        running_service(folder, temporal.address, sandbox) as service,
+        running_service(folder, temporal.address, sandbox, OUTLAST_TOOLS_FROM="docs.examples.hello_tools") as service,
     ):
         client = await connect(service.temporal_address)
         async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as api:

@@ -98,6 +98,10 @@ class Chaos:
         assert answer.is_success, answer.text
         return answer.json()
 
+    async def start_call(self, tool: str, **arguments: Any) -> str:
+        """The id of a call of any tool that the API has accepted."""
+        return (await self.post({"tool": tool, "arguments": arguments})).json()["id"]
+
     async def result(self, task_id: str) -> Json | None:
         answer = await self.http.get(f"/v1/tasks/{task_id}/result")
         assert answer.is_success, answer.text

@@ -64,6 +64,12 @@ class Sandbox:
         answer = self._http.get(f"/v2/actor-runs/{run_id}", headers={"Authorization": f"Bearer {self.token}"})
         return answer.raise_for_status().json()["data"]
 
+    def actor_id(self, actor: str) -> str:
+        """The id of the Actor `user/name`."""
+        headers = {"Authorization": f"Bearer {self.token}"}
+        answer = self._http.get(f"/v2/acts/{actor.replace('/', '~')}", headers=headers)
+        return answer.raise_for_status().json()["data"]["id"]
+
     def new_dataset(self, rows: list[dict[str, Any]]) -> str:
         """The id of a new dataset that holds `rows`."""
         headers = {"Authorization": f"Bearer {self.token}"}

@@ -18,8 +18,14 @@ _START_TIMEOUT_SECONDS = 60.0
 _ATTEMPTS = 3
 
 
-# Sessions continue as new after a few dozen calls instead of a thousand.
-_TEST_OPTIONS = ("--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=100")
+_TEST_OPTIONS = (
+    # Sessions continue as new after a few dozen calls instead of a thousand.
+    "--dynamic-config-value",
+    "limit.historyCount.suggestContinueAsNew=100",
+    # Tests may let days pass for a workflow.
+    "--dynamic-config-value",
+    "frontend.WorkflowTimeSkippingEnabled=true",
+)
 
 
 @contextmanager

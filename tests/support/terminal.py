@@ -50,6 +50,10 @@ class Terminal:
         """As the keyboard does: the terminal sends SIGINT to everything in its foreground."""
         os.write(self._descriptor, b"\x03")
 
+    def type(self, text: str) -> None:
+        """As fingers do: `text`, then Enter."""
+        os.write(self._descriptor, f"{text}\n".encode())
+
     def end(self, timeout_seconds: float = 60) -> int:
         """Read to the end; the exit code."""
         deadline = time.monotonic() + timeout_seconds

@@ -3,8 +3,9 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
@@ -12,9 +13,13 @@ from activities.models import ErrorCategory, ErrorEnvelope, Violation
 from workflows.context import ToolContext
 from workflows.failures import ToolError
 from workflows.models import ToolResult
+from workflows.tools.definition_rules import Parts, handler_of
 from workflows.tools.output_schema import or_compressed
+from workflows.tools.phases import DEFAULT_DEADLINE, Approval, Authority, ClientPhase, PlainFunction, violations_of
 
 Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
+Part = Callable[..., Awaitable[Any]]
+"""Workflow code of (ctx, arguments) or, after a client phase, (ctx, arguments, reply); or a function under @plain."""
 
 
 class Category(StrEnum):
@@ -84,6 +89,11 @@ class Tool:
     output_threshold: int | None = None
     restores: bool = False
     stores: bool = True
+    authority: Authority = Authority.SERVER
+    client: ClientPhase | None = None
+    approval: Approval | None = None
+    functions: tuple[tuple[str, PlainFunction], ...] = ()
+    """Plain functions by the step that each carries out."""
 
     @property
     def may_store(self) -> bool:
@@ -133,7 +143,7 @@ class ToolBuilder:
         self._input_schema: str | None = None
         self._output_schema: str | None = None
         self._meta: dict[str, JsonValue] = {}
-        self._handler: Handler | None = None
+        self._parts = Parts()
         self._calls_actor = False
         self._actor: str | None = None
         self._in_front = False
@@ -185,12 +195,53 @@ class ToolBuilder:
         self._meta = {**self._meta, **entries}
         return self
 
-    def server(self, handler: Handler, *, calls_actor: bool = False, actor: str | None = None) -> Self:
-        """What the tool does. `calls_actor` says that it may start a run, `actor` that it is that Actor's own tool."""
-        self._handler = handler
-        self._calls_actor = calls_actor
+    def authority(self, authority: Authority | Literal["server", "client"]) -> Self:
+        """Who runs first: `server` (without it) or `client`. The server has the last word in any case."""
+        if authority not in set(Authority):
+            raise ValueError(f"Tool {self._name!r}: .authority() takes 'server' or 'client', not {authority!r}.")
+        self._parts.authority = Authority(authority)
+        self._parts.given.append("authority")
+        return self
+
+    def server(self, handler: Part, *, calls_actor: bool = False, actor: str | None = None) -> Self:
+        """What the server does. `calls_actor`: it may start a run; `actor`: it is that Actor's own tool.
+
+        With client authority it gets the client's `Reply` as its third argument, and has the last word on it.
+        """
+        self._parts.server = handler
+        self._parts.calls_actor = self._calls_actor = calls_actor
+        self._parts.given.append("server")
         self._actor = actor
         return self
+
+    def client(self, phase: ClientPhase) -> Self:
+        """What the client does: before the server with client authority, after it with server authority."""
+        self._parts.client = phase
+        self._parts.given.append("client")
+        return self
+
+    def approval(
+        self,
+        *,
+        when: Callable[[Any], bool] | None = None,
+        message: str | Callable[[Any], str] | None = None,
+        deadline: timedelta = DEFAULT_DEADLINE,
+    ) -> Self:
+        """Have somebody say yes before the tool runs: to every call, or to those whose arguments are such."""
+        if deadline <= timedelta(0):
+            raise ValueError(f"Tool {self._name!r}: give .approval() a deadline longer than zero; days are fine.")
+        self._parts.approval = Approval(when, message, deadline)
+        self._parts.given.append("approval")
+        return self
+
+    def handoff(self, before: Part, client: ClientPhase, after: Part) -> Tool:
+        """Server, client, server: `before` makes what the client is handed, `after` decides on its reply.
+
+        For server authority only; it finishes the definition, as `build()` does.
+        """
+        given = [*self._parts.given, "handoff"]
+        self._parts = replace(self._parts, before=before, client=client, after=after, given=given)
+        return self.build()
 
     def long_running(self, use: TaskUse = TaskUse.ALWAYS) -> Self:
         """The call may take longer than a client waits; tools that may start a run are so without saying it."""
@@ -224,13 +275,14 @@ class ToolBuilder:
 
     def front_door(self) -> Self:
         """For tools that a front door answers by itself, such as those that look after tasks."""
-        self._handler = _answered_in_front
-        self._in_front = True
+        self._parts.in_front = self._in_front = True
         return self
 
     def build(self) -> Tool:
-        """The frozen definition. Raises `ValueError` that says which step is missing."""
-        if self._handler is None:
+        """The frozen definition. Raises `ValueError` that says which step is missing, or what does not go together."""
+        handler = _answered_in_front if self._in_front else None
+        handler = handler_of(self._name, self._parts) or handler
+        if handler is None:
             raise ValueError(f"Tool {self._name!r} has no handler: call .server(handler) before .build().")
         if self._category is None:
             raise ValueError(f"Tool {self._name!r} has no category: call .category(Category.…) before .build().")
@@ -241,7 +293,7 @@ class ToolBuilder:
             category=self._category,
             description=self._description,
             annotations=self._annotations or ToolAnnotations(title=self._name),
-            handler=self._handler,
+            handler=handler,
             arguments=self._arguments,
             input_schema_json=self._input_schema or _schema_of(self._arguments or NoArguments),
             output_schema_json=self._promised(),
@@ -249,12 +301,22 @@ class ToolBuilder:
             calls_actor=self._calls_actor,
             actor=self._actor,
             in_front=self._in_front,
-            task_use=self._task_use or (TaskUse.ALWAYS if self._calls_actor else TaskUse.NEVER),
+            task_use=self._task_use or self._usual_task_use(),
             client_needs=self._client_needs,
             output_threshold=self._output_threshold,
             restores=self._restores,
             stores=self._output_threshold is None if self._stores is None else self._stores,
+            authority=self._parts.authority,
+            client=self._parts.client,
+            approval=self._parts.approval,
+            functions=self._parts.functions,
         )
+
+    def _usual_task_use(self) -> TaskUse:
+        if self._calls_actor:
+            return TaskUse.ALWAYS
+        asks = self._parts.client is not None or self._parts.approval is not None
+        return TaskUse.AFTER_QUESTIONS if asks else TaskUse.NEVER
 
     def _promised(self) -> str | None:
         """The schema of the structured answer, which may be the short form of one that was stored."""
@@ -271,14 +333,6 @@ def tool(name: str) -> ToolBuilder:
 def with_description(definition: Tool, description: str) -> Tool:
     """A new definition that differs in its description."""
     return replace(definition, description=description)
-
-
-def violations_of(error: ValidationError) -> tuple[Violation, ...]:
-    """Every violation that pydantic found, with JSON Pointers."""
-    return tuple(
-        Violation.at(entry["loc"], entry["msg"])
-        for entry in error.errors(include_url=False, include_context=False, include_input=False)
-    )
 
 
 def invalid_arguments(tool_name: str, violations: tuple[Violation, ...]) -> ErrorEnvelope:

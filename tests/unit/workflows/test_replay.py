@@ -14,6 +14,9 @@ from worker.plugin import OutlastPlugin
 from workflows.models import ToolCall, ToolOutcome
 from workflows.session import SessionState, SessionWorkflow
 from workflows.tool_call import ToolCallWorkflow
+from workflows.tools.extensions import load_extensions
+
+load_extensions(["docs.examples.hello_tools"])
 
 FOLDER = Path(__file__).parents[2] / "histories"
 RECORDED = sorted(path.stem for path in FOLDER.glob("*.json"))
@@ -31,7 +34,7 @@ def history(name: str) -> WorkflowHistory:
 
 def test_every_kind_of_call_was_recorded() -> None:
     kinds = {"sync_call", "async_call", "failed_run", "refused_call", "dataset_items", "cancelled_call", "deadline"}
-    assert kinds | {"session"} <= set(RECORDED)
+    assert kinds | {"handed_off_call", "approved_call", "session"} <= set(RECORDED)
 
 
 @pytest.mark.parametrize("name", RECORDED)

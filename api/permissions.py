@@ -1,0 +1,101 @@
+"""Who may call what: the operator's rules (OUTLAST_PERMISSIONS), decided at the front door for each call.
+
+A rule is `CALLER:TOOL=ACTION`. Caller and tool may have `*` in them; a caller's own id may have colons, a tool's name
+has none. The first rule that fits decides; a call that fits none is allowed. A call of an Actor goes by more than one
+name (`call-actor`, and the Actor's own tool): each has to be allowed, and the strictest decision counts.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal, cast, get_args
+
+from pydantic import JsonValue
+
+from activities.models import ErrorCategory, ErrorEnvelope
+from workflows.models import PermissionRuling
+from workflows.tools.core.actor_names import actor_tool_name, proxied_tool_name, split_actor_tool
+from workflows.tools.tool import Tool
+
+Action = Literal["allow", "ask", "deny"]
+_STRICTNESS: tuple[str, ...] = get_args(Action)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule, and the text that it was read from."""
+
+    caller: str
+    tool: str
+    action: Action
+    text: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Rule":
+        """Raises `ValueError` that says how a rule reads."""
+        call, equals, action = text.rpartition("=")
+        caller, colon, tool = call.rpartition(":")
+        if not equals or not colon or not caller or not tool or action not in _STRICTNESS:
+            raise ValueError(
+                f"{text!r} is no permission: write CALLER:TOOL=allow, =ask or =deny, as in `key:ci:call-actor=ask`"
+            )
+        return cls(caller, tool, cast(Action, action), text)
+
+    def fits(self, caller: str, tool: str) -> bool:
+        """Whether the rule is about this caller and tool."""
+        return fnmatchcase(caller, self.caller) and fnmatchcase(tool, self.tool)
+
+
+@dataclass(frozen=True)
+class PermissionRules:
+    """The rules, in their order."""
+
+    rules: tuple[Rule, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is any rule."""
+        return bool(self.rules)
+
+    @classmethod
+    def parse(cls, text: str) -> "PermissionRules":
+        """The comma-separated rules in `text`. Raises `ValueError` for what is none."""
+        return cls(tuple(Rule.parse(part.strip()) for part in text.split(",") if part.strip()))
+
+    def ruling(self, caller: str, names: Iterable[str]) -> PermissionRuling | None:
+        """What the rules say of a call that goes by `names`; None when none is about it."""
+        found = [rule for name in names if (rule := self._first(caller, name)) is not None]
+        if not found:
+            return None
+        strictest = max(found, key=lambda rule: _STRICTNESS.index(rule.action))
+        return PermissionRuling(action=strictest.action, rule=strictest.text)
+
+    def _first(self, caller: str, tool: str) -> Rule | None:
+        return next((rule for rule in self.rules if rule.fits(caller, tool)), None)
+
+
+def forbidden(tool: str, caller: str, rule: str) -> ErrorEnvelope:
+    """The envelope for a call that the operator's rules forbid."""
+    return ErrorEnvelope(
+        tool=tool,
+        message=f"{caller} may not call {tool}: the operator's permissions deny it ({rule}).",
+        category=ErrorCategory.PERMISSION,
+        retryable=False,
+        hint="Do not call it again; use another tool, or ask the operator.",
+    )
+
+
+def actor_called(definition: Tool, arguments: Mapping[str, JsonValue]) -> str | None:
+    """The Actor that the call would run, as it is written there: `user/name`, `user/name:tool` or an id."""
+    if definition.actor is not None:
+        return definition.actor
+    actor = arguments.get("actor")
+    return actor if definition.calls_actor and isinstance(actor, str) else None
+
+
+def names_of(definition: Tool, actor: str | None) -> tuple[str, ...]:
+    """Every name by which rules may mean the call: the tool's own, and those of the Actor that it runs."""
+    if actor is None:
+        return (definition.name,)
+    full_name, mcp_tool = split_actor_tool(actor)
+    proxied = (proxied_tool_name(full_name, mcp_tool),) if mcp_tool else ()
+    return tuple(dict.fromkeys((definition.name, actor_tool_name(full_name), *proxied)))

@@ -1,0 +1,164 @@
+"""Client phases: handed over, waited for, checked; the server has the last word."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.calls import events, started
+from tests.support.questions import answered, asks, call, result, result_of_call, said, taken, waiting
+
+ORDER = call("order", item="tea", amount=2)
+
+
+async def test_server_client_server(api: httpx.AsyncClient) -> None:
+    task = await waiting(api, ORDER)
+    asked = task["input_requests"]["confirm"]
+    assert asked["message"] == "Order for 6?"
+    assert asked["handoff"].items() >= {"tool": "order", "phase": "confirm", "kind": "client"}.items()
+    assert asked["handoff"]["parameters"] == {"item": "tea", "total": 6}
+    await taken(api, task, {"confirmed": True})
+    done = await result(api, task["id"])
+    assert said(done) == "Ordered 2 tea for 6, said key:ann"
+    assert done["meta"]["outlast/client"] == {"phase": "confirm", "answeredBy": "key:ann"}
+
+
+async def test_the_same_with_plain_functions(api: httpx.AsyncClient) -> None:
+    task = await waiting(api, call("plain_order", item="tea", amount=2))
+    await taken(api, task, {"confirmed": False, "comment": "later"})
+    done = await result(api, task["id"])
+    assert done["structured"] == {"item": "tea", "total": 6, "confirmed": False}
+
+
+@pytest.mark.parametrize("tool", ["order", "plain_order"])
+async def test_what_comes_before_may_answer_at_once(api: httpx.AsyncClient, tool: str) -> None:
+    assert said(await result_of_call(api, call(tool, item="nothing"))) == "There is nothing to order."
+
+
+async def test_client_first_and_the_server_validates(api: httpx.AsyncClient) -> None:
+    body = call("pick_colour", colours=["red", "blue"])
+    for colour, verdict in (("red", "The user likes red."), ("pink", "The user wants none of these.")):
+        task = await waiting(api, body)
+        assert task["input_requests"]["pick"]["handoff"]["parameters"] == {"colours": ["red", "blue"]}
+        await taken(api, task, {"colour": colour})
+        assert said(await result(api, task["id"])) == verdict
+
+
+async def test_a_pass_through_server_phase_gives_the_answer_and_its_author(api: httpx.AsyncClient) -> None:
+    task = await waiting(api, call("passed_through", item="tea"))
+    assert task["input_requests"]["ask"]["handoff"]["parameters"] == {"item": "tea", "amount": 1}
+    await taken(api, task, {"confirmed": True})
+    done = await result(api, task["id"])
+    assert done["structured"] == {"confirmed": True, "comment": None}
+    assert done["meta"]["outlast/client"]["answeredBy"] == "key:ann"
+
+
+async def test_what_the_server_decided_is_shown_and_the_answer_added(api: httpx.AsyncClient) -> None:
+    task = await waiting(api, call("shown", item="tea"))
+    assert task["input_requests"]["show"]["handoff"]["parameters"] == {"item": "tea"}
+    await taken(api, task, {"confirmed": True})
+    done = await result(api, task["id"])
+    assert said(done).startswith("Done\nThe client answered: ")
+    assert done["structured"] == {"item": "tea"}
+
+
+@pytest.mark.parametrize(
+    ("content", "path"),
+    [({}, "/confirm/confirmed"), ({"confirmed": "perhaps"}, "/confirm/confirmed")],
+)
+async def test_a_wrong_answer_is_refused_and_the_task_still_waits(
+    api: httpx.AsyncClient, content: dict[str, Any], path: str
+) -> None:
+    task = await waiting(api, ORDER)
+    refused = await answered(api, task, content)
+    assert refused.status_code == 422
+    assert [violation["path"] for violation in refused.json()["error"]["violations"]] == [path]
+    assert (await asks(api, task["id"]))["input_requests"].keys() == {"confirm"}
+    await taken(api, task, {"confirmed": True})
+    assert not (await result(api, task["id"]))["is_error"]
+
+
+async def test_an_answer_to_a_json_schema_is_checked_too(api: httpx.AsyncClient) -> None:
+    task = await waiting(api, call("by_schema"))
+    assert (await answered(api, task, {"n": 0})).status_code == 422
+    await taken(api, task, {"n": 7})
+    assert (await result(api, task["id"]))["structured"] == {"n": 7}
+
+
+async def test_answers_at_the_wrong_time_or_of_the_wrong_caller_say_so(
+    api: httpx.AsyncClient, bob: httpx.AsyncClient
+) -> None:
+    task = await waiting(api, ORDER)
+    foreign = await answered(bob, task, {"confirmed": True})
+    assert foreign.status_code == 404
+    unknown = await answered(api, task, {"confirmed": True}, key="other")
+    assert (unknown.status_code, "nothing is asked" in unknown.json()["detail"]) == (409, True)
+    await taken(api, task, {"confirmed": True})
+    again = await answered(api, task, {"confirmed": False})
+    assert again.status_code == 409
+    done = await result(api, task["id"])
+    assert said(done).startswith("Ordered")
+
+
+async def test_the_second_of_two_answers_hears_who_was_first(api: httpx.AsyncClient) -> None:
+    """The task goes on asking something else, so that it is still there to say it."""
+    body = call("say_message", text="hey", tone="loud")
+    task = await waiting(api, body)
+    first, second = [await answered(api, task, {"decision": "yes"}) for _ in range(2)]
+    assert first.status_code == 200
+    assert second.status_code == 409
+    assert second.json()["type"] in ("urn:outlast:problem:answer-not-taken", "urn:outlast:problem:task-finished")
+
+
+async def test_after_cancel_nothing_is_asked_any_more(api: httpx.AsyncClient) -> None:
+    task = await waiting(api, ORDER)
+    assert (await api.post(f"/v1/tasks/{task['id']}/cancel")).status_code == 202
+    await api.get(f"/v1/tasks/{task['id']}/result", params={"wait": 30})
+    late = await answered(api, task, {"confirmed": True})
+    assert late.status_code == 409
+    assert (await api.get(f"/v1/tasks/{task['id']}")).json()["status"] == "cancelled"
+
+
+async def test_at_the_deadline_a_default_stands_in_or_the_call_fails(api: httpx.AsyncClient) -> None:
+    done = await result_of_call(api, call("defaulted"))
+    assert done["structured"] == {"colour": "grey"}
+    assert done["meta"]["outlast/client"] == {"phase": "ask", "answeredBy": None, "isDefault": True}
+    task_id = await started(api, call("impatient"))
+    failed = await result(api, task_id)
+    assert (failed["is_error"], failed["error"]["category"]) == (True, "timeout")
+    late = await answered(api, {"id": task_id}, {"colour": "red"}, key="ask")
+    assert late.status_code == 409
+
+
+async def test_a_client_may_decline(api: httpx.AsyncClient) -> None:
+    task = await waiting(api, ORDER)
+    await taken(api, task, action="decline")
+    failed = await result(api, task["id"])
+    assert (failed["error"]["category"], failed["error"]["retryable"]) == ("permission", False)
+
+
+async def test_the_event_stream_tells_the_hand_off_once_and_who_answered(api: httpx.AsyncClient) -> None:
+    task_id = await started(api, ORDER)
+    told = []
+    async for event in events(api, task_id):
+        told.append(event)
+        if event.name == "isomorphic_handoff":
+            await taken(api, await asks(api, task_id), {"confirmed": True})
+    names = [event.name for event in told if event.id]
+    assert names == [
+        "created",
+        "input_required",
+        "isomorphic_handoff",
+        "input_answered",
+        "handler_returned",
+        "task_completed",
+    ]
+    by_name = {event.name: event for event in told}
+    handed = by_name["isomorphic_handoff"].data
+    assert handed.items() >= {"tool": "order", "phase": "confirm", "key": "confirm", "message": "Order for 6?"}.items()
+    assert handed["parameters"] == {"item": "tea", "total": 6}
+    assert set(handed["answer_schema"]["properties"]) == {"confirmed", "comment"}
+    assert handed["deadline"]
+    assert by_name["input_answered"].data.items() >= {"answered_by": "key:ann", "phase": "confirm"}.items()
+    again = [event.name async for event in events(api, task_id, after=by_name["isomorphic_handoff"].id) if event.id]
+    assert again == names[3:]

@@ -1,0 +1,36 @@
+"""One ordered list around every handler; adding a middleware is one line."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from temporalio.worker import Replayer
+
+from tests.unit.workflows.test_replay import history
+from worker.plugin import OutlastPlugin
+from workflows.context import ToolContext
+from workflows.models import ToolResult
+from workflows.session import SessionWorkflow
+from workflows.tool_call import ToolCallWorkflow
+from workflows.tools import middleware
+from workflows.tools.tool import Tool
+
+SEEN: list[str] = []
+
+
+async def counting(_ctx: ToolContext, definition: Tool, proceed: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+    SEEN.append(f"before {definition.name}")
+    result = await proceed()
+    SEEN.append(f"after {definition.name}")
+    return result
+
+
+def test_the_order_is_abort_logging_permission_compression_results() -> None:
+    names = [wrapper.__name__ for wrapper in middleware.PIPELINE]
+    assert names == ["abort", "logging", "permission", "compression", "results"]
+
+
+async def test_adding_one_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(middleware, "PIPELINE", (*middleware.PIPELINE, counting))
+    replayer = Replayer(workflows=[ToolCallWorkflow, SessionWorkflow], plugins=[OutlastPlugin()])
+    await replayer.replay_workflow(history("dataset_items"))
+    assert SEEN == ["before get-dataset-items", "after get-dataset-items"]

@@ -1,0 +1,86 @@
+"""The activity behind every plain function of a tool."""
+
+from typing import Any
+
+from pydantic import BaseModel
+from temporalio import activity
+
+from activities.errors import RETRYABLE, ToolFailure, classify
+from activities.failing import as_activity_failure
+from activities.heartbeat import heartbeating
+from activities.models import ErrorCategory, ErrorEnvelope
+from workflows.failures import ToolError
+from workflows.tools.loader import base_tools
+from workflows.tools.phases import Reply
+from workflows.tools.plain_calls import RUN_PLAIN_FUNCTION, PlainAnswer, PlainCall
+from workflows.tools.registry import UnknownTool
+from workflows.tools.results import as_result
+from workflows.tools.tool import Tool
+
+
+class PlainFunctions:
+    """Runs them by the names of their tools. It heartbeats for them, and cancels them with their calls."""
+
+    @activity.defn(name=RUN_PLAIN_FUNCTION)
+    async def run_plain_function(self, order: PlainCall) -> PlainAnswer:
+        """What the function gives back. Fails with the envelope of what went wrong; a defect's text is only logged."""
+        with as_activity_failure():
+            function, arguments = _found(order)
+            async with heartbeating():
+                try:
+                    value = await function(*arguments)
+                    return PlainAnswer(result=as_result(value), is_object=isinstance(value, dict | BaseModel))
+                except ToolError as error:
+                    raise ToolFailure(error.envelope) from None
+                except Exception as error:
+                    if classify(error).category in (*RETRYABLE, ErrorCategory.FILESYSTEM, ErrorCategory.PERMISSION):
+                        raise
+                    if isinstance(error, ToolFailure):
+                        raise
+                    extra = {"tool": order.tool, "caller": order.caller_id, "session": order.session_id}
+                    activity.logger.exception("a plain function has a defect", extra=extra)
+                    raise ToolFailure(_defect(order, error)) from None
+
+
+def _found(order: PlainCall) -> tuple[Any, tuple[Any, ...]]:
+    """The function, and what it is called with."""
+    try:
+        definition = base_tools(order.mode).get(order.tool)
+    except UnknownTool as error:
+        raise ToolFailure(error.envelope) from None
+    function = dict(definition.functions).get(order.step)
+    if function is None:
+        raise ToolFailure(_gone(order))
+    try:
+        arguments = definition.parse(order.arguments)
+    except ToolError as error:
+        raise ToolFailure(error.envelope) from None
+    reply = _reply(definition, order)
+    return function, (arguments,) if reply is None else (arguments, reply)
+
+
+def _reply(definition: Tool, order: PlainCall) -> Reply[Any] | None:
+    if order.reply is None or definition.client is None:
+        return None
+    answer = definition.client.parse(order.reply.content)
+    return Reply(answer, order.reply.parameters, order.reply.answered_by)
+
+
+def _gone(order: PlainCall) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool=order.tool,
+        message=f"{order.tool} has no plain function for its step {order.step!r} in this worker's version of it.",
+        category=ErrorCategory.CONFLICT,
+        retryable=False,
+        hint="Call again: the tool was changed while this call was under way.",
+    )
+
+
+def _defect(order: PlainCall, error: Exception) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool=order.tool,
+        message=f"The tool has a defect ({type(error).__name__}); the details are in the worker's log.",
+        category=ErrorCategory.UNKNOWN,
+        retryable=False,
+        hint="Report it to the operators with the task's id.",
+    )
