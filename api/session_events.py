@@ -66,7 +66,7 @@ class _Run:
     next_number: int = 1
     continued_as: str | None = None
     known: list[SessionEvent] = field(default_factory=list[SessionEvent])
-    counted: SelfCorrection = SelfCorrection()
+    counted: SelfCorrection = field(default_factory=SelfCorrection)
 
 
 class SessionEvents:

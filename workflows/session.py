@@ -27,8 +27,8 @@ class Posted(Contract):
 
 
 class SessionEvent(Contract):
-    """One entry of the log, with `task_completed` or `posted`. `number` counts from 1 and never repeats, also when the workflow
-    continues as new.
+    """One entry of the log, with `task_completed` or `posted`. `number` counts from 1 and never repeats, also when the
+    workflow continues as new.
     """
 
     number: int
