@@ -1,4 +1,4 @@
-"""`python -m tests.histories.record` (or `make histories`): record one history of each kind of workflow, as JSON.
+"""`python -m tests.histories.record [KIND...]` (or `make histories`): record one history of each kind of workflow.
 
 They are replayed by tests/unit/workflows/test_replay.py. Record anew only while no released version has run these
 workflows; afterwards a change of a workflow's commands needs `workflow.patched`, and new histories come beside the old.
@@ -8,6 +8,7 @@ import asyncio
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from workflows.session import session_workflow_id
 
 FOLDER = Path(__file__).parent
 SESSION = "recorded"
+TALKING_SESSION = "recorded-talk"
 
 
 async def record(api: httpx.AsyncClient, client: Client) -> dict[str, str]:
@@ -46,6 +48,19 @@ async def record(api: httpx.AsyncClient, client: Client) -> dict[str, str]:
         "handed_off_call": await _answered(api, "pick_colour", {"colours": ["red", "blue"]}, {"colour": "red"}),
         "approved_call": await _answered(api, "say_message", {"text": "hey", "tone": "loud"}, {"decision": "yes"}),
         "session": session_workflow_id("local", SESSION),
+        **await _shared_tools(api),
+    }
+
+
+async def _shared_tools(api: httpx.AsyncClient) -> dict[str, str]:
+    """An update, which its session takes as well, and a command."""
+    in_session = {"session_id": TALKING_SESSION}
+    update = await completed(api, {"tool": "send_update", "arguments": {"message": "Reading."}} | in_session)
+    command = await completed(api, {"tool": "Bash", "arguments": {"command": "echo hello"}} | in_session)
+    return {
+        "update_call": update["task"]["id"],
+        "command_call": command["task"]["id"],
+        "talking_session": session_workflow_id("local", TALKING_SESSION),
     }
 
 
@@ -81,18 +96,32 @@ def _of_nobody(document: Any) -> Any:
     return document
 
 
-async def main() -> None:
-    """Start everything, record, write."""
+def _folder() -> Path:
+    """Reachable by commands, which are nobody's when this is root's."""
     folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o711)
+    return folder
+
+
+async def main(kinds: Sequence[str]) -> None:
+    """Start everything, record, write those of `kinds`, all when none is named."""
+    folder = _folder()
+    settings = {
+        "OUTLAST_TOOLS_FROM": "docs.examples.hello_tools",
+        "OUTLAST_WORKSPACE_DIR": str(folder / "workspaces"),
+        "OUTLAST_ENABLE_BASH": "true",
+    }
     with (
         running_temporal(folder) as temporal,
         running_sandbox(folder) as sandbox,
-        running_service(folder, temporal.address, sandbox, OUTLAST_TOOLS_FROM="docs.examples.hello_tools") as service,
+        running_service(folder, temporal.address, sandbox, **settings) as service,
     ):
         client = await connect(service.temporal_address)
         async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as api:
             workflows = await record(api, client)
         for name, workflow_id in workflows.items():
+            if kinds and name not in kinds:
+                continue
             history = await client.get_workflow_handle(workflow_id).fetch_history()
             document = json.loads(history.to_json())
             text = json.dumps({"workflow_id": workflow_id, "history": _of_nobody(document)}, indent=1)
@@ -101,4 +130,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(sys.argv[1:]))
