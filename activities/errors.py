@@ -15,6 +15,8 @@ from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
 
 from activities.models import ErrorCategory, ErrorEnvelope, Violation
+from activities.providers import refusals
+from activities.providers.refusals import ProviderError
 from activities.secrets import SealError
 
 MAX_MESSAGE_CHARS = 2_000
@@ -43,8 +45,35 @@ _BY_STATUS = {
     408: ErrorCategory.TIMEOUT,
     409: ErrorCategory.CONFLICT,
     413: ErrorCategory.VALIDATION,
+    422: ErrorCategory.VALIDATION,
     429: ErrorCategory.RATE_LIMIT,
 }
+
+_BY_PROVIDER_KIND = {
+    refusals.CONNECTION: ErrorCategory.NETWORK,
+    refusals.TIMEOUT: ErrorCategory.TIMEOUT,
+    refusals.NOT_CONFIGURED: ErrorCategory.AUTHENTICATION,
+    refusals.UNKNOWN_PROVIDER: ErrorCategory.VALIDATION,
+    # OpenAI answers 429 both for too many requests and for an account without money.
+    "insufficient_quota": ErrorCategory.PAYMENT,
+    "billing_error": ErrorCategory.PAYMENT,
+    "billing_hard_limit_reached": ErrorCategory.PAYMENT,
+    "model_not_found": ErrorCategory.NOT_FOUND,
+    "context_length_exceeded": ErrorCategory.VALIDATION,
+    "invalid_prompt": ErrorCategory.VALIDATION,
+    "rate_limit_exceeded": ErrorCategory.RATE_LIMIT,
+    "server_error": ErrorCategory.PLATFORM,
+    # Anthropic's types, which are all that is told of an error in the middle of a stream.
+    "authentication_error": ErrorCategory.AUTHENTICATION,
+    "permission_error": ErrorCategory.PERMISSION,
+    "not_found_error": ErrorCategory.NOT_FOUND,
+    "rate_limit_error": ErrorCategory.RATE_LIMIT,
+    "timeout_error": ErrorCategory.TIMEOUT,
+    "overloaded_error": ErrorCategory.PLATFORM,
+    "api_error": ErrorCategory.PLATFORM,
+    "request_too_large": ErrorCategory.VALIDATION,
+}
+"""What providers call their failures, where that says more than the status (their API references, errors)."""
 
 _BY_TYPE: tuple[tuple[type[BaseException], ErrorCategory], ...] = (
     (impit.TimeoutException, ErrorCategory.TIMEOUT),
@@ -71,8 +100,20 @@ _HINTS = {
     ErrorCategory.RATE_LIMIT: "Too many requests; it is tried again more slowly.",
 }
 
+_PROVIDER_HINTS = {
+    ErrorCategory.AUTHENTICATION: "Check the provider's key in the worker's settings: it is missing, wrong or revoked.",
+    ErrorCategory.PAYMENT: "Check the balance and the limits of the account at the model provider.",
+    ErrorCategory.PERMISSION: "The provider's key may not use this model; choose another one.",
+    ErrorCategory.NOT_FOUND: "Check the model's name; the provider does not know it, or not for this key.",
+    ErrorCategory.RATE_LIMIT: _HINTS[ErrorCategory.RATE_LIMIT],
+}
+_TOO_LONG = re.compile(r"(?i)context[ _]length|context window|prompt is too long|too many tokens|maximum context")
+_TOO_LONG_HINT = "The conversation is too long for this model: start a new one, or choose a model that takes more."
+
 _SECRET_PATTERNS = (
     re.compile(r"apify_(?:api|proxy)_[\w-]{8,}"),
+    # Keys of model providers, whole or shortened with asterisks as in their own messages.
+    re.compile(r"\bsk-[\w*-]{8,}"),
     re.compile(r"(?i)\b(?:bearer|basic)\s+[^\s\"'&,;]{6,}"),
     re.compile(
         r"(?i)\b(?:token|api[_-]?key|password|secret|authorization)[\"']?\s*[=:]\s*(?!\[redacted\])[\"']?[^\s\"'&,;]{6,}"
@@ -114,7 +155,7 @@ def classify(error: BaseException, *, tool: str = "", attempt: int = 1) -> Error
         category=category,
         retryable=category in RETRYABLE,
         attempt=attempt,
-        hint=_HINTS.get(category),
+        hint=_hint(error, category),
         violations=_violations(error, category),
     )
 
@@ -132,6 +173,11 @@ def failure(envelope: ErrorEnvelope, *, retry_delay: timedelta | None = None) ->
     )
 
 
+def retry_delay_of(error: BaseException) -> timedelta | None:
+    """How long whoever refused asks to be left alone; None when it does not say."""
+    return error.retry_after if isinstance(error, ProviderError) else None
+
+
 def category_of_status(status: int) -> ErrorCategory:
     """What kind of failure an HTTP status is."""
     return _BY_STATUS.get(status, ErrorCategory.PLATFORM if status >= 500 else ErrorCategory.UNKNOWN)
@@ -142,13 +188,34 @@ def _category(error: BaseException) -> ErrorCategory:
         if error.type in _CAPACITY_TYPES:
             return ErrorCategory.CAPACITY
         return category_of_status(error.status_code)
+    if isinstance(error, ProviderError):
+        return _category_of_provider_error(error)
     return next((category for kind, category in _BY_TYPE if isinstance(error, kind)), ErrorCategory.UNKNOWN)
+
+
+def _category_of_provider_error(error: ProviderError) -> ErrorCategory:
+    known = next((_BY_PROVIDER_KIND[kind] for kind in error.kinds if kind in _BY_PROVIDER_KIND), None)
+    if known is not None:
+        return known
+    # Broken off without a word of the reason: as good as any failure on the provider's side.
+    return ErrorCategory.PLATFORM if error.status is None else category_of_status(error.status)
+
+
+def _hint(error: BaseException, category: ErrorCategory) -> str | None:
+    if not isinstance(error, ProviderError):
+        return _HINTS.get(category)
+    if category is ErrorCategory.VALIDATION and _TOO_LONG.search(" ".join((*error.kinds, error.message))):
+        return _TOO_LONG_HINT
+    return _PROVIDER_HINTS.get(category)
 
 
 def _message(error: BaseException) -> str:
     if isinstance(error, ApifyApiError):
         label = f" ({error.type})" if error.type else ""
         return f"The platform answered {error.status_code}{label}: {error.message}"
+    if isinstance(error, ProviderError):
+        said = " ".join(filter(None, (str(error.status or ""), f"({error.kinds[0]})" if error.kinds else "")))
+        return f"Model provider {error.provider_id}{f' {said}' if said else ''}: {error.message}"
     if isinstance(error, ValidationError):
         return f"The platform's answer does not fit its documented shape ({error.error_count()} differences)."
     text = str(error).strip()

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from temporalio import activity
 from temporalio.exceptions import TemporalError
 
-from activities.errors import classify, failure
+from activities.errors import classify, failure, retry_delay_of
 from activities.models import ErrorCategory
 
 
@@ -24,4 +24,4 @@ def as_activity_failure() -> Generator[None]:
         envelope = classify(error, attempt=activity.info().attempt)
         if envelope.category is ErrorCategory.UNKNOWN:
             activity.logger.exception("An activity failed in a way that has no category")
-        raise failure(envelope) from None
+        raise failure(envelope, retry_delay=retry_delay_of(error)) from None

@@ -20,13 +20,20 @@ from activities.outputs import OutputActivities
 from activities.platform import ApifyPlatform
 from activities.records import RecordActivities
 from activities.store import StoreActivities
+from worker.models import model_activities
 from worker.outputs import output_objects
 from worker.plain_functions import PlainFunctions
 from worker.sealing import sealer_from
 from worker.settings import WorkerSettings
 from worker.shared_tools import shared_tool_activities
 from worker.web import web_activities
-from workflows.queues import FUNCTIONS_TASK_QUEUE, OUTPUTS_TASK_QUEUE, RUNS_TASK_QUEUE, TOOLS_TASK_QUEUE
+from workflows.queues import (
+    FUNCTIONS_TASK_QUEUE,
+    MODELS_TASK_QUEUE,
+    OUTPUTS_TASK_QUEUE,
+    RUNS_TASK_QUEUE,
+    TOOLS_TASK_QUEUE,
+)
 from workflows.retention import RetentionWorkflow
 from workflows.session import SessionWorkflow
 from workflows.tool_call import ToolCallWorkflow
@@ -76,19 +83,33 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
         max_heartbeat_throttle_interval=throttle,
         default_heartbeat_throttle_interval=throttle,
     )
+    models = Worker(
+        client,
+        task_queue=MODELS_TASK_QUEUE,
+        activities=activities.models,
+        max_concurrent_activities=settings.model_slots,
+        activity_task_poller_behavior=PollerBehaviorAutoscaling(),
+        graceful_shutdown_timeout=shutdown,  # An answer that is cut off is paid for twice.
+        max_heartbeat_throttle_interval=throttle,
+        default_heartbeat_throttle_interval=throttle,
+    )
     async with AsyncExitStack() as stack:
-        for worker in (runs, outputs, functions, tools):
+        for worker in (runs, outputs, functions, models, tools):
             await stack.enter_async_context(worker)
         yield
 
 
 @dataclass(frozen=True)
 class Activities:
-    """What a worker carries out: `short` takes seconds, `waiting` as long as a run, `outputs` a processor."""
+    """What a worker carries out: `short` takes seconds, `waiting` as long as a run, `outputs` a processor.
+
+    `models` take as long as a model speaks.
+    """
 
     short: Sequence[Callable[..., Any]]
     waiting: Sequence[Callable[..., Any]]
     outputs: Sequence[Callable[..., Any]]
+    models: Sequence[Callable[..., Any]]
 
 
 def build_activities(settings: WorkerSettings, client: Client) -> Activities:
@@ -142,4 +163,5 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             outputs.store_content,
             outputs.restore_output,
         ),
+        models=(model_activities(settings).call_model,),
     )

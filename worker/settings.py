@@ -7,6 +7,8 @@ from typing import Literal
 from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from activities.providers.prices import Price
+
 APIFY_API = "https://api.apify.com"
 APIFY_CONSOLE = "https://console.apify.com"
 
@@ -143,6 +145,51 @@ class WorkerSettings(Settings):
         default=1_024, ge=64, description="Memory that all processes of one command may hold together."
     )
     bash_processes: int = Field(default=128, ge=8, description="Processes and threads that one command may have.")
+
+    openai_api_key: SecretStr | None = Field(
+        default=None,
+        validation_alias=AliasChoices("OUTLAST_OPENAI_API_KEY", "OPENAI_API_KEY", "openai_api_key"),
+        description="Key of OpenAI's API.",
+    )
+    openai_base_url: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("OUTLAST_OPENAI_BASE_URL", "OPENAI_BASE_URL", "openai_base_url"),
+        description="Root of OpenAI's API or of a server that speaks its Responses API, with the version.",
+    )
+    anthropic_api_key: SecretStr | None = Field(
+        default=None,
+        validation_alias=AliasChoices("OUTLAST_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY", "anthropic_api_key"),
+        description="Key of Anthropic's API.",
+    )
+    anthropic_base_url: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("OUTLAST_ANTHROPIC_BASE_URL", "ANTHROPIC_BASE_URL", "anthropic_base_url"),
+        description="Root of Anthropic's API, without the version.",
+    )
+    zai_api_key: SecretStr | None = Field(default=None, description="Key of Z.ai's API.")
+    zai_base_url: str | None = Field(default=None, description="Root of Z.ai's API, with the version.")
+    generic_api_key: SecretStr | None = Field(
+        default=None, description="Key of the server that is meant by the provider `generic`, where it wants one."
+    )
+    generic_base_url: str | None = Field(
+        default=None, description="Root of a server that speaks OpenAI's Chat Completions API, with the version."
+    )
+    model_slots: int = Field(default=200, ge=1, description="Model calls that one worker makes at once.")
+    model_silence_seconds: float = Field(
+        default=300,
+        gt=0,
+        le=1_140,
+        description="How long a model may say nothing before its call is given up and repeated.",
+    )
+    delta_seconds: float = Field(
+        default=1,
+        ge=0.05,
+        le=60,
+        description="How often streamed text is passed on; each time costs the history 4 events.",
+    )
+    model_prices: dict[str, Price] = Field(
+        default={}, description="US dollars per million tokens, as JSON by `provider/model`."
+    )
 
     @property
     def start_settle(self) -> timedelta:
