@@ -1,0 +1,1 @@
+"""What a version before tool masks answered, recorded, and how it is asked again."""
