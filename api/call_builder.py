@@ -11,12 +11,13 @@ from activities.sealed_values import MASK, seal_value
 from activities.secrets import SecretSealer
 from api.arguments import check_actor_input, check_arguments, masks_allowed
 from api.catalogue import Catalogue
-from api.errors import CallTooLarge, InvalidCall, PlatformUnavailable
+from api.errors import CallTooLarge, InvalidCall, PlatformUnavailable, UnknownToolCalled
 from api.mcp.waiting import without_wait
 from api.permissions import PermissionRules, actor_called, forbidden, names_of
 from api.secret_inputs import JsonObject, map_secret_fields
 from api.settings import ApiSettings
 from api.task_models import TaskRequest
+from api.tool_masks import MaskGate, narrowed
 from workflows.models import PermissionRuling, TaskSummary, ToolCall
 from workflows.tools.core.actor_names import split_actor_tool
 from workflows.tools.registry import executor_kind
@@ -45,11 +46,15 @@ class CallBuilder:
         self._sealer = sealer
         self._settings = settings
         self._permissions = PermissionRules.parse(settings.permissions)
+        self._masks = MaskGate(settings)
 
     async def build(self, caller: Caller, request: TaskRequest) -> BuiltCall:
-        """Raises `InvalidCall` for an unknown tool or arguments that break its schema, `CallTooLarge`."""
+        """Raises `InvalidCall` for an unknown or masked tool or arguments that break its schema, and `CallTooLarge`."""
         mode = request.mode or self._settings.mode
-        definition = await self._catalogue.resolve(mode, request.tool, caller)
+        mask = self._masks.effective(request.tool_mask)
+        definition = await self._resolved(mode, request.tool, caller, mask)
+        available = request.offered_tools or (tuple((await self._catalogue.tools(mode, caller)).tools) if mask else ())
+        self._masks.admit(definition.name, mask, available)
         _refuse_front_door_tool(definition)
         request = request.model_copy(update={"arguments": without_wait(definition, mode, request.arguments)})
         check_arguments(definition, request.arguments)
@@ -67,6 +72,7 @@ class CallBuilder:
             actor=definition.actor,
             payment=self._sealer.seal(request.payment, purpose=caller.id) if request.payment else None,
             offered_tools=request.offered_tools,
+            tool_mask=mask,
             permission=await self._ruling(definition, request.arguments, caller),
             options=request.options.model_copy(update={"run_heartbeat_seconds": self._settings.run_heartbeat_seconds}),
         )
@@ -78,6 +84,12 @@ class CallBuilder:
             )
         fingerprints = self._fingerprints(call, request)
         return BuiltCall(call, _summary(call, fingerprints[0]), fingerprints)
+
+    async def _resolved(self, mode: str, tool: str, caller: Caller, mask: Mapping[str, bool] | None) -> Tool:
+        try:
+            return await self._catalogue.resolve(mode, tool, caller)
+        except UnknownToolCalled as error:
+            raise UnknownToolCalled(narrowed(error.envelope, mask)) from error
 
     async def edited(self, caller: Caller, *, mode: str, tool: str, arguments: JsonObject) -> JsonObject:
         """Arguments that somebody wrote while approving a call, as they may stand in a history.
@@ -135,9 +147,11 @@ class CallBuilder:
         """What tells this request from another one under the same idempotency key.
 
         Keyed, since the request may hold secrets; over all of it, since which parts are secret is not always known;
-        one per sealing key, since keys are rotated.
+        one per sealing key, since keys are rotated. The mask is left out: it changes nothing of what the call does, and
+        a request repeated after masks were switched on or off is the same request.
         """
-        return self._sealer.digests([call.tool, call.mode, request.model_dump(mode="json", exclude={"tool", "mode"})])
+        said = request.model_dump(mode="json", exclude={"tool", "mode", "tool_mask"})
+        return self._sealer.digests([call.tool, call.mode, said])
 
 
 def _summary(call: ToolCall, fingerprint: str) -> TaskSummary:

@@ -33,6 +33,14 @@ class UnknownToolCalled(InvalidCall):
     title = "There is no such tool"
 
 
+class MaskedToolCalled(InvalidCall):
+    """The mask of the request switches the tool off; nothing was started."""
+
+    status = 403
+    slug = "tool-masked"
+    title = "The tool is switched off by the mask of the request"
+
+
 class AnswerNotTaken(InvalidCall):
     """Nothing is asked under this key any more: it was answered, its time is over, or the task is being cancelled."""
 

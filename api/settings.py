@@ -52,7 +52,11 @@ class ApiSettings(Settings):
         default=True, description="Whether large outputs are stored and answered with a locator and a summary."
     )
     kill_switch: bool = Field(
-        default=False, description="Forces the plain behaviour, whatever else is set and asked: no compression."
+        default=False,
+        description="Forces the plain behaviour, whatever else is set and asked: no compression, no masks.",
+    )
+    tool_masking: bool = Field(
+        default=False, description="Whether tool masks of requests are heeded; else they are carried out as without."
     )
     output_threshold_bytes: int = Field(
         default=DEFAULT_THRESHOLD_BYTES, ge=0, description="Outputs of more bytes (UTF-8) are stored."
@@ -101,6 +105,11 @@ class ApiSettings(Settings):
             ttl_seconds=asked.ttl_seconds or self.output_ttl_seconds,
             inline_limit_bytes=self.output_inline_limit_bytes,
         )
+
+    @property
+    def masks_are_heeded(self) -> bool:
+        """Whether tool masks have an effect. The kill switch wins over everything."""
+        return self.tool_masking and not self.kill_switch
 
     @field_validator("permissions")
     @classmethod

@@ -3,12 +3,13 @@
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, SecretStr
 from pydantic.json_schema import SkipJsonSchema
 
 from activities.models import RunState
 from workflows.inputs import InputRequest
 from workflows.models import CallOptions, Progress, TaskStatus, ToolResult
+from workflows.tools.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
 
 class TaskRequest(BaseModel):
@@ -40,6 +41,9 @@ class TaskRequest(BaseModel):
         default=None, min_length=1, max_length=200, description="The model's own id of the call."
     )
     options: CallOptions = Field(default_factory=CallOptions, description="Deadline and budget of the call.")
+    tool_mask: ToolMask = Field(
+        default=None, validation_alias=AliasChoices("toolMask", "tool_mask"), description=TOOL_MASK_DESCRIPTION
+    )
     payment: SkipJsonSchema[SecretStr | None] = Field(default=None, exclude=True)
     offered_tools: SkipJsonSchema[tuple[str, ...]] = Field(default=(), exclude=True)
 

@@ -19,6 +19,7 @@ from api.settings import ApiSettings
 from worker.connection import connect
 from workflows.models import CallOptions
 from workflows.tools.extensions import load_extensions
+from workflows.tools.masks import normalised
 
 BACK_ENDS: Mapping[str, BackEnd] = MappingProxyType(
     {back_end.name: back_end for back_end in (AnthropicMessages(), OpenAIResponses(), OpenAIChat(), McpMessages())}
@@ -71,8 +72,11 @@ class Adapter:
         message_id: str | None = None,
         options: CallOptions | None = None,
         wait_seconds: float = DEFAULT_WAIT_SECONDS,
+        tool_mask: Mapping[str, bool] | None = None,
     ) -> Answered:
         """Carry out what the model has called in `said`, its message as the provider gave it.
+
+        `tool_mask` says which tools may be called, see `workflows.tools.masks`; the list of tools stays as it is.
 
         The calls run at once; after `wait_seconds` those that go on say so, with their task's id. The same call again
         (id, session, message) is the same task. Raises `ApiError` for what says nothing of a call, see `CallRunner`.
@@ -83,7 +87,7 @@ class Adapter:
             offered = await load_callable(catalogue, self._caller, mode=self._mode)
         else:
             offered = await load_offered(catalogue, self._caller, mode=self._mode, selectors=self._selectors)
-        scope = CallScope(session_id, message_id, options or CallOptions())
+        scope = CallScope(session_id, message_id, options or CallOptions(), normalised(tool_mask))
         outcomes = await self._runner.run(self._caller, offered, calls, scope, wait_seconds)
         return Answered(self._back_end.append(outcomes), tuple(CallReport.of(outcome) for outcome in outcomes))
 

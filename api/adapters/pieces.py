@@ -60,9 +60,8 @@ def details(outcome: Outcome) -> JsonObject:
     result, task = outcome.result, outcome.task
     said: JsonObject = {"is_error": True} if result.is_error else {}
     if result.error is not None:
-        error = result.error
-        tool = error.tool or outcome.tool
-        said["error"] = {"tool": tool, "category": error.category.value, "retryable": error.retryable}
+        envelope = result.error.model_copy(update={"tool": result.error.tool or outcome.tool})
+        said["error"] = envelope.model_dump(mode="json", exclude_none=True)
     if result.structured is not None and result.structured.get("compressed") is True:
         said |= {key: result.structured.get(key) for key in ("compressed", "locator")}
     if task is not None and (result.is_error or not outcome.finished):

@@ -1,8 +1,8 @@
 """Carries the calls of one message out: all at once, each as a task like any other."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
@@ -10,12 +10,14 @@ from activities.models import Caller, ErrorCategory, ErrorEnvelope, Violation
 from api.adapters.model_calls import ModelCall, Outcome
 from api.adapters.offered import OfferedTools, definition_named
 from api.adapters.schemas import portable
-from api.errors import ApiError, BadRequest, InvalidCall, UnknownToolCalled
+from api.errors import ApiError, BadRequest, InvalidCall, MaskedToolCalled, UnknownToolCalled
 from api.mcp.still_working import still_working
 from api.services import Services
 from api.task_models import TaskRequest
 from api.task_tools import TaskTools
+from api.tool_masks import MaskGate, narrowed
 from workflows.models import CallOptions, ToolResult
+from workflows.tools.common.invalid import invalid_result
 from workflows.tools.registry import UnknownTool
 from workflows.tools.tool import Tool, invalid_arguments
 
@@ -34,6 +36,8 @@ class CallScope:
     session_id: str | None = None
     message_id: str | None = None
     options: CallOptions = field(default_factory=CallOptions)
+    tool_mask: Mapping[str, bool] | None = None
+    """By the names that the model was offered, or the tools' own."""
 
     def idempotency_key(self, call: ModelCall) -> str | None:
         """What makes the same call of the same caller one task, however often it is sent."""
@@ -52,6 +56,7 @@ class CallRunner:
         self._catalogue = services.catalogue
         self._max_wait_seconds = services.settings.max_wait_seconds
         self._task_tools = TaskTools(services.tasks)
+        self._masks = MaskGate(services.settings)
 
     async def run(
         self, caller: Caller, offered: OfferedTools, calls: Sequence[ModelCall], scope: CallScope, wait_seconds: float
@@ -64,6 +69,7 @@ class CallRunner:
         if len(calls) > MAX_CALLS:
             raise BadRequest(f"The message has {len(calls)} tool calls; at most {MAX_CALLS} are taken at once.")
         _check(scope)
+        scope = replace(scope, tool_mask=self._masks.effective(scope.tool_mask, offered.names))
         wait = max(0.0, min(wait_seconds, self._max_wait_seconds))
         running = [self._outcome(caller, offered, call, scope, wait) for call in calls]
         outcomes = await asyncio.gather(*running, return_exceptions=True)
@@ -78,9 +84,15 @@ class CallRunner:
         try:
             definition = await definition_named(offered, self._catalogue, caller, call.name)
         except (UnknownTool, UnknownToolCalled) as error:
-            return Outcome(call, call.name, ToolResult.failed(error.envelope), unknown_tool=True)
+            allowed = _allowed(offered, error.envelope, scope)
+            if allowed is None:  # there is no such mode
+                return Outcome(call, call.name, ToolResult.failed(error.envelope), unknown_tool=True)
+            return Outcome(call, call.name, invalid_result(call.name, call.arguments, allowed), unknown_tool=True)
         try:
             return await self._carried_out(caller, offered, definition, call, scope, wait)
+        except MaskedToolCalled as error:
+            shown = error.envelope.model_copy(update={"allowed_tools": _shown(offered, error.envelope.allowed_tools)})
+            return Outcome(call, definition.name, ToolResult.failed(shown))
         except InvalidCall as error:
             return Outcome(call, definition.name, ToolResult.failed(error.envelope))
         except ApiError as error:
@@ -95,6 +107,7 @@ class CallRunner:
             raise InvalidCall(invalid_arguments(definition.name, (Violation(path="", message=call.flaw),)))
         arguments = portable(definition, call.name).own_arguments(call.arguments)
         if definition.in_front:
+            self._masks.admit(definition.name, scope.tool_mask, offered.tools.tools)
             return Outcome(call, definition.name, await self._task_tools.call(caller, definition, arguments))
         request = TaskRequest(
             tool=definition.name,
@@ -104,7 +117,8 @@ class CallRunner:
             message_id=scope.message_id,
             tool_call_id=str(call.id) if call.marks_retry else None,
             options=scope.options,
-            offered_tools=tuple(offered.tools.tools) if offered.closed else (),
+            offered_tools=tuple(offered.tools.tools) if offered.closed or scope.tool_mask else (),
+            tool_mask=dict(scope.tool_mask) if scope.tool_mask else None,
         )
         task = await self._tasks.start(caller, request, idempotency_key=scope.idempotency_key(call))
         answer = await self._tasks.answer_or_question(caller, task.id, wait_seconds=wait)
@@ -121,6 +135,20 @@ def _check(scope: CallScope) -> None:
         raise BadRequest("session_id or message_id is not one: " + error.errors()[0]["msg"]) from error
     if scope.message_id and "/" in scope.message_id:
         raise BadRequest("message_id must not hold a slash.")
+
+
+def _allowed(offered: OfferedTools, unknown: ErrorEnvelope, scope: CallScope) -> tuple[str, ...] | None:
+    """The tools that a call of an unknown one may turn to, by the names that the model knows."""
+    own = {shown: name for shown, name in offered.names.items() if shown in (unknown.allowed_tools or ())}
+    known = tuple(own.get(name, name) for name in unknown.allowed_tools or ())
+    active = narrowed(unknown.model_copy(update={"allowed_tools": known}), scope.tool_mask).allowed_tools
+    return None if unknown.allowed_tools is None else _shown(offered, active)
+
+
+def _shown(offered: OfferedTools, own: Sequence[str] | None) -> tuple[str, ...]:
+    """Tools by the names that the model was offered."""
+    names = {name: shown for shown, name in offered.names.items()}
+    return tuple(names.get(name, name) for name in own or ())
 
 
 def _refusal(tool: str, error: ApiError) -> ErrorEnvelope:

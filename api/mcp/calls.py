@@ -9,7 +9,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, CallToolRequestParams
 from pydantic import JsonValue
 
-from api.errors import InvalidCall, TaskFinished
+from api.errors import InvalidCall, MaskedToolCalled, TaskFinished
 from api.mcp.connections import Client, Connections, split_payment
 from api.mcp.eras import (
     TASKS_EXTENSION,
@@ -22,7 +22,7 @@ from api.mcp.eras import (
 from api.mcp.plain_calls import PlainCalls
 from api.mcp.progress import Progress
 from api.mcp.questions import answerable, ask_client, parsed_answers
-from api.mcp.request_meta import idempotency_key, task_request
+from api.mcp.request_meta import idempotency_key, task_request, tool_mask
 from api.mcp.request_state import RequestStates
 from api.mcp.results import call_result
 from api.mcp.still_working import still_working
@@ -31,8 +31,10 @@ from api.mcp.waiting import split_wait
 from api.services import Services
 from api.task_models import Task, TaskAnswer, TaskRequest
 from api.task_tools import TaskTools
+from api.tool_masks import MaskGate, narrowed
 from workflows.models import TaskStatus, ToolResult
 from workflows.tools.common.add_actor import ADDED_ACTOR_META
+from workflows.tools.common.invalid import shown_input
 from workflows.tools.loader import ToolSet
 from workflows.tools.registry import UnknownTool
 from workflows.tools.tool import TaskUse, Tool
@@ -67,15 +69,15 @@ class Calls:
         self._task_tools = TaskTools(services.tasks)
         self._states = RequestStates(services.sealer)
         self._plain = PlainCalls(services.tasks)
+        self._masks = MaskGate(services.settings)
 
     async def call(self, ctx: Context, params: CallToolRequestParams) -> dict[str, Any]:
         """The answer of `tools/call`; raises -32602 for an unknown tool."""
         client = await self._connections.client(ctx)
         tools = await self._connections.tools(client)
-        definition = _tool_named(tools, params.name)
+        definition = self._tool_named(tools, params)
         if definition.in_front:
-            result = await self._task_tools.call(client.caller, definition, params.arguments or {})
-            return call_result(result, mode=client.mode)
+            return call_result(await self._in_front(client, tools, definition, params), mode=client.mode)
         _require_client(ctx, definition)
         try:
             return await self._carry_out(ctx, self._understood(client, tools, definition, params), params)
@@ -86,7 +88,7 @@ class Calls:
         """Start the call as a task of the older era (`params.task`)."""
         client = await self._connections.client(ctx)
         tools = await self._connections.tools(client)
-        definition = _tool_named(tools, params.name)
+        definition = self._tool_named(tools, params)
         if definition.in_front:
             raise MCPError(METHOD_NOT_FOUND, f"{definition.name} looks after tasks and does not become one.")
         try:
@@ -103,6 +105,25 @@ class Calls:
         actor = result.meta.get(ADDED_ACTOR_META)
         if isinstance(actor, str) and await self._connections.add_actor(client, actor):
             await self._on_tools_changed(ctx, client)
+
+    def _tool_named(self, tools: ToolSet, params: CallToolRequestParams) -> Tool:
+        """The tool that is called. What is called by a name that no tool has ends where calls of `invalid` end."""
+        try:
+            return tools.get(params.name)
+        except UnknownTool as error:
+            envelope = narrowed(error.envelope, self._masks.effective(tool_mask(_meta(params))))
+            data = {**envelope.model_dump(mode="json"), "input": shown_input(params.arguments or {})}
+            raise MCPError(INVALID_PARAMS, envelope.message, data=data) from error
+
+    async def _in_front(
+        self, client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams
+    ) -> ToolResult:
+        """The answer of a tool that looks after tasks."""
+        try:
+            self._masks.admit(definition.name, self._masks.effective(tool_mask(_meta(params))), tools.tools)
+        except MaskedToolCalled as error:
+            return ToolResult.failed(error.envelope)
+        return await self._task_tools.call(client.caller, definition, params.arguments or {})
 
     async def _carry_out(self, ctx: Context, call: Call, params: CallToolRequestParams) -> dict[str, Any]:
         offered = dict(params.input_responses or {})
@@ -186,7 +207,7 @@ class Calls:
             return
 
     def _understood(self, client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams) -> Call:
-        meta = cast(dict[str, Any], params.meta or {})
+        meta = _meta(params)
         arguments, payment = split_payment(params.arguments or {}, definition.payment_property)
         arguments, wait = split_wait(definition, client.mode, arguments, meta, self._services.settings.max_wait_seconds)
         request = task_request(
@@ -200,11 +221,8 @@ class Calls:
         return Call(client, definition, request, idempotency_key(meta), wait)
 
 
-def _tool_named(tools: ToolSet, name: str) -> Tool:
-    try:
-        return tools.get(name)
-    except UnknownTool as error:
-        raise MCPError(INVALID_PARAMS, str(error), data=error.envelope.model_dump(mode="json")) from error
+def _meta(params: CallToolRequestParams) -> dict[str, Any]:
+    return cast(dict[str, Any], params.meta or {})
 
 
 def _becomes_task(ctx: Context, call: Call, *uses: TaskUse) -> bool:

@@ -8,15 +8,19 @@ from mcp_types import INVALID_PARAMS
 from pydantic import ValidationError
 
 from api.task_models import TaskRequest
+from workflows.tools.masks import normalised
 
 IDEMPOTENCY_META = "outlast/idempotency-key"
 """The same key and call give the same task."""
 SESSION_META = "outlast/session-id"
+MASK_META = "outlast/tool-mask"
+"""Which tools may be called, as `toolMask` of REST."""
 _FIELDS = {
     SESSION_META: "session_id",
     "outlast/message-id": "message_id",
     "outlast/tool-call-id": "tool_call_id",
     "outlast/options": "options",
+    MASK_META: "tool_mask",
 }
 """Keys in `_meta` and the fields of `TaskRequest` that they set."""
 _MAX_KEY_CHARS = 255
@@ -41,3 +45,11 @@ def idempotency_key(meta: Mapping[str, Any]) -> str | None:
     if not isinstance(key, str) or not 1 <= len(key) <= _MAX_KEY_CHARS:
         raise MCPError(INVALID_PARAMS, f"_meta[{IDEMPOTENCY_META!r}] takes a text of 1 to {_MAX_KEY_CHARS} characters.")
     return key
+
+
+def tool_mask(meta: Mapping[str, Any]) -> dict[str, bool] | None:
+    """The mask of a call, normalised. Raises `MCPError` for what is no object."""
+    try:
+        return normalised(meta.get(MASK_META))
+    except ValueError as error:
+        raise MCPError(INVALID_PARAMS, f"_meta[{MASK_META!r}] {error}.") from error

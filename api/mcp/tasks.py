@@ -147,7 +147,8 @@ async def refused_as_mcp(awaited: Awaitable[Answer], *, passing: type[ApiError] 
 
 
 def _error(result: ToolResult) -> dict[str, Any]:
-    return {"code": INTERNAL_ERROR, "message": result.headline or "The tool failed."}
+    error: dict[str, Any] = {"code": INTERNAL_ERROR, "message": result.headline or "The tool failed."}
+    return {**error, "data": result.error.model_dump(mode="json", exclude_none=True)} if result.error else error
 
 
 def _check_name_header(ctx: Context, task_id: str) -> None:

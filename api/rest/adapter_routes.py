@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
 
 from activities.models import Caller
 from api.adapters import BACK_ENDS, Adapter, CallReport
@@ -14,6 +14,7 @@ from api.rest.problems import documented_problems
 from api.services import Services
 from api.settings import split_names
 from workflows.models import CallOptions
+from workflows.tools.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
 router = APIRouter(prefix="/v1/adapters", tags=["adapters"])
 
@@ -66,6 +67,9 @@ class CallsBody(BaseModel):
         description="Seconds to wait for the answers, up to the server's limit. Tasks go on when they are over.",
     )
     options: CallOptions = Field(default_factory=CallOptions, description="Deadline and budget of each call.")
+    tool_mask: ToolMask = Field(
+        default=None, validation_alias=AliasChoices("toolMask", "tool_mask"), description=TOOL_MASK_DESCRIPTION
+    )
 
 
 class CallsAnswered(BaseModel):
@@ -152,6 +156,7 @@ async def answer_calls(
         message_id=body.message_id,
         options=body.options,
         wait_seconds=body.wait,
+        tool_mask=body.tool_mask,
     )
     return CallsAnswered(append=answered.append, calls=list(answered.calls))
 

@@ -34,7 +34,7 @@ TaskId = Annotated[str, Path(min_length=1, max_length=200, description="Id of th
     responses={
         200: {"model": TaskAnswer, "description": "Awaited, and the handler has returned."},
         202: {"model": TaskAnswer, "description": "Awaited, but still working."},
-        **documented_problems(400, 401, 404, 409, 413, 422, 503),
+        **documented_problems(400, 401, 403, 404, 409, 413, 422, 503),
     },
 )
 async def start_task(

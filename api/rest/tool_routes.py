@@ -3,12 +3,13 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
 
 from api.rest.dependencies import CallerDep, IdempotencyKey, ServicesDep
 from api.rest.problems import documented_problems
 from api.task_models import TaskAnswer, TaskRequest, ToolView
 from workflows.models import CallOptions
+from workflows.tools.masks import TOOL_MASK_DESCRIPTION, ToolMask
 from workflows.tools.tool import Tool
 
 router = APIRouter(prefix="/v1/tools", tags=["tools"])
@@ -32,6 +33,9 @@ class CallBody(BaseModel):
     mode: str | None = None
     session_id: str | None = Field(default=None, min_length=1, max_length=200, pattern=r"^[\w.:@-]+$")
     options: CallOptions = Field(default_factory=CallOptions)
+    tool_mask: ToolMask = Field(
+        default=None, validation_alias=AliasChoices("toolMask", "tool_mask"), description=TOOL_MASK_DESCRIPTION
+    )
 
 
 @router.get("", responses=documented_problems(401, 404))
@@ -51,7 +55,7 @@ async def get_tool(name: ToolName, services: ServicesDep, caller: CallerDep, mod
     "/{name}/call",
     responses={
         202: {"model": TaskAnswer, "description": "Still working."},
-        **documented_problems(400, 401, 404, 409, 413, 422, 503),
+        **documented_problems(400, 401, 403, 404, 409, 413, 422, 503),
     },
 )
 async def call_tool(
@@ -63,7 +67,12 @@ async def call_tool(
     the result at `/v1/tasks/{id}/result`.
     """
     request = TaskRequest(
-        tool=name, arguments=body.arguments, mode=body.mode, session_id=body.session_id, options=body.options
+        tool=name,
+        arguments=body.arguments,
+        mode=body.mode,
+        session_id=body.session_id,
+        options=body.options,
+        tool_mask=body.tool_mask,
     )
     wait = services.settings.max_wait_seconds
     answer = await services.tasks.call(caller, request, wait_seconds=wait, idempotency_key=key)

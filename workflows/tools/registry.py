@@ -1,6 +1,5 @@
 """Which tools there are in which mode. A new mode is a new folder and one line in `MODES`."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
@@ -25,6 +24,7 @@ from workflows.tools.common.get_key_value_store import GET_KEY_VALUE_STORE
 from workflows.tools.common.get_key_value_store_keys import GET_KEY_VALUE_STORE_KEYS
 from workflows.tools.common.get_key_value_store_list import GET_KEY_VALUE_STORE_LIST
 from workflows.tools.common.get_key_value_store_record import GET_KEY_VALUE_STORE_RECORD
+from workflows.tools.common.invalid import INVALID, unknown_tool_envelope
 from workflows.tools.common.respond import REACT_EMOJI, SEND_UPDATE
 from workflows.tools.common.restore_tool_output import RESTORE_TOOL_OUTPUT
 from workflows.tools.common.search_apify_docs import SEARCH_APIFY_DOCS
@@ -33,6 +33,7 @@ from workflows.tools.common.task_tools import TASK_TOOLS
 from workflows.tools.common.workspace import BASH, READ
 from workflows.tools.core.actor_mcp import proxied_call
 from workflows.tools.core.call_actor import actor_tool
+from workflows.tools.masks import is_active
 from workflows.tools.mode import Mode
 from workflows.tools.tool import Tool
 
@@ -71,6 +72,9 @@ ON_DEMAND: Mapping[str, Tool] = MappingProxyType(
 )
 """Tools that are offered only where the operator gives them what they need; every worker can carry them out."""
 
+HIDDEN: Mapping[str, Tool] = MappingProxyType({INVALID.name: INVALID})
+"""Tools that are never listed and that nobody can ask for by name; workflows call them."""
+
 ACTOR_TOOL_LABEL = "actor-tool"
 """The metric label of all direct Actor tools together: their names are without bound."""
 
@@ -82,7 +86,8 @@ def extend(tools: Sequence[Tool]) -> None:
     """Offer `tools` too, in every mode; for the start of a process. Raises `ValueError` for a clash of names."""
     for definition in tools:
         taken = any(definition.name in names for names in map(_tools_of_mode, MODES))
-        if taken or ON_DEMAND.get(definition.name, definition) is not definition:
+        reserved = definition.name in HIDDEN or ON_DEMAND.get(definition.name, definition) is not definition
+        if taken or reserved:
             raise ValueError(f"There is a tool {definition.name!r} already; choose another name.")
         _EXTRA.append(definition)
 
@@ -140,9 +145,9 @@ def tool_for(call: ToolCall) -> Tool:
     if call.actor is not None:
         # The front door has checked the arguments against the Actor's schema, and the platform checks them again.
         return actor_tool_of(call.mode, call.actor, title=call.tool, description=call.tool, schema={})
-    definition = tools.get(call.tool) or ON_DEMAND.get(call.tool)
+    definition = tools.get(call.tool) or ON_DEMAND.get(call.tool) or HIDDEN.get(call.tool)
     if definition is None:
-        raise unknown_tool(call.tool, tuple(tools))
+        raise unknown_tool(call.tool, tuple(name for name in tools if is_active(name, call.tool_mask)))
     return definition
 
 
@@ -164,23 +169,12 @@ def metric_label(call: ToolCall) -> str:
 
 
 def _known(mode: str) -> Mapping[str, Tool]:
-    return {**ON_DEMAND, **_tools_of_mode(mode)} if mode in MODES else {}
+    return {**HIDDEN, **ON_DEMAND, **_tools_of_mode(mode)} if mode in MODES else {}
 
 
 def unknown_tool(name: str, known: tuple[str, ...]) -> UnknownTool:
     """Says which tools there are, and which of them may have been meant."""
-    near = difflib.get_close_matches(name, known, n=3)
-    hint = f"Did you mean {' or '.join(near)}?" if near else "Choose one of the available tools."
-    return UnknownTool(
-        ErrorEnvelope(
-            tool=name,
-            message=f"There is no tool {name!r}.",
-            category=ErrorCategory.NOT_FOUND,
-            retryable=False,
-            hint=hint,
-            allowed_tools=known,
-        )
-    )
+    return UnknownTool(unknown_tool_envelope(name, known))
 
 
 def _mode(name: str) -> Mode:

@@ -1,5 +1,6 @@
 """Adapters without a server: names, schemas, and what each provider's messages say."""
 
+import json
 import re
 from typing import Any
 
@@ -199,7 +200,8 @@ def test_errors_are_marked_in_every_protocol() -> None:
     envelope = ErrorEnvelope(tool="a", message="It is gone.", category=ErrorCategory.NOT_FOUND, retryable=False)
     good = Outcome(ModelCall("1", "a", {}), "a", ToolResult(content=(TextContent(text="fine"),)))
     bad = Outcome(ModelCall("2", "a", {}), "a", ToolResult.failed(envelope))
-    details = '{"is_error":true,"error":{"tool":"a","category":"not_found","retryable":false}}'
+    error = envelope.model_dump(mode="json", exclude_none=True)
+    details = json.dumps({"is_error": True, "error": error}, separators=(",", ":"))
     (message,) = BACK_ENDS["anthropic"].append((good, bad))
     blocks: Any = message["content"]
     assert [(block["tool_use_id"], block["is_error"]) for block in blocks] == [("1", False), ("2", True)]
