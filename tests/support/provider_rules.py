@@ -1,0 +1,252 @@
+"""What providers refuse. Names of fields are those of the official libraries' types.
+
+Sources: OpenAI's and Anthropic's API references, and the texts with which they really answer.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from anthropic.types import (
+    ImageBlockParam,
+    TextBlockParam,
+    ToolChoiceAutoParam,
+    ToolChoiceNoneParam,
+    ToolParam,
+    ToolResultBlockParam,
+    ToolUseBlockParam,
+)
+from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+from openai.types.responses import FunctionToolParam
+from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_FIELD = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_AT_THE_TOP = {"oneOf", "anyOf", "allOf", "not", "enum"}
+_BLOCKS = {
+    "text": TextBlockParam,
+    "image": ImageBlockParam,
+    "tool_use": ToolUseBlockParam,
+    "tool_result": ToolResultBlockParam,
+}
+_CHAT_MESSAGE = {
+    "system": {"role", "content", "name"},
+    "user": {"role", "content", "name"},
+    "assistant": {"role", "content", "name", "tool_calls", "refusal"},
+    "tool": {"role", "content", "tool_call_id"},
+}
+_MOST_BREAKPOINTS = 4
+
+
+class Refused(Exception):
+    """An answer with a status of 400 and more."""
+
+    def __init__(self, message: str, status: int = 400, kind: str = "invalid_request_error") -> None:
+        super().__init__(message)
+        self.message, self.status, self.kind = message, status, kind
+
+
+def check(protocol: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+    """Raise `Refused` for a request that the provider would refuse."""
+    match protocol:
+        case "responses":
+            _authorized(headers.get("authorization", "").removeprefix("Bearer "))
+            _responses(body)
+        case "chat":
+            _authorized(headers.get("authorization", "").removeprefix("Bearer "))
+            _chat(body)
+        case _:
+            # The library sends a bearer token, older ones and other clients the header of its own.
+            _authorized(headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer "))
+            if "anthropic-version" not in headers:
+                raise Refused("anthropic-version: header is required")
+            _messages(body)
+
+
+def _authorized(key: str) -> None:
+    if not key or "wrong" in key:
+        raise Refused(f"Incorrect API key provided: {key}.", 401, "authentication_error")
+
+
+def _known(where: str, given: Iterable[str], known: Iterable[str]) -> None:
+    if unknown := set(given) - set(known):
+        raise Refused(f"{where}: Unknown parameter: {', '.join(sorted(unknown))}.")
+
+
+def _required(body: Mapping[str, Any], *names: str) -> None:
+    if missing := [name for name in names if name not in body]:
+        raise Refused(f"Missing required parameter: {', '.join(missing)}.")
+
+
+def _tool(name: str, schema: Mapping[str, Any]) -> None:
+    if not _NAME.fullmatch(name):
+        raise Refused(f"Invalid tool name {name!r}.")
+    if schema.get("type") != "object" or _AT_THE_TOP & schema.keys():
+        raise Refused(f"Invalid schema for function {name!r}.")
+    if not all(_FIELD.fullmatch(field) for field in schema.get("properties", {})):
+        raise Refused(f"Property keys of {name!r} should match pattern '{_FIELD.pattern}'.")
+
+
+def _tools(body: Mapping[str, Any], names: Sequence[str]) -> None:
+    if "tools" in body and not body["tools"]:
+        raise Refused("[] is too short - 'tools'")
+    if len(set(names)) != len(names):
+        raise Refused("tools: Tool names must be unique.")
+    if "tool_choice" in body and not names:
+        raise Refused("Tool choice is only allowed when tools are specified.")
+
+
+def _responses(body: Mapping[str, Any]) -> None:
+    _known("request", body, _all_fields(ResponseCreateParamsNonStreaming))
+    _required(body, "model", "input")
+    tools = body.get("tools", [])
+    for tool in tools:
+        _known(f"tools.{tool.get('name')}", tool, _all_fields(FunctionToolParam))
+        _required(tool, "type", "name", "parameters", "strict")
+        _tool(tool["name"], tool["parameters"])
+    names = [tool["name"] for tool in tools]
+    _tools(body, names)
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict) and choice["type"] == "allowed_tools":
+        _known("tool_choice", choice, {"type", "mode", "tools"})
+        allowed = [tool["name"] for tool in choice["tools"]]
+        if not allowed or set(allowed) - set(names):
+            raise Refused(f"Tool choice names tools that are not defined: {sorted(set(allowed) - set(names))}.")
+    _responses_items(body["input"])
+
+
+def _all_fields(kind: Any) -> set[str]:
+    """The fields of a TypedDict and of those that it extends."""
+    return set(kind.__required_keys__) | set(kind.__optional_keys__)
+
+
+def _responses_items(items: Sequence[Mapping[str, Any]]) -> None:
+    open_calls: dict[str, None] = {}
+    called: set[str] = set()
+    for item in items:
+        match item.get("type", "message"):
+            case "function_call":
+                _known("input", item, {"type", "id", "call_id", "name", "arguments", "status"})
+                open_calls[item["call_id"]] = None
+                called.add(item["call_id"])
+            case "function_call_output":
+                _known("input", item, {"type", "id", "call_id", "output", "status"})
+                if item["call_id"] not in called:
+                    raise Refused(f"No tool call found for function call output with call_id {item['call_id']}.")
+                open_calls.pop(item["call_id"], None)
+            case "message":
+                _known("input", item, {"type", "role", "content", "id", "status"})
+                kinds = {"output_text", "refusal"} if item["role"] == "assistant" else {"input_text", "input_image"}
+                for part in [] if isinstance(item["content"], str) else item["content"]:
+                    if part["type"] not in kinds:
+                        raise Refused(f"Invalid value: '{part['type']}'. Supported values are: {sorted(kinds)}.")
+            case other:
+                raise Refused(f"Invalid value: '{other}'.")
+    if open_calls:
+        raise Refused(f"No tool output found for function call {next(iter(open_calls))}.")
+
+
+def _chat(body: Mapping[str, Any]) -> None:
+    _known("request", body, _all_fields(CompletionCreateParamsNonStreaming))
+    _required(body, "model", "messages")
+    tools = body.get("tools", [])
+    for tool in tools:
+        _known("tools", tool, {"type", "function"})
+        _known("tools", tool["function"], {"name", "description", "parameters", "strict"})
+        _tool(tool["function"]["name"], tool["function"]["parameters"])
+    _tools(body, [tool["function"]["name"] for tool in tools])
+    if "stream_options" in body and not body.get("stream"):
+        raise Refused("The 'stream_options' parameter is only allowed when 'stream' is enabled.")
+    waiting: set[str] = set()
+    for message in body["messages"]:
+        _known("messages", message, _CHAT_MESSAGE[message["role"]])
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                raise Refused("messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.")
+            waiting.discard(message["tool_call_id"])
+            continue
+        _all_answered(waiting)
+        waiting = {call["id"] for call in message.get("tool_calls", [])}
+        if message["role"] == "assistant" and not waiting and not message["content"]:
+            raise Refused("Invalid value for 'content': expected a string, got null.")
+    _all_answered(waiting)
+
+
+def _all_answered(waiting: set[str]) -> None:
+    if waiting:
+        raise Refused(
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+            f"'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(sorted(waiting))}"
+        )
+
+
+def _messages(body: Mapping[str, Any]) -> None:
+    _known("request", body, _all_fields(MessageCreateParamsNonStreaming) - {"workspace_id", "user_profile_id"})
+    _required(body, "model", "messages", "max_tokens")
+    tools = body.get("tools", [])
+    for tool in tools:
+        _known(f"tools.{tool['name']}", tool, _all_fields(ToolParam))
+        _tool(tool["name"], tool["input_schema"])
+    _tools(body, [tool["name"] for tool in tools])
+    if choice := body.get("tool_choice"):
+        _known("tool_choice", choice, _all_fields(ToolChoiceAutoParam) | _all_fields(ToolChoiceNoneParam) | {"name"})
+    if not body["messages"]:
+        raise Refused("messages: at least one message is required")
+    turns = merged_turns(body["messages"])
+    if turns[0][0] != "user":
+        raise Refused("messages: first message must use the 'user' role")
+    previous: list[str] = []
+    for index, (role, blocks) in enumerate(turns):
+        previous = _turn(index, role, blocks, previous)
+    if previous:
+        raise Refused(f"`tool_use` ids were found without `tool_result` blocks immediately after: {previous}")
+    _breakpoints(body)
+
+
+def merged_turns(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
+    """Roles and blocks, consecutive messages of one role joined, as the API does."""
+    turns: list[tuple[str, list[Mapping[str, Any]]]] = []
+    for message in messages:
+        content = message["content"]
+        blocks: list[Mapping[str, Any]] = (
+            [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+        )
+        if not blocks:
+            raise Refused("messages: all messages must have non-empty content")
+        if turns and turns[-1][0] == message["role"]:
+            turns[-1][1].extend(blocks)
+        else:
+            turns.append((message["role"], blocks))
+    return turns
+
+
+def _turn(index: int, role: str, blocks: Sequence[Mapping[str, Any]], called: list[str]) -> list[str]:
+    for block in blocks:
+        kind = _BLOCKS.get(block["type"])
+        if kind is None:
+            raise Refused(f"messages.{index}: Input tag '{block['type']}' found")
+        _known(f"messages.{index}.{block['type']}: Extra inputs are not permitted", block, _all_fields(kind))
+        if block["type"] == "text" and not block["text"].strip():
+            raise Refused("messages: text content blocks must contain non-whitespace text")
+    results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+    leading = [block["tool_use_id"] for block in blocks[: len(results)] if block["type"] == "tool_result"]
+    if set(called) - set(leading):
+        missing = sorted(set(called) - set(leading))
+        raise Refused(
+            f"messages.{index - 1}: `tool_use` ids were found without `tool_result` blocks immediately after: {missing}"
+        )
+    if set(results) - set(called):
+        raise Refused(f"messages.{index}: unexpected `tool_use_id` found in `tool_result` blocks: {results}")
+    return [block["id"] for block in blocks if block["type"] == "tool_use"] if role == "assistant" else []
+
+
+def _breakpoints(body: Mapping[str, Any]) -> None:
+    system = body.get("system", [])
+    marked = [*body.get("tools", []), *([] if isinstance(system, str) else system)]
+    marked += [
+        block for message in body["messages"] if not isinstance(message["content"], str) for block in message["content"]
+    ]
+    count = sum(1 for block in marked if "cache_control" in block)
+    if count > _MOST_BREAKPOINTS:
+        raise Refused(f"A maximum of 4 blocks with cache_control may be provided. Found {count}.")
