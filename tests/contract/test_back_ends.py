@@ -13,7 +13,6 @@ import httpx
 import pytest
 
 from deploy.local.ports import any_free
-from deploy.local.temporal_server import TemporalServer
 from tests.support.api_server import api_settings, connect, serving_api
 from tests.support.back_end_tools import ODD_FIELD, ODD_NAME
 from tests.support.back_ends import (
@@ -33,6 +32,7 @@ from tests.support.model_providers import running_providers
 from tests.support.processes import ROOT
 from tests.support.sandbox import running_sandbox
 from tests.support.service import Service, running_service, settings_environment
+from tests.support.temporal import running_temporal
 
 ADAPTERS: tuple[type[AdapterDoor], ...] = (AnthropicDoor, ResponsesDoor, ChatDoor)
 DOORS: tuple[Any, ...] = (RestDoor, McpDoor, *ADAPTERS)
@@ -41,12 +41,14 @@ ADAPTER = pytest.mark.parametrize("adapter", ADAPTERS)
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory, temporal_server: TemporalServer) -> Iterator[Service]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """On a Temporal server of its own: other tests' workers poll the same task queues and know other tools."""
     folder = tmp_path_factory.mktemp("back-ends")
     with (
+        running_temporal(tmp_path_factory.mktemp("back-ends-temporal")) as temporal,
         running_sandbox(folder) as sandbox,
         running_service(
-            folder, temporal_server.address, sandbox, OUTLAST_TOOLS_FROM="tests.support.back_end_tools"
+            folder, temporal.address, sandbox, OUTLAST_TOOLS_FROM="tests.support.back_end_tools"
         ) as running,
     ):
         yield running

@@ -3,6 +3,7 @@
 import os
 import secrets
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.support.calls import completed, result_of, started
 from tests.support.eventually import eventually
 from tests.support.sandbox import Sandbox
 from tests.support.service import Service, running_service
+from tests.support.temporal import running_temporal
 from workflows.tools import registry
 from workflows.tools.tool import with_description
 
@@ -178,15 +180,22 @@ async def test_cancelling_a_task_kills_its_command_first(full: httpx.AsyncClient
     assert not alive(mark)
 
 
+@pytest.fixture
+def own_temporal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalServer]:
+    """Not the one of other tests: their workers poll the same task queues and are set up otherwise."""
+    with running_temporal(tmp_path_factory.mktemp("own-temporal")) as server:
+        yield server
+
+
 async def test_a_command_is_not_run_again_when_its_worker_died(
     tmp_path_factory: pytest.TempPathFactory,
-    temporal_server: TemporalServer,
+    own_temporal: TemporalServer,
     shared_sandbox: Sandbox,
     reachable: Path,
 ) -> None:
     mark = f"8{secrets.randbelow(10**9):09}"
     settings = {"OUTLAST_WORKSPACE_DIR": str(reachable / "killed"), "OUTLAST_ENABLE_BASH": "true"}
-    address = temporal_server.address
+    address = own_temporal.address
     first, second = tmp_path_factory.mktemp("killed"), tmp_path_factory.mktemp("killed-next")
     with running_service(first, address, shared_sandbox, **settings) as service:
         async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as api:
@@ -204,13 +213,13 @@ async def test_a_command_is_not_run_again_when_its_worker_died(
 
 async def test_a_worker_without_a_sandbox_refuses_every_command(
     tmp_path_factory: pytest.TempPathFactory,
-    temporal_server: TemporalServer,
+    own_temporal: TemporalServer,
     shared_sandbox: Sandbox,
     reachable: Path,
 ) -> None:
     folder = tmp_path_factory.mktemp("no-sandbox")
     settings = {"OUTLAST_WORKSPACE_DIR": str(reachable / "refused"), "OUTLAST_ENABLE_BASH": "true", "PATH": str(folder)}
-    with running_service(folder, temporal_server.address, shared_sandbox, **settings) as service:
+    with running_service(folder, own_temporal.address, shared_sandbox, **settings) as service:
         async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as api:
             error = (await completed(api, bash("echo hello")))["result"]["error"]
         assert (error["category"], error["retryable"]) == ("permission", False)
