@@ -4,6 +4,7 @@ It also decides what Temporal retries: an activity raises `failure(...)`, whose 
 `non_retryable` flag is the envelope's.
 """
 
+import asyncio
 import json
 import re
 from datetime import timedelta
@@ -13,6 +14,7 @@ import impit
 from apify_client.errors import ApifyApiError, InvalidResponseBodyError
 from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import CancelledError as TemporalCancelled
 
 from activities.models import ErrorCategory, ErrorEnvelope, Violation
 from activities.providers import refusals
@@ -44,9 +46,12 @@ _BY_STATUS = {
     404: ErrorCategory.NOT_FOUND,
     408: ErrorCategory.TIMEOUT,
     409: ErrorCategory.CONFLICT,
+    410: ErrorCategory.NOT_FOUND,
+    412: ErrorCategory.CONFLICT,
     413: ErrorCategory.VALIDATION,
     422: ErrorCategory.VALIDATION,
     429: ErrorCategory.RATE_LIMIT,
+    504: ErrorCategory.TIMEOUT,
 }
 
 _BY_PROVIDER_KIND = {
@@ -76,6 +81,8 @@ _BY_PROVIDER_KIND = {
 """What providers call their failures, where that says more than the status (their API references, errors)."""
 
 _BY_TYPE: tuple[tuple[type[BaseException], ErrorCategory], ...] = (
+    (asyncio.CancelledError, ErrorCategory.CANCELLED),
+    (TemporalCancelled, ErrorCategory.CANCELLED),
     (impit.TimeoutException, ErrorCategory.TIMEOUT),
     (httpx.TimeoutException, ErrorCategory.TIMEOUT),
     (TimeoutError, ErrorCategory.TIMEOUT),
@@ -147,7 +154,9 @@ def redact(text: str) -> str:
 def classify(error: BaseException, *, tool: str = "", attempt: int = 1) -> ErrorEnvelope:
     """Describe `error` as an envelope. Pure: no I/O, no clock."""
     if isinstance(error, ToolFailure):
-        return error.envelope.model_copy(update={"tool": tool or error.envelope.tool, "attempt": attempt})
+        ready = error.envelope
+        update = {"tool": tool or ready.tool, "attempt": attempt, "message": redact(ready.message)}
+        return ready.model_copy(update=update)
     category = _category(error)
     return ErrorEnvelope(
         tool=tool,

@@ -64,6 +64,11 @@ class ModelActivities:
                 update={"cost_usd": cost_usd(self._prices, order.provider_id, order.model_id, step.usage)}
             )
 
+    async def close(self) -> None:
+        """Close the connections to the providers."""
+        for provider in self._providers.values():
+            await provider.close()
+
     def _provider(self, provider_id: str) -> Provider:
         provider = self._providers.get(provider_id)
         if provider is not None:

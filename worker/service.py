@@ -1,7 +1,7 @@
 """The workers of one process: which workflows and activities are served by which slots."""
 
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -94,6 +94,7 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
         default_heartbeat_throttle_interval=throttle,
     )
     async with AsyncExitStack() as stack:
+        stack.push_async_callback(activities.close)
         for worker in (runs, outputs, functions, models, tools):
             await stack.enter_async_context(worker)
         yield
@@ -110,6 +111,8 @@ class Activities:
     waiting: Sequence[Callable[..., Any]]
     outputs: Sequence[Callable[..., Any]]
     models: Sequence[Callable[..., Any]]
+    close: Callable[[], Awaitable[None]]
+    """Closes the connections that are kept open."""
 
 
 def build_activities(settings: WorkerSettings, client: Client) -> Activities:
@@ -132,6 +135,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     outputs = OutputActivities(platform, objects)
     sweep = OutputSweepActivities(objects, KnownTasks(client), grace=settings.sweep_grace)
     web = web_activities(settings)
+    models = model_activities(settings)
     return Activities(
         short=(
             apify.start_run,
@@ -163,5 +167,6 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             outputs.store_content,
             outputs.restore_output,
         ),
-        models=(model_activities(settings).call_model,),
+        models=(models.call_model,),
+        close=models.close,
     )

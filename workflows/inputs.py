@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 from temporalio import workflow
+from temporalio.exceptions import ApplicationError
 
 from activities.models import Contract, ErrorCategory, ErrorEnvelope, Violation
 from workflows import memo, search_attributes
@@ -78,6 +79,17 @@ Check = Callable[[JsonObject], tuple[Violation, ...]]
 """How the content of an answer breaks what was asked for; for questions that know more than a JSON Schema says."""
 
 
+TASK_ASKS_SIGNAL = "task_asks"
+"""From a tool call to the turn that made it: it waits for an answer."""
+
+
+class TaskAsks(Contract):
+    """A tool call of a turn waits for an answer, to be given to the task like any other."""
+
+    task_id: str
+    requests: dict[str, InputRequest]
+
+
 class Inputs:
     """Open questions of one call."""
 
@@ -110,6 +122,7 @@ class Inputs:
         began = workflow.now()
         closing = "the task is being cancelled"
         try:
+            await _tell_turn(questions)
             await workflow.wait_condition(lambda: all(key in self._answers for key in questions), timeout=timeout)
         except TimeoutError:
             closing = "its time was over"
@@ -168,6 +181,18 @@ class Inputs:
         status = TaskStatus.INPUT_REQUIRED if self._open else TaskStatus.WORKING
         workflow.upsert_memo({memo.INPUT_REQUESTS: InputRequests(requests=dict(self._open))})
         search_attributes.upsert(search_attributes.TASK_STATUS.value_set(status.value))
+
+
+async def _tell_turn(questions: dict[str, InputRequest]) -> None:
+    """The turn that made the call, if one did, shows its readers what is asked."""
+    turn = workflow.info().parent
+    if turn is None:
+        return
+    asks = TaskAsks(task_id=workflow.info().workflow_id, requests=questions)
+    try:
+        await workflow.get_external_workflow_handle(turn.workflow_id).signal(TASK_ASKS_SIGNAL, asks)
+    except ApplicationError as error:
+        workflow.logger.warning("The turn did not hear of a question: %s", error)
 
 
 def _by(caller_id: str | None) -> str:

@@ -1,11 +1,19 @@
 """Search attributes by which operators and task lists find a task, and the sweep finds what a task refers to."""
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from temporalio import workflow
-from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    SearchAttributeUpdate,
+    TypedSearchAttributes,
+)
 
-from activities.output_store.references import REFERENCES_ATTRIBUTE
+from activities.output_store.references import REFERENCES_ATTRIBUTE, references_in
+from workflows.models import TaskStatus, TaskSummary, ToolCall
 
 TOOL = SearchAttributeKey.for_keyword("OutlastTool")
 ACTOR = SearchAttributeKey.for_keyword("OutlastActor")
@@ -26,3 +34,21 @@ KEYWORD_LISTS: Sequence[SearchAttributeKey[Sequence[str]]] = (LOCATORS,)
 def upsert(*updates: SearchAttributeUpdate[str]) -> None:
     """Change search attributes of the current workflow."""
     workflow.upsert_search_attributes(updates)  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
+
+
+def of_task(call: ToolCall, summary: TaskSummary) -> TypedSearchAttributes:
+    """Those that a task begins with, whoever starts it."""
+    pairs: list[SearchAttributePair[Any]] = [
+        SearchAttributePair(TOOL, call.tool),
+        SearchAttributePair(EXECUTOR, summary.executor),
+        SearchAttributePair(TASK_STATUS, TaskStatus.WORKING.value),
+        SearchAttributePair(CALLER, call.caller.id),
+    ]
+    if summary.actor is not None:
+        pairs.append(SearchAttributePair(ACTOR, summary.actor))
+    if call.session_id is not None:
+        pairs.append(SearchAttributePair(SESSION, call.session_id))
+    locators = references_in(json.dumps(call.arguments))
+    if locators:
+        pairs.append(SearchAttributePair(LOCATORS, locators))
+    return TypedSearchAttributes(pairs)

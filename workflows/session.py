@@ -10,6 +10,16 @@ from temporalio import workflow
 from activities.models import Contract
 from workflows.models import TaskCompleted
 from workflows.self_correction import CallOutcome, SelfCorrection, Verdict, observe, verdict
+from workflows.turns.budgets import total
+from workflows.turns.models import (
+    BeginTurn,
+    SessionOverview,
+    SessionProfile,
+    Spent,
+    TurnEnded,
+    TurnPlace,
+    TurnRef,
+)
 
 SESSION_WORKFLOW_PREFIX = "session:"
 _KEPT_EVENTS = 200
@@ -52,6 +62,11 @@ class SessionState(Contract):
     next_number: int = 1
     events: tuple[SessionEvent, ...] = Field(default=(), description=f"The latest {_KEPT_EVENTS} events.")
     self_correction: SelfCorrection = Field(default=SelfCorrection(), description="The failures of its calls, counted.")
+    profile: SessionProfile | None = Field(default=None, description="Absent while no turn was asked for.")
+    turns: tuple[TurnRef, ...] = Field(default=(), description=f"The latest {_KEPT_EVENTS} turns.")
+    head: str | None = Field(default=None, description="The turn that the conversation goes on from.")
+    running: str | None = Field(default=None, description="The turn that has not ended.")
+    spent: Spent = Spent()
 
 
 class SelfCorrectionView(Contract):
@@ -113,6 +128,54 @@ class SessionWorkflow:
         """A call of this session has something to say."""
         self._take(SessionEvent(number=self._state.next_number, time=workflow.now(), posted=event))
 
+    @workflow.update
+    def open(self, profile: SessionProfile) -> SessionProfile:
+        """Let turns begin. The first profile stands, so that no turn is shown other tools than the one before."""
+        kept = self._state.profile or profile
+        self._change(profile=kept)
+        return kept
+
+    @workflow.update
+    def begin_turn(self, asked: BeginTurn) -> TurnPlace:
+        """Give a turn its place in the conversation; the same one for the same message. One turn runs at a time."""
+        known = next((turn for turn in self._state.turns if turn.turn_id == asked.turn_id), None)
+        if known is not None:
+            return TurnPlace(turn=known, spent=self._state.spent)
+        if self._state.running is not None and self._state.running != asked.over:
+            return TurnPlace(busy=self._state.running, spent=self._state.spent)
+        retried = next((turn for turn in self._state.turns if turn.turn_id == asked.retry_of), None)
+        turn = TurnRef(
+            turn_id=asked.turn_id,
+            message_id=asked.message_id,
+            parent=retried.parent if retried else self._state.head,
+            retry_of=asked.retry_of,
+            began=workflow.now(),
+        )
+        self._change(turns=(*self._state.turns, turn)[-_KEPT_EVENTS:], running=turn.turn_id)
+        return TurnPlace(turn=turn, spent=self._state.spent)
+
+    @workflow.signal
+    def turn_ended(self, ended: TurnEnded) -> None:
+        """A turn of this session has ended."""
+        turns = tuple(
+            turn.model_copy(update={"ended": True}) if turn.turn_id == ended.turn_id else turn
+            for turn in self._state.turns
+        )
+        self._change(
+            turns=turns,
+            head=ended.turn_id if ended.counts else self._state.head,
+            running=None if self._state.running == ended.turn_id else self._state.running,
+            spent=total(self._state.spent, ended.spent),
+        )
+
+    @workflow.query
+    def overview(self) -> SessionOverview:
+        """What the next turn needs to know of the session."""
+        state = self._state
+        return SessionOverview(
+            profile=state.profile, turns=state.turns, head=state.head, running=state.running, spent=state.spent
+        )
+
     @workflow.query
     def events(self) -> list[SessionEvent]:
         """The latest events, oldest first."""
@@ -123,6 +186,10 @@ class SessionWorkflow:
         """The failures of the session's calls, counted, and what follows from the latest call."""
         counted = self._state.self_correction
         return SelfCorrectionView(counted=counted, verdict=verdict(counted))
+
+    def _change(self, **changes: object) -> None:
+        self._state = self._state.model_copy(update=changes)
+        self._changed = True
 
     def _take(self, event: SessionEvent) -> None:
         """Every signal is one event, in the order of the history: `api.session_events` counts on it."""

@@ -1,5 +1,6 @@
 """Every failure becomes one envelope: bounded, without credentials, and with the right word on whether to retry."""
 
+import asyncio
 import json
 from datetime import timedelta
 from typing import Any, cast
@@ -12,6 +13,7 @@ from apify_client.http_clients import HttpResponse
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
+from temporalio.exceptions import CancelledError
 
 from activities.errors import CAPACITY_RETRY_DELAY, MAX_MESSAGE_CHARS, RETRYABLE, ToolFailure, classify, failure, redact
 from activities.models import ErrorCategory, ErrorEnvelope
@@ -59,12 +61,15 @@ PLATFORM_REFUSALS = [
     (404, "record-not-found", C.NOT_FOUND),
     (408, "request-timeout", C.TIMEOUT),
     (409, "actor-task-name-not-unique", C.CONFLICT),
+    (410, "run-deleted", C.NOT_FOUND),
+    (412, "stale", C.CONFLICT),
     (413, "request-too-large", C.VALIDATION),
     (418, "teapot", C.UNKNOWN),
     (429, "rate-limit-exceeded", C.RATE_LIMIT),
     (500, "internal-server-error", C.PLATFORM),
     (502, "bad-gateway", C.PLATFORM),
     (503, "service-unavailable", C.PLATFORM),
+    (504, "gateway-timeout", C.TIMEOUT),
 ]
 
 
@@ -97,12 +102,14 @@ def test_a_refusal_of_the_platform_is_classified_by_type_and_status(
         (SealError("no such key"), C.AUTHENTICATION),
         (PermissionError(13, "denied"), C.PERMISSION),
         (FileNotFoundError(2, "gone"), C.FILESYSTEM),
+        (asyncio.CancelledError(), C.CANCELLED),
+        (CancelledError("by an operator"), C.CANCELLED),
         (KeyError("id"), C.UNKNOWN),
         (ZeroDivisionError(), C.UNKNOWN),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_an_exception_is_classified_by_its_kind(error: Exception, category: ErrorCategory) -> None:
+def test_an_exception_is_classified_by_its_kind(error: BaseException, category: ErrorCategory) -> None:
     envelope = classify(error)
     assert (envelope.category, envelope.retryable) == (category, category in RETRYABLE)
     assert envelope.message
@@ -137,6 +144,13 @@ def test_a_failure_with_its_envelope_ready_keeps_it() -> None:
     assert classify(ToolFailure(ready), tool="get-actor-log", attempt=2) == ready.model_copy(
         update={"tool": "get-actor-log", "attempt": 2}
     )
+
+
+def test_a_secret_in_an_envelope_that_was_ready_is_redacted_too() -> None:
+    ready = ErrorEnvelope(tool="", message=f"no {TOKEN}" + "x" * 5_000, category=C.NOT_FOUND, retryable=False)
+    message = classify(ToolFailure(ready)).message
+    assert TOKEN not in message
+    assert len(message) <= MAX_MESSAGE_CHARS
 
 
 @pytest.mark.parametrize("category", list(ErrorCategory))
