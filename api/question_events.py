@@ -51,7 +51,7 @@ class QuestionLog:
             yield "input_required", now
         for key, request in new.items():
             if request.handoff is not None:
-                yield "isomorphic_handoff", _handed_over(key, request)
+                yield "isomorphic_handoff", handed_over(key, request)
 
     def answered(self, submitted: SubmitInput) -> Iterator[tuple[EventName, BaseModel]]:
         """Who has answered what."""
@@ -59,7 +59,8 @@ class QuestionLog:
             yield "input_answered", _answered(key, self._open.get(key), answer, submitted.answered_by)
 
 
-def _handed_over(key: str, request: InputRequest) -> HandoffEvent:
+def handed_over(key: str, request: InputRequest) -> HandoffEvent:
+    """The hand-off that comes with a question asked under `key`; the question must have one."""
     handoff = request.handoff
     assert handoff is not None
     return HandoffEvent(
