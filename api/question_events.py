@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, JsonValue
 
 from api.task_models import EventName
-from workflows.inputs import InputAnswer, InputRequest, InputRequests, SubmitInput
+from workflows.inputs import Audience, InputAnswer, InputRequest, InputRequests, SubmitInput
 
 
 class HandoffEvent(BaseModel):
@@ -15,6 +15,7 @@ class HandoffEvent(BaseModel):
 
     key: str
     kind: Literal["client", "approval"]
+    audience: Audience
     tool: str
     phase: str
     message: str
@@ -66,6 +67,7 @@ def handed_over(key: str, request: InputRequest) -> HandoffEvent:
     return HandoffEvent(
         key=key,
         kind=handoff.kind,
+        audience=handoff.audience,
         tool=handoff.tool,
         phase=handoff.phase,
         message=request.message,

@@ -57,6 +57,7 @@ LIST_TABS = (
             answer=BrowserTabs,
             parameters=ListTabsArguments,
             deadline=_DEADLINE,
+            audience="program",
         )
     )
     .server(list_tabs)
