@@ -98,7 +98,7 @@ class Serving:
             raise error
         status = (error.problem or {}).get("status")
         if status in _TAKEN_OVER:
-            self._say("closed", f"Nobody waits for it any more, so nothing was taken: {error.message}", handoff)
+            self._say("closed", f"Nobody waits for this answer any more: {error.message}", handoff)
         else:
             self._say("refused", " ".join([error.message, *error.lines]), handoff)
 

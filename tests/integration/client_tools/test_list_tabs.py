@@ -19,6 +19,7 @@ from tests.support.questions import answered, asks, call, result, said, taken, w
 from tests.support.service import Service
 from tests.support.terminal import on_terminal, outlast_command
 from tests.support.wire import LEGACY, MODERN, Wire, text_of
+from workflows.tools.common.list_tabs.tabs import MAX_TABS, MAX_TITLE_CHARS, MAX_URL_CHARS
 
 TAB = {"id": "T", "windowId": 7, "title": "By hand", "url": "https://a.example/", "mode": "normal", "loading": False}
 ONE_TAB = {"tabs": [TAB]}
@@ -121,6 +122,20 @@ async def test_the_client_is_not_the_last_word(api: httpx.AsyncClient) -> None:
     assert said(await result(api, task["id"])).startswith("Found 1 tab in 1 group.\n\nWindow 7 (1 tab)\n- By hand\n")
 
 
+async def test_the_largest_answer_that_a_browser_can_cause_is_taken(api: httpx.AsyncClient) -> None:
+    task = await waiting(api, call("list_tabs", groupBy="host", pattern="(u+|x)+$"))
+    title = "\N{GRINNING FACE}" * MAX_TITLE_CHARS
+    url = "https://a.example/".ljust(MAX_URL_CHARS, "u")
+    tabs = [{**TAB, "id": f"{number:064}", "title": title, "url": url} for number in range(MAX_TABS)]
+    await taken(api, task, {"tabs": tabs, "omitted": 7})
+    done = await result(api, task["id"])
+    assert not done["is_error"], done["content"]
+    assert done["structured"]["compressed"] is True
+    stored = await api.get(f"/v1/outputs/{done['structured']['locator']}")
+    assert stored.status_code == 200
+    assert f"Found {MAX_TABS} tabs in 1 group." in stored.text or f'"count":{MAX_TABS}' in stored.text.replace(" ", "")
+
+
 async def test_another_client_answers_after_kill_9(
     api: httpx.AsyncClient, browser: RunningBrowser, start_client: StartClient
 ) -> None:
@@ -161,7 +176,7 @@ async def test_who_comes_too_late_is_told_politely_and_goes_on(
         assert not (await result(api, task["id"]))["is_error"]
     closed = await client.tells("closed")
     assert closed["task_id"] == task["id"]
-    assert "nothing was taken" in closed["message"]
+    assert "Nobody waits" in closed["message"]
     again = await result(api, await started(api, call("list_tabs")))
     assert again["is_error"]
 
