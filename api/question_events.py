@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, JsonValue
 
 from api.task_models import EventName
-from workflows.inputs import InputAnswer, InputRequest, InputRequests, SubmitInput
+from workflows.inputs import Audience, InputAnswer, InputRequest, InputRequests, SubmitInput
 
 
 class HandoffEvent(BaseModel):
@@ -15,6 +15,7 @@ class HandoffEvent(BaseModel):
 
     key: str
     kind: Literal["client", "approval"]
+    audience: Audience
     tool: str
     phase: str
     message: str
@@ -51,7 +52,7 @@ class QuestionLog:
             yield "input_required", now
         for key, request in new.items():
             if request.handoff is not None:
-                yield "isomorphic_handoff", _handed_over(key, request)
+                yield "isomorphic_handoff", handed_over(key, request)
 
     def answered(self, submitted: SubmitInput) -> Iterator[tuple[EventName, BaseModel]]:
         """Who has answered what."""
@@ -59,12 +60,14 @@ class QuestionLog:
             yield "input_answered", _answered(key, self._open.get(key), answer, submitted.answered_by)
 
 
-def _handed_over(key: str, request: InputRequest) -> HandoffEvent:
+def handed_over(key: str, request: InputRequest) -> HandoffEvent:
+    """The hand-off that comes with a question asked under `key`; the question must have one."""
     handoff = request.handoff
     assert handoff is not None
     return HandoffEvent(
         key=key,
         kind=handoff.kind,
+        audience=handoff.audience,
         tool=handoff.tool,
         phase=handoff.phase,
         message=request.message,

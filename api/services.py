@@ -9,6 +9,7 @@ from activities.secrets import SecretSealer
 from api.call_builder import CallBuilder
 from api.callers import CallerResolver
 from api.catalogue import Catalogue
+from api.handoffs import Handoffs
 from api.outputs import StoredOutputs
 from api.session_events import SessionEvents
 from api.settings import ApiSettings
@@ -23,6 +24,7 @@ class Services:
 
     settings: ApiSettings
     tasks: TaskClient
+    handoffs: Handoffs
     catalogue: Catalogue
     callers: CallerResolver
     sealer: SecretSealer
@@ -41,4 +43,4 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     tasks = TaskClient(client, builder, fair=settings.fairness, ui_url=settings.temporal_ui_url)
     outputs = StoredOutputs(output_objects(settings))
     callers, sessions = CallerResolver(settings, platform, sealer), SessionEvents(client)
-    return Services(settings, tasks, catalogue, callers, sealer, outputs, sessions)
+    return Services(settings, tasks, Handoffs(tasks), catalogue, callers, sealer, outputs, sessions)

@@ -72,6 +72,11 @@ class Task(BaseModel):
     progress: Progress | None = Field(default=None, description="How far the tool says it is.")
     workflow_url: str | None = Field(default=None, description="The task's workflow in the Temporal UI.")
 
+    @property
+    def asks_people(self) -> bool:
+        """Whether it asks something that a person or a model can answer."""
+        return any(not question.is_for_program for question in (self.input_requests or {}).values())
+
 
 class TaskPage(BaseModel):
     """Tasks: open ones first, then those that ended last."""

@@ -79,6 +79,8 @@ class TaskTools:
         question = (task.input_requests or {}).get(arguments.key)
         if question is not None and question.handoff is not None and question.handoff.kind == "approval":
             return ToolResult.failed(_not_for_a_model(task))
+        if question is not None and question.is_for_program:
+            return ToolResult.failed(_for_a_program(question))
         answer = InputAnswer(action=arguments.action, content=arguments.content)
         task = await self._tasks.submit_input(caller, arguments.task_id, {arguments.key: answer})
         return _said([_line(task), "The answer was taken. Call get-task for the result."], {"task": _view(task)})
@@ -87,12 +89,24 @@ class TaskTools:
 def _question_line(task: Task, key: str, question: InputRequest) -> str:
     if question.handoff is not None and question.handoff.kind == "approval":
         return f"It waits for a person's approval: {question.message} {_how_to_approve(task)}"
+    if question.is_for_program:
+        return f"It waits for a program of the user's: {question.message}"
     handed = f" It works with: {question.handoff.parameters}." if question.handoff else ""
     return f"It asks ({key}): {question.message}{handed} Schema: {question.requested_schema}. Use answer-task."
 
 
 def _how_to_approve(task: Task) -> str:
     return f"They answer with `outlast tasks answer {task.id}`, or POST /v1/tasks/{task.id}/input."
+
+
+def _for_a_program(question: InputRequest) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool="answer-task",
+        message=f"Only a program of the user's can answer this. {question.message}",
+        category=ErrorCategory.PERMISSION,
+        retryable=False,
+        hint="Tell the user, and call get-task, with waitSecs, for the result.",
+    )
 
 
 def _not_for_a_model(task: Task) -> ErrorEnvelope:

@@ -113,13 +113,15 @@ class TaskClient:
         return TaskAnswer(task=await self._view(description), result=result)
 
     async def answer_or_question(self, caller: Caller, task_id: str, *, wait_seconds: float) -> TaskAnswer:
-        """Like `answer`, but returns also as soon as the task asks its client something."""
+        """Like `answer`, but returns also as soon as the task asks its client something that others than programs
+        can answer.
+        """
         deadline = asyncio.get_running_loop().time() + wait_seconds
         position = (0, 0)
         while True:
             answer = await self.answer(caller, task_id)
             left = deadline - asyncio.get_running_loop().time()
-            if answer.result is not None or answer.task.input_requests or left <= 0:
+            if answer.result is not None or answer.task.asks_people or left <= 0:
                 return answer
             position = await self._await_change(task_id, left, after=position)
 

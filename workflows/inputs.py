@@ -23,10 +23,16 @@ InputMethod = Literal["elicitation/create", "sampling/createMessage", "roots/lis
 """Whom the question is for: the client's user (a form), the client's model, or the client itself (its roots)."""
 
 
+Audience = Literal["person", "program"]
+"""Who can answer: a person, whom every front door asks; or only a program that knows the tool, such as
+`outlast client`, for which front doors wait and which no model may pose as."""
+
+
 class Handoff(Contract):
     """What is handed to the client with a question: a tool's client phase, or a call that somebody must approve."""
 
     kind: Literal["client", "approval"] = "client"
+    audience: Audience = Field(default="person", description="Who can answer: whoever reads it, or a program.")
     tool: str
     phase: str = Field(description="Which part of the client is meant; `approval` for an approval.")
     parameters: JsonObject = Field(default_factory=dict, description="What the client shows or works with.")
@@ -41,6 +47,11 @@ class InputRequest(Contract):
     requested_schema: JsonObject = Field(default_factory=dict, description="JSON Schema of the answer's content.")
     params: JsonObject = Field(default_factory=dict, description="Parameters of the methods that show no form.")
     handoff: Handoff | None = Field(default=None, description="Present when the question hands the call over.")
+
+    @property
+    def is_for_program(self) -> bool:
+        """Whether only a program that knows the tool can answer."""
+        return self.handoff is not None and self.handoff.audience == "program"
 
     @classmethod
     def completion(cls, prompt: str, *, max_tokens: int) -> "InputRequest":

@@ -66,10 +66,11 @@ def details(outcome: Outcome) -> JsonObject:
         said |= {key: result.structured.get(key) for key in ("compressed", "locator")}
     if task is not None and (result.is_error or not outcome.finished):
         said["task"] = {"id": task.id, "status": task.status.value}
-    if task is not None and not outcome.finished and task.input_requests:
+    if task is not None and not outcome.finished and task.input_requests and task.asks_people:
         said["questions"] = {
             key: {"message": question.message, "schema": question.requested_schema}
             for key, question in task.input_requests.items()
+            if not question.is_for_program
         }
     return said
 

@@ -45,7 +45,7 @@ class Answering:
     async def _ask(self) -> None:
         task = await self._context.client.get(self._task_id)
         for key, question in (task.input_requests or {}).items():
-            if self._lines is None:
+            if self._lines is None or _is_for_program(question):
                 self._tell(key, question)
                 continue
             with suppress(EOFError), _paused(self._progress):
@@ -55,7 +55,13 @@ class Answering:
         if key not in self._told:
             self._told.add(key)
             self._context.output.note(f"[magenta]?[/] {escape(one_line(question.message))}")
-            self._context.output.command(self._context.options.command(f"tasks answer {self._task_id}"))
+            if not _is_for_program(question):
+                self._context.output.command(self._context.options.command(f"tasks answer {self._task_id}"))
+
+
+def _is_for_program(question: InputRequest) -> bool:
+    """Whether nobody can type the answer."""
+    return question.handoff is not None and question.handoff.audience == "program"
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """The REST API as the commands use it. Requests that may be repeated are, while the server is away for a moment."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -132,14 +132,24 @@ class ApiClient:
         """A wait for this server."""
         return Patience(PATIENCE_SECONDS if seconds is None else seconds, self._tell)
 
-    @asynccontextmanager
-    async def events(self, task_id: str, *, after: str | None) -> AsyncGenerator[AsyncIterator[ServerSentEvent]]:
+    def events(self, task_id: str, *, after: str | None) -> AbstractAsyncContextManager[AsyncIterator[ServerSentEvent]]:
         """One connection to a task's event stream. Raises `Unreachable` when it cannot be had or breaks."""
-        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": after} if after else {})
+        return self._event_stream(
+            f"/v1/tasks/{_segment(task_id)}/events", headers={"Last-Event-ID": after} if after else {}
+        )
+
+    def handoffs(self, tools: Sequence[str]) -> AbstractAsyncContextManager[AsyncIterator[ServerSentEvent]]:
+        """One connection to the caller's open hand-offs of these tools. Raises `Unreachable` as `events` does."""
+        return self._event_stream("/v1/handoffs/events", params={"tool": list(tools)})
+
+    @asynccontextmanager
+    async def _event_stream(
+        self, path: str, *, headers: Mapping[str, str] | None = None, params: Mapping[str, Any] | None = None
+    ) -> AsyncGenerator[AsyncIterator[ServerSentEvent]]:
+        headers = {"Accept": "text/event-stream", **(headers or {})}
         timeout = httpx.Timeout(_SILENCE_SECONDS, connect=10)
-        path = f"/v1/tasks/{_segment(task_id)}/events"
         try:
-            async with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
+            async with self._http.stream("GET", path, params=params, headers=headers, timeout=timeout) as response:
                 if response.is_error:
                     await response.aread()
                     raise _refusal(response)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from api.cli import call, demo, doctor, mcp, outputs, tasks, tools, up
+from api.cli.client_tools import command as client_tools
 
 EXIT_CODES = (
     "Exit codes: [bold]0[/] it worked; [bold]1[/] the task failed or was cancelled, a check failed, or the stack could "
@@ -28,6 +29,7 @@ app.command(rich_help_panel="The stack")(demo.demo)
 app.command(rich_help_panel="The stack")(doctor.doctor)
 app.command(rich_help_panel="The stack")(mcp.mcp)
 app.command(rich_help_panel="Tools and tasks")(call.call)
+app.command(rich_help_panel="Tools and tasks")(client_tools.client)
 app.add_typer(tasks.app, name="tasks", rich_help_panel="Tools and tasks")
 app.add_typer(outputs.app, name="output", rich_help_panel="Tools and tasks")
 app.add_typer(tools.app, name="tools", rich_help_panel="Tools and tasks")

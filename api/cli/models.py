@@ -53,6 +53,7 @@ class Handoff(View):
     """What is handed over with a question."""
 
     kind: str = "client"
+    audience: str = "person"
     phase: str = ""
     parameters: dict[str, Any] = {}
     deadline: datetime | None = None

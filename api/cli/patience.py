@@ -19,9 +19,9 @@ def ignore_notice(text: str | None) -> None:
 
 
 class Patience:
-    """One wait for a server to come back: growing pauses until `limit_seconds` are over."""
+    """One wait for a server to come back: growing pauses until `limit_seconds` are over, or for ever without them."""
 
-    def __init__(self, limit_seconds: float, notice: Notice) -> None:
+    def __init__(self, limit_seconds: float | None, notice: Notice) -> None:
         self._limit_seconds = limit_seconds
         self._notice = notice
         self._began: float | None = None
@@ -39,8 +39,9 @@ class Patience:
         now = time.monotonic()
         self._began = self._began or now
         pause = min(max(self._delay_seconds, at_least_seconds or 0), _MAX_DELAY_SECONDS)
-        if now - self._began + pause > self._limit_seconds:
+        left = None if self._limit_seconds is None else self._limit_seconds - (now - self._began)
+        if left is not None and pause > left:
             raise trouble
-        self._notice(f"{trouble.message} Trying again for {self._limit_seconds - (now - self._began):.0f} s …")
+        self._notice(f"{trouble.message} Trying again{'' if left is None else f' for {left:.0f} s'} …")
         self._delay_seconds = min(self._delay_seconds * 2, _MAX_DELAY_SECONDS)
         await asyncio.sleep(pause)

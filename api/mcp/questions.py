@@ -34,8 +34,12 @@ _RESULTS: Mapping[str, type[types.Result]] = {
 
 
 def answerable(ctx: Context, questions: Questions | None) -> dict[str, InputRequest]:
-    """The questions that this client can be asked: those of capabilities that it has declared."""
-    return {key: question for key, question in (questions or {}).items() if can_be_asked(ctx, question.method)}
+    """The questions that this client's user or model can be asked: those of capabilities that it has declared."""
+    return {
+        key: question
+        for key, question in (questions or {}).items()
+        if can_be_asked(ctx, question.method) and not question.is_for_program
+    }
 
 
 def parsed_answers(responses: Mapping[str, Any], asked: Questions) -> dict[str, InputAnswer]:

@@ -28,7 +28,7 @@ def _summary(task: Task) -> str:
 
 
 def _next_step(task: Task) -> str:
-    if task.input_requests:
+    if task.asks_people:
         if _waits_for_approval(task):
             return (
                 f"A person has to approve it: `outlast tasks answer {task.id}`. Then collect the result with get-task."

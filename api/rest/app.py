@@ -4,7 +4,15 @@ from fastapi import FastAPI
 
 from api.mcp.http import install_mcp
 from api.metrics import RequestMetrics
-from api.rest import adapter_routes, operator_routes, output_routes, session_routes, task_routes, tool_routes
+from api.rest import (
+    adapter_routes,
+    handoff_routes,
+    operator_routes,
+    output_routes,
+    session_routes,
+    task_routes,
+    tool_routes,
+)
 from api.rest.body_limit import BodyLimit
 from api.rest.known_hosts import KnownHosts
 from api.rest.openapi import publish_openapi
@@ -18,13 +26,23 @@ Every tool call is a durable task: it survives the death of any process, never p
 for or collected later. Errors are RFC 9457 problem documents whose `detail` says what to do.
 """
 
+_ROUTES = (
+    task_routes,
+    handoff_routes,
+    session_routes,
+    tool_routes,
+    output_routes,
+    adapter_routes,
+    operator_routes,
+)
+
 
 def build_app(services: Services) -> FastAPI:
     """The application that serves `services`."""
     app = FastAPI(title="Outlast", version="0.1.0", description=DESCRIPTION, separate_input_output_schemas=False)
     app.state.services = services
     install_problem_handlers(app)
-    for module in (task_routes, session_routes, tool_routes, output_routes, adapter_routes, operator_routes):
+    for module in _ROUTES:
         app.include_router(module.router)
     install_mcp(app, services)
     publish_openapi(app)

@@ -73,7 +73,11 @@ def before_client_after(before: Part, phase: ClientPhase, after: Part) -> Handle
 async def hand_over(ctx: ToolContext, phase: ClientPhase, parameters: JsonObject) -> Reply[Any]:
     """The client's answer, waited for durably. Raises `ToolError` when it declined, or was too late without default."""
     handoff = Handoff(
-        tool=ctx.call.tool, phase=phase.name, parameters=parameters, deadline=workflow.now() + phase.deadline
+        audience=phase.audience,
+        tool=ctx.call.tool,
+        phase=phase.name,
+        parameters=parameters,
+        deadline=workflow.now() + phase.deadline,
     )
     question = InputRequest(message=phase.message_for(parameters), requested_schema=phase.schema, handoff=handoff)
     workflow.logger.info("handed to the client", extra={"tool": ctx.call.tool, "phase": phase.name})

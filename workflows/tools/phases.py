@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar, overload
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from activities.models import Violation
+from workflows.inputs import Audience
 from workflows.schema_check import schema_violations
 
 JsonObject = dict[str, JsonValue]
@@ -59,6 +60,8 @@ class ClientPhase:
     """How long an answer is waited for."""
     default: BaseModel | Mapping[str, JsonValue] | None = None
     """Taken as the answer when the deadline has passed; without one the call fails then."""
+    audience: Audience = "person"
+    """`program`: no person could type the answer; a program that offers this phase gives it."""
     schema_json: str = field(init=False)
 
     def __post_init__(self) -> None:

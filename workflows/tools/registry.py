@@ -25,6 +25,7 @@ from workflows.tools.common.get_key_value_store_keys import GET_KEY_VALUE_STORE_
 from workflows.tools.common.get_key_value_store_list import GET_KEY_VALUE_STORE_LIST
 from workflows.tools.common.get_key_value_store_record import GET_KEY_VALUE_STORE_RECORD
 from workflows.tools.common.invalid import INVALID, unknown_tool_envelope
+from workflows.tools.common.list_tabs import LIST_TABS
 from workflows.tools.common.respond import REACT_EMOJI, SEND_UPDATE
 from workflows.tools.common.restore_tool_output import RESTORE_TOOL_OUTPUT
 from workflows.tools.common.search_apify_docs import SEARCH_APIFY_DOCS
@@ -62,6 +63,7 @@ COMMON: tuple[Tool, ...] = (
     SEARCH_APIFY_DOCS,
     FETCH_APIFY_DOCS,
     GET_HTML_SKELETON,
+    LIST_TABS,
     RESTORE_TOOL_OUTPUT,
     REACT_EMOJI,
     SEND_UPDATE,

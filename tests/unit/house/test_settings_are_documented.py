@@ -22,7 +22,14 @@ ROWS = {
     if row.startswith("| `")
     for name in re.findall(r"`([A-Z_]+\*?)`", row.split("|")[1])
 }
-OF_THE_COMMAND_LINE = {"OUTLAST_URL", "OUTLAST_TOKEN", "OUTLAST_ACTORS", "OUTLAST_SITE_DIR", "OUTLAST_READY_TIMEOUT"}
+OF_THE_COMMAND_LINE = {
+    "OUTLAST_URL",
+    "OUTLAST_TOKEN",
+    "OUTLAST_ACTORS",
+    "OUTLAST_SITE_DIR",
+    "OUTLAST_READY_TIMEOUT",
+    "OUTLAST_BROWSER_URL",
+}
 
 
 def variable(name: str, field: FieldInfo) -> str:

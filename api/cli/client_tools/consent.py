@@ -1,0 +1,32 @@
+"""Asking the user before a tool first tells something of this machine."""
+
+from api.cli.client_tools.offered import ClientTool
+from api.cli.output import Output
+from api.cli.prompts import Lines
+
+_YES = ("y", "yes")
+
+
+class Consent:
+    """What the user has allowed, for as long as the client runs."""
+
+    def __init__(self, output: Output, lines: Lines | None, server_url: str) -> None:
+        """Ask by `lines`; without them everything is allowed."""
+        self._output = output
+        self._lines = lines
+        self._server_url = server_url
+        self._allowed: set[tuple[str, str]] = set()
+
+    async def given_for(self, tool: ClientTool) -> bool:
+        """Whether the tool may run. A yes is remembered, a no is for this one time; so is the end of all input."""
+        if self._lines is None or (tool.tool, tool.phase) in self._allowed:
+            return True
+        self._output.note(f"[magenta]?[/] [bold]{tool.tool}[/] sends to {self._server_url}: {tool.leaves}.")
+        try:
+            answer = await self._lines.ask(self._output, "  Allow it while this client runs? [bold]yes or no[/]")
+        except EOFError:
+            return False
+        if answer.lower() not in _YES:
+            return False
+        self._allowed.add((tool.tool, tool.phase))
+        return True

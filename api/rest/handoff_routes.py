@@ -1,0 +1,41 @@
+"""`/v1/handoffs`: what the caller's tasks wait for a client to do."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
+from pydantic import StringConstraints
+
+from api.handoffs import HandoffList
+from api.rest.dependencies import CallerDep, ServicesDep
+from api.rest.event_stream import event_stream
+from api.rest.problems import documented_problems
+
+router = APIRouter(prefix="/v1/handoffs", tags=["tasks"])
+
+ToolNames = Annotated[
+    list[Annotated[str, StringConstraints(min_length=1, max_length=128)]],
+    Query(alias="tool", max_length=20, description="Only hand-offs of this tool; repeat it for several."),
+]
+
+
+@router.get("", responses=documented_problems(400, 401, 503))
+async def list_handoffs(services: ServicesDep, caller: CallerDep, tools: ToolNames = []) -> HandoffList:  # noqa: B006
+    """Your tasks' open hand-offs and approvals, the newest thousand."""
+    return HandoffList(handoffs=await services.handoffs.open(caller, tools))
+
+
+@router.get(
+    "/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": {"text/event-stream": {}}, "description": "Server-sent events, without an end."},
+        **documented_problems(400, 401, 503),
+    },
+)
+async def follow_handoffs(services: ServicesDep, caller: CallerDep, tools: ToolNames = []) -> StreamingResponse:  # noqa: B006
+    """Your tasks' open hand-offs, each as an event `handoff`, and then what opens; `handoff_closed` for what waits no
+    more. There is nothing to resume: a new connection begins with what is open then.
+    """
+    await services.handoffs.open(caller, tools)  # What can be refused, is refused before the stream begins.
+    return event_stream(services.handoffs.follow(caller, tools))

@@ -1,0 +1,145 @@
+"""One Outlast with two known callers, a real browser, and `outlast client` as processes."""
+
+import json
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from deploy.local.orphans import die_with_parent
+from deploy.local.temporal_server import TemporalServer
+from tests.support.api_server import bearer
+from tests.support.chromium import RunningBrowser, running_browser
+from tests.support.eventually import eventually
+from tests.support.processes import ROOT
+from tests.support.sandbox import Sandbox, running_sandbox
+from tests.support.service import Service, running_service
+from tests.support.stacks import clean_environment
+from tests.support.terminal import outlast_command
+
+ANN, BOB = "ann-has-this-long-key", "bob-has-another-long-key"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All in one test process, so that there is one stack for them."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("client_tools"))
+            item.add_marker(pytest.mark.integration)
+
+
+@pytest.fixture(scope="session")
+def own_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    with running_sandbox(tmp_path_factory.mktemp("sandbox")) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="session")
+def service(
+    tmp_path_factory: pytest.TempPathFactory, temporal_server: TemporalServer, own_sandbox: Sandbox
+) -> Iterator[Service]:
+    with running_service(
+        tmp_path_factory.mktemp("client_tools"),
+        temporal_server.address,
+        own_sandbox,
+        OUTLAST_API_KEYS=f"ann:{ANN},bob:{BOB}",
+        OUTLAST_PERMISSIONS="key:bob:list_tabs=ask",
+        OUTLAST_DEFAULT_TOOLS="experimental",
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+async def api(service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    """Requests of ann. Of what the test leaves waiting, nothing is left to the next one."""
+    async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60, headers=bearer(ANN)) as client:
+        yield client
+        for handoff in (await client.get("/v1/handoffs")).json()["handoffs"]:
+            await client.post(f"/v1/tasks/{handoff['task_id']}/cancel")
+        await eventually(lambda: _nothing_waits(client))
+
+
+@pytest.fixture
+async def bob(service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    """Requests of somebody else."""
+    async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60, headers=bearer(BOB)) as client:
+        yield client
+
+
+@pytest.fixture
+async def browser(tmp_path: Path) -> AsyncIterator[RunningBrowser]:
+    async with running_browser(tmp_path) as running:
+        yield running
+
+
+@dataclass(frozen=True)
+class ClientProcess:
+    """A running `outlast client --yes --json`."""
+
+    process: "subprocess.Popen[bytes]"
+    said: Path
+
+    def events(self) -> list[dict[str, Any]]:
+        """What it has told so far."""
+        return [json.loads(line) for line in self.said.read_text().splitlines()]
+
+    def names(self) -> list[str]:
+        """What it has told so far, by name."""
+        return [event.get("event", "error") for event in self.events()]
+
+    async def tells(self, name: str, times: int = 1) -> dict[str, Any]:
+        """The event of this name, as soon as it was told so often."""
+
+        def told() -> dict[str, Any] | None:
+            assert self.process.poll() is None, self.said.read_text()
+            found = [event for event in self.events() if event.get("event") == name]
+            return found[times - 1] if len(found) >= times else None
+
+        return await eventually(told)
+
+    def kill(self) -> None:
+        """As the power does."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+StartClient = Callable[..., ClientProcess]
+
+
+@pytest.fixture
+def start_client(service: Service, tmp_path: Path) -> Iterator[StartClient]:
+    """Starts clients; they end with the test."""
+    with ExitStack() as stack:
+
+        def start(browser_url: str, *, token: str = ANN, url: str = service.api_url) -> ClientProcess:
+            said = tmp_path / f"client-{len(list(tmp_path.glob('client-*')))}"
+            process = subprocess.Popen(
+                outlast_command("client", "--yes", "--json", "--browser-url", browser_url),
+                cwd=ROOT,
+                env={**clean_environment(), "OUTLAST_URL": url, "OUTLAST_TOKEN": token},
+                stdin=subprocess.DEVNULL,
+                stdout=stack.enter_context(said.open("wb")),
+                preexec_fn=die_with_parent(),
+            )
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            return ClientProcess(process, said)
+
+        yield start
+
+
+@pytest.fixture
+def shell(service: Service) -> Mapping[str, str]:
+    """The environment of somebody who types commands."""
+    plain = {name: value for name, value in clean_environment().items() if name not in ("NO_COLOR", "COLUMNS")}
+    return {**plain, "OUTLAST_URL": service.api_url, "OUTLAST_TOKEN": ANN}
+
+
+async def _nothing_waits(client: httpx.AsyncClient) -> bool:
+    return (await client.get("/v1/handoffs")).json()["handoffs"] == []

@@ -1,0 +1,112 @@
+"""The tabs of a real Chromium, over its DevTools protocol."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.cli.client_tools import browser_tabs, devtools
+from api.cli.client_tools.browser_tabs import answer_with_tabs
+from deploy.local.ports import any_free
+from tests.support.chromium import RunningBrowser, endless_page, running_browser
+from tests.support.eventually import eventually
+from tests.support.pages import serving_pages
+from workflows.tools.common.list_tabs import tabs as promised
+from workflows.tools.common.list_tabs.tabs import BrowserTabs, Tab
+
+
+@pytest.fixture
+async def browser(tmp_path: Path) -> AsyncIterator[RunningBrowser]:
+    async with running_browser(tmp_path) as running:
+        yield running
+
+
+async def tabs_of(browser: RunningBrowser) -> dict[str, Tab]:
+    """By title, checked as the server checks them."""
+    answer = BrowserTabs.model_validate(await answer_with_tabs(browser.url))
+    assert answer.problem is None
+    return {tab.title: tab for tab in answer.tabs}
+
+
+async def with_titles(browser: RunningBrowser, *titles: str) -> dict[str, Tab]:
+    """The tabs, as soon as these are among them and none of these is loading but the endless one."""
+
+    async def shown() -> dict[str, Tab] | None:
+        found = await tabs_of(browser)
+        ready = all(title in found and found[title].loading is (title == "Endless") for title in titles)
+        return found if ready else None
+
+    return await eventually(shown)
+
+
+async def test_windows_tabs_and_incognito_are_told_apart(browser: RunningBrowser) -> None:
+    with serving_pages() as site:
+        one, two, three = (site.page(f"/{name}", f"<title>{name}</title>") for name in ("one", "two", "three"))
+        await browser.open_tab(one, new_window=True)
+        await browser.open_tab(two)
+        await browser.open_tab(three, context=await browser.incognito())
+        found = await with_titles(browser, "one", "two", "three")
+        assert {title: tab.mode for title, tab in found.items() if title != "about:blank"} == {
+            "one": "normal",
+            "two": "normal",
+            "three": "incognito",
+        }
+        assert (found["one"].url, found["one"].host) == (one, "127.0.0.1")
+        assert found["one"].window_id == found["two"].window_id
+        assert len({found[title].window_id for title in ("about:blank", "one", "three")}) == 3
+
+
+async def test_a_browser_started_incognito_says_so(tmp_path: Path) -> None:
+    async with running_browser(tmp_path, "--incognito") as browser:
+        assert [tab.mode for tab in (await tabs_of(browser)).values()] == ["incognito"]
+
+
+async def test_a_page_that_never_ends_and_one_that_is_too_busy_are_loading(browser: RunningBrowser) -> None:
+    with serving_pages() as site:
+        async with endless_page() as endless:
+            await browser.open_tab(endless)
+            await browser.open_tab(site.page("/done", "<title>done</title>"))
+            busy = await browser.open_tab(site.page("/busy", "<title>busy</title>"))
+            found = await with_titles(browser, "Endless", "done", "busy")
+            assert (found["Endless"].loading, found["done"].loading) == (True, False)
+            await browser.navigate(busy, "while (true) {}")
+            await eventually(lambda: _is_loading(browser, "busy"))
+
+
+async def test_a_long_address_is_cut_and_marked(browser: RunningBrowser) -> None:
+    await browser.open_tab("data:text/html,<title>long</title>" + "x" * 5_000)
+
+    async def shown() -> Tab | None:
+        answer = await answer_with_tabs(browser.url)
+        return next((tab for tab in BrowserTabs.model_validate(answer).tabs if tab.url.startswith("data:")), None)
+
+    url = (await eventually(shown)).url
+    assert (len(url), url[-1]) == (browser_tabs.MAX_URL_CHARS, "…")
+
+
+async def test_no_browser_is_a_problem_that_says_what_to_do() -> None:
+    answer = await answer_with_tabs(f"http://127.0.0.1:{any_free('127.0.0.1')}")
+    assert BrowserTabs.model_validate(answer).tabs == ()
+    assert "--remote-debugging-port" in answer["problem"]
+
+
+async def test_something_else_at_the_port_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devtools, "CONNECT_SECONDS", 1)
+    with serving_pages() as site:
+        answers: list[dict[str, Any]] = []
+        for body in ("<html>", "[]", "{}", f'{{"webSocketDebuggerUrl": "{site.url}/devtools/browser/x"}}'):
+            site.page("/json/version", body)
+            answers.append(await answer_with_tabs(site.url))
+    problems = [BrowserTabs.model_validate(answer).problem or "" for answer in answers]
+    assert all("is not a browser" in problem for problem in problems[:3])
+    assert "refuses the connection" in problems[3]
+
+
+def test_client_and_server_agree_on_the_limits() -> None:
+    names = ("MAX_TABS", "MAX_URL_CHARS", "MAX_TITLE_CHARS", "MAX_PROBLEM_CHARS")
+    assert [getattr(browser_tabs, name) for name in names] == [getattr(promised, name) for name in names]
+
+
+async def _is_loading(browser: RunningBrowser, title: str) -> bool:
+    return (await tabs_of(browser))[title].loading

@@ -1,0 +1,65 @@
+"""The tool `list_tabs`."""
+
+import asyncio
+from datetime import timedelta
+
+from activities.errors import ToolFailure
+from activities.models import ErrorCategory, ErrorEnvelope
+from workflows.models import ToolResult
+from workflows.tools.common.list_tabs.answer import TabList, tab_list
+from workflows.tools.common.list_tabs.arguments import ListTabsArguments
+from workflows.tools.common.list_tabs.selection import chosen
+from workflows.tools.common.list_tabs.tabs import BrowserTabs
+from workflows.tools.phases import ClientPhase, Reply, plain
+from workflows.tools.tool import Category, ToolAnnotations, tool
+
+PHASE = "collect_tabs"
+_DEADLINE = timedelta(days=1)
+_MATCHING_TIME = timedelta(minutes=1)
+
+
+@plain(timeout=_MATCHING_TIME, attempts=2)
+async def list_tabs(arguments: ListTabsArguments, reply: Reply[BrowserTabs]) -> ToolResult:
+    """Choose among the tabs that the client told of, and word them. Raises `ToolFailure` when it told of none."""
+    if reply.answer.problem is not None:
+        raise ToolFailure(_no_tabs(reply.answer.problem))
+    # A pattern may take seconds for thousands of tabs, in which the worker has others to look after.
+    groups = await asyncio.to_thread(chosen, reply.answer.tabs, arguments)
+    return tab_list(groups, arguments.group_by, omitted=reply.answer.omitted)
+
+
+def _no_tabs(problem: str) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool="list_tabs",
+        message=f"The user's machine could not list the tabs: {problem}",
+        category=ErrorCategory.NETWORK,
+        retryable=False,
+        hint="Tell the user what is wrong; call again when the user has mended it.",
+    )
+
+
+LIST_TABS = (
+    tool("list_tabs")
+    .category(Category.EXPERIMENTAL)
+    .describe(
+        "Lists the tabs of the user's browser: title and URL of each, filtered, grouped and ordered as asked. It runs "
+        "on the user's machine and waits until the user's client answers; the user may decline."
+    )
+    .annotate(ToolAnnotations(title="List browser tabs", read_only=True, idempotent=True))
+    .args(ListTabsArguments)
+    .output(TabList)
+    .authority("client")
+    .client(
+        ClientPhase(
+            name=PHASE,
+            message="The tabs of the user's browser are wanted: `outlast client`, run on the machine with the browser, "
+            "answers this.",
+            answer=BrowserTabs,
+            parameters=ListTabsArguments,
+            deadline=_DEADLINE,
+            audience="program",
+        )
+    )
+    .server(list_tabs)
+    .build()
+)
