@@ -1,0 +1,84 @@
+"""What the classifier calls retryable is tried again by the engine, and nothing else: counted on a real worker."""
+
+import asyncio
+import uuid
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from temporalio import activity, workflow
+from temporalio.client import Client
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from activities.errors import RETRYABLE, ToolFailure, classify, failure
+from activities.failing import as_activity_failure
+from activities.models import ErrorCategory, ErrorEnvelope
+from workflows.failures import envelope_of
+
+ATTEMPTS = 3
+POLICY = RetryPolicy(initial_interval=timedelta(milliseconds=10), maximum_attempts=ATTEMPTS)
+SECRET = "Bearer 0123456789abcdef"
+attempts: Counter[str] = Counter()
+
+
+@activity.defn
+async def fail_as(category: ErrorCategory) -> None:
+    """Fail as an activity of ours does; what waits for capacity would wait for seconds, and waits for less here."""
+    attempts[category] += 1
+    retryable = category in RETRYABLE
+    ready = ErrorEnvelope(tool="", message=f"It said {SECRET}", category=category, retryable=retryable)
+    if category is ErrorCategory.CAPACITY:
+        envelope = classify(ToolFailure(ready), attempt=activity.info().attempt)
+        raise failure(envelope, retry_delay=timedelta(milliseconds=10))
+    with as_activity_failure():
+        raise ToolFailure(ready)
+
+
+@workflow.defn
+class FailsAs:
+    """Gives the envelope of the activity's failure."""
+
+    @workflow.run
+    async def run(self, category: ErrorCategory) -> ErrorEnvelope:
+        try:
+            await workflow.execute_activity(
+                fail_as, category, start_to_close_timeout=timedelta(seconds=30), retry_policy=POLICY
+            )
+        except ActivityError as error:
+            return envelope_of(error, tool="a-tool")
+        raise AssertionError("the activity did not fail")
+
+
+async def test_the_engine_retries_what_is_retryable_and_nothing_else(temporal: Client) -> None:
+    attempts.clear()
+    queue = f"retries-{uuid.uuid4()}"
+    async with Worker(
+        temporal,
+        task_queue=queue,
+        workflows=[FailsAs],
+        activities=[fail_as],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+    ):
+        envelopes = await asyncio.gather(
+            *(
+                temporal.execute_workflow(FailsAs.run, category, id=f"{queue}-{category}", task_queue=queue)
+                for category in ErrorCategory
+            )
+        )
+    passing = {"network", "timeout", "rate_limit", "capacity", "platform"}
+    assert {category.value for category in RETRYABLE} == passing
+    for category, envelope in zip(ErrorCategory, envelopes, strict=True):
+        expected = ATTEMPTS if category in passing else 1
+        assert (category, attempts[category], envelope.attempt) == (category, expected, expected)
+        assert (envelope.tool, envelope.category, envelope.retryable) == ("a-tool", category, category in passing)
+        assert envelope.message == "It said [redacted]"
+
+
+@pytest.mark.parametrize("category", list(ErrorCategory))
+def test_every_category_is_documented(category: ErrorCategory) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "rest-api.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith(f"| `{category.value}` |"))
+    assert row.split("|")[2].strip().startswith("yes" if category in RETRYABLE else "no")
