@@ -80,7 +80,8 @@ class CallBuilder:
         if size > MAX_CALL_BYTES:
             raise CallTooLarge(
                 f"The call has {size} bytes; at most {MAX_CALL_BYTES} are taken. Put the large part of the input into "
-                "a key-value store or dataset and pass its id."
+                "a key-value store or dataset and pass its id.",
+                tool=definition.name,
             )
         fingerprints = self._fingerprints(call, request)
         return BuiltCall(call, _summary(call, fingerprints[0]), fingerprints)

@@ -1,6 +1,6 @@
 """What a front door may have to refuse. Each front door says it in its own protocol; the meaning is decided here."""
 
-from activities.models import ErrorEnvelope
+from activities.models import ErrorCategory, ErrorEnvelope
 from activities.output_store.refusals import RefusalReason
 
 
@@ -55,6 +55,11 @@ class CallTooLarge(ApiError):
     status = 413
     slug = "call-too-large"
     title = "The arguments are too large"
+
+    def __init__(self, message: str, *, tool: str = "") -> None:
+        """Say so of a call of `tool`."""
+        super().__init__(message)
+        self.envelope = ErrorEnvelope(tool=tool, message=message, category=ErrorCategory.VALIDATION, retryable=False)
 
 
 class TaskDataLost(ApiError):
@@ -117,6 +122,46 @@ class SessionNotFound(ApiError):
     status = 404
     slug = "session-not-found"
     title = "There is no such session"
+
+
+class TurnNotFound(ApiError):
+    """The session has no such turn, or Temporal does not keep its history any more."""
+
+    status = 404
+    slug = "turn-not-found"
+    title = "There is no such turn"
+
+
+class TurnRunning(ApiError):
+    """Another turn of the session has not ended."""
+
+    status = 409
+    slug = "turn-running"
+    title = "A turn of this session is running"
+
+
+class TurnFinished(ApiError):
+    """The turn has ended, so it cannot be cancelled."""
+
+    status = 409
+    slug = "turn-finished"
+    title = "The turn has already ended"
+
+
+class BudgetUsedUp(ApiError):
+    """A budget of the session is used up. No turn was started."""
+
+    status = 402
+    slug = "budget-used-up"
+    title = "A budget of the session is used up"
+
+
+class ConversationLost(ApiError):
+    """What was said before is not kept any more: Temporal has removed the turn that the conversation goes on from."""
+
+    status = 410
+    slug = "conversation-lost"
+    title = "The conversation is not kept any more"
 
 
 class TaskFinished(ApiError):

@@ -19,7 +19,7 @@ from temporalio.client import WorkflowHandle
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
-from activities.models import AbortResult, RunState
+from activities.models import AbortResult, ErrorCategory, ErrorEnvelope, RunState
 from activities.output_models import StoredDataset, StoredOutput
 from api.outage import is_outage
 from api.question_events import QuestionLog
@@ -292,4 +292,5 @@ def _status_message(task: Task, message: str) -> TaskEvent:
 
 
 def _abnormal_end(task_id: str, message: str) -> TaskCompleted:
-    return TaskCompleted(task_id=task_id, tool="", status=TaskStatus.FAILED, message=message)
+    envelope = ErrorEnvelope(tool="", message=message, category=ErrorCategory.UNKNOWN, retryable=False)
+    return TaskCompleted(task_id=task_id, tool="", status=TaskStatus.FAILED, message=message, error=envelope)

@@ -5,6 +5,7 @@ import hashlib
 from temporalio.exceptions import ActivityError, ApplicationError, RetryState, TimeoutType
 from temporalio.exceptions import TimeoutError as ActivityTimeoutError
 
+from activities.errors import redact
 from activities.models import ErrorCategory, ErrorEnvelope
 
 
@@ -32,7 +33,8 @@ def envelope_of(error: ActivityError, *, tool: str) -> ErrorEnvelope:
             retryable=True,
             hint="Call again with a longer deadline, or when the platform answers again.",
         )
-    return ErrorEnvelope(tool=tool, message=str(cause or error), category=ErrorCategory.UNKNOWN, retryable=False)
+    message = redact(str(cause or error))
+    return ErrorEnvelope(tool=tool, message=message, category=ErrorCategory.UNKNOWN, retryable=False)
 
 
 def is_deadline(error: ActivityError) -> bool:
@@ -70,4 +72,4 @@ def signature(envelope: ErrorEnvelope) -> str:
 def _carried(cause: ApplicationError, *, tool: str) -> ErrorEnvelope:
     if cause.details:
         return ErrorEnvelope.model_validate(cause.details[0]).model_copy(update={"tool": tool})
-    return ErrorEnvelope(tool=tool, message=cause.message, category=ErrorCategory.UNKNOWN, retryable=False)
+    return ErrorEnvelope(tool=tool, message=redact(cause.message), category=ErrorCategory.UNKNOWN, retryable=False)

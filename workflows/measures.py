@@ -5,7 +5,17 @@ from datetime import timedelta
 from temporalio import workflow
 
 from workflows.models import TaskStatus, ToolCall, ToolResult
+from workflows.tools.masks import Resolution
 from workflows.tools.registry import executor_kind, metric_label
+
+
+def record_mask_resolution(resolution: Resolution, tool: str | None = None) -> None:
+    """Log what a step's mask selected and skipped, and why, and count it; `api.tool_masks` does so for calls."""
+    workflow.logger.info("tool mask resolved", extra={"tool": tool, **resolution.facts()})
+    counter = workflow.metric_meter().create_counter(
+        "outlast_tool_mask_resolutions", "Tool masks resolved, by outcome."
+    )
+    counter.add(1, {"outcome": resolution.outcome.value})
 
 
 def count_tool_call(call: ToolCall, status: TaskStatus, result: ToolResult | None) -> None:

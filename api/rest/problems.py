@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from activities.models import ErrorEnvelope, Violation
 from api.errors import (
     ApiError,
+    CallTooLarge,
     InvalidCall,
     OutputRefusal,
     OutputStoreUnavailable,
@@ -73,7 +74,7 @@ def refusal(path: str, error: ApiError) -> JSONResponse:
         status=error.status,
         detail=str(error),
         instance=path,
-        error=error.envelope if isinstance(error, InvalidCall | OutputRefusal) else None,
+        error=error.envelope if isinstance(error, InvalidCall | OutputRefusal | CallTooLarge) else None,
     )
     return problem_response(problem, _headers(error))
 
