@@ -1,0 +1,113 @@
+"""What a mask costs: nothing. Conversations of 50 steps, the mask different in each, on a server that counts."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from activities.model_contracts import ModelMessage, Usage
+from activities.providers.definitions import canonical_definitions
+from tests.support.model_orders import PROVIDERS, definition, order, providers_for, results, said, user
+from tests.support.provider_script import Asked, Call, Step, says
+from tests.support.provider_server import ProviderServer, SeenRequest, running_provider
+
+pytestmark = pytest.mark.integration
+STEPS = 50
+TOOLS = [definition(f"tool-{number}", "Looks something up, slowly and with care. " * 10) for number in range(12)]
+NAMES = [one.name for one in TOOLS]
+SYSTEM = "You are a patient researcher, who calls one tool at a time. " * 60
+MASKS = list(itertools.islice(itertools.cycle(itertools.combinations(NAMES, 5)), STEPS))
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What came of one."""
+
+    requests: list[SeenRequest]
+    usages: list[Usage]
+
+    @property
+    def cached_share(self) -> float:
+        """Of the tokens sent, how many the cache served."""
+        return sum(one.cache_read_tokens for one in self.usages) / sum(one.input_tokens for one in self.usages)
+
+
+def researcher(asked: Asked) -> Step:
+    """Calls one of the tools, an active one where it can know."""
+    return says(f"Step {asked.position}. ", Call(asked.callable_tools[0], {"q": f"question {asked.position}"}))
+
+
+@pytest.fixture
+def server() -> Iterator[ProviderServer]:
+    with running_provider(researcher) as server:
+        yield server
+
+
+async def converse(server: ProviderServer, name: str, *, masked: bool, dynamic: bool = False) -> Conversation:
+    provider = providers_for(server)[name]
+    begin = len(server.requests)
+    messages: list[ModelMessage] = [user("Find out everything about durable execution.")]
+    usages: list[Usage] = []
+    definitions = canonical_definitions(TOOLS)
+    for number in range(STEPS):
+        asked = order(
+            name,
+            *messages,
+            step=number,
+            system=SYSTEM,
+            session_id=f"masked-{masked}-{dynamic}",
+            model_id=f"masked-{masked}-{dynamic}",
+            definitions_json=definitions,
+            active_tools=MASKS[number] if masked else None,
+            dynamic=f"{STEPS - number} steps are left." if dynamic else "",
+        )
+        step = await provider.call(asked, lambda _: None)
+        usages.append(step.usage)
+        messages += [said(step), results(step.tool_calls, f"Answer {number}: " + "durable " * 60)]
+    await provider.close()
+    return Conversation(server.requests[begin:], usages)
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_a_mask_that_changes_at_every_step_costs_no_cached_token(server: ProviderServer, name: str) -> None:
+    plain = await converse(server, name, masked=False)
+    masked = await converse(server, name, masked=True)
+    assert plain.cached_share > 0.8
+    assert masked.cached_share >= 0.95 * plain.cached_share
+    changing = await converse(server, name, masked=True, dynamic=True)
+    assert changing.cached_share >= 0.95 * plain.cached_share
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_requests_share_their_bytes_up_to_the_newest_message(server: ProviderServer, name: str) -> None:
+    masked = await converse(server, name, masked=True)
+    texts = [request.raw.decode() for request in masked.requests]
+    for earlier, later in itertools.pairwise(texts):
+        assert _unmarked(later).startswith(_conversation(_unmarked(earlier)))
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_a_broken_prefix_shows_as_lost_cache_reads(server: ProviderServer, name: str) -> None:
+    """The measuring itself: definitions in another order, and nothing is served from the cache."""
+    provider = providers_for(server)[name]
+    shuffled = json.dumps(list(reversed(json.loads(canonical_definitions(TOOLS)))))
+    reads: list[int] = []
+    for definitions in (canonical_definitions(TOOLS), canonical_definitions(TOOLS), shuffled):
+        step = await provider.call(order(name, system=SYSTEM, definitions_json=definitions), lambda _: None)
+        reads.append(step.usage.cache_read_tokens)
+    await provider.close()
+    assert reads[0] == reads[2] == 0
+    assert reads[1] > 1_024
+
+
+def _unmarked(text: str) -> str:
+    """Without the breakpoints, which wander on from step to step and are no part of the prompt."""
+    return text.replace(',"cache_control":{"type":"ephemeral"}', "")
+
+
+def _conversation(text: str) -> str:
+    """A request up to the end of its newest message: what follows begins with one of these."""
+    ends = (text.rfind(rest) for rest in ('],"tool_choice":', '],"max_tokens":', '],"max_output_tokens":'))
+    return text[: min(end for end in ends if end > 0)]
