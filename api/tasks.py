@@ -31,6 +31,7 @@ from temporalio.common import (
 from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.errors import redact
 from activities.models import Caller, ErrorCategory, ErrorEnvelope
 from activities.output_store.references import references_in
 from api.answers import Answers, refusal_of
@@ -460,7 +461,7 @@ def _abnormal(task_id: str, error: WorkflowFailureError) -> ErrorEnvelope:
         tool="",
         message=f"Task {task_id} was cancelled."
         if cancelled
-        else f"Task {task_id} did not end by itself: {error.cause}",
+        else redact(f"Task {task_id} did not end by itself: {error.cause}"),
         category=ErrorCategory.CANCELLED if cancelled else ErrorCategory.UNKNOWN,
         retryable=False,
     )
