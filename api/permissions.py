@@ -41,6 +41,10 @@ class Rule:
             )
         return cls(caller, tool, cast(Action, action), text)
 
+    def fits_caller(self, caller: str) -> bool:
+        """Whether the rule is about this caller, whatever the tool."""
+        return fnmatchcase(caller, self.caller)
+
     def fits(self, caller: str, tool: str) -> bool:
         """Whether the rule is about this caller and tool."""
         return fnmatchcase(caller, self.caller) and fnmatchcase(tool, self.tool)

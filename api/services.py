@@ -1,6 +1,7 @@
 """What the API process is made of: one of each, built from its settings."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from temporalio.client import Client
 
@@ -17,6 +18,9 @@ from api.tasks import TaskClient
 from worker.outputs import output_objects
 from worker.sealing import sealer_from
 
+if TYPE_CHECKING:
+    from api.sessions import SessionClient
+
 
 @dataclass(frozen=True)
 class Services:
@@ -30,10 +34,13 @@ class Services:
     sealer: SecretSealer
     outputs: StoredOutputs
     sessions: SessionEvents
+    turns: "SessionClient"
 
 
 def build_services(settings: ApiSettings, client: Client) -> Services:
     """Put the services together. Raises `SealError` when there is no key ring."""
+    from api.sessions import SessionClient  # noqa: PLC0415 (it offers tools as the adapters do, and they import this)
+
     sealer = sealer_from(settings)
     platform = ApifyPlatform(
         api_base_url=settings.apify_api_base_url, operator_token=settings.apify_token, sealer=sealer
@@ -43,4 +50,5 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     tasks = TaskClient(client, builder, fair=settings.fairness, ui_url=settings.temporal_ui_url)
     outputs = StoredOutputs(output_objects(settings))
     callers, sessions = CallerResolver(settings, platform, sealer), SessionEvents(client)
-    return Services(settings, tasks, Handoffs(tasks), catalogue, callers, sealer, outputs, sessions)
+    turns = SessionClient(client, catalogue, settings)
+    return Services(settings, tasks, Handoffs(tasks), catalogue, callers, sealer, outputs, sessions, turns)

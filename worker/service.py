@@ -37,6 +37,7 @@ from workflows.queues import (
 from workflows.retention import RetentionWorkflow
 from workflows.session import SessionWorkflow
 from workflows.tool_call import ToolCallWorkflow
+from workflows.turn import TurnWorkflow
 
 
 @asynccontextmanager
@@ -48,7 +49,7 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
     tools = Worker(
         client,
         task_queue=TOOLS_TASK_QUEUE,
-        workflows=[ToolCallWorkflow, SessionWorkflow, RetentionWorkflow],
+        workflows=[ToolCallWorkflow, SessionWorkflow, TurnWorkflow, RetentionWorkflow],
         activities=activities.short,
         max_concurrent_activities=settings.tool_slots,
         workflow_task_poller_behavior=PollerBehaviorAutoscaling(),

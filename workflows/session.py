@@ -141,8 +141,9 @@ class SessionWorkflow:
         known = next((turn for turn in self._state.turns if turn.turn_id == asked.turn_id), None)
         if known is not None:
             return TurnPlace(turn=known, spent=self._state.spent)
-        if self._state.running is not None and self._state.running != asked.over:
-            return TurnPlace(busy=self._state.running, spent=self._state.spent)
+        running = next((turn for turn in self._state.turns if turn.turn_id == self._state.running), None)
+        if running is not None and running.turn_id != asked.over:
+            return TurnPlace(busy=running, spent=self._state.spent)
         retried = next((turn for turn in self._state.turns if turn.turn_id == asked.retry_of), None)
         turn = TurnRef(
             turn_id=asked.turn_id,

@@ -8,16 +8,21 @@ from activities.skill_folder import SkillCard, SkillFolder
 from workflows.tools.loader import ToolSet
 from workflows.tools.registry import MODES
 
-COMMON = """
+_WHAT_IT_IS = """
 Outlast runs tools as durable tasks, most of all Apify Actors: serverless programs that crawl, search and process.
+""".strip()
+_TASKS = """
 - A call that takes long is not lost when it outlasts your patience or your connection: it goes on as a task. Collect it
   with get-task (waitSecs), find it with list-tasks, stop it and what it costs with cancel-task.
+""".strip()
+_OUTPUTS = """
 - A large output is stored: the answer has `compressed: true`, a `locator`, and a summary with the first rows. Often
   they are enough. When not, call restore-tool-output with the locator for the part that you need: a filter, few fields,
   a range. Do not restore an output to repeat it or to pass it on: its locator is enough to refer to it.
 - An Actor's rows are in a dataset. Of older runs get them with get-actor-output, few fields at a time.
 - When a run fails, read the end of its log with get-actor-log before you call again.
 """.strip()
+COMMON = f"{_WHAT_IT_IS}\n{_TASKS}\n{_OUTPUTS}"
 
 
 _MAX_SKILLS = 50
@@ -35,6 +40,12 @@ def server_instructions(
     if skills:
         parts.append(_listed(skills))
     return "\n".join(part for part in parts if part)
+
+
+def turn_instructions(missing_actors: Sequence[str] = (), skills: Sequence[SkillCard] | None = None) -> str:
+    """The same for turns, which wait for their tools themselves and so know no tools that look after tasks."""
+    said = server_instructions("default", missing_actors, skills)
+    return said.replace(f"{_TASKS}\n", "", 1)
 
 
 async def offered_skills(folder: Path | None, tools: ToolSet) -> Sequence[SkillCard]:

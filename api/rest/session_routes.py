@@ -1,17 +1,107 @@
-"""`/v1/sessions`: what happens in a conversation."""
+"""`/v1/sessions`: conversations, their turns, and what happens in them."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Response
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi.responses import JSONResponse, StreamingResponse
 
 from api.rest.dependencies import CallerDep, ServicesDep
 from api.rest.event_stream import event_stream
 from api.rest.problems import documented_problems
+from api.session_models import MessageRequest, Session, SessionRequest, Turn
+from workflows.turns.models import TurnStatus
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
 SessionId = Annotated[str, Path(min_length=1, max_length=200, description="The `session_id` of its calls.")]
+TurnId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the turn: the assistant's message.")]
+_STREAM: dict[str, Any] = {"content": {"text/event-stream": {}}, "description": "Server-sent events to its end."}
+
+
+@router.post("", status_code=201, responses=documented_problems(400, 401, 404, 422, 503))
+async def begin_session(body: SessionRequest, services: ServicesDep, caller: CallerDep, response: Response) -> Session:
+    """Begin a conversation. Its tools are fixed now, so that every turn shows a model the same bytes.
+
+    A session that is there already stays as it was begun.
+    """
+    session = await services.turns.create(caller, body)
+    response.headers["Location"] = f"/v1/sessions/{session.id}"
+    return session
+
+
+@router.get("/{session_id}", responses=documented_problems(401, 404, 503))
+async def get_session(session_id: SessionId, services: ServicesDep, caller: CallerDep) -> Session:
+    """A conversation: its model and tools, what it has used, its latest turns."""
+    return await services.turns.describe(caller, session_id)
+
+
+@router.post(
+    "/{session_id}/messages",
+    response_model=Turn,
+    responses={
+        200: {"model": Turn, "description": "The turn has ended; with `stream`, its events as they happen."},
+        202: {"model": Turn, "description": "The turn still runs; follow it, or ask for it again."},
+        **documented_problems(400, 401, 402, 404, 409, 410, 422, 503),
+    },
+)
+async def send_message(
+    session_id: SessionId, body: MessageRequest, services: ServicesDep, caller: CallerDep
+) -> Response:
+    """Send a message; the turn that answers it goes on in any case, also when the client disconnects.
+
+    With `stream` the answer is the turn's events, see its `events`. Send a `messageId` to be able to repeat the
+    request: the same id meets the same turn. `retryOfAssistantMessageId` answers the message before that one anew, and
+    the conversation goes on from there. One turn of a session runs at a time.
+    """
+    turn_id = await services.turns.send(caller, session_id, body)
+    headers = {"Location": f"/v1/sessions/{session_id}/turns/{turn_id}"}
+    if body.stream:
+        response = event_stream(await services.turns.events(caller, session_id, turn_id))
+        response.headers.update(headers)
+        return response
+    turn = await services.turns.turn(caller, session_id, turn_id, wait_seconds=services.settings.max_wait_seconds)
+    status = 202 if turn.status is TurnStatus.RUNNING else 200
+    return JSONResponse(turn.model_dump(mode="json", exclude_none=True), status_code=status, headers=headers)
+
+
+@router.get("/{session_id}/turns/{turn_id}", responses=documented_problems(401, 404, 410, 503))
+async def get_turn(
+    session_id: SessionId,
+    turn_id: TurnId,
+    services: ServicesDep,
+    caller: CallerDep,
+    wait: Annotated[float, Query(ge=0, description="Seconds to wait for its end, up to the server's limit.")] = 0,
+) -> Turn:
+    """A turn and, when it has ended, what was said. Works while no worker is alive."""
+    seconds = min(wait, services.settings.max_wait_seconds)
+    return await services.turns.turn(caller, session_id, turn_id, wait_seconds=seconds)
+
+
+@router.post("/{session_id}/turns/{turn_id}/cancel", status_code=202, responses=documented_problems(401, 404, 409, 503))
+async def cancel_turn(session_id: SessionId, turn_id: TurnId, services: ServicesDep, caller: CallerDep) -> Turn:
+    """Stop a turn, its tools and their paid runs. It becomes `cancelled` when the last of them has ended."""
+    return await services.turns.cancel(caller, session_id, turn_id)
+
+
+@router.get(
+    "/{session_id}/turns/{turn_id}/events",
+    response_class=StreamingResponse,
+    responses={200: _STREAM, **documented_problems(400, 401, 404, 503)},
+)
+async def follow_turn(
+    session_id: SessionId,
+    turn_id: TurnId,
+    services: ServicesDep,
+    caller: CallerDep,
+    last_event_id: Annotated[str | None, Header(description="Id of the last event received.")] = None,
+) -> StreamingResponse:
+    """A turn's events: all of them, or those after `Last-Event-ID`, as they happen.
+
+    `text-delta`, `tool-call`, `tool-result` (with `compressed`, `locator`, `summary` when it was stored), `hand-off`
+    (to be answered at the task), `reminder`, `retry` (with `error_kind`; with `discard_text`, drop the step's text),
+    `step-finish` (with `usage`, always numbers), `error`, `finish`.
+    """
+    return event_stream(await services.turns.events(caller, session_id, turn_id, after=last_event_id))
 
 
 @router.get(

@@ -1,0 +1,65 @@
+"""The profile of a session: its tools, serialised once, and the beginning of its prompts."""
+
+from pathlib import Path
+
+from activities.models import Caller
+from activities.providers.definitions import Definition, canonical_definitions
+from api.adapters.names import fitting_names
+from api.adapters.schemas import PortableTool, portable
+from api.catalogue import Catalogue
+from api.mcp.instructions import offered_skills, turn_instructions
+from api.permissions import PermissionRules
+from api.session_models import SessionRequest
+from workflows.tools.loader import Selection, tool_set
+from workflows.turns.models import CarriedRule, SessionProfile, ToolSnapshot, TurnTool
+from workflows.turns.prompt import system_text
+
+TURN_MODE = "default"
+"""A turn waits for its tools, so they are those whose answer is what they have done."""
+
+
+async def profile_for(
+    request: SessionRequest, catalogue: Catalogue, caller: Caller, *, skills_dir: Path | None
+) -> SessionProfile:
+    """What the turns of the session have in common. Raises `UnknownToolCalled`."""
+    loaded = await catalogue.load(Selection(TURN_MODE, request.tools), caller)
+    usable = [tool for tool in loaded.tools.values() if not tool.in_front and not tool.needs_connection]
+    offered = tool_set(TURN_MODE, usable, loaded.missing_actors)
+    shown = [portable(offered.tools[own], name) for name, own in fitting_names(offered.tools).items()]
+    skills = await offered_skills(skills_dir, offered)
+    instructions = turn_instructions(offered.missing_actors, skills)
+    return SessionProfile(
+        provider_id=request.provider_id,
+        model_id=request.model_id,
+        system=system_text(offered.tools, instructions=instructions, own=request.instructions),
+        snapshot=_snapshot(shown),
+        tool_mask=request.tool_mask,
+        max_steps=request.max_steps,
+        budgets=request.budgets,
+    )
+
+
+def carried_rules(rules: PermissionRules, caller: Caller) -> tuple[CarriedRule, ...]:
+    """Those of the operator's rules that are about `caller`, for calls that are made inside a turn."""
+    return tuple(
+        CarriedRule(tool=rule.tool, action=rule.action, text=rule.text)
+        for rule in rules.rules
+        if rule.fits_caller(caller.id)
+    )
+
+
+def _snapshot(shown: list[PortableTool]) -> ToolSnapshot:
+    definitions = canonical_definitions(Definition(tool.name, tool.description, tool.schema) for tool in shown)
+    return ToolSnapshot(definitions_json=definitions, tools=tuple(_turn_tool(tool) for tool in shown))
+
+
+def _turn_tool(tool: PortableTool) -> TurnTool:
+    definition = tool.definition
+    return TurnTool(
+        shown=tool.name,
+        name=definition.name,
+        actor=definition.actor,
+        calls_actor=definition.calls_actor,
+        input_schema_json=definition.input_schema_json,
+        fields=tool.fields,
+    )

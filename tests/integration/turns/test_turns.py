@@ -1,0 +1,243 @@
+"""Turns through worker and API processes, with a scripted model."""
+
+import re
+from functools import partial
+
+import httpx
+
+from tests.support.calls import Event
+from tests.support.eventually import eventually
+from tests.support.provider_script import Asked, Break, Call, Hold, Refusal, Step, by_position, in_order, says
+from tests.support.provider_server import ProviderServer
+from tests.support.questions import asks, taken
+from tests.support.turns import named, new_session, sent, streamed, text_of, turn_events
+
+
+async def test_two_tools_at_once_and_a_final_text(api: httpx.AsyncClient, provider: ProviderServer) -> None:
+    provider.script = by_position(
+        says("Let me see. ", Call("hello_world", {"name": "Ann"}), Call("hello_world", {"name": "Bob"})),
+        says("Both ", "greeted."),
+    )
+    session = await new_session(api)
+    seen = [event async for event in streamed(api, session, "Greet them.")]
+    assert text_of(seen) == "Let me see. Both greeted."
+    calls, results = named(seen, "tool-call"), named(seen, "tool-result")
+    assert [call["tool"] for call in calls] == ["hello_world", "hello_world"]
+    assert sorted(result["preview"] for result in results) == ["Hello, Ann!", "Hello, Bob!"]
+    for step in named(seen, "step-finish"):
+        assert all(isinstance(number, int) for number in step["usage"].values())
+    (end,) = named(seen, "finish")
+    assert (end["status"], end["reason"], end["steps"]) == ("completed", "stop", 2)
+    tasks = (await api.get("/v1/tasks", params={"session_id": session})).json()["tasks"]
+    assert {task["id"] for task in tasks} == {call["task_id"] for call in calls}
+    assert {task["status"] for task in tasks} == {"completed"}
+
+
+async def test_a_turn_without_streaming_is_answered_whole(api: httpx.AsyncClient, provider: ProviderServer) -> None:
+    provider.script = by_position(says("One."), says("Two."))
+    session = await new_session(api, instructions="Be brief.")
+    first = await sent(api, session, "First?", messageId="m-1")
+    again = await sent(api, session, "First?", messageId="m-1")
+    assert (first["text"], first["status"]) == ("One.", "completed")
+    assert again == first
+    assert (await sent(api, session, "Second?"))["text"] == "Two."
+    view = (await api.get(f"/v1/sessions/{session}")).json()
+    assert [turn["parent"] for turn in view["turns"] if turn.get("parent")] == [first["id"]]
+    assert view["spent"]["steps"] == 2
+
+
+async def test_the_definitions_are_the_same_bytes_in_every_step(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says(Call("hello_world", {"name": "Ann"})), says("Done."), says("Again."))
+    session = await new_session(api)
+    before = len(provider.requests)
+    await sent(api, session, "Greet.", toolMask={"hello_world": True})
+    await sent(api, session, "Once more.")
+    tools = {str(seen.body["tools"]) for seen in provider.requests[before:]}
+    systems = {str(seen.body["messages"][0]) for seen in provider.requests[before:]}
+    assert (len(provider.requests) - before, len(tools), len(systems)) == (3, 1, 1)
+
+
+async def test_a_masked_and_an_unknown_tool_and_broken_arguments_are_envelopes(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(
+        says(
+            Call("say_message", {"text": "x"}),
+            Call("hello_wrld", {}),
+            Call("hello_world", "{broken"),
+            Call("hello_world", {"name": 7}),
+        ),
+        says("I see."),
+    )
+    session = await new_session(api)
+    seen = [event async for event in streamed(api, session, "Try.", toolMask={"hello_world": True})]
+    errors = [result["error"] for result in named(seen, "tool-result")]
+    assert [error["category"] for error in errors] == ["permission", "not_found", "validation", "validation"]
+    assert errors[0]["allowed_tools"] == errors[1]["allowed_tools"] == ["hello_world"]
+    assert "hello_world" in errors[1]["hint"]
+    assert not (await api.get("/v1/tasks", params={"session_id": session})).json()["tasks"]
+    assert '"allowed_tools": ["hello_world"]' in provider.requests[-1].asked.results[0]
+
+
+async def test_the_same_failure_again_is_reminded_of_and_ends_the_turn(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says(Call("hello_world", {"name": 7})))
+    session = await new_session(api)
+    seen = [event async for event in streamed(api, session, "Try.")]
+    assert [event.name for event in seen if event.name in ("reminder", "error", "finish")] == [
+        "reminder",
+        "error",
+        "finish",
+    ]
+    (end,) = named(seen, "finish")
+    assert (end["status"], end["reason"], end["steps"]) == ("stopped", "doom_loop", 2)
+
+
+async def test_the_last_step_has_no_tools(api: httpx.AsyncClient, provider: ProviderServer) -> None:
+    provider.script = by_position(says(Call("hello_world", {"name": "Ann"})))
+    session = await new_session(api, maxSteps=2)
+    turn = await sent(api, session, "Greet.")
+    assert (turn["steps"], turn["status"]) == (2, "completed")
+    assert provider.requests[-1].asked.callable_tools == ()
+
+
+async def test_a_budget_of_tokens_stops_the_turn_and_one_of_the_session_the_next(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says(Call("hello_world", {"name": "Ann"})), says("Done."))
+    session = await new_session(api, budgets={"steps": 1})
+    turn = await sent(api, session, "Greet.", budgets={"tokens": 1})
+    assert turn["steps"] == 1
+    refused = await api.post(f"/v1/sessions/{session}/messages", json={"message": "More."})
+    assert refused.status_code == 402, refused.text
+    other = await new_session(api)
+    stopped = await sent(api, other, "Greet.", budgets={"tokens": 1})
+    assert (stopped["status"], stopped["reason"], stopped["steps"]) == ("stopped", "budget", 1)
+
+
+async def test_a_large_output_is_stored_and_restored_within_the_turn(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    def script(asked: Asked) -> Step:
+        if asked.position == 0:
+            return says(Call("call-actor", {"actor": "outlast/sleeper", "input": {"seconds": 0.1, "rows": 400}}))
+        if asked.position == 1:
+            (locator,) = re.findall(r"out_[a-z2-7_]+", asked.results[0])[:1]
+            return says(Call("restore-tool-output", {"locator": locator, "limit": 3}))
+        return says("There are rows.")
+
+    provider.script = script
+    session = await new_session(api)
+    seen = [event async for event in streamed(api, session, "Run it.")]
+    stored, restored = named(seen, "tool-result")
+    assert stored["compressed"] is True
+    assert stored["summary"]
+    assert not restored["is_error"], restored
+    assert named(seen, "finish")[0]["status"] == "completed"
+
+
+async def test_a_hand_off_is_shown_and_answered_at_its_task(api: httpx.AsyncClient, provider: ProviderServer) -> None:
+    provider.script = by_position(says(Call("pick_colour", {"colours": ["red", "blue"]})), says("Red it is."))
+    session = await new_session(api)
+    seen: list[Event] = []
+    async for event in streamed(api, session, "Which colour?"):
+        seen.append(event)
+        if event.name == "hand-off":
+            await taken(api, await asks(api, event.data["task_id"]), {"colour": "red"})
+    assert named(seen, "hand-off")[0]["requests"]
+    assert text_of(seen) == "Red it is."
+
+
+async def test_cancelling_stops_the_turn_its_tools_and_their_runs(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    long = {"actor": "outlast/sleeper", "input": {"seconds": 600}}
+    provider.script = by_position(says("Starting.", Call("call-actor", long)), says("It was cancelled, then."))
+    session = await new_session(api)
+    seen: list[Event] = []
+    async for event in streamed(api, session, "Run for long."):
+        seen.append(event)
+        if event.name == "tool-call":
+            task_id = event.data["task_id"]
+            await eventually(partial(_run_of, api, task_id))
+            turn = (await api.get(f"/v1/sessions/{session}")).json()["running"]
+            assert (await api.post(f"/v1/sessions/{session}/turns/{turn}/cancel")).status_code == 202
+    task = (await api.get(f"/v1/tasks/{named(seen, 'tool-call')[0]['task_id']}")).json()
+    assert (task["status"], task["run"]["status"]) == ("cancelled", "ABORTED")
+    (end,) = named(seen, "finish")
+    assert end["status"] == "cancelled"
+    assert (await sent(api, session, "What now?"))["text"] == "It was cancelled, then."
+
+
+async def test_retrying_an_assistants_message_forks_the_conversation(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says("One."), says("Two."))
+    session = await new_session(api)
+    await sent(api, session, "First?")
+    second = await sent(api, session, "Second?")
+    provider.script = by_position(says("-"), says("Another two."), says("Three."))
+    retried = await sent(api, session, None, retryOfAssistantMessageId=second["assistant_message_id"])
+    assert retried["text"] == "Another two."
+    assert retried["messages"][0] == second["messages"][0]
+    assert (await sent(api, session, "Third?"))["text"] == "Three."
+    said = [message["content"] for message in provider.requests[-1].body["messages"] if message["role"] == "assistant"]
+    assert "Two." not in str(said)
+
+
+async def test_a_reader_goes_on_anywhere(api: httpx.AsyncClient, provider: ProviderServer) -> None:
+    provider.script = by_position(says("Wait. ", Call("hello_world", {"name": "Ann"})), says("Now ", "done."))
+    session = await new_session(api)
+    seen = [event async for event in streamed(api, session, "Greet.")]
+    turn = named(seen, "finish")[0]["turn_id"]
+    for position, event in enumerate(seen):
+        rest = [later async for later in turn_events(api, session, turn, after=event.id)]
+        assert rest == seen[position + 1 :]
+    refused = await api.get(f"/v1/sessions/{session}/turns/{turn}/events", headers={"Last-Event-ID": "x"})
+    assert refused.status_code == 400
+
+
+async def test_a_provider_that_fails_for_good_ends_the_turn_with_its_error(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(Refusal(400, "invalid_request_error", "No."))
+    session = await new_session(api)
+    turn = await sent(api, session, "Hello?")
+    assert (turn["status"], turn["error"]["category"]) == ("failed", "validation")
+
+
+async def test_a_broken_stream_is_repeated_and_not_doubled(api: httpx.AsyncClient, provider: ProviderServer) -> None:
+    provider.script = in_order(says("One two ", Break()), says("One two ", "three."))
+    provider.requests.clear()
+    session = await new_session(api)
+    seen = [event async for event in streamed(api, session, "Count.")]
+    assert text_of(seen) == "One two three."
+    assert named(seen, "retry")[-1]["error_kind"] == "network"
+
+
+async def test_a_second_message_waits_for_the_first_turn(api: httpx.AsyncClient, provider: ProviderServer) -> None:
+    provider.script = by_position(says("A", Hold("second"), "B"))
+    session = await new_session(api)
+    async for event in streamed(api, session, "Slowly."):
+        if event.name == "text-delta" and not provider.gate("second").is_open:
+            refused = await api.post(f"/v1/sessions/{session}/messages", json={"message": "Me too."})
+            assert refused.status_code == 409, refused.text
+            provider.gate("second").open()
+
+
+async def test_a_conversation_of_many_steps_continues_as_new(api: httpx.AsyncClient, provider: ProviderServer) -> None:
+    steps = [says(f"{number}. ", Call("hello_world", {"name": f"n{number}"})) for number in range(12)]
+    provider.script = by_position(*steps, says("End."))
+    session = await new_session(api, maxSteps=30)
+    seen = [event async for event in streamed(api, session, "Greet them all.")]
+    assert text_of(seen) == "".join(f"{number}. " for number in range(12)) + "End."
+    assert len({call["task_id"] for call in named(seen, "tool-call")}) == 12
+    assert any(event.id and event.id.startswith("1.") for event in seen)
+
+
+async def _run_of(api: httpx.AsyncClient, task_id: str) -> object:
+    response = await api.get(f"/v1/tasks/{task_id}")
+    return response.json().get("run") if response.is_success else None

@@ -1,0 +1,319 @@
+"""TurnWorkflow: one turn of a conversation. The model is called, its tools are carried out, until it has answered.
+
+Model calls are activities that stream what is said through the workflow's own stream; tool calls are tasks like any
+other. Whatever dies meanwhile, the turn goes on where it was: nothing is called twice that has given its result.
+"""
+
+import asyncio
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import SearchAttributePair, TypedSearchAttributes
+from temporalio.contrib.workflow_streams import WorkflowStream
+from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, is_cancelled_exception
+from temporalio.workflow import ParentClosePolicy
+
+with workflow.unsafe.imports_passed_through():
+    from activities.model_calls import (
+        CALL_MODEL_ATTEMPT_TIMEOUT,
+        CALL_MODEL_HEARTBEAT_TIMEOUT,
+        CALL_MODEL_RETRY_POLICY,
+        ModelActivities,
+    )
+
+from activities.model_contracts import ModelMessage, ModelStep
+from activities.models import ErrorCategory, ErrorEnvelope
+from workflows import memo, search_attributes
+from workflows.failures import envelope_of, signature
+from workflows.inputs import TASK_ASKS_SIGNAL, TaskAsks
+from workflows.models import TaskSummary, ToolCall, ToolOutcome, ToolResult
+from workflows.queues import MODELS_TASK_QUEUE
+from workflows.self_correction import CallOutcome, Verdict, observe, verdict
+from workflows.session import SessionWorkflow, session_workflow_id
+from workflows.tool_call import ToolCallWorkflow
+from workflows.tools.masks import Resolution
+from workflows.tools.registry import executor_kind
+from workflows.turns import events
+from workflows.turns.budgets import added, exceeded, last_step
+from workflows.turns.models import (
+    Ending,
+    TurnEnded,
+    TurnOrder,
+    TurnResult,
+    TurnState,
+    TurnStatus,
+)
+from workflows.turns.steps import (
+    PlannedCall,
+    active_tools,
+    assistant_message,
+    cancelled_result,
+    model_call,
+    planned,
+    result_part,
+)
+
+STEP_ACTIVITY_PREFIX = "step-"
+"""The id of a model call's activity is this and the step's number: so the history says which step it was."""
+
+
+class _Failed(Exception):
+    """The model cannot be called."""
+
+    def __init__(self, error: ErrorEnvelope) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@workflow.defn
+class TurnWorkflow:
+    """Its result is the conversation up to its end. Cancelled, it ends well, after its tools and their runs."""
+
+    @workflow.init
+    def __init__(self, order: TurnOrder) -> None:
+        """The stream takes text from the first moment on."""
+        self._order = order
+        self._stream = WorkflowStream()
+        user = ModelMessage(role="user", parts=order.parts)
+        self._state = order.so_far or TurnState(began=workflow.now(), messages=(user,))
+
+    @workflow.signal(name=TASK_ASKS_SIGNAL)
+    def task_asks(self, _asked: TaskAsks) -> None:
+        """A tool of this turn waits for an answer: readers find that in the history."""
+
+    @workflow.run
+    async def run(self, _order: TurnOrder) -> TurnResult:
+        """Step by step to the end. What fails, stops or is cancelled is an ending too."""
+        try:
+            ending = await self._within_its_time()
+        except _Failed as failed:
+            ending = Ending(status=TurnStatus.FAILED, reason="error", error=failed.error)
+        except BaseException as error:
+            if not is_cancelled_exception(error):
+                raise
+            ending = Ending(status=TurnStatus.CANCELLED, reason="cancelled")
+        end = asyncio.ensure_future(self._end(ending))
+        try:
+            return await asyncio.shield(end)
+        except asyncio.CancelledError:
+            return await end
+
+    async def _within_its_time(self) -> Ending:
+        minutes = self._order.budgets.minutes
+        if minutes is None:
+            return await self._all_steps()
+        until = self._state.began + timedelta(minutes=minutes)
+        try:
+            return await asyncio.wait_for(self._all_steps(), max((until - workflow.now()).total_seconds(), 0.001))
+        except (TimeoutError, ActivityError):
+            if workflow.cancellation_reason() is not None:
+                raise
+            return _over_budget(f"{minutes:g} minutes are used")
+
+    async def _all_steps(self) -> Ending:
+        while True:
+            over = exceeded(self._order.budgets, self._state.spent)
+            if over is not None:
+                return _over_budget(over)
+            if workflow.info().is_continue_as_new_suggested():
+                await workflow.wait_condition(workflow.all_handlers_finished)
+                workflow.continue_as_new(self._order.model_copy(update={"so_far": self._state}))
+            ending = await self._step()
+            if ending is not None:
+                return ending
+
+    async def _step(self) -> Ending | None:
+        """One call of the model and the tools that it wants; None when another step follows."""
+        self._state = self._state.model_copy(update={"step": self._state.step + 1})
+        active = active_tools(self._order, self._state.step)
+        workflow.logger.info("turn step", extra={"step": self._state.step, **active.facts()})
+        said = await self._call_model(active)
+        message = assistant_message(said)
+        self._keep(*([message] if message else []), spent=added(self._state.spent, said), text=said.text)
+        calls = planned(self._order, self._state, active, said)
+        verdicts = await self._carry_out_all(calls) if calls else []
+        events.tell(events.step_finish(self._state.step, said, self._state.spent, active.active))
+        stop = next((one for one in verdicts if one.action == "stop"), None)
+        if stop is not None:
+            return Ending(status=TurnStatus.STOPPED, reason="doom_loop", error=_going_in_circles(stop))
+        if not calls:
+            reason = said.finish_reason if said.finish_reason != "tool_calls" else "other"
+            return Ending(status=TurnStatus.COMPLETED, reason=reason)
+        if self._state.step >= last_step(self._order.budgets, self._order.max_steps):
+            return Ending(status=TurnStatus.COMPLETED, reason="max_steps")
+        return None
+
+    def _keep(self, *messages: ModelMessage, **changes: object) -> None:
+        self._state = self._state.model_copy(update={"messages": (*self._state.messages, *messages), **changes})
+
+    async def _call_model(self, active: Resolution) -> ModelStep:
+        try:
+            return await workflow.execute_activity_method(
+                ModelActivities.call_model,
+                model_call(self._order, self._state, active),
+                activity_id=f"{STEP_ACTIVITY_PREFIX}{self._state.step}",
+                task_queue=MODELS_TASK_QUEUE,
+                start_to_close_timeout=CALL_MODEL_ATTEMPT_TIMEOUT,
+                heartbeat_timeout=CALL_MODEL_HEARTBEAT_TIMEOUT,
+                retry_policy=CALL_MODEL_RETRY_POLICY,
+                summary=f"{self._order.model_id}, step {self._state.step}",
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            raise _Failed(envelope_of(error, tool=self._order.model_id)) from error
+
+    async def _carry_out_all(self, calls: list[PlannedCall]) -> list[Verdict]:
+        """Carry out all calls at once, and keep what they give, also when the turn is cancelled meanwhile."""
+        step = self._state.step
+        events.tell(*(events.tool_call(step, call) for call in calls))
+        running = [asyncio.create_task(self._carry_out(step, call)) for call in calls]
+        try:
+            await asyncio.gather(*running, return_exceptions=True)
+        except asyncio.CancelledError:
+            await asyncio.wait(running)
+            self._take_results(calls, running)
+            raise
+        return self._take_results(calls, running)
+
+    def _take_results(self, calls: list[PlannedCall], ended: "list[asyncio.Task[ToolOutcome]]") -> list[Verdict]:
+        verdicts: list[Verdict] = []
+        parts: list[object] = []
+        failures, usd = self._state.failures, self._state.spent.usd
+        for call, task in zip(calls, ended, strict=True):
+            outcome = ToolOutcome(result=cancelled_result(call.name)) if task.cancelled() else task.result()
+            error = outcome.result.error
+            failures = observe(failures, _outcome_of(call.name, error))
+            said = verdict(failures)
+            verdicts.append(said)
+            parts.append(result_part(call, outcome.result, said.reminder))
+            usd += (outcome.run.usage_total_usd or 0.0) if outcome.run is not None else 0.0
+            if said.reminder is not None:
+                events.tell(events.reminder(self._state.step, call.name, said.reminder))
+        message = ModelMessage.model_validate({"role": "tool", "parts": parts})
+        spent = self._state.spent.model_copy(update={"usd": usd})
+        self._keep(message, failures=failures, spent=spent)
+        return verdicts
+
+    async def _carry_out(self, step: int, planned_call: PlannedCall) -> ToolOutcome:
+        call, task_id = planned_call.call, planned_call.task_id
+        if planned_call.refusal is not None or call is None or task_id is None:
+            refusal = planned_call.refusal or _never_started(planned_call.name)
+            outcome = ToolOutcome(result=ToolResult.failed(refusal))
+        else:
+            outcome = await self._task(call, task_id)
+        events.tell(events.tool_result(step, planned_call, outcome.result))
+        return outcome
+
+    async def _task(self, call: ToolCall, task_id: str) -> ToolOutcome:
+        """The call as a task like any other. Cancelled, it is waited for until its runs have ended."""
+        summary = TaskSummary(
+            tool=call.tool,
+            mode=call.mode,
+            executor=executor_kind(call),
+            actor=call.actor or _actor_of(call),
+            session_id=call.session_id,
+            created_at=workflow.now(),
+            fingerprint=task_id,
+        )
+        try:
+            return await workflow.execute_child_workflow(
+                ToolCallWorkflow.run,
+                call,
+                id=task_id,
+                memo={memo.SUMMARY: summary},
+                search_attributes=search_attributes.of_task(call, summary),
+                parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
+                static_summary=f"{call.tool} for {call.caller.id}",
+            )
+        except ChildWorkflowError as error:
+            if is_cancelled_exception(error):
+                return ToolOutcome(result=cancelled_result(call.tool))
+            return ToolOutcome(result=ToolResult.failed(_did_not_end(call.tool, error)))
+
+    async def _end(self, ending: Ending) -> TurnResult:
+        """Tell the session, then the readers: whoever has read the end may send the next message at once."""
+        order, state = self._order, self._state
+        seconds = (workflow.now() - state.began).total_seconds()
+        result = TurnResult(
+            turn_id=order.turn_id,
+            message_id=order.message_id,
+            status=ending.status,
+            reason=ending.reason,
+            text=state.text,
+            conversation=(*order.conversation, *state.messages),
+            began_at=len(order.conversation),
+            spent=state.spent.model_copy(update={"seconds": seconds}),
+            error=ending.error,
+        )
+        await self._tell_session(TurnEnded(turn_id=order.turn_id, counts=len(state.messages) > 1, spent=result.spent))
+        search_attributes.upsert(search_attributes.TASK_STATUS.value_set(ending.status.value))
+        events.tell(*events.finish(result, ending))
+        return result
+
+    async def _tell_session(self, ended: TurnEnded) -> None:
+        order = self._order
+        session = workflow.get_external_workflow_handle_for(
+            SessionWorkflow.run, session_workflow_id(order.caller.id, order.session_id)
+        )
+        try:
+            await session.signal(SessionWorkflow.turn_ended, ended)
+        except ApplicationError as error:
+            # The session was ended by an operator: the turn still stands, in its own result.
+            workflow.logger.warning("Session %s did not hear of the turn's end: %s", order.session_id, error)
+
+
+def turn_attributes(order: TurnOrder) -> TypedSearchAttributes:
+    """By which operators find a turn."""
+    return TypedSearchAttributes(
+        [
+            SearchAttributePair(search_attributes.CALLER, order.caller.id),
+            SearchAttributePair(search_attributes.SESSION, order.session_id),
+            SearchAttributePair(search_attributes.TASK_STATUS, TurnStatus.RUNNING.value),
+        ]
+    )
+
+
+def _outcome_of(tool: str, error: ErrorEnvelope | None) -> CallOutcome:
+    if error is None:
+        return CallOutcome(tool=tool)
+    return CallOutcome(tool=tool, signature=signature(error), retryable=error.retryable)
+
+
+def _actor_of(call: ToolCall) -> str | None:
+    actor = call.arguments.get("actor") if call.tool == "call-actor" else None
+    return actor if isinstance(actor, str) else None
+
+
+def _over_budget(over: str) -> Ending:
+    envelope = ErrorEnvelope(
+        tool="",
+        message=f"The turn was stopped by its budget: {over}.",
+        category=ErrorCategory.PAYMENT,
+        retryable=False,
+        hint="Send the next message with a larger budget, or ask for less.",
+    )
+    return Ending(status=TurnStatus.STOPPED, reason="budget", error=envelope)
+
+
+def _going_in_circles(said: Verdict) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool=said.tool or "",
+        message=f"The turn was stopped: {said.tool} has failed {said.count} times in the same way.",
+        category=ErrorCategory.CONFLICT,
+        retryable=False,
+        hint="Look at the tool's error, change what it names, and send another message.",
+    )
+
+
+def _did_not_end(tool: str, error: ChildWorkflowError) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool=tool,
+        message=f"The task did not end by itself: {error.cause or error}"[:2_000],
+        category=ErrorCategory.UNKNOWN,
+        retryable=False,
+    )
+
+
+def _never_started(tool: str) -> ErrorEnvelope:
+    return ErrorEnvelope(tool=tool, message=f"{tool} was not started.", category=ErrorCategory.UNKNOWN, retryable=False)

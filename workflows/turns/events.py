@@ -1,0 +1,93 @@
+"""What a turn tells of itself. Each batch is one change of its memo, and so one entry of its history.
+
+Streamed text and the retries of a model's call are in the history anyway, and are read from there.
+"""
+
+from pydantic import JsonValue
+from temporalio import workflow
+
+from activities.model_contracts import ModelStep
+from workflows import memo
+from workflows.models import ToolResult
+from workflows.tools.common.invalid import shown_input
+from workflows.turns.models import Ending, Spent, TurnEvent, TurnEvents, TurnResult
+from workflows.turns.steps import PlannedCall
+
+_PREVIEW_CHARS = 500
+_SUMMARY_CHARS = 1_500
+
+
+def tell(*events: TurnEvent) -> None:
+    """Add `events` to the turn's log."""
+    if events:
+        workflow.upsert_memo({memo.TURN_EVENTS: TurnEvents(events=events)})
+
+
+def tool_call(step: int, call: PlannedCall) -> TurnEvent:
+    """The model wants a tool; `task_id` when there is a task for it."""
+    data: dict[str, JsonValue] = {
+        "step": step,
+        "call_id": call.part.id,
+        "tool": call.name,
+        "arguments": shown_input(call.part.raw_arguments if call.part.arguments is None else call.part.arguments),
+    }
+    return TurnEvent(name="tool-call", data=data | ({"task_id": call.task_id} if call.task_id else {}))
+
+
+def tool_result(step: int, call: PlannedCall, result: ToolResult) -> TurnEvent:
+    """A call has its result. `compressed`, `locator` and `summary` are there when it was stored."""
+    data: dict[str, JsonValue] = {
+        "step": step,
+        "call_id": call.part.id,
+        "tool": call.name,
+        "is_error": result.is_error,
+        "preview": result.text[:_PREVIEW_CHARS],
+    }
+    if call.task_id:
+        data["task_id"] = call.task_id
+    if result.error is not None:
+        data["error"] = result.error.model_dump(mode="json", exclude_none=True)
+    if result.locator is not None:
+        summary = (result.structured or {}).get("summary")
+        said = summary if isinstance(summary, str) else result.text
+        data |= {"compressed": True, "locator": result.locator, "summary": said[:_SUMMARY_CHARS]}
+    return TurnEvent(name="tool-result", data=data)
+
+
+def reminder(step: int, tool: str, text: str) -> TurnEvent:
+    """The model was reminded, once, not to repeat a failure."""
+    return TurnEvent(name="reminder", data={"step": step, "tool": tool, "text": text})
+
+
+def step_finish(step: int, said: ModelStep, spent: Spent, active: tuple[str, ...] | None) -> TurnEvent:
+    """A step is over. The numbers are always there."""
+    data: dict[str, JsonValue] = {
+        "step": step,
+        "finish_reason": said.finish_reason,
+        "usage": said.usage.model_dump(),
+        "cost_usd": said.cost_usd,
+        "total_usage": spent.usage.model_dump(),
+    }
+    if active is not None:
+        data["active_tools"] = list(active)
+    if said.warnings:
+        data["warnings"] = list(said.warnings)
+    return TurnEvent(name="step-finish", data=data)
+
+
+def finish(result: TurnResult, ending: Ending) -> tuple[TurnEvent, ...]:
+    """The end of a turn, after the error when there was one."""
+    end = TurnEvent(
+        name="finish",
+        data={
+            "turn_id": result.turn_id,
+            "status": ending.status.value,
+            "reason": ending.reason,
+            "steps": result.spent.steps,
+            "usage": result.spent.usage.model_dump(),
+            "cost_usd": result.spent.usd,
+        },
+    )
+    if ending.error is None:
+        return (end,)
+    return TurnEvent(name="error", data=ending.error.model_dump(mode="json", exclude_none=True)), end

@@ -1,0 +1,52 @@
+"""The operator's rules for calls that a model makes inside a turn. Pure; the front door carries the rules in."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from activities.models import ErrorCategory, ErrorEnvelope
+from workflows.models import PermissionRuling
+from workflows.tools.core.actor_names import (
+    actor_tool_name,
+    normalised_actor,
+    proxied_tool_name,
+    split_actor_tool,
+)
+from workflows.turns.models import CarriedRule
+
+_STRICTNESS = ("allow", "ask", "deny")
+
+
+def ruling_of(rules: Sequence[CarriedRule], tool: str, actor: str | None) -> PermissionRuling | None:
+    """What the rules say of a call of `tool` that runs `actor`: the strictest of all its names, None without a rule."""
+    found = [rule for name in _names(tool, actor) if (rule := _first(rules, name)) is not None]
+    if not found:
+        return None
+    strictest = max(found, key=lambda rule: _STRICTNESS.index(rule.action))
+    return PermissionRuling(action=strictest.action, rule=strictest.text)
+
+
+def nameless_actor(rules: Sequence[CarriedRule], tool: str, actor: str | None) -> ErrorEnvelope | None:
+    """The refusal of an Actor that is given by its id where rules go by names; an id must not pass by its name."""
+    if not rules or actor is None or "/" in normalised_actor(split_actor_tool(actor)[0]):
+        return None
+    return ErrorEnvelope(
+        tool=tool,
+        message=f"{actor!r} is no full name of an Actor; this server's permissions go by names.",
+        category=ErrorCategory.VALIDATION,
+        retryable=False,
+        hint="Call again with the Actor's full name, `user/name`.",
+    )
+
+
+def _names(tool: str, actor: str | None) -> tuple[str, ...]:
+    if actor is None:
+        return (tool,)
+    name, mcp_tool = split_actor_tool(actor)
+    full_name = normalised_actor(name)
+    proxied = (proxied_tool_name(full_name, mcp_tool),) if mcp_tool else ()
+    return (tool, actor_tool_name(full_name), *proxied)
+
+
+def _first(rules: Sequence[CarriedRule], name: str) -> CarriedRule | None:
+    """Whatever the case: the platform may take an Actor's name in any."""
+    return next((rule for rule in rules if fnmatchcase(name.casefold(), rule.tool.casefold())), None)

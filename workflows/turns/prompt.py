@@ -1,0 +1,23 @@
+"""The beginning of every prompt of a session: static text first, so that a provider's cache serves it. Pure."""
+
+from collections.abc import Collection
+
+STATIC = """
+You are an assistant that works with tools.
+- Call several tools at once when they do not depend on each other.
+- A tool's error is a JSON object: `message`, `hint` and `violations` say what is wrong, `retryable` whether the same
+  call may work later, `allowed_tools` what may be called. Never repeat a failed call unchanged unless it is retryable.
+- When no tool may be called any more, answer with what you know.
+""".strip()
+
+RESTORE = """
+- A large output is stored: you see `compressed`, a `locator` and a summary. Call restore-tool-output with the locator
+  when the summary does not have what you need, for the part that you need: a filter, few fields, a range. Do not
+  restore an output to repeat it or to pass it on: its locator is enough.
+""".strip()
+
+
+def system_text(tools: Collection[str], *, instructions: str = "", own: str = "") -> str:
+    """Static text, then the server's instructions (skills included), then those that the session's owner gave."""
+    parts = [STATIC, RESTORE if "restore-tool-output" in tools else "", instructions.strip(), own.strip()]
+    return "\n\n".join(part for part in parts if part)

@@ -1,0 +1,196 @@
+"""One step of a turn, without its effects: the active tools, what becomes of each call, what the model reads. Pure."""
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from pydantic import JsonValue
+
+from activities.model_contracts import (
+    CallModelInput,
+    ModelMessage,
+    ModelStep,
+    Part,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from activities.models import Budget, ErrorCategory, ErrorEnvelope, Violation
+from workflows.models import CallOptions, ToolCall, ToolResult
+from workflows.schema_check import schema_violations
+from workflows.tools.common.invalid import unknown_tool_envelope
+from workflows.tools.masks import Outcome, Resolution, masked_tool, resolve
+from workflows.tools.tool import invalid_arguments
+from workflows.turns.budgets import last_step
+from workflows.turns.models import MAX_PARALLEL_CALLS, TurnOrder, TurnState, TurnTool
+from workflows.turns.permissions import nameless_actor, ruling_of
+
+_READABLE_CHARS = 40
+
+
+@dataclass(frozen=True)
+class PlannedCall:
+    """A call of the model: either one to be carried out as `task_id`, or refused right away."""
+
+    part: ToolCallPart
+    name: str
+    task_id: str | None = None
+    call: ToolCall | None = None
+    refusal: ErrorEnvelope | None = None
+
+
+def active_tools(order: TurnOrder, step: int) -> Resolution:
+    """Which tools are active in step number `step` (from 1), by their own names; in the last step none."""
+    names = (tool.name for tool in order.snapshot.tools)
+    is_last = step >= last_step(order.budgets, order.max_steps)
+    return resolve(names, order.tool_mask, is_last_step=is_last)
+
+
+def model_call(order: TurnOrder, state: TurnState, active: Resolution) -> CallModelInput:
+    """The order for the next call of the model. What comes first in it is the same in every step."""
+    everything = active.outcome is Outcome.UNMASKED
+    names = tuple(tool.shown for tool in order.snapshot.tools if tool.name in active.active)
+    return CallModelInput(
+        caller=order.caller,
+        provider_id=order.provider_id,
+        model_id=order.model_id,
+        session_id=order.session_id,
+        turn_id=order.turn_id,
+        step=state.step,
+        system=order.system,
+        dynamic=order.dynamic,
+        definitions_json=order.snapshot.definitions_json,
+        active_tools=None if everything else names,
+        messages=(*order.conversation, *state.messages),
+        max_output_tokens=order.max_output_tokens,
+        stream=order.stream,
+    )
+
+
+def planned(order: TurnOrder, state: TurnState, active: Resolution, said: ModelStep) -> list[PlannedCall]:
+    """What becomes of each call in `said`, in their order."""
+    count = min(len(said.tool_calls), MAX_PARALLEL_CALLS)
+    return [_planned(order, state, active, part, index, count) for index, part in enumerate(said.tool_calls)]
+
+
+def assistant_message(said: ModelStep) -> ModelMessage | None:
+    """What the model has said, as a message; None when it has said nothing at all."""
+    parts: list[Part] = [TextPart(text=said.text)] if said.text else []
+    parts += said.tool_calls
+    return ModelMessage(role="assistant", parts=tuple(parts)) if parts else None
+
+
+def result_part(planned_call: PlannedCall, result: ToolResult, reminder: str | None = None) -> ToolResultPart:
+    """What the model reads of a result. An error is its envelope; a reminder stands below it."""
+    text = _error_text(result.error) if result.error is not None else _plain_text(result)
+    return ToolResultPart(
+        call_id=planned_call.part.id,
+        name=planned_call.part.name,
+        text=f"{text}\n\n{reminder}" if reminder else text,
+        is_error=result.is_error,
+        locator=result.locator,
+    )
+
+
+def cancelled_result(tool: str) -> ToolResult:
+    """The result of a call that was cancelled."""
+    return ToolResult.failed(
+        ErrorEnvelope(tool=tool, message=f"{tool} was cancelled.", category=ErrorCategory.CANCELLED, retryable=False)
+    )
+
+
+def task_id_of(order: TurnOrder, step: int, index: int, tool: str, call_id: str) -> str:
+    """The id of the task that carries out one call: the same whenever it is asked for."""
+    seed = json.dumps([order.caller.id, order.session_id, order.turn_id, step, index, call_id])
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", tool)[:_READABLE_CHARS].strip("-")
+    return f"{readable or 'call'}-{hashlib.sha256(seed.encode()).hexdigest()[:20]}"
+
+
+def _planned(
+    order: TurnOrder, state: TurnState, active: Resolution, part: ToolCallPart, index: int, count: int
+) -> PlannedCall:
+    tool = _tool_named(order.snapshot.tools, part.name)
+    if tool is None:
+        return PlannedCall(part, part.name, refusal=unknown_tool_envelope(part.name, active.active))
+    if tool.name not in active.active:
+        return PlannedCall(part, tool.name, refusal=masked_tool(tool.name, active))
+    if index >= MAX_PARALLEL_CALLS:
+        return PlannedCall(part, tool.name, refusal=_too_many(tool.name))
+    arguments = _own_arguments(tool, part)
+    actor = tool.actor or _actor_argument(tool, arguments)
+    refusal = _broken(tool, part, arguments) or nameless_actor(order.rules, tool.name, actor)
+    if refusal is not None:
+        return PlannedCall(part, tool.name, refusal=refusal)
+    call = ToolCall(
+        tool=tool.name,
+        arguments=arguments,
+        caller=order.caller,
+        session_id=order.session_id,
+        message_id=order.turn_id,
+        tool_call_id=part.id,
+        actor=tool.actor,
+        options=_options(order, state, count),
+        output=order.output,
+        offered_tools=active.active,
+        tool_mask=order.tool_mask,
+        permission=ruling_of(order.rules, tool.name, actor),
+    )
+    return PlannedCall(part, tool.name, task_id_of(order, state.step, index, tool.name, part.id), call)
+
+
+def _tool_named(tools: Sequence[TurnTool], name: str) -> TurnTool | None:
+    shown = next((tool for tool in tools if tool.shown == name), None)
+    return shown or next((tool for tool in tools if tool.name == name), None)
+
+
+def _own_arguments(tool: TurnTool, part: ToolCallPart) -> dict[str, JsonValue]:
+    return {tool.fields.get(name, name): value for name, value in (part.arguments or {}).items()}
+
+
+def _actor_argument(tool: TurnTool, arguments: dict[str, JsonValue]) -> str | None:
+    actor = arguments.get("actor") if tool.calls_actor else None
+    return actor if isinstance(actor, str) else None
+
+
+def _broken(tool: TurnTool, part: ToolCallPart, arguments: dict[str, JsonValue]) -> ErrorEnvelope | None:
+    """The refusal of arguments that are no JSON object or break the schema; the tool's own model checks them later."""
+    if part.arguments is None:
+        flaw = f"The arguments are no JSON object: {part.raw_arguments[:200]!r}"
+        return invalid_arguments(tool.name, (Violation(path="", message=flaw),))
+    violations = schema_violations(json.loads(tool.input_schema_json), arguments)
+    return invalid_arguments(tool.name, violations) if violations else None
+
+
+def _options(order: TurnOrder, state: TurnState, count: int) -> CallOptions:
+    """The money that is left, in equal shares for the calls of one step: together they cannot cost more."""
+    budget = Budget()
+    if order.budgets.usd is not None:
+        share = max(order.budgets.usd - state.spent.usd, 0.0001) / max(count, 1)
+        budget = Budget(max_total_charge_usd=Decimal(f"{share:.6f}"))
+    return CallOptions(budget=budget, run_heartbeat_seconds=order.run_heartbeat_seconds)
+
+
+def _too_many(tool: str) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool=tool,
+        message=f"At most {MAX_PARALLEL_CALLS} tools are called at once; this call was not carried out.",
+        category=ErrorCategory.VALIDATION,
+        retryable=True,
+        hint="Call it again in the next step.",
+    )
+
+
+def _error_text(error: ErrorEnvelope) -> str:
+    return json.dumps({"error": error.model_dump(mode="json", exclude_none=True)}, ensure_ascii=False)
+
+
+def _plain_text(result: ToolResult) -> str:
+    if result.text:
+        return result.text
+    if result.structured is not None:
+        return json.dumps(result.structured, ensure_ascii=False, separators=(",", ":"))
+    kinds = ", ".join(block.type for block in result.content)
+    return f"[{kinds}: it cannot be shown here]" if kinds else "(no output)"
