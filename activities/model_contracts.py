@@ -29,7 +29,7 @@ class ToolCallPart(Contract):
     type: Literal["tool_call"] = "tool_call"
     id: str = Field(description="The provider's own id of the call.")
     name: str
-    arguments: dict[str, JsonValue] | None
+    arguments: dict[str, JsonValue] | None = None
     raw_arguments: str = Field(description="As the model wrote them.")
 
 
