@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.support.provider_rules import input_items
+
 _BYTES_PER_TOKEN = 4
 _LEAST_TOKENS = 1_024
 _BLOCK_TOKENS = 128
@@ -64,7 +66,7 @@ class PromptCache:
 
 def _prompt(protocol: str, body: Mapping[str, Any]) -> bytes:
     parts = [body.get("tools", [])]
-    parts += [body.get("instructions", ""), *body["input"]] if protocol == "responses" else body["messages"]
+    parts += [body.get("instructions", ""), *input_items(body)] if protocol == "responses" else body["messages"]
     return b"\n".join(json.dumps(part, ensure_ascii=False).encode() for part in parts)
 
 

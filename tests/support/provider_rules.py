@@ -113,7 +113,13 @@ def _responses(body: Mapping[str, Any]) -> None:
         allowed = [tool["name"] for tool in choice["tools"]]
         if not allowed or set(allowed) - set(names):
             raise Refused(f"Tool choice names tools that are not defined: {sorted(set(allowed) - set(names))}.")
-    _responses_items(body["input"])
+    _responses_items(input_items(body))
+
+
+def input_items(body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The input of a Responses request: a plain text is a message of the user."""
+    given = body["input"]
+    return [{"role": "user", "content": given}] if isinstance(given, str) else given
 
 
 def _all_fields(kind: Any) -> set[str]:

@@ -23,7 +23,7 @@ from typing import Any, Literal, cast
 import uvicorn
 
 from tests.support.provider_cache import CacheUse, PromptCache
-from tests.support.provider_rules import Refused, check, merged_turns
+from tests.support.provider_rules import Refused, check, input_items, merged_turns
 from tests.support.provider_script import Asked, Break, Call, Hold, Refusal, Reply, Script, Step, from_json
 from tests.support.provider_wire import STREAMS, Answer, Frame, error_body, whole_frames
 
@@ -298,7 +298,7 @@ def _turns(protocol: Protocol, body: Mapping[str, Any]) -> list[tuple[str, str]]
     """Who says what: `user`, `assistant`, `result`. Dynamic text is nobody's."""
     if protocol == "messages":
         return [turn for role, blocks in merged_turns(body["messages"]) for turn in _claude_turns(role, blocks)]
-    entries = body["input"] if protocol == "responses" else body["messages"]
+    entries = input_items(body) if protocol == "responses" else body["messages"]
     turns: list[tuple[str, str]] = []
     for entry in entries:
         match entry:
