@@ -180,11 +180,16 @@ class TurnWorkflow:
         verdicts: list[Verdict] = []
         parts: list[object] = []
         failures, usd = self._state.failures, self._state.spent.usd
+        known: set[str | None] = set()
         for call, task in zip(calls, ended, strict=True):
             outcome = ToolOutcome(result=cancelled_result(call.name)) if task.cancelled() else task.result()
-            error = outcome.result.error
-            failures = observe(failures, _outcome_of(call.name, error))
-            said = verdict(failures)
+            seen = _outcome_of(call.name, outcome.result.error)
+            said = Verdict()
+            # The same failure twice in one step counts once: the model could not read the first before the second.
+            if seen.signature is None or seen.signature not in known:
+                failures = observe(failures, seen)
+                said = verdict(failures)
+            known.add(seen.signature)
             verdicts.append(said)
             parts.append(result_part(call, outcome.result, said.reminder))
             usd += (outcome.run.usage_total_usd or 0.0) if outcome.run is not None else 0.0

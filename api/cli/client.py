@@ -132,11 +132,17 @@ class ApiClient:
         """A wait for this server."""
         return Patience(PATIENCE_SECONDS if seconds is None else seconds, self._tell)
 
+    async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to a request that may be repeated without harm."""
+        return (await self._request("POST", path, json_body=dict(body))).json()
+
+    def stream(self, path: str, *, after: str | None) -> AbstractAsyncContextManager[AsyncIterator[ServerSentEvent]]:
+        """One connection to a stream of events. Raises `Unreachable` when it cannot be had or breaks."""
+        return self._event_stream(path, headers={"Last-Event-ID": after} if after else {})
+
     def events(self, task_id: str, *, after: str | None) -> AbstractAsyncContextManager[AsyncIterator[ServerSentEvent]]:
         """One connection to a task's event stream. Raises `Unreachable` when it cannot be had or breaks."""
-        return self._event_stream(
-            f"/v1/tasks/{_segment(task_id)}/events", headers={"Last-Event-ID": after} if after else {}
-        )
+        return self.stream(f"/v1/tasks/{_segment(task_id)}/events", after=after)
 
     def handoffs(self, tools: Sequence[str]) -> AbstractAsyncContextManager[AsyncIterator[ServerSentEvent]]:
         """One connection to the caller's open hand-offs of these tools. Raises `Unreachable` as `events` does."""

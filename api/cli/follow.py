@@ -41,7 +41,7 @@ async def follow(client: ApiClient, task_id: str, *, after: str | None = None) -
             async with client.events(task_id, after=after) as stream:
                 async for raw in stream:
                     patience.over()
-                    event = _event_of(raw)
+                    event = event_of(raw)
                     after = event.id or after
                     yield event
             # A server that shuts down ends its streams too: only the task itself knows whether that was all.
@@ -52,7 +52,8 @@ async def follow(client: ApiClient, task_id: str, *, after: str | None = None) -
             await patience.wait(trouble, at_least_seconds=retry_after(trouble))
 
 
-def _event_of(raw: ServerSentEvent) -> Event:
+def event_of(raw: ServerSentEvent) -> Event:
+    """The event that the API sent; without data when it is none of the API's."""
     try:
         payload = _Payload.model_validate_json(raw.data)
     except ValidationError:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from api.cli import call, demo, doctor, mcp, outputs, tasks, tools, up
+from api.cli import call, chat, demo, doctor, mcp, outputs, tasks, tools, up
 from api.cli.client_tools import command as client_tools
 
 EXIT_CODES = (
@@ -29,6 +29,7 @@ app.command(rich_help_panel="The stack")(demo.demo)
 app.command(rich_help_panel="The stack")(doctor.doctor)
 app.command(rich_help_panel="The stack")(mcp.mcp)
 app.command(rich_help_panel="Tools and tasks")(call.call)
+app.command(rich_help_panel="Tools and tasks")(chat.chat)
 app.command(rich_help_panel="Tools and tasks")(client_tools.client)
 app.add_typer(tasks.app, name="tasks", rich_help_panel="Tools and tasks")
 app.add_typer(outputs.app, name="output", rich_help_panel="Tools and tasks")

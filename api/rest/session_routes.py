@@ -45,7 +45,13 @@ async def get_session(session_id: SessionId, services: ServicesDep, caller: Call
     },
 )
 async def send_message(
-    session_id: SessionId, body: MessageRequest, services: ServicesDep, caller: CallerDep
+    session_id: SessionId,
+    body: MessageRequest,
+    services: ServicesDep,
+    caller: CallerDep,
+    wait: Annotated[
+        float | None, Query(ge=0, description="Without `stream`: seconds to wait for the end; the server's limit.")
+    ] = None,
 ) -> Response:
     """Send a message; the turn that answers it goes on in any case, also when the client disconnects.
 
@@ -59,7 +65,9 @@ async def send_message(
         response = event_stream(await services.turns.events(caller, session_id, turn_id))
         response.headers.update(headers)
         return response
-    turn = await services.turns.turn(caller, session_id, turn_id, wait_seconds=services.settings.max_wait_seconds)
+    limit = services.settings.max_wait_seconds
+    seconds = limit if wait is None else min(wait, limit)
+    turn = await services.turns.turn(caller, session_id, turn_id, wait_seconds=seconds)
     status = 202 if turn.status is TurnStatus.RUNNING else 200
     return JSONResponse(turn.model_dump(mode="json", exclude_none=True), status_code=status, headers=headers)
 

@@ -112,9 +112,10 @@ class Part:
 class ChaosStack:
     """Temporal server on a database file, worker and API, on a sandbox platform that stays alive."""
 
-    def __init__(self, folder: Path, sandbox: Sandbox) -> None:
+    def __init__(self, folder: Path, sandbox: Sandbox, **extra: str) -> None:
+        """`extra` is added to the environment of worker and API."""
         self.sandbox = sandbox
-        self._folder = folder
+        self._folder, self._extra = folder, extra
         self.temporal_server = TemporalServer(*(any_free(_LOOPBACK) for _ in range(3)), database=folder / "temporal.db")
         api_port = any_free(_LOOPBACK)
         self.api_url = f"http://{_LOOPBACK}:{api_port}"
@@ -152,5 +153,7 @@ class ChaosStack:
         await asyncio.gather(self.worker.ready(), self.api.ready())
 
     def _environment(self, **extra: str) -> dict[str, str]:
-        environment = settings_environment(self.temporal_server.address, self.sandbox, **SETTINGS, **extra)
+        environment = settings_environment(
+            self.temporal_server.address, self.sandbox, **{**SETTINGS, **self._extra, **extra}
+        )
         return {**environment, "OUTLAST_DATA_DIR": str(self._folder), "OUTLAST_LOG_FORMAT": "text"}

@@ -1,0 +1,118 @@
+"""`kill -9` in the middle of turns: they end as if nothing had happened, for the platform, the model and the reader."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+
+from tests.support.calls import Event
+from tests.support.chaos_client import Chaos
+from tests.support.chaos_stack import ChaosStack, Part
+from tests.support.eventually import eventually
+from tests.support.provider_script import Call, Hold, by_position, says
+from tests.support.provider_server import ProviderServer, running_provider
+from tests.support.sandbox import running_sandbox
+from tests.support.turns import named, new_session, text_of, turn_events
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[ProviderServer]:
+    with running_provider(by_position(says("Hello."))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def chaos_stack(tmp_path_factory: pytest.TempPathFactory, provider: ProviderServer) -> Iterator[ChaosStack]:
+    folder = tmp_path_factory.mktemp("chaos-turns")
+    settings = {**provider.environment, "OUTLAST_DELTA_SECONDS": "0.2"}
+    with running_sandbox(folder) as sandbox, ChaosStack(folder, sandbox, **settings) as stack:
+        yield stack
+
+
+async def begun(chaos: Chaos, message: str) -> tuple[str, str]:
+    """Session and turn."""
+    session = await new_session(chaos.http, tools=["actors", "runs", "dev"])
+    async with chaos.http.stream(
+        "POST", f"/v1/sessions/{session}/messages", json={"message": message, "stream": True}
+    ) as response:
+        return session, response.headers["location"].rpartition("/")[2]
+
+
+async def followed(chaos: Chaos, session: str, turn: str) -> AsyncIterator[Event]:
+    """The turn's events for a reader who comes back whenever the connection breaks."""
+    after: str | None = None
+    while True:
+        try:
+            async for event in turn_events(chaos.http, session, turn, after=after):
+                after = event.id
+                yield event
+                if event.name == "finish":
+                    return
+        except (httpx.TransportError, AssertionError):
+            await chaos.stack.bring_up()
+
+
+async def reads_the_same(chaos: Chaos, session: str, turn: str, seen: list[Event]) -> None:
+    assert [event async for event in turn_events(chaos.http, session, turn)] == seen
+
+
+def parts_of(chaos: Chaos, names: tuple[str, ...]) -> list[Part]:
+    return [getattr(chaos.stack, name) for name in names]
+
+
+@pytest.mark.parametrize("names", [("worker",), ("worker", "api", "temporal")], ids="+".join)
+async def test_a_model_that_was_cut_off_is_heard_once(
+    chaos: Chaos, provider: ProviderServer, names: tuple[str, ...]
+) -> None:
+    gate = f"cut-off-{len(names)}"
+    provider.script = by_position(says("One two ", Hold(gate), "three."))
+    session, turn = await begun(chaos, "Count.")
+    seen: list[Event] = []
+    async for event in followed(chaos, session, turn):
+        seen.append(event)
+        if event.name == "text-delta" and not provider.gate(gate).is_open:
+            for part in parts_of(chaos, names):
+                part.kill()
+            provider.gate(gate).open()
+            await chaos.stack.bring_up()
+    assert text_of(seen) == "One two three."
+    assert not [retry for retry in named(seen, "retry") if retry.get("discard_text")]
+    assert named(seen, "retry")[-1]["error_kind"] in ("timeout", "network", "unknown", "platform", "cancelled")
+    assert named(seen, "finish")[0]["status"] == "completed"
+    await reads_the_same(chaos, session, turn, seen)
+
+
+@pytest.mark.parametrize("names", [("worker",), ("worker", "api", "temporal")], ids="+".join)
+async def test_no_tool_is_called_twice(chaos: Chaos, provider: ProviderServer, names: tuple[str, ...]) -> None:
+    run = {"actor": "outlast/sleeper", "input": {"seconds": 5, "steps": 5}}
+    provider.script = by_position(
+        says("Running. ", Call("call-actor", run), Call("call-actor", run)), says("Both have run.")
+    )
+    books = chaos.books
+    session, turn = await begun(chaos, "Run twice.")
+    await eventually(lambda: _both_run(chaos))
+    for part in parts_of(chaos, names):
+        part.kill()
+    await chaos.stack.bring_up()
+    seen = [event async for event in followed(chaos, session, turn)]
+    assert text_of(seen) == "Running. Both have run."
+    assert (books.starts, books.runs_per_operation()) == (2, [1, 1])
+    assert [result["is_error"] for result in named(seen, "tool-result")] == [False, False]
+    await reads_the_same(chaos, session, turn, seen)
+
+
+async def test_workers_and_apis_come_and_go(chaos: Chaos, provider: ProviderServer) -> None:
+    provider.script = by_position(
+        says(Call("hello_world", {"name": "Ann"}), Call("hello_world", {"name": "Bob"})), says("Done.")
+    )
+    session, turn = await begun(chaos, "Greet.")
+    await chaos.stack.worker.restart()
+    await chaos.stack.api.restart()
+    seen = [event async for event in followed(chaos, session, turn)]
+    assert text_of(seen) == "Done."
+    tasks = (await chaos.http.get("/v1/tasks", params={"session_id": session})).json()["tasks"]
+    assert len(tasks) == 2
+
+
+async def _both_run(chaos: Chaos) -> bool:
+    return len(chaos.books.running) == 2

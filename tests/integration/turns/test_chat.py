@@ -1,0 +1,60 @@
+"""`outlast chat` as a user runs it, on a terminal and in a pipe."""
+
+import json
+import subprocess
+
+from tests.support.provider_script import Call, Hold, by_position, says
+from tests.support.provider_server import ProviderServer
+from tests.support.service import Service
+from tests.support.stacks import clean_environment
+from tests.support.terminal import ROOT, on_terminal, outlast_command
+
+
+def run_chat(service: Service, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = outlast_command("chat", "--provider", "generic", "--model", "m", *arguments)
+    environment = clean_environment(OUTLAST_URL=service.api_url)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_one_message_is_answered_and_its_tools_are_shown(service: Service, provider: ProviderServer) -> None:
+    provider.script = by_position(says("Let me greet. ", Call("hello_world", {"name": "Ann"})), says("Done."))
+    ended = run_chat(service, "Greet Ann.")
+    assert (ended.returncode, ended.stdout) == (0, "Let me greet. \nDone.\n")
+    assert "→ hello_world" in ended.stderr
+    assert "Hello, Ann!" in ended.stderr
+
+
+def test_programs_read_events(service: Service, provider: ProviderServer) -> None:
+    provider.script = by_position(says("Hi."))
+    ended = run_chat(service, "--json", "Hello.")
+    names = [json.loads(line)["event"] for line in ended.stdout.splitlines()]
+    assert names == ["text-delta", "step-finish", "finish"]
+
+
+def test_a_conversation_goes_on_with_its_id(service: Service, provider: ProviderServer) -> None:
+    provider.script = by_position(says("One."), says("Two."))
+    assert run_chat(service, "--session", "kept", "First?").stdout == "One.\n"
+    assert run_chat(service, "--session", "kept", "Second?").stdout == "Two.\n"
+
+
+def test_a_person_answers_what_a_tool_asks_and_stops_an_answer(service: Service, provider: ProviderServer) -> None:
+    provider.script = by_position(
+        says(Call("pick_colour", {"colours": ["red", "blue"]})),
+        says("Red it is."),
+        says("This takes ", Hold("never")),
+    )
+    command = outlast_command("chat", "--provider", "generic", "--model", "m")
+    environment = clean_environment(OUTLAST_URL=service.api_url, TERM="xterm")
+    with on_terminal(command, environment, columns=120) as terminal:
+        terminal.wait_for("Ctrl-D leaves")
+        terminal.type("Which colour?")
+        terminal.wait_for(r"colour.*:")
+        terminal.type("red")
+        terminal.wait_for(r"Red it is\.")
+        terminal.type("And now for long.")
+        terminal.wait_for("This takes")
+        terminal.press_ctrl_c()
+        terminal.wait_for("cancelled")
+        terminal.press_ctrl_c()
+        assert terminal.end() == 130
+    assert "Traceback" not in terminal.screen

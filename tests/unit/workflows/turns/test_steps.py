@@ -1,0 +1,108 @@
+"""What becomes of each call of a model, and what the model reads."""
+
+import json
+from datetime import UTC, datetime
+
+from activities.model_contracts import ModelStep, TextPart, ToolCallPart
+from activities.models import Caller, ErrorCategory, ErrorEnvelope
+from workflows.models import ImageContent, TextContent, ToolResult
+from workflows.turns.models import MAX_PARALLEL_CALLS, Budgets, ToolSnapshot, TurnOrder, TurnState, TurnTool
+from workflows.turns.steps import active_tools, assistant_message, model_call, planned, result_part
+
+SCHEMA = json.dumps({"type": "object", "properties": {"na me": {"type": "string"}}, "required": ["na me"]})
+TOOLS = (
+    TurnTool(shown="greet", name="greet", input_schema_json=SCHEMA, fields={"na-me": "na me"}),
+    TurnTool(shown="odd-1", name="odd name", input_schema_json="{}"),
+)
+STATE = TurnState(began=datetime(2026, 1, 1, tzinfo=UTC), step=1)
+
+
+def order(**changes: object) -> TurnOrder:
+    made = TurnOrder(
+        caller=Caller(id="local"),
+        session_id="s",
+        turn_id="t",
+        message_id="m",
+        parts=(TextPart(text="Hello"),),
+        provider_id="generic",
+        model_id="m",
+        snapshot=ToolSnapshot(definitions_json="[]", tools=TOOLS),
+    )
+    return made.model_copy(update=changes)
+
+
+def part(name: str, arguments: object, call_id: str = "c1") -> ToolCallPart:
+    given = {"id": call_id, "name": name, "arguments": arguments, "raw_arguments": json.dumps(arguments)}
+    return ToolCallPart.model_validate(given)
+
+
+def plan(made: TurnOrder, *parts: ToolCallPart, step: int = 1) -> list[tuple[str, ErrorCategory | None]]:
+    calls = planned(made, STATE, active_tools(made, step), ModelStep(finish_reason="tool_calls", tool_calls=parts))
+    return [(call.name, call.refusal.category if call.refusal else None) for call in calls]
+
+
+def test_a_call_gets_the_tools_own_names_and_a_lasting_id() -> None:
+    said = ModelStep(finish_reason="tool_calls", tool_calls=(part("greet", {"na-me": "Ann"}), part("odd-1", {})))
+    first, second = planned(order(), STATE, active_tools(order(), 1), said)
+    again = planned(order(), STATE, active_tools(order(), 1), said)
+    assert first.call is not None
+    assert (first.call.arguments, first.call.tool_call_id, second.name) == ({"na me": "Ann"}, "c1", "odd name")
+    assert [call.task_id for call in again] == [first.task_id, second.task_id]
+    assert first.task_id != second.task_id
+
+
+def test_what_cannot_be_carried_out_is_refused_one_by_one() -> None:
+    masked = order(tool_mask={"greet": True})
+    calls = (
+        part("greet", {"na-me": "Ann"}),
+        part("greet", {}),
+        part("greet", None),
+        part("odd-1", {}),
+        part("none", {}),
+    )
+    assert plan(masked, *calls) == [
+        ("greet", None),
+        ("greet", ErrorCategory.VALIDATION),
+        ("greet", ErrorCategory.VALIDATION),
+        ("odd name", ErrorCategory.PERMISSION),
+        ("none", ErrorCategory.NOT_FOUND),
+    ]
+
+
+def test_too_many_calls_at_once_are_refused() -> None:
+    calls = [part("odd-1", {}, f"c{number}") for number in range(MAX_PARALLEL_CALLS + 2)]
+    refused = [category for _, category in plan(order(), *calls) if category is not None]
+    assert len(refused) == 2
+
+
+def test_nothing_is_active_in_the_last_step() -> None:
+    assert active_tools(order(max_steps=3), 3).active == ()
+    assert active_tools(order(budgets=Budgets(steps=2)), 2).active == ()
+    assert model_call(order(), STATE, active_tools(order(), 1)).active_tools is None
+    assert model_call(order(max_steps=1), STATE, active_tools(order(max_steps=1), 1)).active_tools == ()
+
+
+def test_a_share_of_the_money_is_each_calls_budget() -> None:
+    made = order(budgets=Budgets(usd=1.0))
+    said = ModelStep(finish_reason="tool_calls", tool_calls=(part("odd-1", {}), part("odd-1", {}, "c2")))
+    first, _ = planned(made, STATE, active_tools(made, 1), said)
+    assert first.call is not None
+    assert float(first.call.options.budget.max_total_charge_usd or 0) == 0.5
+
+
+def test_a_model_reads_errors_as_envelopes_and_never_nothing() -> None:
+    (call,) = planned(
+        order(), STATE, active_tools(order(), 1), ModelStep(finish_reason="tool_calls", tool_calls=(part("odd-1", {}),))
+    )
+    error = ErrorEnvelope(tool="odd name", message="No.", category=ErrorCategory.NETWORK, retryable=True)
+    failed = result_part(call, ToolResult.failed(error), "Remember.")
+    assert json.loads(failed.text.partition("\n\n")[0])["error"]["category"] == "network"
+    assert failed.text.endswith("Remember.")
+    assert result_part(call, ToolResult()).text == "(no output)"
+    assert "image" in result_part(call, ToolResult(content=(ImageContent(data="", mimeType="image/png"),))).text
+    assert result_part(call, ToolResult(content=(TextContent(text="Yes."),))).text == "Yes."
+    assert result_part(call, ToolResult(structured={"a": 1})).text == '{"a":1}'
+
+
+def test_a_model_that_says_nothing_leaves_no_message() -> None:
+    assert assistant_message(ModelStep(finish_reason="stop")) is None
