@@ -33,7 +33,6 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.errors import redact
 from activities.models import Caller, ErrorCategory, ErrorEnvelope
-from activities.output_store.references import references_in
 from api.answers import Answers, refusal_of
 from api.call_builder import CallBuilder
 from api.errors import (
@@ -260,7 +259,7 @@ class TaskClient:
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             memo={memo.SUMMARY: summary},
-            search_attributes=_attributes(call, summary),
+            search_attributes=search_attributes.of_task(call, summary),
             static_summary=f"{call.tool} for {call.caller.id}",
             priority=Priority(fairness_key=call.caller.id[:64]) if self._fair else Priority.default,
         )
@@ -416,23 +415,6 @@ def _task_id(caller: Caller, tool: str, idempotency_key: str | None) -> str:
     digest = hashlib.sha256(json.dumps([caller.id, idempotency_key]).encode()).hexdigest()
     readable = re.sub(r"[^A-Za-z0-9_-]+", "-", idempotency_key)[:_READABLE_KEY_CHARS].strip("-")
     return f"{readable or 'task'}-{digest[:20]}"
-
-
-def _attributes(call: ToolCall, summary: TaskSummary) -> TypedSearchAttributes:
-    pairs: list[SearchAttributePair[Any]] = [
-        SearchAttributePair(search_attributes.TOOL, call.tool),
-        SearchAttributePair(search_attributes.EXECUTOR, summary.executor),
-        SearchAttributePair(search_attributes.TASK_STATUS, TaskStatus.WORKING.value),
-        SearchAttributePair(search_attributes.CALLER, call.caller.id),
-    ]
-    if summary.actor is not None:
-        pairs.append(SearchAttributePair(search_attributes.ACTOR, summary.actor))
-    if call.session_id is not None:
-        pairs.append(SearchAttributePair(search_attributes.SESSION, call.session_id))
-    locators = references_in(json.dumps(call.arguments))
-    if locators:
-        pairs.append(SearchAttributePair(search_attributes.LOCATORS, locators))
-    return TypedSearchAttributes(pairs)
 
 
 def _just_started(task_id: str, summary: TaskSummary, workflow_url: str | None) -> Task:

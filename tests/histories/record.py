@@ -16,16 +16,27 @@ import httpx
 from temporalio.client import Client
 
 from tests.support.api_server import connect
-from tests.support.calls import completed, events, result_of, sleeper_call, started
-from tests.support.questions import result, taken, waiting
+from tests.support.calls import Event, completed, events, result_of, sleeper_call, started
+from tests.support.provider_script import Call, by_position, says
+from tests.support.provider_server import running_provider
+from tests.support.questions import asks, result, taken, waiting
 from tests.support.sandbox import running_sandbox
 from tests.support.service import running_service
 from tests.support.temporal import running_temporal
+from tests.support.turns import named, new_session, streamed
 from workflows.session import session_workflow_id
+from workflows.turns.models import turn_workflow_id
 
 FOLDER = Path(__file__).parent
 SESSION = "recorded"
 TALKING_SESSION = "recorded-talk"
+TURN_SESSION = "recorded-turn"
+MODEL = by_position(
+    says("Let me see. ", Call("hello_world", {"name": "Ann"}), Call("pick_colour", {"colours": ["red", "blue"]})),
+    says(Call("hello_wrld", {}), Call("hello_world", {"name": "Bob"})),
+    says("Ann, Bob and red."),
+)
+"""Two tools at once, one of which asks; an unknown tool; the end."""
 
 
 async def record(api: httpx.AsyncClient, client: Client) -> dict[str, str]:
@@ -49,6 +60,22 @@ async def record(api: httpx.AsyncClient, client: Client) -> dict[str, str]:
         "approved_call": await _answered(api, "say_message", {"text": "hey", "tone": "loud"}, {"decision": "yes"}),
         "session": session_workflow_id("local", SESSION),
         **await _shared_tools(api),
+        **await _turn(api),
+    }
+
+
+async def _turn(api: httpx.AsyncClient) -> dict[str, str]:
+    """A turn, the session that gave it its place, and a call that it made."""
+    session = await new_session(api, sessionId=TURN_SESSION, tools=["dev"])
+    seen: list[Event] = []
+    async for event in streamed(api, session, "Greet them, and choose a colour."):
+        seen.append(event)
+        if event.name == "hand-off":
+            await taken(api, await asks(api, event.data["task_id"]), {"colour": "red"})
+    return {
+        "turn": turn_workflow_id("local", session, named(seen, "finish")[0]["turn_id"]),
+        "turn_session": session_workflow_id("local", session),
+        "turn_call": named(seen, "hand-off")[0]["task_id"],
     }
 
 
@@ -114,7 +141,8 @@ async def main(kinds: Sequence[str]) -> None:
     with (
         running_temporal(folder) as temporal,
         running_sandbox(folder) as sandbox,
-        running_service(folder, temporal.address, sandbox, **settings) as service,
+        running_provider(MODEL) as provider,
+        running_service(folder, temporal.address, sandbox, **settings, **provider.environment) as service,
     ):
         client = await connect(service.temporal_address)
         async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as api:

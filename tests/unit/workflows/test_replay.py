@@ -15,6 +15,8 @@ from workflows.models import ToolCall, ToolOutcome
 from workflows.session import SessionState, SessionWorkflow
 from workflows.tool_call import ToolCallWorkflow
 from workflows.tools.extensions import load_extensions
+from workflows.turn import TurnWorkflow
+from workflows.turns.models import TurnOrder, TurnResult
 
 load_extensions(["docs.examples.hello_tools"])
 
@@ -34,12 +36,12 @@ def history(name: str) -> WorkflowHistory:
 
 def test_every_kind_of_call_was_recorded() -> None:
     kinds = {"sync_call", "async_call", "failed_run", "refused_call", "dataset_items", "cancelled_call", "deadline"}
-    assert kinds | {"handed_off_call", "approved_call", "session"} <= set(RECORDED)
+    assert kinds | {"handed_off_call", "approved_call", "session", "turn", "turn_session"} <= set(RECORDED)
 
 
 @pytest.mark.parametrize("name", RECORDED)
 async def test_a_recorded_history_replays(name: str) -> None:
-    replayer = Replayer(workflows=[ToolCallWorkflow, SessionWorkflow], plugins=[OutlastPlugin()])
+    replayer = Replayer(workflows=[ToolCallWorkflow, SessionWorkflow, TurnWorkflow], plugins=[OutlastPlugin()])
     result = await replayer.replay_workflow(history(name), raise_on_replay_failure=False)
     assert result.replay_failure is None, f"{HINT}\n{result.replay_failure}"
 
@@ -68,10 +70,24 @@ class HastySession(SessionWorkflow):
         await super().run(_state)
 
 
+@workflow.defn(name="TurnWorkflow")
+class HastyTurn(TurnWorkflow):
+    """As the real one, but for a timer that nobody gated."""
+
+    @workflow.init
+    def __init__(self, order: TurnOrder) -> None:
+        super().__init__(order)
+
+    @workflow.run
+    async def run(self, order: TurnOrder) -> TurnResult:
+        await asyncio.sleep(1)
+        return await super().run(order)
+
+
 @pytest.mark.parametrize("name", RECORDED)
 async def test_an_ungated_change_is_noticed(name: str) -> None:
     replayer = Replayer(
-        workflows=[HastyToolCall, HastySession],
+        workflows=[HastyToolCall, HastySession, HastyTurn],
         plugins=[OutlastPlugin()],
         workflow_runner=UnsandboxedWorkflowRunner(),
     )
