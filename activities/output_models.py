@@ -161,5 +161,3 @@ class SweepReport(Contract):
     deleted: int = 0
     freed_bytes: int = 0
     cursor: str | None = None
-
-

@@ -92,7 +92,8 @@ def differences(before: Json, now: Json, where: str = "") -> list[str]:
 def _list_differences(before: list[Json], now: list[Json], where: str) -> list[str]:
     """Entries with a name may have been joined by others; so may words, but for those that a request must have."""
     if before and all(isinstance(entry, dict) and "name" in entry for entry in before):
-        return differences(*({entry["name"]: entry for entry in entries} for entries in (before, now)), where)
+        then, since = ({entry["name"]: entry for entry in entries} for entries in (before, now))
+        return differences(then, since, where)
     if all(isinstance(entry, str) for entry in before) and not where.endswith("/required"):
         return [f"{where} has no {entry!r} any more" for entry in before if entry not in now]
     if len(before) != len(now):

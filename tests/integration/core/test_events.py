@@ -9,7 +9,7 @@ from tests.support.calls import Event, completed, events, sleeper_call, started
 from tests.support.eventually import eventually
 from workflows.models import TaskCompleted, TaskStatus
 from workflows.queues import TOOLS_TASK_QUEUE
-from workflows.session import SessionState, SessionWorkflow
+from workflows.session import SessionEvent, SessionState, SessionWorkflow
 
 
 async def all_events(api: httpx.AsyncClient, task_id: str, *, after: str | None = None) -> list[Event]:
@@ -123,11 +123,17 @@ async def test_a_session_that_continues_as_new_loses_no_event(temporal: Client, 
 
     async def last_is_the_call() -> bool:
         told = await temporal.get_workflow_handle_for(SessionWorkflow.run, handle.id).query(SessionWorkflow.events)
-        return told[-1].task_completed.task_id == answer["task"]["id"]
+        return task_of(told[-1]) == answer["task"]["id"]
 
     await eventually(last_is_the_call)
     told = await temporal.get_workflow_handle_for(SessionWorkflow.run, handle.id).query(SessionWorkflow.events)
     numbers = [event.number for event in told]
     assert numbers == list(range(sent + 2 - len(told), sent + 2))
     assert len(told) == min(sent + 1, 200)
-    assert [event.task_completed.task_id for event in told[:-1]] == [f"task-{n}" for n in numbers[:-1]]
+    assert [task_of(event) for event in told[:-1]] == [f"task-{n}" for n in numbers[:-1]]
+
+
+def task_of(event: SessionEvent) -> str:
+    """Whose completion the session was told of."""
+    assert event.task_completed is not None
+    return event.task_completed.task_id

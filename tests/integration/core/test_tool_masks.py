@@ -145,6 +145,7 @@ async def test_mcp_refuses_masked_tools_those_included_that_start_nothing(proces
     assert active["isError"] is False
     with pytest.raises(WireError) as unknown:
         await wire.request("tools/call", {"name": "get-actor-runs", "arguments": {"token": "abcdefgh"}, "_meta": meta})
+    assert unknown.value.data is not None
     assert unknown.value.data["allowed_tools"] == ["get-actor-run-list"]
     assert unknown.value.data["input"] == '{"token": "***"}'
     with pytest.raises(WireError, match="outlast/tool-mask"):
