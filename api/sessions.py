@@ -170,7 +170,7 @@ class SessionClient:
         position = position_of(after)
         description = await self._described(caller, session_id, turn_id)
         first_run = description.raw_description.workflow_execution_info.first_run_id or description.run_id or ""
-        return TurnEventLog(self._client, description.id, first_run).follow(after=position)
+        return TurnEventLog(self._client, description.id, first_run).live(after=position)
 
     async def cancel(self, caller: Caller, session_id: str, turn_id: str) -> Turn:
         """Stop the turn, its tools and their paid runs. Raises `TurnFinished`, `TurnNotFound`."""

@@ -19,6 +19,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client
 from temporalio.contrib.workflow_streams import PublishInput
 from temporalio.service import RPCError, RPCStatusCode
@@ -34,6 +35,8 @@ from workflows.turn import STEP_ACTIVITY_PREFIX
 from workflows.turns.models import TurnEvents
 
 _OUTAGE_PAUSE_SECONDS = 1.0
+_LOOK_SECONDS = 2.0
+"""How long nothing may happen before it is looked whether a call of the model fails."""
 _PUBLISH_SIGNAL = "__temporal_workflow_stream_publish"
 _ID = re.compile(r"(\d{1,6})\.(\d{1,9})\.(\d{1,6})")
 _ABNORMAL_ENDS = {
@@ -146,6 +149,39 @@ class TurnEventLog:
                     raise
                 await asyncio.sleep(_OUTAGE_PAUSE_SECONDS)
 
+    async def live(self, *, after: Position) -> AsyncGenerator[TurnStreamEvent]:
+        """As `follow`, and between its events, without an id, that a call of the model has failed and is repeated."""
+        events, told = self.follow(after=after), set[tuple[str, int]]()
+        pending = asyncio.ensure_future(anext(events, None))
+        try:
+            while True:
+                done, _ = await asyncio.wait({pending}, timeout=_LOOK_SECONDS)
+                if not done:
+                    for key, failed in await self._failing():
+                        if key not in told:
+                            told.add(key)
+                            yield failed
+                    continue
+                event = pending.result()
+                if event is None:
+                    return
+                yield event
+                pending = asyncio.ensure_future(anext(events, None))
+        finally:
+            pending.cancel()
+
+    async def _failing(self) -> list[tuple[tuple[str, int], TurnStreamEvent]]:
+        """Calls of the model that have failed and are repeated now. Whether Temporal can say so does not matter."""
+        try:
+            described = await self._client.get_workflow_handle(self._workflow_id).describe()
+        except (RPCError, RuntimeError):
+            return []
+        return [
+            ((activity.activity_id, activity.attempt), _repeated(activity))
+            for activity in described.raw_description.pending_activities
+            if activity.activity_id.startswith(STEP_ACTIVITY_PREFIX) and activity.HasField("last_failure")
+        ]
+
     async def _read(self, run_id: str, fold: _Fold, *, wait: bool) -> AsyncGenerator[TurnStreamEvent]:
         handle = self._client.get_workflow_handle(self._workflow_id, run_id=run_id)
         async for entry in handle.fetch_history_events(wait_new_event=wait):
@@ -235,6 +271,12 @@ def _started(entry: HistoryEvent, fold: _Fold) -> list[Said]:
     if started.attempt <= 1:
         return []
     return [("retry", {"step": step, "attempt": started.attempt, **failure_words(started.last_failure)})]
+
+
+def _repeated(activity: PendingActivityInfo) -> TurnStreamEvent:
+    step = int(activity.activity_id.removeprefix(STEP_ACTIVITY_PREFIX))
+    data: dict[str, JsonValue] = {"step": step, "attempt": activity.attempt, **failure_words(activity.last_failure)}
+    return TurnStreamEvent(name="retry", id=None, time=datetime.now(UTC), data={**data, "under_way": True})
 
 
 def failure_words(failure: Failure) -> dict[str, JsonValue]:

@@ -218,6 +218,64 @@ async def test_a_broken_stream_is_repeated_and_not_doubled(api: httpx.AsyncClien
     assert named(seen, "retry")[-1]["error_kind"] == "network"
 
 
+async def test_a_reader_hears_at_once_that_the_provider_is_busy(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(Refusal(429, "rate_limit_error", "Slow down.", {"retry-after": "1"}))
+    session = await new_session(api)
+    seen: list[Event] = []
+    async for event in streamed(api, session, "Hello?"):
+        seen.append(event)
+        if event.name == "retry" and event.id is None:
+            provider.script = by_position(says("Hello."))
+    assert named(seen, "retry")[0]["error_kind"] == named(seen, "retry")[-1]["error_kind"] == "rate_limit"
+    assert text_of(seen) == "Hello."
+
+
+async def test_the_minutes_are_a_budget_that_stops_tools_too(api: httpx.AsyncClient, provider: ProviderServer) -> None:
+    long = {"actor": "outlast/sleeper", "input": {"seconds": 600}}
+    provider.script = by_position(says(Call("call-actor", long)))
+    session = await new_session(api)
+    turn = await sent(api, session, "Run for long.", budgets={"minutes": 0.1})
+    assert (turn["status"], turn["reason"]) == ("stopped", "budget")
+    (task,) = (await api.get("/v1/tasks", params={"session_id": session})).json()["tasks"]
+    assert task["status"] == "cancelled"
+
+
+async def test_a_model_that_speaks_for_too_long_is_stopped_as_well(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says("And then ", Hold("endless")))
+    session = await new_session(api)
+    turn = await sent(api, session, "Tell.", budgets={"minutes": 0.05})
+    assert (turn["status"], turn["reason"]) == ("stopped", "budget")
+
+
+async def test_a_task_that_is_cancelled_alone_leaves_the_turn_going(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    long = {"actor": "outlast/sleeper", "input": {"seconds": 600}}
+    provider.script = by_position(says(Call("call-actor", long)), says("Somebody stopped it."))
+    session = await new_session(api)
+    seen: list[Event] = []
+    async for event in streamed(api, session, "Run."):
+        seen.append(event)
+        if event.name == "tool-call":
+            await eventually(partial(_run_of, api, event.data["task_id"]))
+            await api.post(f"/v1/tasks/{event.data['task_id']}/cancel")
+    assert named(seen, "tool-result")[0]["error"]["category"] == "cancelled"
+    assert text_of(seen) == "Somebody stopped it."
+
+
+async def test_somebody_elses_session_is_none(api: httpx.AsyncClient) -> None:
+    assert (await api.get("/v1/sessions/nobodys")).status_code == 404
+    assert (await api.post("/v1/sessions/nobodys/messages", json={"message": "Hi"})).status_code == 404
+    session = await new_session(api)
+    assert (await api.get(f"/v1/sessions/{session}/turns/none")).status_code == 404
+    empty = await api.post(f"/v1/sessions/{session}/messages", json={})
+    assert empty.status_code == 400
+
+
 async def test_a_second_message_waits_for_the_first_turn(api: httpx.AsyncClient, provider: ProviderServer) -> None:
     provider.script = by_position(says("A", Hold("second"), "B"))
     session = await new_session(api)
