@@ -1,5 +1,8 @@
 """The profile of a session: its tools, serialised once, and the beginning of its prompts."""
 
+import logging
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from activities.models import Caller
@@ -10,18 +13,29 @@ from api.catalogue import Catalogue
 from api.mcp.instructions import offered_skills, turn_instructions
 from api.permissions import PermissionRules
 from api.session_models import SessionRequest
+from workflows.tools.extensions import extension_entries
 from workflows.tools.loader import Selection, tool_set
 from workflows.turns.models import CarriedRule, SessionProfile, ToolSnapshot, TurnTool
 from workflows.turns.prompt import system_text
 
+DefinitionHook = Callable[[Definition], Definition]
 TURN_MODE = "default"
 """A turn waits for its tools, so they are those whose answer is what they have done."""
 
 
+DEFINITION_HOOKS = "DEFINITION_HOOKS"
+"""Attribute of a tools module (OUTLAST_TOOLS_FROM): functions that take a `Definition` and give the one to be shown."""
+
+log = logging.getLogger("outlast.api")
+
+
 async def profile_for(
-    request: SessionRequest, catalogue: Catalogue, caller: Caller, *, skills_dir: Path | None
+    request: SessionRequest, catalogue: Catalogue, caller: Caller, *, skills_dir: Path | None, masking: bool
 ) -> SessionProfile:
-    """What the turns of the session have in common. Raises `UnknownToolCalled`."""
+    """What the turns of the session have in common. Hooks see its definitions only without `masking`.
+
+    Raises `UnknownToolCalled`.
+    """
     loaded = await catalogue.load(Selection(TURN_MODE, request.tools), caller)
     usable = [tool for tool in loaded.tools.values() if not tool.in_front and not tool.needs_connection]
     offered = tool_set(TURN_MODE, usable, loaded.missing_actors)
@@ -32,7 +46,7 @@ async def profile_for(
         provider_id=request.provider_id,
         model_id=request.model_id,
         system=system_text(offered.tools, instructions=instructions, own=request.instructions),
-        snapshot=_snapshot(shown),
+        snapshot=_snapshot(shown, _hooks(masking=masking)),
         tool_mask=request.tool_mask,
         max_steps=request.max_steps,
         budgets=request.budgets,
@@ -48,9 +62,25 @@ def carried_rules(rules: PermissionRules, caller: Caller) -> tuple[CarriedRule, 
     )
 
 
-def _snapshot(shown: list[PortableTool]) -> ToolSnapshot:
-    definitions = canonical_definitions(Definition(tool.name, tool.description, tool.schema) for tool in shown)
+def _hooks(*, masking: bool) -> tuple[DefinitionHook, ...]:
+    hooks: tuple[DefinitionHook, ...] = extension_entries(DEFINITION_HOOKS)
+    if masking and hooks:
+        log.info("%d hooks that rewrite definitions are passed over: tool masks are on", len(hooks))
+        return ()
+    return hooks
+
+
+def _snapshot(shown: list[PortableTool], hooks: tuple[DefinitionHook, ...]) -> ToolSnapshot:
+    definitions = canonical_definitions(_defined(tool, hooks) for tool in shown)
     return ToolSnapshot(definitions_json=definitions, tools=tuple(_turn_tool(tool) for tool in shown))
+
+
+def _defined(tool: PortableTool, hooks: tuple[DefinitionHook, ...]) -> Definition:
+    """The tool as a model sees it. A hook may change everything but the name, by which it is called."""
+    definition = Definition(tool.name, tool.description, tool.schema)
+    for hook in hooks:
+        definition = replace(hook(definition), name=tool.name)
+    return definition
 
 
 def _turn_tool(tool: PortableTool) -> TurnTool:

@@ -91,7 +91,13 @@ class SessionClient:
     async def create(self, caller: Caller, request: SessionRequest) -> Session:
         """Begin a session. One that is there already stays as it was begun."""
         session_id = request.session_id or f"s-{secrets.token_hex(10)}"
-        profile = await profile_for(request, self._catalogue, caller, skills_dir=self._settings.skills_dir)
+        profile = await profile_for(
+            request,
+            self._catalogue,
+            caller,
+            skills_dir=self._settings.skills_dir,
+            masking=self._settings.masks_are_heeded,
+        )
         with _refusals(SessionNotFound(f"{session_id!r} cannot be the id of a session.")):
             await _by_a_worker(
                 self._client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]

@@ -299,3 +299,14 @@ async def test_a_conversation_of_many_steps_continues_as_new(api: httpx.AsyncCli
 async def _run_of(api: httpx.AsyncClient, task_id: str) -> object:
     response = await api.get(f"/v1/tasks/{task_id}")
     return response.json().get("run") if response.is_success else None
+
+
+async def test_a_long_session_continues_as_new(api: httpx.AsyncClient, provider: ProviderServer) -> None:
+    provider.script = by_position(*(says(f"Answer {number}.") for number in range(20)))
+    session = await new_session(api)
+    for number in range(20):
+        turn = await sent(api, session, f"Question {number}?", messageId=f"m-{number}")
+        assert turn["text"] == f"Answer {number}."
+    assert (await sent(api, session, "Question 3?", messageId="m-3"))["text"] == "Answer 3."
+    view = (await api.get(f"/v1/sessions/{session}")).json()
+    assert (len(view["turns"]), view["spent"]["steps"]) == (20, 20)

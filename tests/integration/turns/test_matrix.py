@@ -1,0 +1,73 @@
+"""Every provider, masks and compression on and off, with a hook that rewrites definitions and without one."""
+
+from typing import Any
+
+import httpx
+import pytest
+from temporalio.client import Client
+
+from activities.providers.definitions import Definition
+from docs.examples import hello_tools
+from tests.support.api_server import api_settings, connect, serving_api
+from tests.support.provider_script import Call, by_position, says
+from tests.support.provider_server import ProviderServer
+from tests.support.service import Service
+from tests.support.turns import named, new_session, streamed, text_of
+from workflows.tools import extensions
+
+PROVIDERS = ("openai", "anthropic", "zai", "generic")
+HOOKED = "Rewritten by a hook."
+
+
+def rewritten(definition: Definition) -> Definition:
+    """As a plug-in would."""
+    return Definition("another name", HOOKED, definition.input_schema)
+
+
+@pytest.fixture
+async def client(service: Service) -> Client:
+    return await connect(service.temporal_address)
+
+
+@pytest.mark.parametrize("hook", [False, True], ids=["plain", "hooked"])
+@pytest.mark.parametrize("compression", [True, False], ids=["compressed", "whole"])
+@pytest.mark.parametrize("masking", [True, False], ids=["masking", "no-masking"])
+@pytest.mark.parametrize("provider_id", PROVIDERS)
+async def test_a_turn_holds_its_invariants(
+    service: Service,
+    client: Client,
+    provider: ProviderServer,
+    monkeypatch: pytest.MonkeyPatch,
+    provider_id: str,
+    masking: bool,
+    compression: bool,
+    hook: bool,
+) -> None:
+    if hook:
+        monkeypatch.setattr(hello_tools, "DEFINITION_HOOKS", [rewritten], raising=False)
+        monkeypatch.setitem(extensions._LOADED, "docs.examples.hello_tools", hello_tools)  # pyright: ignore[reportPrivateUsage]
+    rows: dict[str, Any] = {"actor": "outlast/sleeper", "input": {"seconds": 0.1, "rows": 200}}
+    provider.script = by_position(says("Look. ", Call("call-actor", rows), Call("abort-actor-run", {})), says("Done."))
+    settings = api_settings(service.sandbox, tool_masking=masking, compression=compression)
+    before = len(provider.requests)
+    async with serving_api(client, settings) as api:
+        seen = await _turn(api, provider_id)
+    active = [step["active_tools"] for step in named(seen, "step-finish")]
+    everything = len(active[0]) > 1
+    assert everything is not masking
+    assert all(isinstance(count, int) for step in named(seen, "step-finish") for count in step["usage"].values())
+    assert text_of(seen).endswith("Done.")
+    assert named(seen, "finish")[0]["status"] == "completed"
+    requests = provider.requests[before:]
+    assert {seen.refused for seen in requests} == {None}
+    assert len({str(seen.body["tools"]) for seen in requests}) == 1
+    assert (HOOKED in str(requests[0].body["tools"])) is (hook and not masking)
+    results = {result["tool"]: result for result in named(seen, "tool-result")}
+    assert not results["call-actor"]["is_error"]
+    assert ("compressed" in results["call-actor"]) is compression
+
+
+async def _turn(api: httpx.AsyncClient, provider_id: str) -> list[Any]:
+    session = await new_session(api, providerId=provider_id, tools=["actors"])
+    mask = {"call-actor": True}
+    return [event async for event in streamed(api, session, "Run it.", toolMask=mask)]
