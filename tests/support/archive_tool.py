@@ -1,9 +1,8 @@
 """A tool whose answers are large and hold facts that can be asked for. Loaded with OUTLAST_TOOLS_FROM."""
 
 import hashlib
-from typing import Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from workflows.tools.phases import plain
 from workflows.tools.tool import Arguments, Category, Tool, tool
@@ -12,10 +11,20 @@ RECORDS = 500
 _FILLING = "Nothing of interest happened on this day, and the keeper wrote a long and careful account of it. " * 4
 
 
-class Volume(Arguments):
+class Wanted(Arguments):
     """Which volume of the archive."""
 
     volume: int = Field(ge=0)
+
+
+class Record(BaseModel):
+    number: int
+    code: str
+    account: str
+
+
+class Volume(BaseModel):
+    records: list[Record]
 
 
 def code_of(volume: int, record: int) -> str:
@@ -24,19 +33,21 @@ def code_of(volume: int, record: int) -> str:
 
 
 @plain
-async def _read_volume(args: Volume) -> dict[str, Any]:
+async def _read_volume(args: Wanted) -> Volume:
     """More than 200 KB as JSON."""
-    records = [
-        {"number": number, "code": code_of(args.volume, number), "account": _FILLING} for number in range(RECORDS)
-    ]
-    return {"records": records}
+    return Volume(
+        records=[
+            Record(number=number, code=code_of(args.volume, number), account=_FILLING) for number in range(RECORDS)
+        ]
+    )
 
 
 TOOLS: tuple[Tool, ...] = (
     tool("read-volume")
     .category(Category.DEV)
     .describe("Reads a volume of the archive: all its records.")
-    .args(Volume)
+    .args(Wanted)
+    .output(Volume)
     .server(_read_volume)
     .build(),
 )

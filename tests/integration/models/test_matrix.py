@@ -1,6 +1,5 @@
 """Provider x mask x compression, each through the whole turn: what holds in every cell."""
 
-import itertools
 from typing import Any
 
 import httpx
@@ -10,6 +9,7 @@ from activities.providers.capabilities import MATRIX
 from tests.support.calls import Event
 from tests.support.model_orders import PROVIDERS
 from tests.support.model_stack import ModelStack
+from tests.support.prompts import each_begins_as_the_one_before, prompt
 from tests.support.provider_script import Asked, Call, Step, says
 from tests.support.provider_server import SeenRequest
 from tests.support.turns import named, new_session, streamed
@@ -106,15 +106,5 @@ def outputs_are_stored_or_sent(seen: list[Event], requests: list[SeenRequest], *
 
 def prompts_begin_with_the_same_bytes(requests: list[SeenRequest]) -> None:
     """Definitions, static text, and all of the conversation that was there before."""
-    for earlier, later in itertools.pairwise(requests):
-        first, second = (_prompt(request) for request in (earlier, later))
-        assert second.startswith(first)
-        assert '"hello_world"' in first
-        assert "Work." in first
-
-
-def _prompt(request: SeenRequest) -> str:
-    """As it was sent, up to the end of the newest message; breakpoints, which wander on, are no part of it."""
-    text = request.raw.decode().replace(',"cache_control":{"type":"ephemeral"}', "")
-    ends = (text.rfind(rest) for rest in ('],"tool_choice":', '],"max_tokens":', '],"max_output_tokens":'))
-    return text[: min(end for end in ends if end > 0)]
+    assert all(part in prompt(requests[0]) for part in ('"hello_world"', "Work."))
+    assert each_begins_as_the_one_before(requests)

@@ -1,0 +1,97 @@
+"""What long conversations cost through the whole turn: with large outputs, and with a mask that always changes."""
+
+import itertools
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.archive_tool import RECORDS, code_of
+from tests.support.model_stack import ModelStack
+from tests.support.prompts import each_begins_as_the_one_before
+from tests.support.provider_script import Asked, Call, Step, says
+from tests.support.turns import Json, new_session, sent
+
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("model-stack")]
+VOLUMES = 4
+QUESTIONS = [(volume, record) for volume in range(VOLUMES) for record in (0, RECORDS // 2, RECORDS - 1)]
+STEPS = 50
+NAMES = ["hello_world", "say_message", "read-volume", "shaky", "refusing"]
+
+
+async def test_compression_sends_a_tenth_and_every_planted_question_is_answered(stack: ModelStack) -> None:
+    """The conversation with compression also pays for its restores, and still."""
+    inline = await archive_conversation(stack, compression=False)
+    compressed = await archive_conversation(stack, compression=True)
+    assert inline["usage"]["input_tokens"] > VOLUMES * 50_000
+    assert compressed["usage"]["input_tokens"] * 10 <= inline["usage"]["input_tokens"]
+
+
+async def archive_conversation(stack: ModelStack, *, compression: bool) -> Json:
+    """Volume after volume is read, then every question is asked of what the model has; the turn."""
+    stack.provider.script = archivist
+    begin = len(stack.provider.requests)
+    async with httpx.AsyncClient(base_url=stack.url(compression=compression), trust_env=False, timeout=60) as api:
+        session = await new_session(api, tools=["read-volume", "restore-tool-output"])
+        turn = await sent(api, session, "Find the codes.")
+    assert (turn["status"], turn["reason"]) == ("completed", "stop"), turn
+    last = stack.provider.requests[-1].body["messages"]
+    read = "\n".join(message["content"] for message in last if message["role"] == "tool")
+    for volume, record in QUESTIONS:
+        assert code_of(volume, record) in read
+    assert len(stack.provider.requests) - begin == turn["steps"]
+    assert (turn["steps"] == VOLUMES + 2) == compression
+    return turn
+
+
+def archivist(asked: Asked) -> Step:
+    """Reads one volume per step; then restores what it was not shown, all questions at once; then answers."""
+    if asked.position < VOLUMES:
+        return says(Call("read-volume", {"volume": asked.position}))
+    if asked.position > VOLUMES:
+        return says("I have them all.")
+    locators = [_locator(message) for message in asked.body["messages"] if message["role"] == "tool"]
+    wanted = [
+        Call("restore-tool-output", {"locator": locator, "query": f"records[?number==`{record}`].code"})
+        for volume, record in QUESTIONS
+        if (locator := locators[volume]) is not None
+    ]
+    return says(*wanted) if wanted else says("I have them all.")
+
+
+def _locator(message: dict[str, Any]) -> str | None:
+    content = message["content"]
+    found = re.search(r"out_[a-z2-7_]+", content) if len(content) < 100_000 else None
+    return found.group() if found else None
+
+
+@pytest.mark.parametrize("provider_id", ["openai", "anthropic"])
+async def test_a_mask_that_changes_at_every_step_keeps_the_cache(stack: ModelStack, provider_id: str) -> None:
+    stack.provider.script = lambda asked: says(f"Answer {asked.position}: " + "durable " * 60)
+    plain = await cached_share(stack, provider_id, masked=False)
+    masked = await cached_share(stack, provider_id, masked=True)
+    assert plain > 0.8
+    assert masked >= 0.95 * plain
+
+
+async def cached_share(stack: ModelStack, provider_id: str, *, masked: bool) -> float:
+    """Of the tokens that a conversation of `STEPS` steps sends, how many the cache serves."""
+    begin = len(stack.provider.requests)
+    read = total = 0
+    async with httpx.AsyncClient(base_url=stack.service.api_url, trust_env=False, timeout=60) as api:
+        model = f"masked-{masked}"
+        session = await new_session(
+            api, providerId=provider_id, modelId=model, tools=NAMES, instructions="Be patient and careful. " * 200
+        )
+        for number in range(STEPS):
+            mask = {"toolMask": {NAMES[number % 5]: True, NAMES[(number + number // 5 + 1) % 5]: True}}
+            usage = (await sent(api, session, f"Question {number}?", **(mask if masked else {})))["usage"]
+            read, total = read + usage["cache_read_tokens"], total + usage["input_tokens"]
+    requests = stack.provider.requests[begin:]
+    assert len(requests) == STEPS
+    assert each_begins_as_the_one_before(requests)
+    if masked and provider_id == "openai":
+        choices = [str(request.body["tool_choice"]) for request in requests]
+        assert all(one != other for one, other in itertools.pairwise(choices))
+    return read / total
