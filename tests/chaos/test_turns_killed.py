@@ -44,7 +44,7 @@ async def followed(chaos: Chaos, session: str, turn: str) -> AsyncIterator[Event
     while True:
         try:
             async for event in turn_events(chaos.http, session, turn, after=after):
-                after = event.id
+                after = event.id or after
                 yield event
                 if event.name == "finish":
                     return
@@ -53,7 +53,9 @@ async def followed(chaos: Chaos, session: str, turn: str) -> AsyncIterator[Event
 
 
 async def reads_the_same(chaos: Chaos, session: str, turn: str, seen: list[Event]) -> None:
-    assert [event async for event in turn_events(chaos.http, session, turn)] == seen
+    """All but what is not repeated: that a call of the model is failing just now."""
+    lasting = [event for event in seen if event.id is not None]
+    assert [event async for event in turn_events(chaos.http, session, turn)] == lasting
 
 
 def parts_of(chaos: Chaos, names: tuple[str, ...]) -> list[Part]:
