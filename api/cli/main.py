@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from api.cli import call, chat, demo, doctor, mcp, outputs, tasks, tools, up
+from api.cli import bench_tools, call, chat, demo, doctor, mcp, outputs, tasks, tools, up
 from api.cli.client_tools import command as client_tools
 
 EXIT_CODES = (
@@ -34,6 +34,7 @@ app.command(rich_help_panel="Tools and tasks")(client_tools.client)
 app.add_typer(tasks.app, name="tasks", rich_help_panel="Tools and tasks")
 app.add_typer(outputs.app, name="output", rich_help_panel="Tools and tasks")
 app.add_typer(tools.app, name="tools", rich_help_panel="Tools and tasks")
+app.add_typer(bench_tools.app, name="bench", rich_help_panel="The stack")
 
 
 @app.callback()

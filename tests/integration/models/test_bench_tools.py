@@ -1,0 +1,80 @@
+"""`outlast bench tools` as a user runs it."""
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from api.cli.bench_prompts import PROMPTS
+from tests.support.model_stack import ModelStack
+from tests.support.provider_script import Asked, Call, Step, says
+from tests.support.stacks import clean_environment
+from tests.support.terminal import ROOT, outlast_command
+
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("model-stack")]
+TOOLS = ("--tools", "hello_world,read-volume,restore-tool-output")
+
+
+def bench(url: str, *arguments: str) -> tuple[int, dict[str, Any]]:
+    command = outlast_command("bench", "tools", *TOOLS, *arguments)
+    environment = clean_environment(OUTLAST_URL=url)
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return ended.returncode, json.loads(ended.stdout)
+
+
+def greeter(asked: Asked) -> Step:
+    """Two steps for every message: a good and a bad call, then words."""
+    if asked.results:
+        return says("Greeted.")
+    return says(Call("hello_world", {"name": "Ann"}), Call("hello_world", {"name": 7}))
+
+
+def reader(asked: Asked) -> Step:
+    return says("Read.") if asked.results else says(Call("read-volume", {"volume": 1}))
+
+
+def test_one_document_with_the_figures_of_each_provider(stack: ModelStack) -> None:
+    stack.provider.script = greeter
+    chosen = ("--provider", "anthropic", "--model", "b-1", "--provider", "openai", "--model", "b-2")
+    code, found = bench(stack.service.api_url, *chosen, "--runs", "2", "--steps", "5")
+    assert code == 0, found
+    assert (found["runs"], found["messages"], found["maxSteps"]) == (2, len(PROMPTS), 5)
+    assert [(one["providerId"], one["modelId"]) for one in found["providers"]] == [
+        ("anthropic", "b-1"),
+        ("openai", "b-2"),
+    ]
+    for one in found["providers"]:
+        assert (one["conversations"], one["turns"], one["failedTurns"]) == (2, 2 * len(PROMPTS), 0)
+        assert (one["avgSteps"], one["toolSuccessRate"], one["storedOutputs"]) == (2, 0.5, 0)
+        assert one["avgInputTokens"] > one["cacheReadTokens"] > 0
+        assert one["cacheWriteTokens"] > 0
+        assert one["avgOutputTokens"] > 0
+        for measured in (one["modelSeconds"], one["stepOverheadSeconds"]):
+            assert 0 < measured["p50"] <= measured["p95"]
+
+
+def test_with_a_mask_the_others_are_refused(stack: ModelStack) -> None:
+    """No message of the benchmark is for `hello_world`: every call of it is refused."""
+    stack.provider.script = greeter
+    begin = len(stack.provider.requests)
+    code, found = bench(stack.service.api_url, "--provider", "generic", "--model", "b-3", "--runs", "1", "--mask")
+    assert (code, found["mask"]) == (0, True)
+    assert found["providers"][0]["toolSuccessRate"] == 0
+    assert "allowed_tools" in stack.provider.requests[begin + 1].asked.results[0]
+
+
+def test_figures_without_compression_are_not_taken_from_a_server_that_compresses(stack: ModelStack) -> None:
+    stack.provider.script = reader
+    chosen = ("--provider", "generic", "--model", "b-4", "--runs", "1", "--no-compression")
+    code, found = bench(stack.service.api_url, *chosen)
+    assert code == 1
+    assert "compression is on" in json.dumps(found)
+    code, found = bench(stack.plain_url, *chosen)
+    assert code == 0
+    assert found["providers"][0]["avgInputTokens"] > 50_000
+
+
+def test_every_provider_needs_a_model(stack: ModelStack) -> None:
+    code, _ = bench(stack.service.api_url, "--provider", "generic", "--model", "a", "--model", "b")
+    assert code == 2
