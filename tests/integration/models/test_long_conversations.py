@@ -1,5 +1,6 @@
 """What long conversations cost through the whole turn: with large outputs, and with a mask that always changes."""
 
+import asyncio
 import itertools
 import re
 from typing import Any
@@ -66,21 +67,25 @@ def _locator(message: dict[str, Any]) -> str | None:
     return found.group() if found else None
 
 
-@pytest.mark.parametrize("provider_id", ["openai", "anthropic"])
-async def test_a_mask_that_changes_at_every_step_keeps_the_cache(stack: ModelStack, provider_id: str) -> None:
+async def test_a_mask_that_changes_at_every_step_keeps_the_cache(stack: ModelStack) -> None:
+    """Where the provider is told what is active, and where it is not; all conversations at once, to save time."""
     stack.provider.script = lambda asked: says(f"Answer {asked.position}: " + "durable " * 60)
-    plain = await cached_share(stack, provider_id, masked=False)
-    masked = await cached_share(stack, provider_id, masked=True)
-    assert plain > 0.8
+    told_plain, told_masked, plain, masked = await asyncio.gather(
+        cached_share(stack, "openai", masked=False),
+        cached_share(stack, "openai", masked=True),
+        cached_share(stack, "anthropic", masked=False),
+        cached_share(stack, "anthropic", masked=True),
+    )
+    assert min(told_plain, plain) > 0.8
+    assert told_masked >= 0.95 * told_plain
     assert masked >= 0.95 * plain
 
 
 async def cached_share(stack: ModelStack, provider_id: str, *, masked: bool) -> float:
     """Of the tokens that a conversation of `STEPS` steps sends, how many the cache serves."""
-    begin = len(stack.provider.requests)
+    model = f"{provider_id}-masked-{masked}"
     read = total = 0
     async with httpx.AsyncClient(base_url=stack.service.api_url, trust_env=False, timeout=60) as api:
-        model = f"masked-{masked}"
         session = await new_session(
             api, providerId=provider_id, modelId=model, tools=NAMES, instructions="Be patient and careful. " * 200
         )
@@ -88,7 +93,7 @@ async def cached_share(stack: ModelStack, provider_id: str, *, masked: bool) -> 
             mask = {"toolMask": {NAMES[number % 5]: True, NAMES[(number + number // 5 + 1) % 5]: True}}
             usage = (await sent(api, session, f"Question {number}?", **(mask if masked else {})))["usage"]
             read, total = read + usage["cache_read_tokens"], total + usage["input_tokens"]
-    requests = stack.provider.requests[begin:]
+    requests = [request for request in stack.provider.requests if request.body["model"] == model]
     assert len(requests) == STEPS
     assert each_begins_as_the_one_before(requests)
     if masked and provider_id == "openai":
