@@ -21,6 +21,7 @@ from tests.support.processes import ROOT
 from tests.support.sandbox import Sandbox, running_sandbox
 from tests.support.service import Service, running_service
 from tests.support.stacks import clean_environment
+from tests.support.temporal import running_temporal
 from tests.support.terminal import outlast_command
 
 ANN, BOB = "ann-has-this-long-key", "bob-has-another-long-key"
@@ -41,12 +42,19 @@ def own_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 
 @pytest.fixture(scope="session")
+def own_temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalServer]:
+    """Not the one of other tests: their workers poll the same task queues and write to other stores."""
+    with running_temporal(tmp_path_factory.mktemp("temporal")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def service(
-    tmp_path_factory: pytest.TempPathFactory, temporal_server: TemporalServer, own_sandbox: Sandbox
+    tmp_path_factory: pytest.TempPathFactory, own_temporal_server: TemporalServer, own_sandbox: Sandbox
 ) -> Iterator[Service]:
     with running_service(
         tmp_path_factory.mktemp("client_tools"),
-        temporal_server.address,
+        own_temporal_server.address,
         own_sandbox,
         OUTLAST_API_KEYS=f"ann:{ANN},bob:{BOB}",
         OUTLAST_PERMISSIONS="key:bob:list_tabs=ask",
