@@ -7,6 +7,8 @@ import sys
 
 import uvicorn
 from pydantic import ValidationError
+from temporalio.client import Client
+from temporalio.service import RPCError
 
 from activities.secrets import SealError
 from api.rest.app import build_app
@@ -15,6 +17,7 @@ from api.settings import ApiSettings
 from worker.connection import connect
 from worker.limits import allow_many_connections
 from worker.logs import configure_logging
+from worker.search_attributes import register_search_attributes
 from worker.telemetry import build_runtime
 from workflows.tools.extensions import ExtensionError, load_extensions
 from workflows.tools.registry import offer_on_demand
@@ -22,6 +25,7 @@ from workflows.tools.registry import offer_on_demand
 log = logging.getLogger("outlast.api")
 
 _SHUTDOWN_SECONDS = 5
+_PREPARE_SECONDS = 3
 _KEEP_ALIVE_SECONDS = 75
 """Longer than the 60 s of the usual proxies, so that none sends a request into a connection that is being closed."""
 
@@ -40,8 +44,21 @@ async def serve(settings: ApiSettings) -> None:
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         server_header=False,
     )
+    await _prepare_namespace(client)
     log.info("API listens on http://%s:%s", settings.api_host, settings.api_port)
     await uvicorn.Server(config).serve()
+
+
+async def _prepare_namespace(client: Client) -> None:
+    """Register what tasks are found by, as workers do: the first call may come before the first worker.
+
+    While Temporal is away nothing can come either.
+    """
+    try:
+        async with asyncio.timeout(_PREPARE_SECONDS):
+            await register_search_attributes(client)
+    except (RPCError, RuntimeError, TimeoutError) as error:
+        log.info("Search attributes are left to the worker: %s", error)
 
 
 def refusal_to_listen(settings: ApiSettings) -> str | None:

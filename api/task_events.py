@@ -30,6 +30,8 @@ from workflows.inputs import InputRequests, SubmitInput
 from workflows.models import Progress, TaskCompleted, TaskStatus, TaskSummary
 
 STATUS_POLL_SECONDS = 1.0
+ANSWERS_UPDATE = "submit_input"
+"""`ToolCallWorkflow.submit_input`."""
 OUTAGE_PAUSE_SECONDS = 1.0
 
 _ABNORMAL_ENDS = {
@@ -125,9 +127,9 @@ class EventLog:
             yield "output_stored", stored
 
     async def _answers(self, event: HistoryEvent) -> AsyncIterator[tuple[EventName, BaseModel]]:
-        """The only update of a task carries answers."""
+        """What clients have answered. Other updates, such as questions of a proxied server, are no events."""
         update = event.workflow_execution_update_accepted_event_attributes.accepted_request.input
-        if update.args.payloads:
+        if update.name == ANSWERS_UPDATE and update.args.payloads:
             for answered in self._questions.answered(await self._decode(update.args.payloads[0], SubmitInput)):
                 yield answered
 

@@ -1,0 +1,48 @@
+"""Clients of the model providers, with the official libraries."""
+
+import httpx2
+from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
+from pydantic import SecretStr
+
+from activities.providers.anthropic_messages import AnthropicMessagesProvider
+from activities.providers.capabilities import MATRIX
+from activities.providers.openai_chat import OpenAIChatProvider
+from activities.providers.openai_responses import OpenAIResponsesProvider
+from activities.providers.provider import Provider
+from worker.settings import WorkerSettings
+
+_CONNECT_SECONDS = 10
+
+
+def providers_of(settings: WorkerSettings) -> dict[str, Provider]:
+    """The providers that have a key, by their ids; `generic` needs only an address."""
+    timeout = httpx2.Timeout(settings.model_silence_seconds, connect=_CONNECT_SECONDS)
+    providers: dict[str, Provider] = {}
+    if key := _text(settings.openai_api_key):
+        client = AsyncOpenAI(
+            api_key=key, base_url=settings.openai_base_url or MATRIX["openai"].base_url, timeout=timeout, max_retries=0
+        )
+        providers["openai"] = OpenAIResponsesProvider(client)
+    if key := _text(settings.anthropic_api_key):
+        base_url = settings.anthropic_base_url or MATRIX["anthropic"].base_url
+        providers["anthropic"] = AnthropicMessagesProvider(
+            AsyncAnthropic(api_key=key, base_url=base_url, timeout=timeout, max_retries=0)
+        )
+    if key := _text(settings.zai_api_key):
+        base_url = settings.zai_base_url or MATRIX["zai"].base_url
+        providers["zai"] = _chat("zai", key, base_url, timeout)
+    if settings.generic_base_url:
+        # Servers of one's own often want no key; the library does.
+        key = _text(settings.generic_api_key) or "none"
+        providers["generic"] = _chat("generic", key, settings.generic_base_url, timeout)
+    return providers
+
+
+def _chat(provider_id: str, key: str, base_url: str | None, timeout: httpx2.Timeout) -> Provider:
+    client = AsyncOpenAI(api_key=key, base_url=base_url, timeout=timeout, max_retries=0)
+    return OpenAIChatProvider(provider_id, client)
+
+
+def _text(secret: SecretStr | None) -> str:
+    return secret.get_secret_value() if secret else ""
