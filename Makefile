@@ -13,7 +13,7 @@ ARGS ?=
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test bench histories lint format lock clean
+.PHONY: help install demo up test thorough bench histories lint format lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,8 +26,11 @@ demo: $(INSTALLED) ## Run a real Actor as a durable task on the embedded stack, 
 up: $(INSTALLED) ## Start the embedded stack and leave it running until Ctrl-C
 	@exec $(BIN)/outlast up $(ARGS)
 
-test: $(INSTALLED) ## Run all tests (ARGS=... goes to pytest)
+test: $(INSTALLED) ## Run the tests (ARGS=... goes to pytest)
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(ARGS)
+
+thorough: $(INSTALLED) ## Run the variants that `make test` leaves out: the same kills at further moments
+	@$(BIN)/python -m pytest -n $(TEST_WORKERS) -m thorough $(ARGS)
 
 bench: $(INSTALLED) ## Measure, and print a table and JSON
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
