@@ -3,8 +3,6 @@
 from datetime import timedelta
 from functools import partial
 
-from pydantic import SecretStr
-
 from activities.delta_streams import WorkflowDeltas
 from activities.model_calls import ModelActivities
 from activities.providers.provider import Provider
@@ -23,13 +21,9 @@ def model_activities(settings: WorkerSettings) -> ModelActivities:
 def configured_providers(settings: WorkerSettings) -> dict[str, Provider]:
     """The providers that have a key, by their ids; `generic` needs only an address."""
     keys = (settings.openai_api_key, settings.anthropic_api_key, settings.zai_api_key)
-    if not any(map(_text, keys)) and not settings.generic_base_url:
+    if not any(key and key.get_secret_value() for key in keys) and not settings.generic_base_url:
         return {}
     # Their libraries cost a second and a half of every start: only for workers that call models.
     from worker.providers import providers_of  # noqa: PLC0415
 
     return providers_of(settings)
-
-
-def _text(secret: SecretStr | None) -> str:
-    return secret.get_secret_value() if secret else ""
