@@ -1,6 +1,7 @@
 """Calling a model: one step of a conversation, streamed while it is said."""
 
 import logging
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -58,11 +59,12 @@ class ModelActivities:
         with as_activity_failure():
             provider = self._provider(order.provider_id)
             async with heartbeating(1 / _BEATS_PER_TIMEOUT), self._sink(order) as sink:
+                began = time.monotonic()
                 step = await provider.call(order, _Publishing(order, activity.info().attempt, sink))
+                seconds = time.monotonic() - began
             self._warn_once(step.warnings)
-            return step.model_copy(
-                update={"cost_usd": cost_usd(self._prices, order.provider_id, order.model_id, step.usage)}
-            )
+            cost = cost_usd(self._prices, order.provider_id, order.model_id, step.usage)
+            return step.model_copy(update={"cost_usd": cost, "seconds": seconds})
 
     async def close(self) -> None:
         """Close the connections to the providers."""

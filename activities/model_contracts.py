@@ -67,7 +67,7 @@ class CallModelInput(Contract):
     """Order for one model call.
 
     What comes first stays byte for byte the same in every step of a conversation, whatever the mask:
-    `definitions_json`, then `system`. `active_tools` travels beside them.
+    `definitions_json`, then `system`. Then `dynamic`, then `messages`; `active_tools` travels beside them.
     """
 
     caller: Caller
@@ -77,7 +77,7 @@ class CallModelInput(Contract):
     turn_id: str
     step: int
     system: str = Field(description="Static text: the same in every step.")
-    dynamic: str = Field(default="", description="Text that may change from step to step; after the static one.")
+    dynamic: str = Field(default="", description="Text that may change from turn to turn; after the static one.")
     definitions_json: str = Field(default="[]", description="Canonical JSON: `{name, description, input_schema}`.")
     active_tools: tuple[str, ...] | None = Field(default=None, description="None: all; empty: none may be called.")
     messages: tuple[ModelMessage, ...]
@@ -94,6 +94,7 @@ class ModelStep(Contract):
     usage: Usage = Usage()
     cost_usd: float | None = Field(default=None, description="Where the prices are known.")
     warnings: tuple[str, ...] = Field(default=(), description="Fallbacks of the provider adapter, once each.")
+    seconds: float = Field(default=0.0, description="From the request to the provider to the end of its answer.")
 
 
 class TextDelta(Contract):

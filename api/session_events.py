@@ -19,11 +19,12 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.models import Caller
 from api.errors import BadRequest, SessionNotFound, TemporalUnavailable
-from api.outage import is_outage
 from api.task_view import owner_of
-from workflows.models import TaskCompleted
+from api.temporal_errors import is_outage
+from workflows.models import CallRefused, TaskCompleted
 from workflows.self_correction import SelfCorrection
 from workflows.session import (
+    CALL_REFUSED_SIGNAL,
     POSTED_SIGNAL,
     TASK_COMPLETED_SIGNAL,
     Posted,
@@ -43,7 +44,7 @@ _CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 class ConversationEvent(BaseModel):
     """One event of a conversation. `events_missed` says how many are not kept any more, and has no id."""
 
-    name: Literal["task_completed", "update", "reaction", "events_missed"]
+    name: Literal["task_completed", "call_refused", "update", "reaction", "events_missed"]
     id: str | None = None
     time: datetime | None = None
     data: dict[str, JsonValue]
@@ -165,6 +166,10 @@ class SessionEvents:
                 (completed,) = await decode(payloads, [TaskCompleted])
                 run.counted, said = corrected(run.counted, completed)
                 event = SessionEvent(number=number, time=time, task_completed=completed, self_correction=said)
+            case name if name == CALL_REFUSED_SIGNAL:
+                (refused,) = await decode(payloads, [CallRefused])
+                run.counted, said = corrected(run.counted, refused)
+                event = SessionEvent(number=number, time=time, call_refused=refused, self_correction=said)
             case name if name == POSTED_SIGNAL:
                 (posted,) = await decode(payloads, [Posted])
                 event = SessionEvent(number=number, time=time, posted=posted)
@@ -178,10 +183,12 @@ def _told(event: SessionEvent, life: str) -> ConversationEvent:
     """The event as a client reads it."""
     identity = f"{life}-{event.number}"
     if event.posted is None:
-        data = event.task_completed.model_dump(mode="json", exclude_none=True) if event.task_completed else {}
+        call = event.task_completed or event.call_refused
+        data = call.model_dump(mode="json", exclude_none=True) if call else {}
         if event.self_correction is not None:
             data["self_correction"] = event.self_correction.model_dump(mode="json", exclude_none=True)
-        return ConversationEvent(name="task_completed", id=identity, time=event.time, data=data)
+        name = "call_refused" if event.call_refused else "task_completed"
+        return ConversationEvent(name=name, id=identity, time=event.time, data=data)
     posted = event.posted
     data = posted.model_dump(mode="json", exclude_none=True, exclude={"kind", "text"})
     said: dict[str, JsonValue] = {"message" if posted.kind == "update" else "emoji": posted.text}

@@ -8,6 +8,7 @@ from pydantic.alias_generators import to_camel
 
 from activities.model_contracts import ImagePart, ModelMessage, TextPart, Usage
 from activities.models import ErrorEnvelope
+from workflows.models import OutputOptions
 from workflows.tools.masks import TOOL_MASK_DESCRIPTION, ToolMask
 from workflows.turns.models import DEFAULT_MAX_STEPS, MAX_STEPS, Budgets, FinishReason, Spent, TurnStatus
 
@@ -39,6 +40,9 @@ class SessionRequest(_Request):
     tool_mask: ToolMask = Field(default=None, description=TOOL_MASK_DESCRIPTION)
     max_steps: int = Field(default=DEFAULT_MAX_STEPS, ge=1, le=MAX_STEPS, description="Calls of the model per turn.")
     budgets: Budgets = Field(default=Budgets(), description="For all turns of the session together.")
+    output: OutputOptions = Field(
+        default=OutputOptions(), description="How outputs of its tools are kept, unless a message says otherwise."
+    )
 
 
 class MessageRequest(_Request):
@@ -63,8 +67,12 @@ class MessageRequest(_Request):
     tool_mask: ToolMask = Field(default=None, description=TOOL_MASK_DESCRIPTION)
     max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS)
     budgets: Budgets = Field(default=Budgets(), description="For this turn.")
+    output: OutputOptions | None = Field(default=None, description="How outputs of this turn's tools are kept.")
     dynamic: str = Field(
-        default="", max_length=20_000, description="Text for the model that may change from turn to turn."
+        default="",
+        max_length=20_000,
+        description="Text for the model that may change from turn to turn; before the conversation. A change costs the "
+        "conversation's place in the provider's cache.",
     )
     max_output_tokens: int = Field(default=4_096, ge=1, le=200_000, description="Of one call of the model.")
 

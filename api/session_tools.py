@@ -50,6 +50,7 @@ async def profile_for(
         tool_mask=request.tool_mask,
         max_steps=request.max_steps,
         budgets=request.budgets,
+        output=request.output,
     )
 
 

@@ -7,27 +7,23 @@ import asyncio
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from temporalio.client import (
     Client,
-    WithStartWorkflowOperation,
     WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowFailureError,
 )
 from temporalio.common import (
     Priority,
-    SearchAttributePair,
-    TypedSearchAttributes,
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
 from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
-from temporalio.service import RPCError, RPCStatusCode
 
 from activities.model_contracts import ImagePart, ModelMessage, TextPart
 from activities.models import Caller, ErrorCategory, ErrorEnvelope
@@ -37,26 +33,22 @@ from api.errors import (
     BudgetUsedUp,
     ConversationLost,
     SessionNotFound,
-    TaskDataLost,
-    TaskDataUnavailable,
     TemporalUnavailable,
     TurnFinished,
     TurnNotFound,
     TurnRunning,
 )
-from api.outage import is_outage
 from api.permissions import PermissionRules
 from api.session_models import MessageRequest, Session, SessionRequest, Turn, TurnSummary
+from api.session_starts import ensure_session
 from api.session_tools import carried_rules, profile_for
 from api.settings import ApiSettings
 from api.task_view import owner_of
+from api.temporal_errors import temporal_errors
 from api.tool_masks import MaskGate
 from api.turn_events import TurnEventLog, TurnStreamEvent, position_of
-from worker.external_storage import PayloadLost, PayloadUnavailable
-from workflows import search_attributes
-from workflows.models import OutputOptions
 from workflows.queues import TOOLS_TASK_QUEUE
-from workflows.session import SessionState, SessionWorkflow, session_workflow_id
+from workflows.session import SessionWorkflow, session_workflow_id
 from workflows.turn import TurnWorkflow, turn_attributes
 from workflows.turns.budgets import left
 from workflows.turns.models import (
@@ -98,11 +90,11 @@ class SessionClient:
             skills_dir=self._settings.skills_dir,
             masking=self._settings.masks_are_heeded,
         )
-        with _refusals(SessionNotFound(f"{session_id!r} cannot be the id of a session.")):
+        handle = self._client.get_workflow_handle_for(SessionWorkflow.run, session_workflow_id(caller.id, session_id))
+        with temporal_errors(missing=SessionNotFound(f"{session_id!r} cannot be the id of a session.")):
+            await ensure_session(self._client, caller.id, session_id)
             await _by_a_worker(
-                self._client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]
-                    SessionWorkflow.open, profile, start_workflow_operation=_session_start(caller.id, session_id)
-                )
+                handle.execute_update(SessionWorkflow.open, profile)  # pyright: ignore[reportUnknownMemberType]
             )
         return await self.describe(caller, session_id)
 
@@ -128,7 +120,7 @@ class SessionClient:
             raise BadRequest("Say which model shall answer: providerId and modelId, in the session or the message.")
         retried = await self._retried(caller, session_id, request.retry_of_assistant_message_id)
         parts = _parts(request, retried)
-        place = await self._place(caller, session_id, turn_id, request)
+        place, earlier_failures = await self._place(caller, session_id, turn_id, request)
         if retried is not None:
             conversation = retried.conversation[: retried.began_at]
         else:
@@ -148,10 +140,11 @@ class SessionClient:
             dynamic=request.dynamic,
             snapshot=profile.snapshot,
             conversation=conversation,
-            output=self._settings.output_policy(OutputOptions()),
+            output=self._settings.output_policy(request.output or profile.output),
             run_heartbeat_seconds=self._settings.run_heartbeat_seconds,
             rules=carried_rules(self._rules, caller),
             max_output_tokens=request.max_output_tokens,
+            earlier_failures=earlier_failures,
         )
         await self._start(order)
         return turn_id
@@ -183,14 +176,14 @@ class SessionClient:
         description = await self._described(caller, session_id, turn_id)
         if description.status is not WorkflowExecutionStatus.RUNNING:
             raise TurnFinished(f"Turn {turn_id} has ended; there is nothing left to cancel.")
-        with _refusals(_no_such_turn(turn_id)):
+        with temporal_errors(missing=_no_such_turn(turn_id)):
             await self._client.get_workflow_handle(description.id).cancel()
         return await self.turn(caller, session_id, turn_id)
 
     async def _overview(self, caller: Caller, session_id: str) -> SessionOverview:
         handle = self._client.get_workflow_handle_for(SessionWorkflow.run, session_workflow_id(caller.id, session_id))
         missing = SessionNotFound(f"You have no session {session_id!r}. Begin one with POST /v1/sessions.")
-        with _refusals(missing):
+        with temporal_errors(missing=missing):
             described = await handle.describe()
             if owner_of(described) != caller.id or described.status is not WorkflowExecutionStatus.RUNNING:
                 raise missing
@@ -210,7 +203,10 @@ class SessionClient:
             raise TurnRunning(f"Turn {turn_id} has not ended; cancel it before you retry it.")
         return await self._ended_result(caller, session_id, turn_id)
 
-    async def _place(self, caller: Caller, session_id: str, turn_id: str, request: MessageRequest) -> TurnRef:
+    async def _place(
+        self, caller: Caller, session_id: str, turn_id: str, request: MessageRequest
+    ) -> tuple[TurnRef, dict[str, int]]:
+        """Where the turn stands, and how often failures have come in the session, by their signatures."""
         asked = BeginTurn(
             turn_id=turn_id,
             message_id=request.message_id or turn_id,
@@ -222,11 +218,11 @@ class SessionClient:
             place = await self._begin(caller, session_id, asked.model_copy(update={"over": place.busy.turn_id}))
         if place.turn is None:
             raise TurnRunning("Another turn of this session began meanwhile; send the message again when it has ended.")
-        return place.turn
+        return place.turn, place.failures
 
     async def _begin(self, caller: Caller, session_id: str, asked: BeginTurn) -> TurnPlace:
         handle = self._client.get_workflow_handle_for(SessionWorkflow.run, session_workflow_id(caller.id, session_id))
-        with _refusals(SessionNotFound(f"Session {session_id!r} has ended.")):
+        with temporal_errors(missing=SessionNotFound(f"Session {session_id!r} has ended.")):
             return await _by_a_worker(
                 handle.execute_update(SessionWorkflow.begin_turn, asked)  # pyright: ignore[reportUnknownMemberType]
             )
@@ -257,7 +253,7 @@ class SessionClient:
 
     async def _result(self, caller: Caller, session_id: str, turn_id: str) -> TurnResult:
         workflow_id = turn_workflow_id(caller.id, session_id, turn_id)
-        with _refusals(_no_such_turn(turn_id)):
+        with temporal_errors(missing=_no_such_turn(turn_id)):
             return await self._client.get_workflow_handle_for(TurnWorkflow.run, workflow_id).result()
 
     async def _is_there(self, caller: Caller, session_id: str, turn_id: str) -> bool:
@@ -268,7 +264,7 @@ class SessionClient:
 
     async def _described(self, caller: Caller, session_id: str, turn_id: str) -> WorkflowExecutionDescription:
         missing = _no_such_turn(turn_id)
-        with _refusals(missing):
+        with temporal_errors(missing=missing):
             workflow_id = turn_workflow_id(caller.id, session_id, turn_id)
             described = await self._client.get_workflow_handle(workflow_id).describe()
         if owner_of(described) != caller.id:
@@ -276,7 +272,7 @@ class SessionClient:
         return described
 
     async def _start(self, order: TurnOrder) -> None:
-        with _refusals(_no_such_turn(order.turn_id)), suppress(WorkflowAlreadyStartedError):
+        with temporal_errors(missing=_no_such_turn(order.turn_id)), suppress(WorkflowAlreadyStartedError):
             await self._client.start_workflow(
                 TurnWorkflow.run,
                 order,
@@ -290,23 +286,6 @@ class SessionClient:
             )
 
 
-def _session_start(caller_id: str, session_id: str) -> WithStartWorkflowOperation[SessionWorkflow, None]:
-    return WithStartWorkflowOperation(
-        SessionWorkflow.run,
-        SessionState(caller_id=caller_id, session_id=session_id),
-        id=session_workflow_id(caller_id, session_id),
-        task_queue=TOOLS_TASK_QUEUE,
-        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-        search_attributes=TypedSearchAttributes(
-            [
-                SearchAttributePair(search_attributes.CALLER, caller_id),
-                SearchAttributePair(search_attributes.SESSION, session_id),
-            ]
-        ),
-        static_summary=f"session {session_id} of {caller_id}",
-    )
-
-
 async def _by_a_worker(answer: Awaitable[Answer]) -> Answer:
     """What only a worker can answer. Raises `TemporalUnavailable` when none does."""
     try:
@@ -316,25 +295,6 @@ async def _by_a_worker(answer: Awaitable[Answer]) -> Answer:
         raise TemporalUnavailable(
             f"No worker has answered within {_WORKER_SECONDS:g} seconds. Nothing is lost; ask again shortly."
         ) from None
-
-
-@contextmanager
-def _refusals(missing: SessionNotFound | TurnNotFound) -> Generator[None]:
-    """Say in our words what the Temporal server refuses or fails to answer."""
-    try:
-        yield
-    except RPCError as error:
-        if error.status in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
-            raise missing from error
-        if is_outage(error):
-            raise TemporalUnavailable("The Temporal server does not answer; ask again shortly.") from error
-        raise
-    except PayloadLost as error:
-        raise TaskDataLost(str(error)) from error
-    except PayloadUnavailable as error:
-        raise TaskDataUnavailable(str(error)) from error
-    except RuntimeError as error:  # a lazy client that cannot connect
-        raise TemporalUnavailable("The Temporal server cannot be reached; ask again shortly.") from error
 
 
 def _turn_id(session_id: str, message_id: str | None) -> str:

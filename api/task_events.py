@@ -21,10 +21,10 @@ from temporalio.service import RPCError
 
 from activities.models import AbortResult, ErrorCategory, ErrorEnvelope, RunState
 from activities.output_models import StoredDataset, StoredOutput
-from api.outage import is_outage
 from api.question_events import QuestionLog
 from api.task_models import EventName, Task, TaskEvent
 from api.task_view import LiveProgress, task_from
+from api.temporal_errors import is_outage
 from workflows import memo
 from workflows.inputs import InputRequests, SubmitInput
 from workflows.models import Progress, TaskCompleted, TaskStatus, TaskSummary

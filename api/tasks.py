@@ -5,8 +5,8 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -23,13 +23,11 @@ from temporalio.client import (
 )
 from temporalio.common import (
     Priority,
-    SearchAttributePair,
-    TypedSearchAttributes,
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
 from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from activities.errors import redact
 from activities.models import Caller, ErrorCategory, ErrorEnvelope
@@ -38,23 +36,22 @@ from api.call_builder import CallBuilder
 from api.errors import (
     BadRequest,
     IdempotencyKeyReused,
-    TaskDataLost,
-    TaskDataUnavailable,
+    InvalidCall,
     TaskFinished,
     TaskNotFound,
     TemporalUnavailable,
 )
-from api.outage import is_outage
+from api.session_starts import count_refusal, ensure_session
 from api.task_events import EventLog, stream_events
 from api.task_list import list_query, read_page_token, write_page_token
 from api.task_models import Task, TaskAnswer, TaskEvent, TaskPage, TaskRequest
 from api.task_view import memo_model, owner_of, task_from
-from worker.external_storage import PayloadLost, PayloadUnavailable
+from api.temporal_errors import temporal_errors
 from workflows import memo, search_attributes
+from workflows.failures import signature
 from workflows.inputs import InputAnswer, SubmitInput
-from workflows.models import TaskStatus, TaskSummary, ToolCall, ToolOutcome, ToolResult
+from workflows.models import CallRefused, TaskStatus, TaskSummary, ToolCall, ToolOutcome, ToolResult
 from workflows.queues import TOOLS_TASK_QUEUE
-from workflows.session import SessionState, SessionWorkflow, session_workflow_id
 from workflows.tool_call import ToolCallWorkflow
 from workflows.tools.tool import Tool
 
@@ -63,6 +60,7 @@ MAX_PAGE = 200
 _TASK_TYPE = ToolCallWorkflow.__name__
 _TAKEN_SECONDS = 30.0
 _MAX_EVENT_ID_CHARS = 20
+_OLD_PAGE = "The page token is not valid any more; list again from the first page."
 
 
 class TaskClient:
@@ -83,19 +81,29 @@ class TaskClient:
     async def start(self, caller: Caller, request: TaskRequest, *, idempotency_key: str | None = None) -> Task:
         """Check the call and start it. The same key and request give the same task.
 
-        Raises `InvalidCall`, `IdempotencyKeyReused`; then nothing was started.
+        Raises `InvalidCall`, which the call's session counts, and `IdempotencyKeyReused`; then nothing was started.
         """
-        built = await self._builder.build(caller, request)
+        try:
+            built = await self._builder.build(caller, request)
+        except InvalidCall as refusal:
+            await self.count_refusal(caller, request.session_id, refusal.envelope)
+            raise
         call, summary = built.call, built.summary
         task_id = _task_id(caller, call.tool, idempotency_key)
-        with _temporal_errors():
+        with temporal_errors():
             if call.session_id is not None:
-                await self._ensure_session(caller.id, call.session_id)
+                await ensure_session(self._client, caller.id, call.session_id)
             try:
                 await self._start_workflow(call, task_id, summary)
             except WorkflowAlreadyStartedError:
                 return await self._existing(caller, task_id, built.fingerprints)
         return _just_started(task_id, summary, self._workflow_url(task_id))
+
+    async def count_refusal(self, caller: Caller, session_id: str | None, error: ErrorEnvelope) -> None:
+        """Have the session, if there is one, count a call that became no task as it counts tasks that failed."""
+        if session_id is not None:
+            refused = CallRefused(tool=error.tool, error=error, error_signature=signature(error))
+            await count_refusal(self._client, caller.id, session_id, refused)
 
     async def describe(self, caller: Caller, task_id: str) -> Task:
         """The task as it is now. Readable while no worker is alive. Raises `TaskNotFound`."""
@@ -155,7 +163,7 @@ class TaskClient:
         description = await self._described(caller, task_id)
         if description.status is not WorkflowExecutionStatus.RUNNING:
             raise TaskFinished(f"Task {task_id} has ended; there is nothing left to cancel.")
-        with _temporal_errors():
+        with temporal_errors():
             await self._client.get_workflow_handle(task_id).cancel()
         return await self.describe(caller, task_id)
 
@@ -175,7 +183,7 @@ class TaskClient:
         handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
         try:
             async with asyncio.timeout(_TAKEN_SECONDS):
-                with _temporal_errors(not_found=task_id):
+                with temporal_errors(missing=_no_such_task(task_id)):
                     await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # a type is left open
                         ToolCallWorkflow.submit_input, submitted
                     )
@@ -210,7 +218,7 @@ class TaskClient:
         query = list_query(caller.id, status=status, tool=tool, session_id=session_id)
         token = read_page_token(page_token, query) if page_token else None
         pages = self._client.list_workflows(query, page_size=min(page_size, MAX_PAGE), next_page_token=token)
-        with _temporal_errors(bad_request="The page token is not valid any more; list again from the first page."):
+        with temporal_errors(invalid=BadRequest(_OLD_PAGE)):
             await pages.fetch_next_page(page_size=min(page_size, MAX_PAGE))
         found = [await self._view_or_none(execution) for execution in pages.current_page or ()]
         next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None
@@ -238,13 +246,13 @@ class TaskClient:
 
     async def count_open(self) -> int:
         """How many tasks have not ended, of all callers."""
-        with _temporal_errors():
+        with temporal_errors():
             query = "WorkflowType = 'ToolCallWorkflow' AND ExecutionStatus = 'Running'"
             return (await self._client.count_workflows(query)).count
 
     async def _stream(self, task_id: str, position: tuple[int, int]) -> AsyncIterator[TaskEvent]:
         handle = self._client.get_workflow_handle(task_id)
-        with _temporal_errors():
+        with temporal_errors():
             async for event in stream_events(handle, self._client.data_converter, after=position):
                 yield event
 
@@ -264,22 +272,6 @@ class TaskClient:
             priority=Priority(fairness_key=call.caller.id[:64]) if self._fair else Priority.default,
         )
 
-    async def _ensure_session(self, caller_id: str, session_id: str) -> None:
-        await self._client.start_workflow(
-            SessionWorkflow.run,
-            SessionState(caller_id=caller_id, session_id=session_id),
-            id=session_workflow_id(caller_id, session_id),
-            task_queue=TOOLS_TASK_QUEUE,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            search_attributes=TypedSearchAttributes(
-                [
-                    SearchAttributePair(search_attributes.CALLER, caller_id),
-                    SearchAttributePair(search_attributes.SESSION, session_id),
-                ]
-            ),
-            static_summary=f"session {session_id} of {caller_id}",
-        )
-
     async def _existing(self, caller: Caller, task_id: str, fingerprints: tuple[str, ...]) -> Task:
         description = await self._described(caller, task_id)
         first = await memo_model(description, memo.SUMMARY, TaskSummary)
@@ -290,7 +282,7 @@ class TaskClient:
         return await self._view(description)
 
     async def _described(self, caller: Caller, task_id: str) -> WorkflowExecutionDescription:
-        with _temporal_errors(not_found=task_id):
+        with temporal_errors(missing=_no_such_task(task_id)):
             description = await self._client.get_workflow_handle(task_id).describe()
         # A caller also owns its sessions' workflows; those are not tasks.
         if owner_of(description) != caller.id or description.workflow_type != _TASK_TYPE:
@@ -322,7 +314,7 @@ class TaskClient:
     async def _result(self, description: WorkflowExecutionDescription) -> ToolResult | None:
         """The handler's answer, when there is one already."""
         if description.status is WorkflowExecutionStatus.RUNNING:
-            with _temporal_errors():
+            with temporal_errors():
                 return await memo_model(description, memo.RESULT, ToolResult)
         outcome = await self._outcome_within(description.id, None)
         return outcome.result if outcome else None
@@ -331,7 +323,7 @@ class TaskClient:
         """How the workflow ended, or None when it has not within `seconds`."""
         handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
         try:
-            with _temporal_errors(not_found=task_id):
+            with temporal_errors(missing=_no_such_task(task_id)):
                 return await asyncio.wait_for(handle.result(), seconds)
         except TimeoutError:
             return None
@@ -345,7 +337,7 @@ class TaskClient:
             return
         log = EventLog(self._client.get_workflow_handle(task_id), self._client.data_converter)
         try:
-            with _temporal_errors(not_found=task_id):
+            with temporal_errors(missing=_no_such_task(task_id)):
                 async with asyncio.timeout(seconds):
                     async for event in log.follow():
                         if event.name == "task_completed":
@@ -357,7 +349,7 @@ class TaskClient:
         """Wait at most `seconds` until the handler returns or asks something; the position up to which was read."""
         log = EventLog(self._client.get_workflow_handle(task_id), self._client.data_converter)
         try:
-            with _temporal_errors(not_found=task_id):
+            with temporal_errors(missing=_no_such_task(task_id)):
                 async with asyncio.timeout(seconds):
                     async for event in log.follow(after=after):
                         after = event_position(event.id)
@@ -371,34 +363,6 @@ class TaskClient:
         if self._ui_url is None:
             return None
         return f"{self._ui_url.rstrip('/')}/namespaces/{self._client.namespace}/workflows/{task_id}"
-
-
-@contextmanager
-def _temporal_errors(*, not_found: str | None = None, bad_request: str | None = None) -> Generator[None]:
-    """Say in our words what the Temporal server refuses or fails to answer."""
-    try:
-        yield
-    except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND and not_found is not None:
-            raise _no_such_task(not_found) from error
-        if error.status is RPCStatusCode.INVALID_ARGUMENT and not_found is not None:
-            raise _no_such_task(not_found) from error
-        if error.status is RPCStatusCode.INVALID_ARGUMENT and bad_request is not None:
-            raise BadRequest(bad_request) from error
-        if is_outage(error):
-            raise TemporalUnavailable(
-                "The Temporal server does not answer. Nothing is lost; ask again shortly."
-            ) from error
-        raise
-    except PayloadLost as error:
-        raise TaskDataLost(str(error)) from error
-    except PayloadUnavailable as error:
-        raise TaskDataUnavailable(str(error)) from error
-    except RuntimeError as error:
-        # A lazy client that cannot connect raises this.
-        raise TemporalUnavailable(
-            "The Temporal server cannot be reached. Nothing is lost; ask again shortly."
-        ) from error
 
 
 def _no_such_task(task_id: str) -> TaskNotFound:

@@ -28,7 +28,7 @@ from activities.delta_streams import DELTAS_TOPIC
 from activities.model_contracts import ModelStep, TextDelta
 from activities.models import ErrorCategory, ErrorEnvelope
 from api.errors import BadRequest
-from api.outage import is_outage
+from api.temporal_errors import is_outage
 from workflows import memo
 from workflows.inputs import TASK_ASKS_SIGNAL, TaskAsks
 from workflows.turn import STEP_ACTIVITY_PREFIX

@@ -1,21 +1,51 @@
-"""Metrics of tool calls, exported with the worker's Temporal metrics. The SDK leaves them out while replaying."""
+"""Metrics of tool calls and turns, exported with the worker's Temporal metrics.
+
+The SDK leaves them out while replaying.
+"""
 
 from datetime import timedelta
 
 from temporalio import workflow
 
+from activities.model_contracts import ModelStep
+from activities.providers.capabilities import MATRIX
 from workflows.models import TaskStatus, ToolCall, ToolResult
 from workflows.tools.masks import Resolution
 from workflows.tools.registry import executor_kind, metric_label
+from workflows.turns.models import TurnResult
 
 
-def record_mask_resolution(resolution: Resolution, tool: str | None = None) -> None:
+def record_mask_resolution(resolution: Resolution, step: int) -> None:
     """Log what a step's mask selected and skipped, and why, and count it; `api.tool_masks` does so for calls."""
-    workflow.logger.info("tool mask resolved", extra={"tool": tool, **resolution.facts()})
+    workflow.logger.info("tool mask resolved", extra={"step": step, **resolution.facts()})
     counter = workflow.metric_meter().create_counter(
         "outlast_tool_mask_resolutions", "Tool masks resolved, by outcome."
     )
     counter.add(1, {"outcome": resolution.outcome.value})
+
+
+def count_step(provider_id: str, said: ModelStep) -> None:
+    """Count a call of a model, its tokens and its time."""
+    labels = {"provider": provider_id if provider_id in MATRIX else "unknown"}
+    meter = workflow.metric_meter()
+    meter.create_counter("outlast_model_calls", "Calls of models that were answered.").add(1, labels)
+    tokens = meter.create_counter("outlast_model_tokens", "Tokens of model calls; input includes cached ones.")
+    for kind, count in said.usage.model_dump().items():
+        tokens.add(count, {**labels, "kind": kind.removesuffix("_tokens")})
+    meter.create_histogram_timedelta(
+        "outlast_model_call_duration", "Time from a request to a provider until its whole answer.", "duration"
+    ).record(timedelta(seconds=said.seconds), labels)
+
+
+def count_turn(result: TurnResult) -> None:
+    """Count a turn that has ended, and how long it took."""
+    labels = {"status": result.status.value, "reason": result.reason}
+    meter = workflow.metric_meter()
+    meter.create_counter("outlast_turns", "Turns that have ended.").add(1, labels)
+    duration = meter.create_histogram_timedelta(
+        "outlast_turn_duration", "Time from a turn's beginning to its end.", "duration"
+    )
+    duration.record(timedelta(seconds=result.spent.seconds), labels)
 
 
 def count_tool_call(call: ToolCall, status: TaskStatus, result: ToolResult | None) -> None:

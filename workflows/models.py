@@ -206,6 +206,16 @@ class ToolOutcome(Contract):
 
     result: ToolResult
     run: RunState | None = None
+    seconds: float = Field(default=0.0, description="From the call's start until its handler returned.")
+
+
+class CallRefused(Contract):
+    """A call of a session that became no task: the tool is unknown or switched off, or its arguments are wrong."""
+
+    tool: str
+    error: ErrorEnvelope
+    error_signature: str = Field(description="As in `TaskCompleted`.")
+    turn_id: str | None = Field(default=None, description="The turn whose model made the call.")
 
 
 class TaskCompleted(Contract):

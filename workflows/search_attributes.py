@@ -36,6 +36,11 @@ def upsert(*updates: SearchAttributeUpdate[str]) -> None:
     workflow.upsert_search_attributes(updates)  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
 
 
+def of_session(caller_id: str, session_id: str) -> TypedSearchAttributes:
+    """Those of a conversation."""
+    return TypedSearchAttributes([SearchAttributePair(CALLER, caller_id), SearchAttributePair(SESSION, session_id)])
+
+
 def of_task(call: ToolCall, summary: TaskSummary) -> TypedSearchAttributes:
     """Those that a task begins with, whoever starts it."""
     pairs: list[SearchAttributePair[Any]] = [

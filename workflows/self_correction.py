@@ -1,5 +1,7 @@
 """Counting identical failures, so that a model is reminded once and stopped before it goes round in circles. Pure."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal
 
 from pydantic import Field
@@ -12,6 +14,7 @@ STOP_AFTER = 2
 """Identical failures that cannot pass by themselves (not retryable) after which a turn is stopped."""
 STOP_AFTER_RETRYABLE = 4
 """Identical failures that may pass (retryable) after which a turn is stopped."""
+_NONE: Mapping[str, int] = MappingProxyType({})
 _MAX_COUNTED = 200
 """Different failures that are remembered; of more, those seen longest ago are forgotten."""
 
@@ -45,6 +48,11 @@ class SelfCorrection(Contract):
     latest_failed: bool = False
 
     @property
+    def counts(self) -> dict[str, int]:
+        """How often each failure has come, by its signature."""
+        return {failure.signature: failure.count for failure in self.failures}
+
+    @property
     def latest(self) -> Failure | None:
         """The failure that was the latest outcome."""
         return self.failures[-1] if self.latest_failed and self.failures else None
@@ -74,25 +82,32 @@ def observe(state: SelfCorrection, outcome: CallOutcome) -> SelfCorrection:
     return SelfCorrection(failures=(*others, failure)[-_MAX_COUNTED:], latest_failed=True)
 
 
-def verdict(state: SelfCorrection) -> Verdict:
-    """What follows from the latest outcome: nothing, a reminder (exactly once per kind of failure), or a stop."""
+def verdict(state: SelfCorrection, before: Mapping[str, int] = _NONE) -> Verdict:
+    """What follows from the latest outcome: nothing, a reminder (exactly once per kind of failure), or a stop.
+
+    `before` says how often failures had come, by their signatures, when `state` began to count: with them a reminder is
+    due, not a stop.
+    """
     failure = state.latest
-    if failure is None or failure.count < min(REMIND_AFTER, failure.limit):
+    if failure is None:
         return Verdict()
-    stops, reminds = failure.count >= failure.limit, failure.count == REMIND_AFTER
+    count = failure.count + before.get(failure.signature, 0)
+    if count < min(REMIND_AFTER, failure.limit):
+        return Verdict()
+    stops, reminds = failure.count >= failure.limit, count == REMIND_AFTER
     if not stops and not reminds:
-        return Verdict(tool=failure.tool, count=failure.count)
+        return Verdict(tool=failure.tool, count=count)
     return Verdict(
         action="stop" if stops else "reminder",
         tool=failure.tool,
-        count=failure.count,
-        reminder=_reminder(failure) if reminds else None,
+        count=count,
+        reminder=_reminder(failure.tool, count) if reminds else None,
     )
 
 
-def _reminder(failure: Failure) -> str:
+def _reminder(tool: str, count: int) -> str:
     return (
-        f"{failure.tool} has failed {failure.count} times in the same way. Read the error: its message, hint and "
+        f"{tool} has failed {count} times in the same way. Read the error: its message, hint and "
         "violations say what is wrong. Do not repeat the call as it was; change what the error names, or try another "
         "tool."
     )

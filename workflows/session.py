@@ -8,7 +8,7 @@ from pydantic import Field
 from temporalio import workflow
 
 from activities.models import Contract
-from workflows.models import TaskCompleted
+from workflows.models import CallRefused, TaskCompleted
 from workflows.self_correction import CallOutcome, SelfCorrection, Verdict, observe, verdict
 from workflows.turns.budgets import total
 from workflows.turns.models import (
@@ -37,13 +37,15 @@ class Posted(Contract):
 
 
 class SessionEvent(Contract):
-    """One entry of the log, with `task_completed` or `posted`. `number` counts from 1 and never repeats, also when the
-    workflow continues as new.
+    """One entry of the log, with `task_completed`, `call_refused` or `posted`.
+
+    `number` counts from 1 and never repeats, also when the workflow continues as new.
     """
 
     number: int
     time: datetime | None = None
     task_completed: TaskCompleted | None = None
+    call_refused: CallRefused | None = None
     posted: Posted | None = None
     self_correction: Verdict | None = Field(
         default=None, description="With a failure that came before: a reminder, or that it is time to stop."
@@ -51,6 +53,7 @@ class SessionEvent(Contract):
 
 
 TASK_COMPLETED_SIGNAL = "task_completed"
+CALL_REFUSED_SIGNAL = "call_refused"
 POSTED_SIGNAL = "posted"
 
 
@@ -76,13 +79,13 @@ class SelfCorrectionView(Contract):
     verdict: Verdict
 
 
-def corrected(counted: SelfCorrection, completed: TaskCompleted) -> tuple[SelfCorrection, Verdict | None]:
+def corrected(counted: SelfCorrection, call: TaskCompleted | CallRefused) -> tuple[SelfCorrection, Verdict | None]:
     """The failures after one more call, and what follows from it, if anything. Pure: `api.session_events` counts too.
 
     A call of an older version says no more than its signature; its failure counts as one that may pass.
     """
-    retryable = completed.error.retryable if completed.error else True
-    outcome = CallOutcome(tool=completed.tool, signature=completed.error_signature, retryable=retryable)
+    retryable = call.error.retryable if call.error else True
+    outcome = CallOutcome(tool=call.tool, signature=call.error_signature, retryable=retryable)
     counted = observe(counted, outcome)
     said = verdict(counted)
     return counted, said if said.action != "none" else None
@@ -123,6 +126,14 @@ class SessionWorkflow:
         number, now = self._state.next_number, workflow.now()
         self._take(SessionEvent(number=number, time=now, task_completed=event, self_correction=said))
 
+    @workflow.signal(name=CALL_REFUSED_SIGNAL)
+    def call_refused(self, event: CallRefused) -> None:
+        """A call of this session was refused before it could become a task."""
+        counted, said = corrected(self._state.self_correction, event)
+        self._state = self._state.model_copy(update={"self_correction": counted})
+        number, now = self._state.next_number, workflow.now()
+        self._take(SessionEvent(number=number, time=now, call_refused=event, self_correction=said))
+
     @workflow.signal(name=POSTED_SIGNAL)
     def posted(self, event: Posted) -> None:
         """A call of this session has something to say."""
@@ -138,9 +149,10 @@ class SessionWorkflow:
     @workflow.update
     def begin_turn(self, asked: BeginTurn) -> TurnPlace:
         """Give a turn its place in the conversation; the same one for the same message. One turn runs at a time."""
+        failures = self._state.self_correction.counts
         known = next((turn for turn in self._state.turns if turn.turn_id == asked.turn_id), None)
         if known is not None:
-            return TurnPlace(turn=known, spent=self._state.spent)
+            return TurnPlace(turn=known, spent=self._state.spent, failures=failures)
         running = next((turn for turn in self._state.turns if turn.turn_id == self._state.running), None)
         if running is not None and running.turn_id != asked.over:
             return TurnPlace(busy=running, spent=self._state.spent)
@@ -153,7 +165,7 @@ class SessionWorkflow:
             began=workflow.now(),
         )
         self._change(turns=(*self._state.turns, turn)[-_KEPT_EVENTS:], running=turn.turn_id)
-        return TurnPlace(turn=turn, spent=self._state.spent)
+        return TurnPlace(turn=turn, spent=self._state.spent, failures=failures)
 
     @workflow.signal
     def turn_ended(self, ended: TurnEnded) -> None:

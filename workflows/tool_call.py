@@ -65,10 +65,10 @@ class ToolCallWorkflow:
             if failed is not None:
                 return ToolOutcome(result=failed, run=ctx.apify.latest)
             raise CancelledError("The task was cancelled; no run of it is left running.") from error
+        seconds = (workflow.now() - workflow.info().start_time).total_seconds()
         await self._complete(ctx, TaskStatus.FAILED if result.is_error else TaskStatus.COMPLETED, result)
-        if ctx.guarded is None:
-            return ToolOutcome(result=result, run=ctx.apify.latest)
-        return ToolOutcome(result=result, run=await self._guard(ctx, ctx.guarded))
+        run = ctx.apify.latest if ctx.guarded is None else await self._guard(ctx, ctx.guarded)
+        return ToolOutcome(result=result, run=run, seconds=seconds)
 
     async def _answer(self, ctx: ToolContext) -> ToolResult:
         try:

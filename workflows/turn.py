@@ -5,7 +5,9 @@ other. Whatever dies meanwhile, the turn goes on where it was: nothing is called
 """
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
+from typing import TypeVar
 
 from temporalio import workflow
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
@@ -26,7 +28,8 @@ from activities.models import ErrorCategory, ErrorEnvelope
 from workflows import memo, search_attributes
 from workflows.failures import envelope_of, signature
 from workflows.inputs import TASK_ASKS_SIGNAL, TaskAsks
-from workflows.models import TaskSummary, ToolCall, ToolOutcome, ToolResult
+from workflows.measures import count_step, count_turn, record_mask_resolution
+from workflows.models import CallRefused, TaskSummary, ToolCall, ToolOutcome, ToolResult
 from workflows.queues import MODELS_TASK_QUEUE
 from workflows.self_correction import CallOutcome, Verdict, observe, verdict
 from workflows.session import SessionWorkflow, session_workflow_id
@@ -37,6 +40,7 @@ from workflows.turns import events
 from workflows.turns.budgets import added, exceeded, last_step
 from workflows.turns.models import (
     Ending,
+    StepSeconds,
     TurnEnded,
     TurnOrder,
     TurnResult,
@@ -53,6 +57,7 @@ from workflows.turns.steps import (
     result_part,
 )
 
+Told = TypeVar("Told", CallRefused, TurnEnded)
 STEP_ACTIVITY_PREFIX = "step-"
 """The id of a model call's activity is this and the step's number: so the history says which step it was."""
 
@@ -125,14 +130,17 @@ class TurnWorkflow:
     async def _step(self) -> Ending | None:
         """One call of the model and the tools that it wants; None when another step follows."""
         self._state = self._state.model_copy(update={"step": self._state.step + 1})
+        began = workflow.now()
         active = active_tools(self._order, self._state.step)
-        workflow.logger.info("turn step", extra={"step": self._state.step, **active.facts()})
+        record_mask_resolution(active, self._state.step)
         said = await self._call_model(active)
+        count_step(self._order.provider_id, said)
         message = assistant_message(said)
         self._keep(*([message] if message else []), spent=added(self._state.spent, said), text=said.text)
         calls = planned(self._order, self._state, active, said)
-        verdicts = await self._carry_out_all(calls) if calls else []
-        events.tell(events.step_finish(self._state.step, said, self._state.spent, active.active))
+        verdicts, tool_seconds = await self._carry_out_all(calls) if calls else ([], 0.0)
+        seconds = StepSeconds.of((workflow.now() - began).total_seconds(), said.seconds, tool_seconds)
+        events.tell(events.step_finish(self._state.step, said, self._state.spent, active.active, seconds))
         stop = next((one for one in verdicts if one.action == "stop"), None)
         if stop is not None:
             return Ending(status=TurnStatus.STOPPED, reason="doom_loop", error=_going_in_circles(stop))
@@ -163,8 +171,11 @@ class TurnWorkflow:
                 raise
             raise _Failed(envelope_of(error, tool=self._order.model_id)) from error
 
-    async def _carry_out_all(self, calls: list[PlannedCall]) -> list[Verdict]:
-        """Carry out all calls at once, and keep what they give, also when the turn is cancelled meanwhile."""
+    async def _carry_out_all(self, calls: list[PlannedCall]) -> tuple[list[Verdict], float]:
+        """Carry out all calls at once, and keep what they give, also when the turn is cancelled meanwhile.
+
+        Gives what follows from each, and the seconds of the slowest.
+        """
         step = self._state.step
         events.tell(*(events.tool_call(step, call) for call in calls))
         running = [asyncio.create_task(self._carry_out(step, call)) for call in calls]
@@ -174,7 +185,8 @@ class TurnWorkflow:
             await asyncio.wait(running)
             self._take_results(calls, running)
             raise
-        return self._take_results(calls, running)
+        verdicts = self._take_results(calls, running)
+        return verdicts, max(task.result().seconds for task in running)
 
     def _take_results(self, calls: list[PlannedCall], ended: "list[asyncio.Task[ToolOutcome]]") -> list[Verdict]:
         verdicts: list[Verdict] = []
@@ -188,7 +200,7 @@ class TurnWorkflow:
             # The same failure twice in one step counts once: the model could not read the first before the second.
             if seen.signature is None or seen.signature not in known:
                 failures = observe(failures, seen)
-                said = verdict(failures)
+                said = verdict(failures, self._order.earlier_failures)
             known.add(seen.signature)
             verdicts.append(said)
             parts.append(result_part(call, outcome.result, said.reminder))
@@ -205,9 +217,11 @@ class TurnWorkflow:
         if planned_call.refusal is not None or call is None or task_id is None:
             refusal = planned_call.refusal or _never_started(planned_call.name)
             outcome = ToolOutcome(result=ToolResult.failed(refusal))
+            events.tell(events.tool_result(step, planned_call, outcome.result))
+            await self._tell_of_refusal(planned_call.name, refusal)
         else:
             outcome = await self._task(call, task_id)
-        events.tell(events.tool_result(step, planned_call, outcome.result))
+            events.tell(events.tool_result(step, planned_call, outcome.result))
         return outcome
 
     async def _task(self, call: ToolCall, task_id: str) -> ToolOutcome:
@@ -251,21 +265,28 @@ class TurnWorkflow:
             spent=state.spent.model_copy(update={"seconds": seconds}),
             error=ending.error,
         )
-        await self._tell_session(TurnEnded(turn_id=order.turn_id, counts=len(state.messages) > 1, spent=result.spent))
+        ended = TurnEnded(turn_id=order.turn_id, counts=len(state.messages) > 1, spent=result.spent)
+        await self._tell_session(SessionWorkflow.turn_ended, ended)
         search_attributes.upsert(search_attributes.TASK_STATUS.value_set(ending.status.value))
         events.tell(*events.finish(result, ending))
+        count_turn(result)
         return result
 
-    async def _tell_session(self, ended: TurnEnded) -> None:
+    async def _tell_of_refusal(self, tool: str, refusal: ErrorEnvelope) -> None:
+        """The session counts what never became a task as it counts tasks that failed."""
+        refused = CallRefused(tool=tool, error=refusal, error_signature=signature(refusal), turn_id=self._order.turn_id)
+        await self._tell_session(SessionWorkflow.call_refused, refused)
+
+    async def _tell_session(self, signal: Callable[[SessionWorkflow, Told], None], told: Told) -> None:
         order = self._order
         session = workflow.get_external_workflow_handle_for(
             SessionWorkflow.run, session_workflow_id(order.caller.id, order.session_id)
         )
         try:
-            await session.signal(SessionWorkflow.turn_ended, ended)
+            await session.signal(signal, told)
         except ApplicationError as error:
             # The session was ended by an operator: the turn still stands, in its own result.
-            workflow.logger.warning("Session %s did not hear of the turn's end: %s", order.session_id, error)
+            workflow.logger.warning("Session %s was not told by its turn: %s", order.session_id, error)
 
 
 def turn_attributes(order: TurnOrder) -> TypedSearchAttributes:

@@ -21,7 +21,6 @@ from activities.model_contracts import (
 from activities.providers.active_tools import ToolPlan, plan_tools
 from activities.providers.capabilities import MATRIX
 from activities.providers.definitions import JsonObject, read_definitions
-from activities.providers.dynamic_text import as_user_text
 from activities.providers.provider import OnText
 from activities.providers.said import sent_arguments, tool_call
 from activities.providers.sdk_failures import broken_off, provider_failures
@@ -163,19 +162,24 @@ def request_body(order: CallModelInput) -> tuple[JsonObject, ToolPlan]:
         ]
         tools[-1]["cache_control"] = _BREAKPOINT
         body["tools"] = cast(list[JsonValue], tools)
-    if order.system:
-        body["system"] = [{"type": "text", "text": order.system, "cache_control": _BREAKPOINT}]
+    if system := _system(order):
+        body["system"] = cast(list[JsonValue], system)
     messages = [sent for message in order.messages if (sent := _message(message)) is not None]
     asking = [blocks for role, blocks in messages if role == "user"]
     for blocks in asking[-2:]:
         blocks[-1]["cache_control"] = _BREAKPOINT
-    if order.dynamic:
-        messages.append(("user", [{"type": "text", "text": as_user_text(order.dynamic)}]))
     body["messages"] = [{"role": role, "content": cast(list[JsonValue], blocks)} for role, blocks in messages]
     if plan.choice == "none":
         body["tool_choice"] = {"type": "none"}
     body |= {"max_tokens": order.max_output_tokens, "stream": order.stream}
     return body, plan
+
+
+def _system(order: CallModelInput) -> list[JsonObject]:
+    """The static text up to its breakpoint, and then the dynamic one: when that changes, the static one is kept."""
+    static: JsonObject = {"type": "text", "text": order.system, "cache_control": _BREAKPOINT}
+    dynamic: JsonObject = {"type": "text", "text": order.dynamic}
+    return [block for block in (static, dynamic) if block["text"]]
 
 
 def _message(message: ModelMessage) -> tuple[str, list[JsonObject]] | None:

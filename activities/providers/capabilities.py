@@ -21,9 +21,7 @@ class Capabilities:
     streams_usage: Literal["always", "on_request"]
     """Whether the usage of a streamed answer has to be asked for."""
     system: Literal["instructions", "system_blocks", "system_message"]
-    """Where the static text goes: always after the definitions and before the conversation."""
-    dynamic: Literal["developer", "user"]
-    """Whose message the dynamic text is: always the last, so that its changes cost no cached conversation."""
+    """Where the static text goes: always after the definitions and before the dynamic text and the conversation."""
 
 
 _CHAT = Capabilities(
@@ -34,8 +32,6 @@ _CHAT = Capabilities(
     caching="automatic",
     streams_usage="on_request",
     system="system_message",
-    # Many servers take a system message at the very beginning only.
-    dynamic="user",
 )
 
 MATRIX: Mapping[str, Capabilities] = MappingProxyType(
@@ -48,7 +44,6 @@ MATRIX: Mapping[str, Capabilities] = MappingProxyType(
             caching="automatic",
             streams_usage="always",
             system="instructions",
-            dynamic="developer",
         ),
         "anthropic": Capabilities(
             protocol="messages",
@@ -58,7 +53,6 @@ MATRIX: Mapping[str, Capabilities] = MappingProxyType(
             caching="breakpoints",
             streams_usage="always",
             system="system_blocks",
-            dynamic="user",
         ),
         "zai": Capabilities(
             protocol="chat",
@@ -69,7 +63,6 @@ MATRIX: Mapping[str, Capabilities] = MappingProxyType(
             caching="automatic",
             streams_usage="always",
             system="system_message",
-            dynamic="user",
         ),
         "generic": _CHAT,
     }

@@ -21,7 +21,6 @@ from activities.model_contracts import (
 from activities.providers.active_tools import ToolPlan, plan_tools
 from activities.providers.capabilities import MATRIX
 from activities.providers.definitions import Definition, JsonObject, read_definitions
-from activities.providers.dynamic_text import as_user_text
 from activities.providers.provider import OnText
 from activities.providers.said import sent_arguments, tokens, tool_call
 from activities.providers.sdk_failures import broken_off, provider_failures
@@ -121,11 +120,10 @@ def request_body(order: CallModelInput, provider_id: str) -> tuple[JsonObject, T
     body: JsonObject = {"model": order.model_id}
     if definitions:
         body["tools"] = [_tool(one) for one in definitions]
-    messages: list[JsonValue] = [{"role": "system", "content": order.system}] if order.system else []
-    messages += [sent for message in order.messages for sent in _messages(message)]
-    if order.dynamic:
-        messages.append({"role": "user", "content": as_user_text(order.dynamic)})
-    body["messages"] = messages
+    # One system message: many servers take no second one.
+    system = "\n\n".join(text for text in (order.system, order.dynamic) if text)
+    messages: list[JsonValue] = [{"role": "system", "content": system}] if system else []
+    body["messages"] = messages + [sent for message in order.messages for sent in _messages(message)]
     if plan.choice == "none":
         body["tool_choice"] = "none"
     body |= {"max_tokens": order.max_output_tokens, "stream": order.stream}

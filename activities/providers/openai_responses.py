@@ -89,10 +89,10 @@ def request_body(order: CallModelInput) -> tuple[JsonObject, ToolPlan]:
         body["tools"] = [_tool(one) for one in definitions]
     if order.system:
         body["instructions"] = order.system
-    items = [item for message in order.messages for item in _items(message)]
+    items: list[JsonValue] = []
     if order.dynamic:
         items.append({"role": "developer", "content": [{"type": "input_text", "text": order.dynamic}]})
-    body["input"] = items
+    body["input"] = items + [item for message in order.messages for item in _items(message)]
     if plan.choice == "none":
         body["tool_choice"] = "none"
     elif plan.choice == "some":

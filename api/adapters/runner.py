@@ -87,7 +87,9 @@ class CallRunner:
             allowed = _allowed(offered, error.envelope, scope)
             if allowed is None:  # there is no such mode
                 return Outcome(call, call.name, ToolResult.failed(error.envelope), unknown_tool=True)
-            return Outcome(call, call.name, invalid_result(call.name, call.arguments, allowed), unknown_tool=True)
+            result = invalid_result(call.name, call.arguments, allowed)
+            await self._tasks.count_refusal(caller, scope.session_id, result.error or error.envelope)
+            return Outcome(call, call.name, result, unknown_tool=True)
         try:
             return await self._carried_out(caller, offered, definition, call, scope, wait)
         except MaskedToolCalled as error:
@@ -104,7 +106,9 @@ class CallRunner:
         self, caller: Caller, offered: OfferedTools, definition: Tool, call: ModelCall, scope: CallScope, wait: float
     ) -> Outcome:
         if call.flaw is not None:
-            raise InvalidCall(invalid_arguments(definition.name, (Violation(path="", message=call.flaw),)))
+            flawed = invalid_arguments(definition.name, (Violation(path="", message=call.flaw),))
+            await self._tasks.count_refusal(caller, scope.session_id, flawed)
+            raise InvalidCall(flawed)
         arguments = portable(definition, call.name).own_arguments(call.arguments)
         if definition.in_front:
             self._masks.admit(definition.name, scope.tool_mask, offered.tools.tools)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from api.cli.follow import Event
@@ -23,26 +22,18 @@ class Figures:
     tool_calls: int = 0
     failed_tool_calls: int = 0
     stored_outputs: int = 0
-    model_seconds: list[float] = field(default_factory=list[float])
-    overhead_seconds: list[float] = field(default_factory=list[float])
+    seconds: list[dict[str, float]] = field(default_factory=list[dict[str, float]])
 
     def add_turn(self, events: Iterable[Event]) -> None:
         """Count one turn, given all its events."""
         self.turns += 1
-        step_began: datetime | None = None
-        model_ended: datetime | None = None
         completed = False
         for event in events:
-            time = datetime.fromisoformat(event.time) if event.time else None
             match event.name:
-                case "tool-call":
-                    model_ended = model_ended or time
                 case "tool-result":
                     self._add_result(event.data)
                 case "step-finish":
                     self._add_step(event.data)
-                    self._add_times(step_began, model_ended, time)
-                    step_began, model_ended = time, None
                 case "finish":
                     completed = event.data.get("status") == "completed"
                 case _:
@@ -65,12 +56,17 @@ class Figures:
             "toolCalls": self.tool_calls,
             "toolSuccessRate": _share(self.tool_calls - self.failed_tool_calls, self.tool_calls),
             "storedOutputs": self.stored_outputs,
-            "modelSeconds": _percentiles(self.model_seconds),
-            "stepOverheadSeconds": _percentiles(self.overhead_seconds),
+            "modelSeconds": self._percentiles("model"),
+            "toolSeconds": self._percentiles("tools"),
+            "stepOverheadSeconds": self._percentiles("overhead"),
         }
 
     def _average(self, name: str) -> float | None:
         return _share(self.tokens.get(name, 0), self.conversations)
+
+    def _percentiles(self, part: str) -> dict[str, float | None]:
+        seconds = [step[part] for step in self.seconds if part != "tools" or step[part] > 0]
+        return {"p50": _percentile(seconds, 50), "p95": _percentile(seconds, 95)}
 
     def _add_result(self, data: dict[str, Any]) -> None:
         self.tool_calls += 1
@@ -81,23 +77,11 @@ class Figures:
         self.steps += 1
         for name, number in data["usage"].items():
             self.tokens[name] = self.tokens.get(name, 0) + number
-
-    def _add_times(self, began: datetime | None, model_ended: datetime | None, ended: datetime | None) -> None:
-        """Nothing tells when a turn's first step began, so its model's time is not known."""
-        if ended is None:
-            return
-        if began is not None:
-            self.model_seconds.append(((model_ended or ended) - began).total_seconds())
-        if model_ended is not None:
-            self.overhead_seconds.append((ended - model_ended).total_seconds())
+        self.seconds.append(data["seconds"])
 
 
 def _share(part: float, whole: float) -> float | None:
     return round(part / whole, _DECIMALS) if whole else None
-
-
-def _percentiles(seconds: Sequence[float]) -> dict[str, float | None]:
-    return {"p50": _percentile(seconds, 50), "p95": _percentile(seconds, 95)}
 
 
 def _percentile(values: Sequence[float], percent: int) -> float | None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from api.cli.errors import BadInput, CliError, ExitCode
+from api.cli.errors import BadInput, ExitCode
 from api.cli.options import DEFAULT_DATA_DIR, DataDirOption, Options, TokenOption, UrlOption
 from api.cli.running import Context, run_action
 
@@ -27,7 +27,7 @@ class _Order:
     steps: int
     tools: tuple[str, ...] | None
     mask: bool
-    may_store: bool
+    compression: bool
 
     def models(self) -> list[tuple[str, str]]:
         """Providers with their models. Raises `BadInput` when one has none."""
@@ -53,10 +53,7 @@ def tools(
     ] = DEFAULT_STEPS,
     mask: Annotated[bool, typer.Option("--mask", help="Send a mask with each message, another for each.")] = False,
     no_compression: Annotated[
-        bool,
-        typer.Option(
-            "--no-compression", help="Fail if an output is stored: the server is to have OUTLAST_COMPRESSION=false."
-        ),
+        bool, typer.Option("--no-compression", help="Have outputs of any size sent to the model as they are.")
     ] = False,
     selected: Annotated[
         str | None, typer.Option("--tools", metavar="NAMES", help="Other tools for the conversations, comma-separated.")
@@ -74,7 +71,7 @@ def tools(
       outlast bench tools --provider openai --model gpt-5 --provider generic --model qwen3 --mask
     """
     names = tuple(name.strip() for name in selected.split(",") if name.strip()) if selected else None
-    order = _Order(tuple(provider), tuple(model), runs, steps, names, mask, may_store=not no_compression)
+    order = _Order(tuple(provider), tuple(model), runs, steps, names, mask, compression=not no_compression)
     run_action(Options(url, token, data_dir, as_json=True), lambda context: _bench(context, order))
 
 
@@ -90,8 +87,16 @@ async def _bench(context: Context, order: _Order) -> ExitCode:
             await _converse(context, order, {"providerId": provider_id, "modelId": model_id}, figures)
         failed += figures.failed_turns
         measured.append({"providerId": provider_id, "modelId": model_id, **figures.document()})
-    said = {"runs": order.runs, "messages": len(PROMPTS), "maxSteps": order.steps, "mask": order.mask}
-    context.output.document({**said, "providers": measured})
+    context.output.document(
+        {
+            "runs": order.runs,
+            "messages": len(PROMPTS),
+            "maxSteps": order.steps,
+            "mask": order.mask,
+            "compression": order.compression,
+            "providers": measured,
+        }
+    )
     return ExitCode.FAILED if failed else ExitCode.OK
 
 
@@ -103,20 +108,15 @@ async def _converse(context: Context, order: _Order, model: dict[str, str], figu
     conversation = Conversation(context.client, None)
     # Otherwise the second conversation would be read from the cache of the first, word for word.
     own = f"This is conversation {conversation.session_id}."
-    options = {"maxSteps": order.steps, "tools": order.tools or TOOLS, "instructions": own}
+    options = {
+        "maxSteps": order.steps,
+        "tools": order.tools or TOOLS,
+        "instructions": own,
+        "output": {"compress": order.compression},
+    }
     session = await conversation.begin({**model, **options})
     figures.conversations += 1
     for prompt in PROMPTS:
         mask = {"toolMask": mask_of(prompt, session["tools"])} if order.mask else {}
         turn_id = await conversation.send(prompt.message, mask)
         figures.add_turn([event async for event in conversation.events(turn_id)])
-        if figures.stored_outputs and not order.may_store:
-            raise _compressing()
-
-
-def _compressing() -> CliError:
-    return CliError(
-        "The server stores large outputs: its compression is on.",
-        exit_code=ExitCode.FAILED,
-        hint="Measure a server that runs with OUTLAST_COMPRESSION=false.",
-    )

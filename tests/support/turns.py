@@ -47,6 +47,18 @@ async def turn_events(
             yield event
 
 
+async def session_events(api: httpx.AsyncClient, session: str, count: int) -> list[Event]:
+    """The first events of a session, as soon as there are so many."""
+    found: list[Event] = []
+    async with api.stream("GET", f"/v1/sessions/{session}/events") as response:
+        assert response.status_code == 200, await response.aread()
+        async for event in _events(response):
+            found.append(event)
+            if len(found) == count:
+                return found
+    raise AssertionError(f"the session has ended after {len(found)} events")
+
+
 def named(events: Sequence[Event], name: str) -> list[Json]:
     """What the events of one name say."""
     return [event.data for event in events if event.name == name]

@@ -10,7 +10,7 @@ from activities.model_contracts import ModelStep
 from workflows import memo
 from workflows.models import ToolResult
 from workflows.tools.common.invalid import shown_input
-from workflows.turns.models import Ending, Spent, TurnEvent, TurnEvents, TurnResult
+from workflows.turns.models import Ending, Spent, StepSeconds, TurnEvent, TurnEvents, TurnResult
 from workflows.turns.steps import PlannedCall
 
 _PREVIEW_CHARS = 500
@@ -59,7 +59,9 @@ def reminder(step: int, tool: str, text: str) -> TurnEvent:
     return TurnEvent(name="reminder", data={"step": step, "tool": tool, "text": text})
 
 
-def step_finish(step: int, said: ModelStep, spent: Spent, active: tuple[str, ...] | None) -> TurnEvent:
+def step_finish(
+    step: int, said: ModelStep, spent: Spent, active: tuple[str, ...] | None, seconds: StepSeconds
+) -> TurnEvent:
     """A step is over. The numbers are always there."""
     data: dict[str, JsonValue] = {
         "step": step,
@@ -67,6 +69,7 @@ def step_finish(step: int, said: ModelStep, spent: Spent, active: tuple[str, ...
         "usage": said.usage.model_dump(),
         "cost_usd": said.cost_usd,
         "total_usage": spent.usage.model_dump(),
+        "seconds": seconds.model_dump(),
     }
     if active is not None:
         data["active_tools"] = list(active)

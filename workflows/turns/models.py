@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 from activities.model_contracts import ImagePart, ModelMessage, TextPart, Usage
 from activities.models import Caller, Contract, ErrorEnvelope
 from activities.output_models import OutputPolicy
+from workflows.models import OutputOptions
 from workflows.self_correction import SelfCorrection
 
 TURN_WORKFLOW_PREFIX = "turn:"
@@ -56,6 +57,21 @@ class Spent(Contract):
     seconds: float = 0.0
 
 
+class StepSeconds(Contract):
+    """How long a step took, and what of it. Tools are carried out at once: theirs is the time of the slowest."""
+
+    total: float
+    model: float = Field(description="From the request to the provider to the end of its answer.")
+    tools: float = Field(default=0.0, description="From a tool's start until its handler returned.")
+    overhead: float = Field(description="All the rest: queues, storing, deciding. Never below 0.")
+
+    @classmethod
+    def of(cls, total: float, model: float, tools: float) -> "StepSeconds":
+        """The overhead is what is left. Model and step are timed by different clocks, so it may come out below 0."""
+        left = max(total - model - tools, 0.0)
+        return cls(total=round(total, 6), model=round(model, 6), tools=round(tools, 6), overhead=round(left, 6))
+
+
 class CarriedRule(Contract):
     """One of the operator's permission rules, of those that are about the turn's caller."""
 
@@ -74,6 +90,7 @@ class SessionProfile(Contract):
     tool_mask: dict[str, bool] | None = None
     max_steps: int = DEFAULT_MAX_STEPS
     budgets: Budgets = Budgets()
+    output: OutputOptions = OutputOptions()
 
 
 class TurnState(Contract):
@@ -109,6 +126,9 @@ class TurnOrder(Contract):
     rules: tuple[CarriedRule, ...] = ()
     max_output_tokens: int = 4_096
     stream: bool = True
+    earlier_failures: dict[str, int] = Field(
+        default_factory=dict, description="How often failures had come in the session before, by their signatures."
+    )
     so_far: TurnState | None = None
 
 
@@ -176,6 +196,9 @@ class TurnPlace(Contract):
     turn: TurnRef | None = None
     busy: TurnRef | None = None
     spent: Spent = Spent()
+    failures: dict[str, int] = Field(
+        default_factory=dict, description="How often each failure has come in the session, by its signature."
+    )
 
 
 class TurnEnded(Contract):

@@ -50,7 +50,7 @@ def test_one_document_with_the_figures_of_each_provider(stack: ModelStack) -> No
         assert one["avgInputTokens"] > one["cacheReadTokens"] > 0
         assert one["cacheWriteTokens"] > 0
         assert one["avgOutputTokens"] > 0
-        for measured in (one["modelSeconds"], one["stepOverheadSeconds"]):
+        for measured in (one["modelSeconds"], one["toolSeconds"], one["stepOverheadSeconds"]):
             assert 0 < measured["p50"] <= measured["p95"]
 
 
@@ -64,15 +64,16 @@ def test_with_a_mask_the_others_are_refused(stack: ModelStack) -> None:
     assert "allowed_tools" in stack.provider.requests[begin + 1].asked.results[0]
 
 
-def test_figures_without_compression_are_not_taken_from_a_server_that_compresses(stack: ModelStack) -> None:
+def test_without_compression_every_output_is_sent_whole(stack: ModelStack) -> None:
     stack.provider.script = reader
-    chosen = ("--provider", "generic", "--model", "b-4", "--runs", "1", "--no-compression")
-    code, found = bench(stack.service.api_url, *chosen)
-    assert code == 1
-    assert "compression is on" in json.dumps(found)
-    code, found = bench(stack.plain_url, *chosen)
-    assert code == 0
-    assert found["providers"][0]["avgInputTokens"] > 50_000
+    chosen = ("--provider", "generic", "--model", "b-4", "--runs", "1")
+    code, stored = bench(stack.service.api_url, *chosen)
+    assert (code, stored["compression"]) == (0, True)
+    assert stored["providers"][0]["storedOutputs"] > 0
+    code, whole = bench(stack.service.api_url, *chosen, "--no-compression")
+    assert (code, whole["compression"]) == (0, False)
+    assert whole["providers"][0]["storedOutputs"] == 0
+    assert whole["providers"][0]["avgInputTokens"] > 10 * stored["providers"][0]["avgInputTokens"]
 
 
 def test_every_provider_needs_a_model(stack: ModelStack) -> None:

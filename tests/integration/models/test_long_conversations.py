@@ -33,9 +33,9 @@ async def archive_conversation(stack: ModelStack, *, compression: bool) -> Json:
     """Volume after volume is read, then every question is asked of what the model has; the turn."""
     stack.provider.script = archivist
     begin = len(stack.provider.requests)
-    async with httpx.AsyncClient(base_url=stack.url(compression=compression), trust_env=False, timeout=60) as api:
+    async with httpx.AsyncClient(base_url=stack.service.api_url, trust_env=False, timeout=60) as api:
         session = await new_session(api, tools=["read-volume", "restore-tool-output"])
-        turn = await sent(api, session, "Find the codes.")
+        turn = await sent(api, session, "Find the codes.", output={"compress": compression})
     assert (turn["status"], turn["reason"]) == ("completed", "stop"), turn
     last = stack.provider.requests[-1].body["messages"]
     read = "\n".join(message["content"] for message in last if message["role"] == "tool")

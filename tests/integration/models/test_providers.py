@@ -99,7 +99,7 @@ async def test_pictures_and_dynamic_text_are_taken(server: ProviderServer, calle
     step = await provider.call(order(name, message, dynamic="It is noon."), _ignore)
     assert step.text == "I see."
     raw = server.requests[-1].raw.decode()
-    assert raw.index("You are helpful.") < raw.index("What is it?") < raw.index("iVBORw0KGgo=") < raw.index("noon")
+    assert raw.index("You are helpful.") < raw.index("noon") < raw.index("What is it?") < raw.index("iVBORw0KGgo=")
     assert "https://pictures.example/1.png" in raw
 
 

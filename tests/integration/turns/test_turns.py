@@ -10,7 +10,8 @@ from tests.support.eventually import eventually
 from tests.support.provider_script import Asked, Break, Call, Hold, Refusal, Step, by_position, in_order, says
 from tests.support.provider_server import ProviderServer
 from tests.support.questions import asks, taken
-from tests.support.turns import named, new_session, sent, streamed, text_of, turn_events
+from tests.support.service import Service
+from tests.support.turns import named, new_session, sent, session_events, streamed, text_of, turn_events
 
 
 async def test_two_tools_at_once_and_a_final_text(api: httpx.AsyncClient, provider: ProviderServer) -> None:
@@ -94,6 +95,69 @@ async def test_the_same_failure_again_is_reminded_of_and_ends_the_turn(
     ]
     (end,) = named(seen, "finish")
     assert (end["status"], end["reason"], end["steps"]) == ("stopped", "doom_loop", 2)
+    told = await session_events(api, session, 2)
+    assert [event.name for event in told] == ["call_refused", "call_refused"]
+    assert {event.data["turn_id"] for event in told} == {end["turn_id"]}
+    assert told[1].data["self_correction"]["action"] == "stop"
+
+
+async def test_a_failure_of_an_earlier_turn_counts_towards_the_reminder_and_not_towards_the_stop(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = lambda asked: says("I see.") if asked.results else says(Call("hello_world", {"name": 7}))
+    session = await new_session(api)
+    turns = [[event async for event in streamed(api, session, text)] for text in ("Try.", "Again.", "Once more.")]
+    assert [len(named(turn, "reminder")) for turn in turns] == [0, 1, 0]
+    assert [named(turn, "finish")[0]["status"] for turn in turns] == ["completed"] * 3
+    assert "failed 2 times" in named(turns[1], "reminder")[0]["text"]
+
+
+async def test_refused_calls_of_rest_clients_are_counted_by_their_session(api: httpx.AsyncClient) -> None:
+    session = await new_session(api)
+    for _ in range(2):
+        refused = await api.post("/v1/tasks", json={"tool": "hello_wrld", "session_id": session})
+        assert refused.status_code == 404
+    told = await session_events(api, session, 2)
+    assert [event.data["error"]["category"] for event in told] == ["not_found"] * 2
+    assert told[1].data["self_correction"]["count"] == 2
+
+
+async def test_turns_steps_and_tokens_are_counted(
+    api: httpx.AsyncClient, service: Service, provider: ProviderServer
+) -> None:
+    async def series() -> dict[str, float]:
+        async with httpx.AsyncClient(trust_env=False) as http:
+            text = (await http.get(service.worker_metrics_url)).text
+        samples = (line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("outlast_"))
+        counted = {name: float(value) for name, value in samples}
+        labels = {"model_calls": 'provider="generic"', "model_tokens": 'kind="input"', "turns": 'reason="stop"'}
+        labels["tool_mask_resolutions"] = 'outcome="masked"'
+        return {
+            name: sum(v for key, v in counted.items() if key.startswith(f"outlast_{name}_total") and label in key)
+            for name, label in labels.items()
+        }
+
+    provider.script = by_position(says(Call("hello_world", {"name": "Ann"})), says("Done."))
+    session, before = await new_session(api), await series()
+    turn = await sent(api, session, "Greet.", toolMask={"hello_world": True})
+
+    async def counted() -> bool:
+        added = {name: value - before[name] for name, value in (await series()).items()}
+        tokens = turn["usage"]["input_tokens"]
+        return added == {"model_calls": 2, "model_tokens": tokens, "turns": 1, "tool_mask_resolutions": 2}
+
+    await eventually(counted)
+
+
+async def test_outputs_are_kept_as_the_message_says_or_else_as_its_session_does(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    rows = {"actor": "outlast/sleeper", "input": {"seconds": 0.1, "rows": 200}}
+    provider.script = lambda asked: says("Seen.") if asked.results else says(Call("call-actor", rows))
+    session = await new_session(api, tools=["actors"], output={"compress": False})
+    whole = [event async for event in streamed(api, session, "Run it.")]
+    stored = [event async for event in streamed(api, session, "Run it.", output={"compress": True})]
+    assert ["compressed" in named(turn, "tool-result")[0] for turn in (whole, stored)] == [False, True]
 
 
 async def test_the_last_step_has_no_tools(api: httpx.AsyncClient, provider: ProviderServer) -> None:

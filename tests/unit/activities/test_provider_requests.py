@@ -1,5 +1,6 @@
 """What is sent to each provider, field by field; and what comes first stays byte for byte the same."""
 
+import itertools
 import json
 from typing import Any
 
@@ -42,13 +43,13 @@ GOLDEN: dict[str, dict[str, Any]] = {
         ],
         "instructions": "You are helpful.",
         "input": [
+            {"role": "developer", "content": [{"type": "input_text", "text": "It is noon."}]},
             {"role": "user", "content": [{"type": "input_text", "text": "Find it."}]},
             {"role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
             {"type": "function_call", "call_id": "call_1", "name": "search", "arguments": '{"q": "ü"}'},
             {"type": "function_call", "call_id": "call_2", "name": "search", "arguments": '{"q'},
             {"type": "function_call_output", "call_id": "call_1", "output": "found"},
             {"type": "function_call_output", "call_id": "call_2", "output": "no JSON"},
-            {"role": "developer", "content": [{"type": "input_text", "text": "It is noon."}]},
         ],
         "tool_choice": "none",
         "max_output_tokens": 4_096,
@@ -59,7 +60,7 @@ GOLDEN: dict[str, dict[str, Any]] = {
     "anthropic": {
         "model": "model-1",
         "tools": [{"name": "search", "description": "Does it.", "input_schema": SCHEMA, **MARK}],
-        "system": [{"type": "text", "text": "You are helpful.", **MARK}],
+        "system": [{"type": "text", "text": "You are helpful.", **MARK}, {"type": "text", "text": "It is noon."}],
         "messages": [
             {"role": "user", "content": [{"type": "text", "text": "Find it.", **MARK}]},
             {
@@ -88,10 +89,6 @@ GOLDEN: dict[str, dict[str, Any]] = {
                     },
                 ],
             },
-            {
-                "role": "user",
-                "content": [{"type": "text", "text": "<system-context>\nIt is noon.\n</system-context>"}],
-            },
         ],
         "tool_choice": {"type": "none"},
         "max_tokens": 4_096,
@@ -103,7 +100,7 @@ GOLDEN: dict[str, dict[str, Any]] = {
             {"type": "function", "function": {"name": "search", "description": "Does it.", "parameters": SCHEMA}}
         ],
         "messages": [
-            {"role": "system", "content": "You are helpful."},
+            {"role": "system", "content": "You are helpful.\n\nIt is noon."},
             {"role": "user", "content": "Find it."},
             {
                 "role": "assistant",
@@ -123,7 +120,6 @@ GOLDEN: dict[str, dict[str, Any]] = {
             },
             {"role": "tool", "tool_call_id": "call_1", "content": "found"},
             {"role": "tool", "tool_call_id": "call_2", "content": "no JSON"},
-            {"role": "user", "content": "<system-context>\nIt is noon.\n</system-context>"},
         ],
         "tool_choice": "none",
         "max_tokens": 4_096,
@@ -172,23 +168,31 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 steps = st.lists(
     st.tuples(masks, texts, st.lists(st.tuples(st.sampled_from(NAMES), texts), max_size=3)), min_size=2, max_size=6
 )
+Steps = list[tuple[tuple[str, ...] | None, str, list[tuple[str, str]]]]
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-@given(conversation=steps)
-def test_every_step_begins_with_the_whole_conversation_before_it(
-    name: str, conversation: list[tuple[tuple[str, ...] | None, str, list[tuple[str, str]]]]
-) -> None:
-    """Byte for byte, whatever the masks and the dynamic texts are; of Anthropic's messages apart from the marks."""
+@given(conversation=steps, dynamic=texts)
+def test_every_step_begins_with_the_whole_conversation_before_it(name: str, conversation: Steps, dynamic: str) -> None:
+    """Byte for byte, whatever the masks are; of Anthropic's messages apart from the marks."""
     messages = [user("Begin.")]
     earlier = ""
-    for number, (mask, dynamic, calls) in enumerate(conversation):
+    for number, (mask, text, calls) in enumerate(conversation):
         asked = order(name, *messages, step=number, active_tools=mask, dynamic=dynamic)
         sent = _without_marks(body_of(asked))
         assert _bytes(sent).startswith(earlier)
-        earlier = _prompt(sent, has_dynamic=bool(dynamic))
+        earlier = _prompt(sent)
         assert _bytes(sent).startswith(earlier)
-        messages += _step(number, calls, dynamic)
+        messages += _step(number, calls, text)
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_another_dynamic_text_leaves_all_that_stands_before_it(name: str) -> None:
+    morning, noon = (_bytes(body_of(order(name, dynamic=f"It is {time}."))) for time in ("morning", "noon"))
+    same = zip(morning, noon, strict=False)
+    common = "".join(one for one, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], same))
+    assert common.index("fetch") < common.index("You are helpful.")
+    assert "Hello" not in common
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
@@ -216,12 +220,11 @@ def _bytes(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _prompt(body: dict[str, Any], *, has_dynamic: bool) -> str:
+def _prompt(body: dict[str, Any]) -> str:
     """The request up to the end of its conversation."""
     key = "input" if "input" in body else "messages"
     fields = dict(list(body.items())[: list(body).index(key)])
-    conversation = body[key][:-1] if has_dynamic else body[key]
-    return _bytes({**fields, key: conversation}).removesuffix("]}")
+    return _bytes({**fields, key: body[key]}).removesuffix("]}")
 
 
 def _without_marks(body: dict[str, Any]) -> dict[str, Any]:

@@ -10,21 +10,26 @@ from api.cli.follow import Event
 USAGE = {"input_tokens": 100, "output_tokens": 10, "cache_read_tokens": 60, "cache_write_tokens": 20}
 
 
-def at(second: float, name: str, **data: Any) -> Event:
-    return Event(name, None, f"2026-01-01T00:00:{second:09.6f}Z", data)
+def at(name: str, **data: Any) -> Event:
+    return Event(name, None, "2026-01-01T00:00:00Z", data)
+
+
+def step(number: int, *, model: float = 2.0, tools: float = 0.0, overhead: float = 0.0) -> Event:
+    seconds = {"total": model + tools + overhead, "model": model, "tools": tools, "overhead": overhead}
+    return at("step-finish", step=number, usage=USAGE, seconds=seconds)
 
 
 def turn(*, status: str = "completed", overhead: float = 0.5) -> list[Event]:
-    """Two tools in the first step, one of which fails; the second step answers two seconds after the first."""
+    """Two tools in the first step, one of which fails; the second step answers."""
     return [
-        at(1, "text-delta", step=1, text="Let me see."),
-        at(2, "tool-call", tool="a"),
-        at(2, "tool-call", tool="b"),
-        at(2 + overhead / 2, "tool-result", tool="a", is_error=False, compressed=True),
-        at(2 + overhead, "tool-result", tool="b", is_error=True),
-        at(2 + overhead, "step-finish", step=1, usage=USAGE),
-        at(4 + overhead, "step-finish", step=2, usage=USAGE),
-        at(4 + overhead, "finish", status=status),
+        at("text-delta", step=1, text="Let me see."),
+        at("tool-call", tool="a"),
+        at("tool-call", tool="b"),
+        at("tool-result", tool="a", is_error=False, compressed=True),
+        at("tool-result", tool="b", is_error=True),
+        step(1, tools=3, overhead=overhead),
+        step(2, overhead=overhead),
+        at("finish", status=status),
     ]
 
 
@@ -39,13 +44,14 @@ def test_averages_are_per_conversation_and_rates_over_everything() -> None:
     assert (found["toolCalls"], found["toolSuccessRate"], found["storedOutputs"]) == (6, 0.5, 3)
 
 
-def test_a_step_is_split_where_the_model_has_ended() -> None:
+def test_the_times_of_models_tools_and_of_the_rest_are_told_apart() -> None:
     figures = Figures(conversations=1)
     for number in range(1, 21):
         figures.add_turn(turn(overhead=number / 10))
     found = figures.document()
     assert found["stepOverheadSeconds"] == {"p50": 1.0, "p95": 1.9}
     assert found["modelSeconds"] == {"p50": 2.0, "p95": 2.0}
+    assert found["toolSeconds"] == {"p50": 3, "p95": 3}
 
 
 def test_what_was_not_measured_is_null() -> None:
