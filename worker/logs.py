@@ -87,10 +87,13 @@ def _redact_secrets(_: object, __: str, event: MutableMapping[str, Any]) -> Muta
 
 
 def without_secrets(value: object) -> object:
-    """`value` as it may stand in a log: secret types are masked whatever is in them, texts of what looks like one."""
+    """`value` as it may stand in a log: secret types are masked whatever is in them, texts of what looks like one.
+
+    What no renderer knows, an exception for example, becomes the text that would be written of it.
+    """
     match value:
-        case str():
-            return without_credentials(value)
+        case None | bool() | int() | float():
+            return value
         case SecretStr() | SecretBytes() | SealedSecret():
             return _MASK
         case BaseModel():
@@ -102,4 +105,4 @@ def without_secrets(value: object) -> object:
         case list() | tuple() | set() | frozenset():
             return [without_secrets(entry) for entry in cast(Iterable[object], value)]
         case _:
-            return value
+            return without_credentials(value if isinstance(value, str) else repr(value))

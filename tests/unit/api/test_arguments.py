@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from api.arguments import check_arguments, schema_violations
+from activities.sealed_values import MASK
+from api.arguments import check_actor_input, check_arguments, masks_allowed, schema_violations
 from api.errors import InvalidCall
 from workflows.tools.registry import actor_tool_of, tools_of
 from workflows.tools.tool import Tool
@@ -106,3 +107,58 @@ def test_a_tool_of_ours_is_checked_against_its_model() -> None:
         check_arguments(named("get-dataset-items"), {"limit": 0, "offset": -1, "sort": "x"})
     paths = {violation.path for violation in caught.value.envelope.violations or ()}
     assert paths == {"/datasetId", "/limit", "/offset", "/sort"}
+
+
+KEYED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "key/~": {"type": "string", "pattern": "^key-"},
+        "logins": {"type": "array", "items": {"type": "object"}},
+        "depth": {"type": "integer", "maximum": 5},
+    },
+    "required": ["key/~"],
+}
+
+
+def refused(arguments: dict[str, Any], tool: Tool | None = None) -> list[str]:
+    """Where arguments that were edited while masked are refused."""
+    definition = tool or actor_tool_of("default", "user/crawler", title="", description="", schema=KEYED)
+    try:
+        with masks_allowed(arguments):
+            check_arguments(definition, arguments)
+            check_actor_input(definition, arguments, KEYED)
+    except InvalidCall as error:
+        return [violation.path for violation in error.envelope.violations or ()]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "paths"),
+    [
+        ({"key/~": MASK}, []),
+        ({"key/~": MASK, "logins": [{}, MASK], "depth": MASK}, []),
+        ({"key/~": MASK, "depth": 9}, ["/depth"]),
+        ({"key/~": "secret"}, ["/key~1~0"]),
+        ({"key/~": f"{MASK}!"}, ["/key~1~0"]),
+        ({"key/~": MASK, "logins": [MASK, 1]}, ["/logins/1"]),
+        ({"logins": MASK}, [""]),
+        ({"key/~": [MASK]}, ["/key~1~0"]),
+    ],
+)
+def test_a_masked_value_may_break_the_schema_and_nothing_else_may(arguments: dict[str, Any], paths: list[str]) -> None:
+    assert refused(arguments) == paths
+
+
+@pytest.mark.parametrize(
+    ("run_input", "paths"),
+    [({"key/~": MASK}, []), (MASK, []), ({"key/~": "x"}, ["/input/key~1~0"]), ("x", ["/input"])],
+)
+def test_masks_are_allowed_inside_the_input_of_call_actor(run_input: Any, paths: list[str]) -> None:
+    """Its whole input is masked when the Actor's schema was not known."""
+    assert refused({"actor": "user/crawler", "input": run_input}, named("call-actor")) == paths
+
+
+def test_a_call_that_nobody_masked_is_refused_for_the_mask() -> None:
+    definition = actor_tool_of("default", "user/crawler", title="", description="", schema=KEYED)
+    with pytest.raises(InvalidCall):
+        check_arguments(definition, {"key/~": MASK})
