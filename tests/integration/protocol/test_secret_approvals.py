@@ -1,0 +1,176 @@
+"""Whoever approves a call sees a mask where a secret stands; left in place it is the secret, changed it is sealed."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from temporalio.client import Client
+
+from tests.support.api_server import connect
+from tests.support.calls import events
+from tests.support.questions import answered, call, result, taken, waiting
+from tests.support.sandbox import Sandbox, running_sandbox
+from tests.support.service import Service, running_service
+from tests.support.temporal import running_temporal
+
+MASK = "[secret]"
+FIRST_KEY, NEW_KEY = "key-plantedFirst0123456789", "key-plantedAnew0123456789"
+PASSWORD = "planted deep inside a login"
+LOGIN = {"user": "ann", "password": PASSWORD}
+
+
+def field(title: str, **properties: Any) -> dict[str, Any]:
+    """A field of an input schema, whose words do not matter here."""
+    return {"title": title, "description": f"{title}.", **properties}
+
+
+VAULT = {
+    "actorSpecification": 1,
+    "name": "vault",
+    "title": "Vault",
+    "description": "Takes secrets and keeps them.",
+    "version": "0.1",
+    "input": {
+        "title": "Vault input",
+        "type": "object",
+        "schemaVersion": 1,
+        "properties": {
+            "apiKey": field("Key", type="string", editor="textfield", isSecret=True, pattern="^key-"),
+            "login": field("Login", type="object", editor="json", isSecret=True),
+            "note": field("Note", type="string", editor="textfield"),
+        },
+        "required": ["apiKey"],
+    },
+    "x-outlast": {"command": ["python", "-c", "print('kept')"]},
+}
+
+
+@dataclass(frozen=True)
+class Stack:
+    service: Service
+    folder: Path
+
+    @property
+    def sandbox(self) -> Sandbox:
+        return self.service.sandbox
+
+    def files(self) -> dict[str, bytes]:
+        """What the processes have written."""
+        found = (*self.folder.glob("temporal.db*"), self.service.worker.log, self.service.api.log)
+        return {file.name: file.read_bytes() for file in found}
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack of its own, whose Temporal server keeps its state in a file, and whose platform has an Actor more."""
+    folder = tmp_path_factory.mktemp("secret-approvals")
+    actor = folder / "actors" / "vault" / ".actor"
+    actor.mkdir(parents=True)
+    (actor / "actor.json").write_text(json.dumps(VAULT))
+    (actor.parent / "README.md").write_text("# Vault")
+    with (
+        running_temporal(folder, database=folder / "temporal.db") as temporal,
+        running_sandbox(folder, "--actors", str(folder / "actors")) as sandbox,
+        running_service(
+            folder,
+            temporal.address,
+            sandbox,
+            OUTLAST_PERMISSIONS="*:outlast--vault=ask,*:outlast--absent=ask",
+            OUTLAST_DEFAULT_ACTORS="outlast/vault",
+        ) as service,
+    ):
+        yield Stack(service, folder)
+
+
+@pytest.fixture
+async def vault(stack: Stack) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=stack.service.api_url, trust_env=False, timeout=60) as client:
+        yield client
+
+
+async def given_to_the_run(stack: Stack, api: httpx.AsyncClient, task_id: str) -> dict[str, Any]:
+    """The input with which the platform has run the Actor for a task."""
+    done = await result(api, task_id)
+    assert not done["is_error"], done
+    run = stack.sandbox.run((await api.get(f"/v1/tasks/{task_id}")).json()["run"]["run_id"])
+    headers = {"Authorization": f"Bearer {stack.sandbox.token}"}
+    async with httpx.AsyncClient(base_url=stack.sandbox.url, trust_env=False, headers=headers) as platform:
+        answer = await platform.get(f"/v2/key-value-stores/{run['defaultKeyValueStoreId']}/records/INPUT")
+    return answer.raise_for_status().json()
+
+
+def by_call_actor(**run_input: Any) -> dict[str, Any]:
+    return call("call-actor", actor="outlast/vault", input=run_input)
+
+
+def by_its_own_tool(**run_input: Any) -> dict[str, Any]:
+    return call("outlast--vault", **run_input)
+
+
+@pytest.mark.parametrize("as_call", [by_call_actor, by_its_own_tool])
+async def test_a_mask_left_in_place_keeps_the_secret(stack: Stack, vault: httpx.AsyncClient, as_call: Any) -> None:
+    task = await waiting(vault, as_call(apiKey=FIRST_KEY, login=LOGIN, note="old"))
+    shown = task["input_requests"]["approval"]["handoff"]["parameters"]["arguments"]
+    assert shown == as_call(apiKey=MASK, login=MASK, note="old")["arguments"]
+    edited = as_call(apiKey=MASK, login=MASK, note="new")["arguments"]
+    await taken(vault, task, {"decision": "yes", "arguments": edited})
+    given = await given_to_the_run(stack, vault, task["id"])
+    assert given == {"apiKey": FIRST_KEY, "login": LOGIN, "note": "new"}
+
+
+@pytest.mark.parametrize("as_call", [by_call_actor, by_its_own_tool])
+async def test_a_new_value_is_checked_and_used(stack: Stack, vault: httpx.AsyncClient, as_call: Any) -> None:
+    task = await waiting(vault, as_call(apiKey=FIRST_KEY, login=LOGIN))
+    for wrong in ({"apiKey": "no key"}, {"apiKey": f"{MASK}!"}, {"apiKey": MASK, "note": 1}, {"login": MASK}):
+        refused = await answered(vault, task, {"decision": "yes", "arguments": as_call(**wrong)["arguments"]})
+        assert refused.status_code == 422, wrong
+        assert refused.json()["error"]["violations"][0]["path"].startswith("/approval/arguments")
+    edited = as_call(apiKey=NEW_KEY, login=MASK)["arguments"]
+    await taken(vault, task, {"decision": "yes", "arguments": edited})
+    assert await given_to_the_run(stack, vault, task["id"]) == {"apiKey": NEW_KEY, "login": LOGIN}
+
+
+async def test_a_mask_in_another_field_is_only_a_word(stack: Stack, vault: httpx.AsyncClient) -> None:
+    """So that a secret is not moved to where it would be read."""
+    task = await waiting(vault, by_its_own_tool(apiKey=FIRST_KEY, note="old"))
+    edited = by_its_own_tool(apiKey=MASK, note=MASK)["arguments"]
+    await taken(vault, task, {"decision": "yes", "arguments": edited})
+    assert await given_to_the_run(stack, vault, task["id"]) == {"apiKey": FIRST_KEY, "note": MASK}
+
+
+async def test_the_input_of_an_actor_that_is_not_known_is_masked_as_a_whole(vault: httpx.AsyncClient) -> None:
+    """Nobody can tell what of it is secret."""
+    body = call("call-actor", actor="outlast/absent", input={"apiKey": FIRST_KEY, "note": "old"})
+    task = await waiting(vault, body)
+    shown = task["input_requests"]["approval"]["handoff"]["parameters"]["arguments"]
+    assert shown == {"actor": "outlast/absent", "input": MASK}
+    await taken(vault, task, {"decision": "yes", "arguments": shown})
+    assert (await result(vault, task["id"]))["error"]["category"] == "not_found"
+
+
+async def test_neither_the_first_nor_the_edited_secrets_can_be_read_anywhere(
+    stack: Stack, vault: httpx.AsyncClient
+) -> None:
+    task = await waiting(vault, by_call_actor(apiKey=FIRST_KEY, login=LOGIN))
+    edited = by_call_actor(apiKey=NEW_KEY, login=MASK, note="may be read")["arguments"]
+    await taken(vault, task, {"decision": "yes", "arguments": edited})
+    await given_to_the_run(stack, vault, task["id"])
+    told = [event.data async for event in events(vault, task["id"])]
+    places = {**stack.files(), "events": json.dumps(told).encode(), "tasks": (await vault.get("/v1/tasks")).content}
+    places["history"] = await history(await connect(stack.service.temporal_address), task["id"])
+    assert b"may be read" in places["history"]
+    assert task["id"].encode() in b"".join(content for name, content in places.items() if "temporal.db" in name)
+    planted = [text.encode() for text in (FIRST_KEY, NEW_KEY, PASSWORD)]
+    assert [name for name, content in places.items() if any(text in content for text in planted)] == []
+
+
+async def history(client: Client, task_id: str) -> bytes:
+    """All that Temporal knows of a task, with payloads as they are written."""
+    handle = client.get_workflow_handle(task_id)
+    events = (await handle.fetch_history()).events
+    description = (await handle.describe()).raw_description
+    return b"".join(event.SerializeToString() for event in events) + description.SerializeToString()
