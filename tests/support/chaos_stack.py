@@ -3,22 +3,20 @@
 import asyncio
 import signal
 import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from deploy.local.logs import tail
-from deploy.local.orphans import die_with_parent
 from deploy.local.ports import any_free
 from deploy.local.readiness import Probe, answers_http
 from deploy.local.temporal_server import TemporalServer
 from tests.support.eventually import eventually
-from tests.support.processes import ROOT
+from tests.support.module_process import ModuleProcess
 from tests.support.sandbox import Sandbox
 from tests.support.service import settings_environment
-from tests.support.stacks import clean_environment
+from tests.support.temporal import start_temporal
 
 _LOOPBACK = "127.0.0.1"
 _READY_SECONDS = 150
@@ -35,18 +33,20 @@ SETTINGS = {
 """Recovery as quick as the settings allow, so that many moments can be tried."""
 
 
+Process = ModuleProcess | subprocess.Popen[bytes]
+Start = Callable[[Path], Process]
+"""Starts a process that writes to a log."""
+
+
 class Part:
     """One process of the stack."""
 
-    def __init__(
-        self, name: str, command: tuple[str, ...], environment: Mapping[str, str], is_ready: Probe, folder: Path
-    ) -> None:
+    def __init__(self, name: str, start: Start, is_ready: Probe, folder: Path) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
-        self._command = command
-        self._environment = environment
+        self._start = start
         self._is_ready = is_ready
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -55,16 +55,7 @@ class Part:
     def start(self) -> None:
         """Start it anew, with the same ports and the same state."""
         assert not self.is_alive, f"{self.name} is running"
-        with self.log.open("ab") as output:
-            self._process = subprocess.Popen(
-                self._command,
-                cwd=ROOT,
-                env=dict(self._environment),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                preexec_fn=die_with_parent(),
-            )
+        self._process = self._start(self.log)
 
     async def ready(self) -> None:
         """Return when it answers; one that ended before (a server it needs was not up yet) is started again."""
@@ -120,11 +111,10 @@ class ChaosStack:
         api_port = any_free(_LOOPBACK)
         self.api_url = f"http://{_LOOPBACK}:{api_port}"
         server = self.temporal_server
-        self.temporal = Part("temporal", server.command(), clean_environment(), server.is_ready(), folder)
+        self.temporal = Part("temporal", lambda log: start_temporal(server, log, options=()), server.is_ready(), folder)
         self.worker = self.new_worker("worker")
-        api = (sys.executable, "-m", "api")
         environment = self._environment(OUTLAST_API_PORT=str(api_port))
-        self.api = Part("api", api, environment, answers_http(f"{self.api_url}/healthz"), folder)
+        self.api = Part("api", starting("api", environment), answers_http(f"{self.api_url}/healthz"), folder)
 
     def __enter__(self) -> Self:
         return self
@@ -140,7 +130,7 @@ class ChaosStack:
         port = any_free(_LOOPBACK)
         environment = self._environment(OUTLAST_WORKER_METRICS_PORT=str(port))
         ready = answers_http(f"http://{_LOOPBACK}:{port}/metrics")
-        return Part(name, (sys.executable, "-m", "worker"), environment, ready, self._folder)
+        return Part(name, starting("worker", environment), ready, self._folder)
 
     async def bring_up(self) -> None:
         """Everything alive, whatever the test before has left."""
@@ -157,3 +147,8 @@ class ChaosStack:
             self.temporal_server.address, self.sandbox, **{**SETTINGS, **self._extra, **extra}
         )
         return {**environment, "OUTLAST_DATA_DIR": str(self._folder), "OUTLAST_LOG_FORMAT": "text"}
+
+
+def starting(module: str, environment: Mapping[str, str]) -> Start:
+    """What starts `python -m MODULE`."""
+    return lambda log: ModuleProcess(module, (), log=log, environment=environment)

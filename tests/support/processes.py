@@ -1,7 +1,6 @@
 """Processes for tests: started with a log file, awaited until they answer, and gone when the test run is."""
 
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -11,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from deploy.local.logs import tail
-from deploy.local.orphans import die_with_parent
+from tests.support.module_process import ModuleProcess
 
 ROOT = Path(__file__).parents[2]
 _START_TIMEOUT_SECONDS = 90.0
@@ -22,7 +21,7 @@ _STOP_TIMEOUT_SECONDS = 15.0
 class ServedProcess:
     """A process that answers HTTP, and the file with everything it wrote."""
 
-    process: "subprocess.Popen[bytes]"
+    process: ModuleProcess
     log: Path
     ready_url: str
 
@@ -43,16 +42,7 @@ def started_module(
     module: str, *arguments: str, ready_url: str, log: Path, environment: Mapping[str, str]
 ) -> Iterator[ServedProcess]:
     """Run `python -m MODULE` until the end of the block; `await_answer` says when it is ready."""
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
-            cwd=ROOT,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            preexec_fn=die_with_parent(),
-        )
+    process = ModuleProcess(module, arguments, log=log, environment=environment)
     try:
         yield ServedProcess(process, log, ready_url)
     finally:

@@ -3,7 +3,7 @@
 import dataclasses
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -43,11 +43,13 @@ def running_temporal(folder: Path, *, ui: bool = False, database: Path | None = 
         process.wait()
 
 
-def start_temporal(server: TemporalServer, log: Path) -> "subprocess.Popen[bytes]":
+def start_temporal(
+    server: TemporalServer, log: Path, *, options: Sequence[str] = _TEST_OPTIONS
+) -> "subprocess.Popen[bytes]":
     """Start this server and return at once; the caller kills it."""
     with log.open("ab") as output:
         return subprocess.Popen(
-            [*server.command(), *_TEST_OPTIONS],
+            [*server.command(), *options],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -1,11 +1,7 @@
 """The activity in real workers: streamed while it is said, repeated when it breaks, ended when it is cancelled."""
 
 import asyncio
-import os
 import secrets
-import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -24,12 +20,11 @@ from activities.model_calls import ModelActivities
 from activities.model_contracts import CallModelInput, ModelStep, TextDelta
 from activities.models import ErrorCategory, ErrorEnvelope
 from activities.providers.prices import Price
-from deploy.local.orphans import die_with_parent
 from deploy.local.temporal_server import TemporalServer
 from tests.support.eventually import eventually
 from tests.support.model_orders import PROVIDERS, order, providers_for, settings_for
 from tests.support.model_worker import SpeakOnce, connected, speaking_worker
-from tests.support.processes import ROOT
+from tests.support.module_process import ModuleProcess
 from tests.support.provider_script import Break, Call, Hold, Refusal, Reply, by_position, in_order, says
 from tests.support.provider_server import ProviderServer, running_provider
 from tests.support.stacks import clean_environment
@@ -164,27 +159,19 @@ class Killable:
     """A worker in a process of its own."""
 
     def __init__(self, temporal: TemporalServer, queue: str, server: ProviderServer, log: Path) -> None:
-        self._command = [sys.executable, "-m", "tests.support.model_worker", temporal.address, queue]
+        self._arguments = (temporal.address, queue)
         self._environment = clean_environment(**server.environment)
         self._log = log
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """A worker, killed at the end of the block."""
-        with self._log.open("ab") as output:
-            process = subprocess.Popen(
-                self._command,
-                cwd=ROOT,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                preexec_fn=die_with_parent(),
-            )
+        module, environment = "tests.support.model_worker", self._environment
+        process = ModuleProcess(module, self._arguments, log=self._log, environment=environment)
         try:
             yield
         finally:
-            os.kill(process.pid, signal.SIGKILL)
+            process.kill()
             process.wait()
 
 

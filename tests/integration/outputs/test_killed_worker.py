@@ -2,8 +2,6 @@
 
 import json
 import secrets
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,11 +17,10 @@ from activities.output_store.access import open_output
 from activities.output_store.frames import DEFAULT_SIZES
 from activities.output_store.store import OutputObjects
 from activities.output_store.verify import verify_output
-from deploy.local.orphans import die_with_parent
 from deploy.local.temporal_server import TemporalServer
 from tests.support.eventually import eventually
+from tests.support.module_process import ModuleProcess
 from tests.support.output_worker import StoreOneDataset
-from tests.support.processes import ROOT
 from tests.support.s3 import S3Server
 from tests.support.sandbox import Sandbox
 from tests.support.stacks import clean_environment
@@ -77,16 +74,8 @@ class Setting:
     @contextmanager
     def worker(self) -> Iterator[None]:
         """A worker, killed at the end of the block."""
-        with self._log.open("ab") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.output_worker", *self._arguments],
-                cwd=ROOT,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                preexec_fn=die_with_parent(),
-            )
+        module, environment = "tests.support.output_worker", self._environment
+        process = ModuleProcess(module, self._arguments, log=self._log, environment=environment)
         try:
             yield
         finally:

@@ -3,8 +3,6 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,9 @@ from typing import Any
 import httpx
 from apify_client import ApifyClientAsync
 
+from tests.support.module_process import ModuleProcess
+
 ACTORS = Path(__file__).with_name("actors")
-ROOT = Path(__file__).parents[3]
 TOKEN = "token-of-the-first-user"
 
 
@@ -32,17 +31,16 @@ class SandboxServer:
         self.url = f"http://127.0.0.1:{self.port}"
         self.log_path = data_dir.with_name(f"{data_dir.name}.log")
         self._flags = flags
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ModuleProcess | None = None
         self.control = httpx.Client(base_url=f"{self.url}/sandbox", timeout=20)
 
     def start(self) -> None:
         """Return when it answers."""
-        command = [sys.executable, "-m", "deploy.local.sandbox", "--port", str(self.port)]
-        command += ["--data-dir", str(self.data_dir), "--token", TOKEN, "--actors", str(ACTORS)]
-        command += ["--graceful-abort-seconds", "1.5", "--kill-after-seconds", "0.4", "--webhook-retry-seconds", "0.05"]
+        arguments = ["--port", str(self.port), "--data-dir", str(self.data_dir), "--token", TOKEN]
+        arguments += ["--actors", str(ACTORS), "--graceful-abort-seconds", "1.5", "--kill-after-seconds", "0.4"]
+        arguments += ["--webhook-retry-seconds", "0.05", *self._flags]
         environment = {**os.environ, "OUTLAST_PLANTED_SECRET": "the-stack-knows-this"}
-        with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen([*command, *self._flags], cwd=ROOT, env=environment, stderr=log)
+        self._process = ModuleProcess("deploy.local.sandbox", arguments, log=self.log_path, environment=environment)
         deadline = time.monotonic() + 30
         while not self._answers():
             assert self._process.poll() is None, self.log_path.read_text()
