@@ -4,13 +4,25 @@ from collections.abc import Iterator
 
 import hypothesis
 import pytest
+from xdist.remote import Producer
 
 from deploy.local.temporal_server import TemporalServer
+from tests.support.distribution import ByStack, longest_first
 from tests.support.temporal import running_temporal
 
 # A machine that also runs servers is now slow, now fast; the examples are the same in every run.
 hypothesis.settings.register_profile("outlast", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("outlast")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByStack:
+    return ByStack(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -20,13 +20,6 @@ class ContractStack:
     folder: Path
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one test process, so that there is one stack for them."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("contract"))
-
-
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContractStack]:
     folder = tmp_path_factory.mktemp("contract")

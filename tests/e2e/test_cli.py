@@ -17,7 +17,7 @@ from tests.support.stack import FREE_PORTS, START_SECONDS, RunningStack, running
 from tests.support.stacks import clean_environment
 from tests.support.terminal import ROOT, on_terminal, outlast_command
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.xdist_group("cli"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tests.support.eventually import eventually
 from tests.support.processes import ROOT
 from tests.support.stacks import clean_environment, running_children
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.xdist_group("outlast-mcp")]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 @asynccontextmanager

@@ -17,10 +17,8 @@ TOOLS_FROM = "tests.support.conformance_tools,tests.support.conformance_prompts"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one test process, so that there is one stack for them."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("mcp"))
             item.add_marker(pytest.mark.integration)
 
 
