@@ -137,7 +137,8 @@ def body_too_large(path: str, limit_bytes: int) -> JSONResponse:
 
 def _violation(entry: Any) -> Violation:
     location = entry["loc"][1:] if entry["loc"][0] == "body" else entry["loc"]
-    return Violation.at(location, entry["msg"])
+    # The framework has a word of its own for broken JSON, and keeps what is wrong with it aside.
+    return Violation.at(location, entry["ctx"]["error"] if entry["type"] == "json_invalid" else entry["msg"])
 
 
 def _headers(error: ApiError) -> dict[str, str]:

@@ -8,10 +8,11 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from api.rest.dependencies import CallerDep, ServicesDep
 from api.rest.event_stream import event_stream
 from api.rest.problems import documented_problems
+from api.rest.sound_text import SoundTextRoute
 from api.session_models import MessageRequest, Session, SessionRequest, Turn
 from workflows.turns.models import TurnStatus
 
-router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=SoundTextRoute)
 
 SessionId = Annotated[str, Path(min_length=1, max_length=200, description="The `session_id` of its calls.")]
 TurnId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the turn: the assistant's message.")]

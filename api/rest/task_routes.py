@@ -9,11 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from api.rest.dependencies import CallerDep, IdempotencyKey, PreferredWait, ServicesDep
 from api.rest.event_stream import event_stream
 from api.rest.problems import documented_problems
+from api.rest.sound_text import SoundTextRoute
 from api.task_models import Task, TaskAnswer, TaskPage, TaskRequest
 from workflows.inputs import InputAnswer
 from workflows.models import TaskStatus
 
-router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
+router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=SoundTextRoute)
 
 
 class InputBody(BaseModel):

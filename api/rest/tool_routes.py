@@ -7,12 +7,13 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
 
 from api.rest.dependencies import CallerDep, IdempotencyKey, ServicesDep
 from api.rest.problems import documented_problems
+from api.rest.sound_text import SoundTextRoute
 from api.task_models import TaskAnswer, TaskRequest, ToolView
 from workflows.models import CallOptions
 from workflows.tools.masks import TOOL_MASK_DESCRIPTION, ToolMask
 from workflows.tools.tool import Tool
 
-router = APIRouter(prefix="/v1/tools", tags=["tools"])
+router = APIRouter(prefix="/v1/tools", tags=["tools"], route_class=SoundTextRoute)
 
 ToolName = Annotated[str, Path(min_length=1, max_length=128, description="Name of the tool.")]
 ModeQuery = Annotated[str | None, Query(description="How tools are presented; the server's own mode without it.")]

@@ -139,6 +139,25 @@ async def test_bad_json_is_refused(api: httpx.AsyncClient, body: bytes) -> None:
     assert response.json()["detail"]
 
 
+@pytest.mark.parametrize("half", ["\\ud800", "\\uDFFF", "\\ud83d x"])
+async def test_half_a_character_is_refused(api: httpx.AsyncClient, tasks_before: set[str], half: str) -> None:
+    bodies = {
+        "/v1/tasks": f'{{"tool": "search-apify-docs", "arguments": {{"query": "{half}"}}}}',
+        "/v1/tools/search-apify-docs/call": f'{{"query": "{half}"}}',
+        "/v1/sessions": f'{{"instructions": "{half}"}}',
+    }
+    for path, body in bodies.items():
+        response = await api.post(path, content=body, headers={"content-type": "application/json"})
+        assert "half of a character" in problem(response, 400, "bad-json")["detail"]
+    assert await task_ids(api) == tasks_before
+
+
+async def test_a_whole_character_may_be_escaped(api: httpx.AsyncClient) -> None:
+    body = '{"tool": "call-actr", "arguments": {"query": "\\ud83d\\ude00"}}'
+    response = await api.post("/v1/tasks", content=body, headers={"content-type": "application/json"})
+    problem(response, 404, "unknown-tool")
+
+
 async def test_a_body_of_another_shape_is_refused_with_every_violation(
     api: httpx.AsyncClient, tasks_before: set[str]
 ) -> None:

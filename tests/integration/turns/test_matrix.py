@@ -67,6 +67,20 @@ async def test_a_turn_holds_its_invariants(
     assert ("compressed" in results["call-actor"]) is compression
 
 
+async def test_the_kill_switch_wins_over_both_flags(service: Service, client: Client, provider: ProviderServer) -> None:
+    rows: dict[str, Any] = {"actor": "outlast/sleeper", "input": {"seconds": 0.1, "rows": 200}}
+    provider.script = by_position(
+        says(Call("call-actor", rows), Call("get-actor-run", {"runId": "none"})), says("Done.")
+    )
+    for kill_switch in (True, False):
+        settings = api_settings(service.sandbox, tool_masking=True, compression=True, kill_switch=kill_switch)
+        async with serving_api(client, settings) as api:
+            seen = await _turn(api, "generic")
+        results = {result["tool"]: result for result in named(seen, "tool-result")}
+        assert (results["get-actor-run"]["error"]["category"] == "permission") is not kill_switch
+        assert ("compressed" in results["call-actor"]) is not kill_switch
+
+
 async def _turn(api: httpx.AsyncClient, provider_id: str) -> list[Any]:
     session = await new_session(api, providerId=provider_id, tools=["actors"])
     mask = {"call-actor": True}
