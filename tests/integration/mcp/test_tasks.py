@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.api_server import bearer
 from tests.support.eventually import eventually
 from tests.support.processes import started_module
 from tests.support.sandbox import Sandbox
@@ -85,7 +86,9 @@ async def test_a_foreign_task_is_as_unknown_as_none(wire: Wire, stranger: httpx.
     assert said[0][0] == -32602
 
 
-async def test_a_list_holds_the_callers_tasks_and_names_their_tools(older: Wire, stranger: httpx.AsyncClient) -> None:
+async def test_a_list_holds_the_callers_tasks_and_names_their_tools(
+    older: Wire, http: httpx.AsyncClient, sandbox: Sandbox
+) -> None:
     made = await older_task(older, "slow_compute", seconds=0)
 
     async def listed() -> dict[str, Any] | None:
@@ -94,9 +97,12 @@ async def test_a_list_holds_the_callers_tasks_and_names_their_tools(older: Wire,
 
     page = await eventually(listed)
     assert page["_meta"]["outlast/tools"][made["taskId"]] == "slow_compute"
-    theirs = Wire(stranger, LEGACY)
-    await theirs.initialize()
-    assert (await theirs.request("tasks/list", {}))["tasks"] == []
+    async with httpx.AsyncClient(
+        base_url=http.base_url, trust_env=False, timeout=60, headers=bearer(sandbox.add_user("newcomer").token)
+    ) as newcomer:
+        theirs = Wire(newcomer, LEGACY)
+        await theirs.initialize()
+        assert (await theirs.request("tasks/list", {}))["tasks"] == []
 
 
 async def test_cancelling_stops_the_run_and_an_ended_task_is_refused_in_the_older_era_only(

@@ -200,7 +200,7 @@ async def test_a_command_is_not_run_again_when_its_worker_died(
     with running_service(first, address, shared_sandbox, **settings) as service:
         async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as api:
             task_id = await started(api, bash(f"echo x >> runs; sleep {mark}", timeoutSecs=600))
-            await eventually(lambda: alive(mark))
+            await eventually(lambda: any(file.read_text() for file in (reachable / "killed").rglob("runs")))
             os.kill(service.worker.process.pid, signal.SIGKILL)
             await eventually(lambda: not alive(mark))
             with running_service(second, address, shared_sandbox, **settings):
