@@ -41,6 +41,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, provider: ProviderServer) 
             OUTLAST_DEFAULT_TOOLS="actors,runs,dev",
             OUTLAST_TOOL_MASKING="true",
             OUTLAST_DELTA_SECONDS="0.2",
+            OUTLAST_MODEL_PRICES='{"generic/priced": {"input": 1000, "output": 1000}}',
             **provider.environment,
         ) as running,
     ):

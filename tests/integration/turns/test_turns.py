@@ -4,6 +4,7 @@ import re
 from functools import partial
 
 import httpx
+import pytest
 
 from tests.support.calls import Event
 from tests.support.eventually import eventually
@@ -180,6 +181,35 @@ async def test_a_budget_of_tokens_stops_the_turn_and_one_of_the_session_the_next
     other = await new_session(api)
     stopped = await sent(api, other, "Greet.", budgets={"tokens": 1})
     assert (stopped["status"], stopped["reason"], stopped["steps"]) == ("stopped", "budget", 1)
+
+
+async def test_money_for_models_and_actors_is_a_budget_of_turn_and_session(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    run = {"actor": "outlast/sleeper", "input": {"seconds": 1}}
+    provider.script = by_position(says(Call("call-actor", run)), says(Call("hello_world", {"name": "Ann"})))
+    session = await new_session(api, modelId="priced", budgets={"usd": 1000})
+    turn = await sent(api, session, "Run it.", budgets={"usd": 0.000001})
+    assert (turn["status"], turn["reason"], turn["steps"]) == ("stopped", "budget", 1)
+    assert "US dollars" in turn["error"]["message"]
+    (task,) = (await api.get("/v1/tasks", params={"session_id": session})).json()["tasks"]
+    tokens = (turn["usage"]["input_tokens"] + turn["usage"]["output_tokens"]) / 1000
+    assert turn["cost_usd"] == pytest.approx(tokens + (task["run"]["usage_total_usd"] or 0))
+    assert (await api.get(f"/v1/sessions/{session}")).json()["spent"]["usd"] == pytest.approx(turn["cost_usd"])
+
+
+async def test_a_message_may_hold_pictures_and_choose_its_model(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says("A dot."))
+    session = await new_session(api)
+    picture = {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    message = [{"type": "text", "text": "What is it?"}, picture]
+    turn = await sent(api, session, message, providerId="anthropic", modelId="claude-x")
+    assert turn["text"] == "A dot."
+    asked = provider.requests[-1].body
+    assert asked["model"] == "claude-x"
+    assert [block["type"] for block in asked["messages"][0]["content"]] == ["text", "image"]
 
 
 async def test_a_large_output_is_stored_and_restored_within_the_turn(
