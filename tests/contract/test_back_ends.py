@@ -28,8 +28,9 @@ from tests.support.back_ends import (
     split_details,
 )
 from tests.support.eventually import eventually
-from tests.support.model_providers import running_providers
 from tests.support.processes import ROOT
+from tests.support.provider_script import Asked, Call, Step, says
+from tests.support.provider_server import running_provider
 from tests.support.sandbox import running_sandbox
 from tests.support.service import Service, running_service, settings_environment
 from tests.support.temporal import running_temporal
@@ -148,17 +149,22 @@ async def test_a_call_means_the_same_through_every_back_end(http: httpx.AsyncCli
     )
 
 
+def runs_and_repeats(asked: Asked) -> Step:
+    """A model that calls one tool, and then repeats what it was answered."""
+    return says(*asked.results) if asked.results else says(Call("outlast--sleeper", {"seconds": 0.1}))
+
+
 @pytest.mark.parametrize("number", range(len(DOCUMENTED)))
 async def test_the_documented_agents_run_as_they_stand(service: Service, tmp_path: Path, number: int) -> None:
     program = tmp_path / "agent.py"
     program.write_text(DOCUMENTED[number])
     environment = settings_environment(service.temporal_address, service.sandbox, OUTLAST_URL=service.api_url)
-    async with running_providers("outlast--sleeper", '{"seconds": 0.1}') as found:
+    with running_provider(runs_and_repeats) as provider:
         agent = await asyncio.create_subprocess_exec(
             sys.executable,
             str(program),
             cwd=ROOT,
-            env={**environment, **found, "PYTHONPATH": str(ROOT)},
+            env={**environment, **provider.environment, "PYTHONPATH": str(ROOT)},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
