@@ -56,6 +56,7 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
         activity_task_poller_behavior=PollerBehaviorAutoscaling(),
         graceful_shutdown_timeout=shutdown,
         max_cached_workflows=5_000,
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=settings.takeover_seconds),
     )
     runs = Worker(
         client,

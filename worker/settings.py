@@ -117,6 +117,12 @@ class WorkerSettings(Settings):
     request_timeout_seconds: float = Field(
         default=60, gt=0, le=300, description="How long one answer of the Apify platform is waited for."
     )
+    takeover_seconds: float = Field(
+        default=10,
+        ge=1,
+        le=60,
+        description="How long a task waits for the worker that knows it before any other one takes it over.",
+    )
     shutdown_seconds: float = Field(
         default=20, ge=0, description="Time activities get to finish when the worker stops."
     )

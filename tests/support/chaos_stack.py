@@ -28,6 +28,7 @@ SETTINGS = {
     "OUTLAST_PROGRESS_SECONDS": "0.5",
     "OUTLAST_REQUEST_TIMEOUT_SECONDS": "3",
     "OUTLAST_SHUTDOWN_SECONDS": "10",
+    "OUTLAST_TAKEOVER_SECONDS": "3",
     "OUTLAST_TOOLS_FROM": "tests.support.protocol_tools",
 }
 """Recovery as quick as the settings allow, so that many moments can be tried."""
