@@ -1,7 +1,6 @@
 """What the API process is made of: one of each, built from its settings."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from temporalio.client import Client
 
@@ -13,13 +12,11 @@ from api.catalogue import Catalogue
 from api.handoffs import Handoffs
 from api.outputs import StoredOutputs
 from api.session_events import SessionEvents
+from api.sessions import SessionClient
 from api.settings import ApiSettings
 from api.tasks import TaskClient
 from worker.outputs import output_objects
 from worker.sealing import sealer_from
-
-if TYPE_CHECKING:
-    from api.sessions import SessionClient
 
 
 @dataclass(frozen=True)
@@ -34,13 +31,11 @@ class Services:
     sealer: SecretSealer
     outputs: StoredOutputs
     sessions: SessionEvents
-    turns: "SessionClient"
+    turns: SessionClient
 
 
 def build_services(settings: ApiSettings, client: Client) -> Services:
     """Put the services together. Raises `SealError` when there is no key ring."""
-    from api.sessions import SessionClient  # noqa: PLC0415 (it offers tools as the adapters do, and they import this)
-
     sealer = sealer_from(settings)
     platform = ApifyPlatform(
         api_base_url=settings.apify_api_base_url, operator_token=settings.apify_token, sealer=sealer

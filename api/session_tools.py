@@ -7,11 +7,11 @@ from pathlib import Path
 
 from activities.models import Caller
 from activities.providers.definitions import Definition, canonical_definitions
-from api.adapters.names import fitting_names
-from api.adapters.schemas import PortableTool, portable
 from api.catalogue import Catalogue
 from api.mcp.instructions import offered_skills, turn_instructions
 from api.permissions import PermissionRules
+from api.portable.names import fitting_names
+from api.portable.schemas import PortableTool, portable
 from api.session_models import SessionRequest
 from workflows.tools.extensions import extension_entries
 from workflows.tools.loader import Selection, tool_set

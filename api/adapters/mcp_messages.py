@@ -11,9 +11,9 @@ from mcp_types import INVALID_PARAMS
 from pydantic import JsonValue
 
 from api.adapters.model_calls import JsonObject, ModelCall, Outcome, plain, read_call
-from api.adapters.schemas import PortableTool
 from api.errors import BadRequest
 from api.mcp.results import call_result
+from api.portable.schemas import PortableTool
 
 _TASK_META = "outlast/taskId"
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol, cast
 from pydantic import BaseModel, Field, JsonValue
 
 from activities.models import ErrorEnvelope
-from api.adapters.schemas import PortableTool
 from api.errors import BadRequest
+from api.portable.schemas import PortableTool
 from api.task_models import Task
 from workflows.inputs import InputRequest
 from workflows.models import TaskStatus, ToolResult

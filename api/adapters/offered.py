@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from activities.models import Caller
 from api.adapters.model_calls import BackEnd, JsonObject
-from api.adapters.names import fitting_names
-from api.adapters.schemas import portable
 from api.catalogue import Catalogue
+from api.portable.names import fitting_names
+from api.portable.schemas import portable
 from workflows.tools.loader import TASK_COMPANIONS, Selection, ToolSet, base_tools, tool_set
 from workflows.tools.registry import UnknownTool, unknown_tool
 from workflows.tools.tool import Tool

@@ -5,8 +5,8 @@ from typing import Any
 
 from api.adapters.model_calls import JsonObject, ModelCall, Outcome, entries_of, plain, read_call
 from api.adapters.pieces import pieces_of
-from api.adapters.schemas import PortableTool
 from api.errors import BadRequest
+from api.portable.schemas import PortableTool
 
 
 class OpenAIChat:

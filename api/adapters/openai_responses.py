@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from api.adapters.model_calls import JsonObject, ModelCall, Outcome, entries_of, read_call
 from api.adapters.pieces import PDF, PICTURES, Piece, pieces_of
-from api.adapters.schemas import PortableTool
+from api.portable.schemas import PortableTool
 
 _SHOWN = PICTURES | {PDF}
 

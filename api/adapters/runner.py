@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from activities.models import Caller, ErrorCategory, ErrorEnvelope, Violation
 from api.adapters.model_calls import ModelCall, Outcome
 from api.adapters.offered import OfferedTools, definition_named
-from api.adapters.schemas import portable
 from api.errors import ApiError, BadRequest, InvalidCall, MaskedToolCalled, UnknownToolCalled
 from api.mcp.still_working import still_working
+from api.portable.schemas import portable
 from api.services import Services
 from api.task_models import TaskRequest
 from api.task_tools import TaskTools

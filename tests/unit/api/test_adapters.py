@@ -17,11 +17,11 @@ from pydantic import Field, JsonValue, TypeAdapter
 from activities.models import ErrorCategory, ErrorEnvelope
 from api.adapters import BACK_ENDS
 from api.adapters.model_calls import ModelCall, Outcome, read_call
-from api.adapters.names import FIELD_NAME, TOOL_NAME, fitting_names
 from api.adapters.pieces import pieces_of
 from api.adapters.runner import CallScope
-from api.adapters.schemas import portable
 from api.errors import BadRequest
+from api.portable.names import FIELD_NAME, TOOL_NAME, fitting_names
+from api.portable.schemas import portable
 from workflows.models import TextContent, ToolResult
 from workflows.tools.registry import actor_tool_of, tools_of
 from workflows.tools.tool import Arguments, Category, NoArguments, Tool, tool

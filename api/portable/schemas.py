@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from api.adapters.names import FIELD_NAME, fitting_names
+from api.portable.names import FIELD_NAME, fitting_names
 from workflows.tools.tool import Tool
 
 JsonObject = dict[str, JsonValue]
