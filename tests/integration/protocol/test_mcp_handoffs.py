@@ -46,7 +46,10 @@ async def test_the_older_era_is_asked_by_elicitation_with_what_is_handed_over(ol
     assert asked["message"] == "Order for 6?"
     assert asked["requestedSchema"]["properties"]["confirmed"]["type"] == "boolean"
     assert asked["requestedSchema"]["properties"]["comment"]["type"] == "string"
-    assert asked["_meta"]["outlast/handoffs"]["confirm"]["parameters"] == {"item": "tea", "total": 6}
+    handed = asked["_meta"]["outlast/handoffs"]["confirm"]
+    assert handed.items() >= {"tool": "order", "phase": "confirm", "parameters": {"item": "tea", "total": 6}}.items()
+    assert set(handed["answerSchema"]["properties"]) == {"confirmed", "comment"}
+    assert handed["deadline"]
     assert text_of(told[-1]["result"]).startswith("Ordered 2 tea")
 
 
@@ -87,7 +90,9 @@ async def test_the_newer_era_answers_a_task(newer: Wire) -> None:
     task_id = task["taskId"]
     state = await newer.request("tasks/get", {"taskId": task_id}, capabilities=KNOWS_TASKS)
     assert (state["status"], list(state["inputRequests"])) == ("input_required", ["confirm"])
-    assert state["_meta"]["outlast/handoffs"]["confirm"]["parameters"] == {"item": "tea", "total": 6}
+    handed = state["_meta"]["outlast/handoffs"]["confirm"]
+    assert handed.items() >= {"tool": "order", "phase": "confirm", "parameters": {"item": "tea", "total": 6}}.items()
+    assert handed["deadline"]
     with pytest.raises(WireError) as refused:
         wrong = {"taskId": task_id, "inputResponses": {"confirm": accept(confirmed="perhaps")}}
         await newer.request("tasks/update", wrong, capabilities=KNOWS_TASKS)

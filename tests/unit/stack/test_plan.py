@@ -130,3 +130,9 @@ def test_a_port_that_is_none_is_refused() -> None:
 
 def test_a_configuration_never_shows_its_environment() -> None:
     assert "t0ken" not in repr(StackConfig(environment={"APIFY_TOKEN": "t0ken"}))
+
+
+def test_tools_of_others_are_loaded_by_worker_and_api_alike(tmp_path: Path) -> None:
+    config = full_config(tmp_path).model_copy(update={"tools_from": "my_package.tools,another"})
+    for component in (Component.WORKER, Component.API):
+        assert child(config, component).environment["OUTLAST_TOOLS_FROM"] == "my_package.tools,another"

@@ -1,0 +1,53 @@
+"""What the worker logs of a call: JSON lines that name task, tool, caller and session."""
+
+import json
+from typing import Any
+
+import httpx
+
+from tests.support.calls import completed
+from tests.support.eventually import eventually
+from tests.support.questions import call, result, taken, waiting
+from tests.support.service import Service
+
+
+async def lines_of(service: Service, task_id: str, *events: str) -> list[dict[str, Any]]:
+    """All that the log says of a task, as soon as it says these events."""
+
+    def found() -> list[dict[str, Any]]:
+        lines = [json.loads(line) for line in service.worker.log.read_text().splitlines() if line.startswith("{")]
+        of_task = [line for line in lines if line.get("task") == task_id]
+        assert set(events) <= {line["event"] for line in of_task}, of_task
+        return of_task
+
+    return await eventually(found)
+
+
+async def test_a_call_is_logged_when_it_starts_and_when_it_ends(service: Service, api: httpx.AsyncClient) -> None:
+    done = await completed(api, {**call("hello_world", name="secret Ann"), "session_id": "logged"})
+    lines = await lines_of(service, done["task"]["id"], "tool started", "tool finished")
+    who = {"tool": "hello_world", "caller": "key:ann", "session": "logged", "task": done["task"]["id"]}
+    assert [line for line in lines if line.items() >= who.items()] == lines
+    assert [line["event"] for line in lines] == ["tool started", "tool finished"]
+    assert lines[1]["is_error"] is False
+    assert {line["level"] for line in lines} == {"info"}
+    assert "secret Ann" not in json.dumps(lines)
+
+
+async def test_an_approval_and_who_gave_it_are_logged(service: Service, api: httpx.AsyncClient) -> None:
+    task = await waiting(api, call("deploy", item="site"))
+    await taken(api, task, {"decision": "no", "note": "Not on a Friday."})
+    assert (await result(api, task["id"]))["is_error"]
+    lines = await lines_of(service, task["id"], "approval answered", "tool finished")
+    (approval,) = [line for line in lines if line["event"] == "approval answered"]
+    said = {"tool": "deploy", "caller": "key:ann", "granted": False, "answered_by": "key:ann"}
+    assert approval.items() >= said.items()
+    assert [line["is_error"] for line in lines if line["event"] == "tool finished"] == [True]
+
+
+async def test_a_hand_off_is_logged_with_its_phase(service: Service, api: httpx.AsyncClient) -> None:
+    task = await waiting(api, call("order", item="tea"))
+    lines = await lines_of(service, task["id"], "handed to the client")
+    (handed,) = [line for line in lines if line["event"] == "handed to the client"]
+    assert handed.items() >= {"tool": "order", "phase": "confirm"}.items()
+    await taken(api, task, {"confirmed": True})
