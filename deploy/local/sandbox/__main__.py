@@ -101,7 +101,8 @@ def _parser() -> argparse.ArgumentParser:
 def _listener(host: str, port: int) -> socket.socket:
     """Bound before anything else happens: a port that is taken must not disturb the runs of the data directory."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family)
+    # With its protocol named, asyncio switches off what holds small answers back for 40 ms.
+    listener = socket.socket(family, proto=socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((host, port))
     listener.listen(4096)
