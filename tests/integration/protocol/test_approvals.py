@@ -85,6 +85,18 @@ async def test_rules_of_the_operator_ask(api: httpx.AsyncClient, tmp_path: Any) 
     assert said(await result(api, task["id"])) == "Worked at try 3"
 
 
+async def test_whoever_answers_second_is_told_who_was_first(api: httpx.AsyncClient, tmp_path: Any) -> None:
+    """The tool needs three attempts, seconds apart: the task is still there to say it."""
+    task = await waiting(api, call("shaky", folder=str(tmp_path)))
+    await taken(api, task, {"decision": "yes"})
+    second = await answered(api, task, {"decision": "no"})
+    assert second.status_code == 409
+    assert second.json()["type"] == "urn:outlast:problem:answer-not-taken"
+    assert "it was answered already by key:ann" in second.json()["detail"]
+    done = await result(api, task["id"])
+    assert done["meta"]["outlast/approval"]["decision"] == "yes"
+
+
 async def test_a_rule_about_an_actor_counts_however_the_actor_is_called(
     api: httpx.AsyncClient, shared_sandbox: Sandbox
 ) -> None:
