@@ -54,9 +54,11 @@ async def test_a_task_outlives_its_client_and_the_death_of_the_whole_stack(tmp_p
     async with started_by_client(tmp_path, *own, "--ui", "openai", era="auto") as client:
         assert "search-actors-internal" not in [tool.name for tool in (await client.list_tools()).tools]
         found = await client.call_tool("get-task", {"taskId": left.meta["outlast/taskId"], "waitSecs": 50})
+        state = find_running(tmp_path)
+        assert state is not None
+    kill_everything(state)
     text = "\n".join(block.text for block in found.content if isinstance(block, TextContent))
     assert text == "Computed it in 10 seconds"
-    await gone(tmp_path)
 
 
 async def test_the_stack_stays_while_another_client_uses_it(tmp_path: Path) -> None:

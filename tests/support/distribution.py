@@ -19,6 +19,7 @@ SHARING = (
     "tests/integration/client_tools/",
     "tests/integration/protocol/",
     "tests/contract/",
+    "tests/integration/widgets/",
     "tests/integration/outputs/test_killed_worker.py",
     "tests/integration/outputs/test_retention.py",
 )

@@ -1,6 +1,7 @@
 """Locators, stored bytes and expressions that were made to do harm: each is refused, and says why."""
 
 import asyncio
+import functools
 import hashlib
 import json
 import struct
@@ -43,6 +44,13 @@ async def refusal_of(work: Awaitable[object]) -> OutputRefused:
     return refused.value
 
 
+@functools.cache
+def stored_once() -> tuple[OutputObjects, OutputManifest]:
+    """An output for many examples, each of which leaves it as it was."""
+    objects = objects_in_memory()
+    return objects, asyncio.run(stored(objects, ROWS))
+
+
 # Locators
 
 
@@ -66,9 +74,10 @@ async def test_what_is_no_locator_is_refused(locator: str) -> None:
 
 @given(position=st.integers(0, 57), letter=st.sampled_from("abcdefghijklmnopqrstuvwxyz234567_/.\n"))
 def test_a_typing_error_in_a_locator_is_no_other_output(position: int, letter: str) -> None:
+    objects, manifest = stored_once()
+
     async def scenario() -> None:
-        objects = objects_in_memory()
-        locator = (await stored(objects, ROWS)).locator
+        locator = manifest.locator
         wrong = locator[:position] + letter + locator[position + 1 :]
         if wrong != locator:
             assert (await refusal_of(open_output(objects, wrong, CALLER.id))).reason == "malformed"
@@ -131,11 +140,12 @@ async def test_an_output_that_is_stored_again_is_no_longer_gone() -> None:
 @given(data=st.data())
 @settings(max_examples=120)
 def test_a_changed_bit_is_damage_or_changes_nothing(data: Any) -> None:
+    objects, manifest = stored_once()
+
     async def scenario() -> None:
-        objects = objects_in_memory()
-        manifest = await stored(objects, ROWS)
-        key = data.draw(st.sampled_from(await keys_of(objects)))
-        content = bytearray(await objects.get(key) or b"")
+        key = data.draw(st.sampled_from(sorted(await keys_of(objects))))
+        intact = await objects.get(key) or b""
+        content = bytearray(intact)
         content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
         await objects.put(key, bytes(content))
         try:
@@ -145,6 +155,8 @@ def test_a_changed_bit_is_damage_or_changes_nothing(data: Any) -> None:
             assert [row async for row in reader.rows()] == ROWS.splitlines()
         except OutputDamaged:
             pass
+        finally:
+            await objects.put(key, intact)
 
     asyncio.run(scenario())
 
@@ -152,14 +164,17 @@ def test_a_changed_bit_is_damage_or_changes_nothing(data: Any) -> None:
 @given(data=st.data())
 @settings(max_examples=50)
 def test_a_cut_object_is_damaged(data: Any) -> None:
+    objects, manifest = stored_once()
+
     async def scenario() -> None:
-        objects = objects_in_memory()
-        manifest = await stored(objects, ROWS)
-        key = data.draw(st.sampled_from(await keys_of(objects)))
-        content = await objects.get(key) or b""
-        await objects.put(key, content[: data.draw(st.integers(0, len(content) - 1))])
-        with pytest.raises(OutputDamaged):
-            await bytes_of(await open_output(objects, manifest.locator, CALLER.id))
+        key = data.draw(st.sampled_from(sorted(await keys_of(objects))))
+        intact = await objects.get(key) or b""
+        await objects.put(key, intact[: data.draw(st.integers(0, len(intact) - 1))])
+        try:
+            with pytest.raises(OutputDamaged):
+                await bytes_of(await open_output(objects, manifest.locator, CALLER.id))
+        finally:
+            await objects.put(key, intact)
 
     asyncio.run(scenario())
 
