@@ -50,6 +50,7 @@ def speaking_worker(client: Client, queue: str, activities: ModelActivities) -> 
         workflows=[SpeakOnce],
         activities=[activities.call_model],
         workflow_runner=UnsandboxedWorkflowRunner(),
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
         max_heartbeat_throttle_interval=throttle,
         default_heartbeat_throttle_interval=throttle,
     )

@@ -44,6 +44,7 @@ async def main(address: str, queue: str, store: str, platform_url: str, token: s
         workflows=[StoreOneDataset],
         activities=[activities.store_dataset],
         workflow_runner=UnsandboxedWorkflowRunner(),
+        max_cached_workflows=0,  # or the workflow waits ten seconds for a worker that is dead
     ).run()
 
 

@@ -194,7 +194,11 @@ async def test_a_command_is_not_run_again_when_its_worker_died(
     reachable: Path,
 ) -> None:
     mark = f"8{secrets.randbelow(10**9):09}"
-    settings = {"OUTLAST_WORKSPACE_DIR": str(reachable / "killed"), "OUTLAST_ENABLE_BASH": "true"}
+    settings = {
+        "OUTLAST_WORKSPACE_DIR": str(reachable / "killed"),
+        "OUTLAST_ENABLE_BASH": "true",
+        "OUTLAST_TAKEOVER_SECONDS": "2",
+    }
     address = own_temporal.address
     first, second = tmp_path_factory.mktemp("killed"), tmp_path_factory.mktemp("killed-next")
     with running_service(first, address, shared_sandbox, **settings) as service:

@@ -18,7 +18,7 @@ async def test_a_question_dies_with_its_session_and_the_tool_is_not_called_again
     port = any_free("127.0.0.1")
     with (
         running_temporal(tmp_path) as temporal,
-        running_service(tmp_path, temporal.address, tools_sandbox) as service,
+        running_service(tmp_path, temporal.address, tools_sandbox, OUTLAST_TAKEOVER_SECONDS="2") as service,
     ):
         environment = settings_environment(
             temporal.address,
