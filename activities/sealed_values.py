@@ -65,6 +65,15 @@ def masked(document: JsonValue) -> JsonValue:
     return MASK if is_sealed(document) else {key: masked(part) for key, part in document.items()}
 
 
+def places_of_masks(document: JsonValue, at: tuple[str | int, ...] = ()) -> set[tuple[str | int, ...]]:
+    """Where in `document` the text `MASK` stands."""
+    if isinstance(document, dict):
+        return {place for key, part in document.items() for place in places_of_masks(part, (*at, key))}
+    if isinstance(document, list):
+        return {place for number, part in enumerate(document) for place in places_of_masks(part, (*at, number))}
+    return {at} if document == MASK else set()
+
+
 def unmasked(edited: JsonValue, original: JsonValue) -> JsonValue:
     """`edited` with the sealed value of `original` wherever `MASK` stands in the place of one."""
     if edited == MASK:

@@ -1,6 +1,7 @@
 """`python -m api`: serve the front doors until SIGTERM or Ctrl-C."""
 
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -88,6 +89,7 @@ def main() -> int:
     try:
         load_extensions(settings.tool_modules)
         offer_on_demand(settings.configured_tools)
+        gc.freeze()  # what is imported stays: no collection needs to look through it again
         asyncio.run(serve(settings))
     except (ExtensionError, SealError, RuntimeError) as error:
         log.error("API cannot start: %s", error)  # noqa: TRY400  # the message is for the operator, a trace is not

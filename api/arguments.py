@@ -7,7 +7,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from activities.models import Violation
-from activities.sealed_values import MASK
+from activities.sealed_values import MASK, places_of_masks
 from api.errors import InvalidCall
 from workflows.failures import ToolError
 from workflows.schema_check import schema_violations
@@ -52,6 +52,17 @@ def masks_allowed(arguments: Mapping[str, JsonValue]) -> Generator[None]:
         kept = tuple(v for v in error.envelope.violations or () if _value_at(arguments, v.path) != MASK)
         if kept:
             raise InvalidCall(invalid_arguments(error.envelope.tool, kept)) from None
+
+
+def refuse_masks_inside(definition: Tool, arguments: Mapping[str, JsonValue]) -> None:
+    """Raise `InvalidCall` for masks inside an input whose schema is not known: it was masked as a whole or not at all."""
+    run_input = arguments.get("input")
+    if not definition.calls_actor or run_input == MASK:
+        return
+    places = sorted(places_of_masks(run_input, ("input",)), key=str)
+    if places:
+        message = "The Actor's input schema is not known: write the value itself."
+        raise InvalidCall(invalid_arguments(definition.name, tuple(Violation.at(place, message) for place in places)))
 
 
 def _value_at(document: JsonValue | Mapping[str, JsonValue], pointer: str) -> JsonValue:

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from activities.models import Caller, ErrorCategory, ErrorEnvelope
 from activities.sealed_values import MASK, seal_value
 from activities.secrets import SecretSealer
-from api.arguments import check_actor_input, check_arguments, masks_allowed
+from api.arguments import check_actor_input, check_arguments, masks_allowed, refuse_masks_inside
 from api.catalogue import Catalogue
 from api.errors import CallTooLarge, InvalidCall, PlatformUnavailable, UnknownToolCalled
 from api.mcp.waiting import without_wait
@@ -99,6 +99,8 @@ class CallBuilder:
         """
         definition = await self._catalogue.resolve(mode, tool, caller)
         schema = await self._actor_schema(definition, arguments, caller)
+        if schema is None:
+            refuse_masks_inside(definition, arguments)
         with masks_allowed(arguments):
             check_arguments(definition, arguments)
             check_actor_input(definition, arguments, schema)

@@ -1,6 +1,7 @@
 """`python -m worker`: serve tool calls until SIGTERM or Ctrl-C."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -43,6 +44,7 @@ def main() -> int:
     allow_many_connections()
     try:
         load_extensions(settings.tool_modules)
+        gc.freeze()  # what is imported stays: no collection needs to look through it again
         asyncio.run(serve(settings))
     except (SealError, ValueError, RuntimeError) as error:
         log.error("Worker cannot start: %s", error)  # noqa: TRY400  # the message is for the operator, a trace is not

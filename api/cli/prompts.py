@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from api.cli.models import InputRequest
 from api.cli.output import Output
-from api.cli.wording import one_line, printable
+from api.cli.wording import ahead, local_time, one_line, printable
 
 Answer = dict[str, Any]
 _YES, _NO, _EDIT = ("y", "yes"), ("n", "no"), ("e", "edit")
@@ -62,6 +62,9 @@ async def ask_on_terminal(output: Output, lines: Lines, question: InputRequest) 
     if question.handoff is not None and question.handoff.parameters:
         shown = json.dumps(question.handoff.parameters, indent=2, ensure_ascii=False)
         output.err.print(f"[dim]{escape(printable(shown))}[/]")
+    if question.handoff is not None and question.handoff.deadline is not None:
+        deadline = question.handoff.deadline
+        output.err.print(f"[dim]Answer by {local_time(deadline)} ({ahead(deadline)}).[/]")
     if question.handoff is not None and question.handoff.kind == "approval":
         return await _ask_approval(output, lines)
     content = await _ask_fields(output, lines, question.requested_schema)

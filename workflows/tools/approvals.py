@@ -6,7 +6,7 @@ from pydantic import Field, JsonValue, ValidationError
 from temporalio import workflow
 
 from activities.models import Contract, ErrorCategory, ErrorEnvelope, Violation
-from activities.sealed_values import masked, unmasked
+from activities.sealed_values import masked, places_of_masks, unmasked
 from workflows.context import ToolContext
 from workflows.failures import ToolError
 from workflows.inputs import Handoff, InputRequest
@@ -158,10 +158,21 @@ def _violations(definition: Tool, original: JsonObject, content: JsonObject) -> 
         return violations_of(error)
     if said.arguments is None:
         return ()
-    return tuple(
-        Violation(path=f"/arguments{violation.path}", message=violation.message)
-        for violation in _argument_violations(definition, unmasked(said.arguments, original))
-    )
+    edited = unmasked(said.arguments, original)
+    found = _mask_violations(said.arguments, edited, original) or _argument_violations(definition, edited)
+    return tuple(Violation(path=f"/arguments{one.path}", message=one.message) for one in found)
+
+
+def _mask_violations(said: JsonObject, edited: JsonValue, original: JsonObject) -> tuple[Violation, ...]:
+    """Masks that stand for nothing, and secrets that would be handed to another Actor than they were given for."""
+    astray = sorted(places_of_masks(edited) - places_of_masks(original), key=str)
+    if astray:
+        return tuple(Violation.at(place, "Nothing was masked here: write the value itself.") for place in astray)
+    if said.get("actor") == original.get("actor"):
+        return ()
+    kept = sorted(places_of_masks(said) - places_of_masks(original), key=str)
+    message = f"This secret was given for {original.get('actor')}: write the one for another Actor."
+    return tuple(Violation.at(place, message) for place in kept)
 
 
 def _argument_violations(definition: Tool, edited: JsonValue) -> tuple[Violation, ...]:

@@ -38,6 +38,7 @@ def test_a_client_phase_is_asked_field_by_field_and_again_when_it_does_not_fit(s
     with on_terminal(outlast_command("call", "order", '{"item": "tea"}'), shell) as terminal:
         terminal.wait_for(r"Order for 3\?")
         terminal.wait_for(r'"total": 3')
+        terminal.wait_for(r"Answer by \d{4}-\d\d-\d\d .*\(in .*\)")
         terminal.wait_for(r"confirmed.*:")
         terminal.type("perhaps")
         terminal.wait_for(r"comment.*:")

@@ -134,12 +134,32 @@ async def test_a_new_value_is_checked_and_used(stack: Stack, vault: httpx.AsyncC
     assert await given_to_the_run(stack, vault, task["id"]) == {"apiKey": NEW_KEY, "login": LOGIN}
 
 
-async def test_a_mask_in_another_field_is_only_a_word(stack: Stack, vault: httpx.AsyncClient) -> None:
-    """So that a secret is not moved to where it would be read."""
+async def refused_at(api: httpx.AsyncClient, task: dict[str, Any], arguments: dict[str, Any]) -> list[tuple[str, str]]:
+    """Where and why edited arguments are refused."""
+    response = await answered(api, task, {"decision": "yes", "arguments": arguments})
+    assert response.status_code == 422, response.text
+    return [(entry["path"], entry["message"]) for entry in response.json()["error"]["violations"]]
+
+
+async def test_a_mask_where_no_secret_was_is_refused(stack: Stack, vault: httpx.AsyncClient) -> None:
+    """So that no secret is moved to where it would be read, and no Actor is given a word for a key."""
     task = await waiting(vault, by_its_own_tool(apiKey=FIRST_KEY, note="old"))
-    edited = by_its_own_tool(apiKey=MASK, note=MASK)["arguments"]
-    await taken(vault, task, {"decision": "yes", "arguments": edited})
-    assert await given_to_the_run(stack, vault, task["id"]) == {"apiKey": FIRST_KEY, "note": MASK}
+    edited = by_its_own_tool(apiKey=MASK, note=MASK, login=MASK)["arguments"]
+    for (path, message), field in zip(await refused_at(vault, task, edited), ("login", "note"), strict=True):
+        assert path.endswith(f"/arguments/{field}")
+        assert "write the value itself" in message
+    await taken(vault, task, {"decision": "yes", "arguments": by_its_own_tool(apiKey=MASK)["arguments"]})
+    assert await given_to_the_run(stack, vault, task["id"]) == {"apiKey": FIRST_KEY}
+
+
+async def test_a_secret_is_not_handed_to_another_actor(vault: httpx.AsyncClient) -> None:
+    task = await waiting(vault, by_call_actor(apiKey=FIRST_KEY))
+    for actor, why in (("outlast/sleeper", "given for outlast/vault"), ("outlast/absent", "write the value itself")):
+        other = by_call_actor(apiKey=MASK)["arguments"] | {"actor": actor}
+        ((path, message),) = await refused_at(vault, task, other)
+        assert path.endswith("/arguments/input/apiKey")
+        assert why in message
+    await taken(vault, task, {"decision": "no"})
 
 
 async def test_the_input_of_an_actor_that_is_not_known_is_masked_as_a_whole(vault: httpx.AsyncClient) -> None:
