@@ -1,6 +1,7 @@
 """Fixtures that every test may use."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -14,9 +15,14 @@ from tests.support.temporal import running_temporal
 hypothesis.settings.register_profile("outlast", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("outlast")
 
+_INTEGRATION = Path(__file__).with_name("integration")
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _INTEGRATION in item.path.parents:
+            item.add_marker(pytest.mark.integration)
     longest_first(items)
 
 

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from tests.support.provider_script import by_position, says
 from tests.support.provider_server import ProviderServer, running_provider
-from tests.support.sandbox import running_sandbox
-from tests.support.service import Service, running_service
-from tests.support.temporal import running_temporal
+from tests.support.service import Service, running_outlast
 
 
 @dataclass(frozen=True)
@@ -23,16 +21,12 @@ class ModelStack:
 @contextmanager
 def running_model_stack(folder: Path) -> Iterator[ModelStack]:
     """Run it until the end of the block."""
-    with (
-        running_provider(by_position(says("Hello."))) as provider,
-        running_temporal(folder) as temporal,
-        running_sandbox(folder) as sandbox,
-    ):
+    with running_provider(by_position(says("Hello."))) as provider:
         settings = {
             "OUTLAST_TOOLS_FROM": "tests.support.protocol_tools,tests.support.archive_tool",
             "OUTLAST_DEFAULT_TOOLS": "dev,restore-tool-output",
             "OUTLAST_TOOL_MASKING": "true",
             **provider.environment,
         }
-        with running_service(folder, temporal.address, sandbox, **settings) as service:
+        with running_outlast(folder, **settings) as service:
             yield ModelStack(provider, service)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from deploy.local.ports import any_free
 from tests.support.processes import ServedProcess, started_module
-from tests.support.sandbox import Sandbox
+from tests.support.sandbox import Sandbox, running_sandbox
 from tests.support.stacks import clean_environment
+from tests.support.temporal import running_temporal
 
 SEAL_KEYS = "test:" + base64.b64encode(bytes(range(32))).decode()
 """One key ring for all processes of a test run."""
@@ -40,6 +41,7 @@ def settings_environment(
         "OUTLAST_LOG_FORMAT": "json",
         "OUTLAST_START_SETTLE_SECONDS": "1",
         "OUTLAST_SHUTDOWN_SECONDS": "1",
+        "OUTLAST_TAKEOVER_SECONDS": "2",
         "OUTLAST_DEFAULT_ACTORS": "outlast/sleeper",
         "OUTLAST_CONSOLE_URL": "https://console.example",
         "OUTLAST_TEMPORAL_UI_URL": "https://temporal.example",
@@ -78,3 +80,17 @@ def running_service(
         for process in (worker, api):
             process.await_answer()
         yield Service(folder, api_url, f"{worker_url}/metrics", temporal_address, namespace, sandbox, api, worker)
+
+
+@contextmanager
+def running_outlast(folder: Path, **extra: str) -> Iterator[Service]:
+    """A service on a Temporal server and a sandbox platform of its own.
+
+    For whatever has tools, callers or a store that other services know nothing of: their workers poll the same queues.
+    """
+    with (
+        running_temporal(folder) as temporal,
+        running_sandbox(folder) as sandbox,
+        running_service(folder, temporal.address, sandbox, **extra) as service,
+    ):
+        yield service

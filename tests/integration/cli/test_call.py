@@ -16,8 +16,6 @@ from tests.integration.cli.answers import (
 from tests.integration.cli.conftest import Outlast
 from tests.integration.cli.fake_api import Answer, Drop, FakeApi, Stream, problem
 
-pytestmark = pytest.mark.integration
-
 WHOLE_LIFE = Stream((CREATED, RUN_STARTED, said("Slept 1 of 3 s", 3), RUN_FINISHED, RETURNED, COMPLETED))
 
 

@@ -10,8 +10,6 @@ from deploy.local.ports import any_free
 from tests.integration.cli.conftest import Outlast
 from tests.integration.cli.fake_api import Answer, FakeApi, problem
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.mark.parametrize("command", ["up", "demo"])
 def test_a_port_that_was_asked_for_and_is_taken_is_an_error(outlast: Outlast, command: str) -> None:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from tests.integration.cli.answers import (
     COMPLETED,
     CREATED,
@@ -17,8 +15,6 @@ from tests.integration.cli.answers import (
 )
 from tests.integration.cli.conftest import Outlast
 from tests.integration.cli.fake_api import Answer, FakeApi, Stream, problem
-
-pytestmark = pytest.mark.integration
 
 
 def page(first: int, count: int, token: str | None = None) -> dict[str, Any]:

@@ -7,8 +7,6 @@ from tests.integration.cli.fake_api import Answer, FakeApi, Stream
 from tests.support.stacks import clean_environment
 from tests.support.terminal import on_terminal, outlast_command
 
-pytestmark = pytest.mark.integration
-
 UNDER_WAY = Stream((CREATED, RUN_STARTED, said("Crawled 12/30 pages", 3)), then="hang")
 
 

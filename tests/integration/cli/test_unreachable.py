@@ -8,8 +8,6 @@ from tests.integration.cli.answers import ID, task
 from tests.integration.cli.conftest import Outlast
 from tests.integration.cli.fake_api import Answer, Drop, FakeApi, problem
 
-pytestmark = pytest.mark.integration
-
 AWAY = problem(503, "Away", "The Temporal server does not answer. Nothing is lost.", retry_after=0)
 
 

@@ -13,49 +13,21 @@ import httpx
 import pytest
 
 from deploy.local.orphans import die_with_parent
-from deploy.local.temporal_server import TemporalServer
 from tests.support.api_server import bearer
 from tests.support.chromium import RunningBrowser, running_browser
 from tests.support.eventually import eventually
 from tests.support.processes import ROOT
-from tests.support.sandbox import Sandbox, running_sandbox
-from tests.support.service import Service, running_service
+from tests.support.service import Service, running_outlast
 from tests.support.stacks import clean_environment
-from tests.support.temporal import running_temporal
 from tests.support.terminal import outlast_command
 
 ANN, BOB = "ann-has-this-long-key", "bob-has-another-long-key"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one test process, so that there is one stack for them."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("client_tools"))
-            item.add_marker(pytest.mark.integration)
-
-
 @pytest.fixture(scope="session")
-def own_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    with running_sandbox(tmp_path_factory.mktemp("sandbox")) as sandbox:
-        yield sandbox
-
-
-@pytest.fixture(scope="session")
-def own_temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalServer]:
-    """Not the one of other tests: their workers poll the same task queues and write to other stores."""
-    with running_temporal(tmp_path_factory.mktemp("temporal")) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def service(
-    tmp_path_factory: pytest.TempPathFactory, own_temporal_server: TemporalServer, own_sandbox: Sandbox
-) -> Iterator[Service]:
-    with running_service(
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with running_outlast(
         tmp_path_factory.mktemp("client_tools"),
-        own_temporal_server.address,
-        own_sandbox,
         OUTLAST_API_KEYS=f"ann:{ANN},bob:{BOB}",
         OUTLAST_PERMISSIONS="key:bob:list_tabs=ask",
         OUTLAST_DEFAULT_TOOLS="experimental",

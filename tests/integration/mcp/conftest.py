@@ -1,54 +1,32 @@
 """One Outlast with the conformance suite's fixture tools, for all tests of the MCP front door."""
 
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
-from deploy.local.temporal_server import TemporalServer
 from tests.support.api_server import bearer
-from tests.support.sandbox import Sandbox, running_sandbox
-from tests.support.service import Service, running_service
-from tests.support.temporal import running_temporal
+from tests.support.sandbox import Sandbox
+from tests.support.service import Service, running_outlast
 from tests.support.wire import LEGACY, MODERN, Wire
 
 TOOLS_FROM = "tests.support.conformance_tools,tests.support.conformance_prompts"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.integration)
-
-
 @pytest.fixture(scope="session")
-def shared_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    with running_sandbox(tmp_path_factory.mktemp("sandbox")) as sandbox:
-        yield sandbox
-
-
-@pytest.fixture(scope="session")
-def own_temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalServer]:
-    """Not the one of the other tests: their workers poll the same task queue and know nothing of the fixture tools."""
-    with running_temporal(tmp_path_factory.mktemp("temporal")) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def service(
-    tmp_path_factory: pytest.TempPathFactory, own_temporal_server: TemporalServer, shared_sandbox: Sandbox
-) -> Iterator[Service]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Worker and API with the fixture tools; a caller without a token is `local`."""
-    folder = tmp_path_factory.mktemp("mcp")
-    with running_service(
-        folder,
-        own_temporal_server.address,
-        shared_sandbox,
+    with running_outlast(
+        tmp_path_factory.mktemp("mcp"),
         OUTLAST_TOOLS_FROM=TOOLS_FROM,
         OUTLAST_DEFAULT_TOOLS="actors,docs,experimental,dev",
     ) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def shared_sandbox(service: Service) -> Sandbox:
+    return service.sandbox
 
 
 @pytest.fixture

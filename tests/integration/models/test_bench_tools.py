@@ -4,15 +4,12 @@ import json
 import subprocess
 from typing import Any
 
-import pytest
-
 from api.cli.bench_prompts import PROMPTS
 from tests.support.model_stack import ModelStack
 from tests.support.provider_script import Asked, Call, Step, says
 from tests.support.stacks import clean_environment
 from tests.support.terminal import ROOT, outlast_command
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("model-stack")]
 TOOLS = ("--tools", "hello_world,read-volume,restore-tool-output")
 
 

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.support.archive_tool import RECORDS, code_of
 from tests.support.model_stack import ModelStack
@@ -14,7 +13,6 @@ from tests.support.prompts import each_begins_as_the_one_before
 from tests.support.provider_script import Asked, Call, Step, says
 from tests.support.turns import Json, new_session, sent
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("model-stack")]
 VOLUMES = 4
 QUESTIONS = [(volume, record) for volume in range(VOLUMES) for record in (0, RECORDS // 2, RECORDS - 1)]
 STEPS = 50

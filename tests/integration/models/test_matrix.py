@@ -14,7 +14,6 @@ from tests.support.provider_script import Asked, Call, Step, says
 from tests.support.provider_server import SeenRequest
 from tests.support.turns import named, new_session, streamed
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("model-stack")]
 MASK = {"hello_world": True, "read-volume": True, "restore-tool-output": True, "say_message": False}
 ACTIVE = sorted(name for name, active in MASK.items() if active)
 TOOLS = ["hello_world", "say_message", "read-volume", "restore-tool-output"]

@@ -30,7 +30,6 @@ from tests.support.provider_server import ProviderServer, running_provider
 from tests.support.stacks import clean_environment
 from worker.models import model_activities
 
-pytestmark = pytest.mark.integration
 QUEUE_BYTES = 4
 
 

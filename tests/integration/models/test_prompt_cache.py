@@ -14,7 +14,6 @@ from tests.support.prompts import each_begins_as_the_one_before
 from tests.support.provider_script import Asked, Call, Step, says
 from tests.support.provider_server import ProviderServer, SeenRequest, running_provider
 
-pytestmark = pytest.mark.integration
 STEPS = 50
 TOOLS = [definition(f"tool-{number}", "Looks something up, slowly and with care. " * 10) for number in range(12)]
 NAMES = [one.name for one in TOOLS]

@@ -11,7 +11,6 @@ import pytest
 from tests.support.provider_script import Call, by_position, from_json, says
 from tests.support.provider_server import KEY, ProviderServer, running_provider
 
-pytestmark = pytest.mark.integration
 SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}}
 SCRIPT = json.dumps(
     [

@@ -13,7 +13,6 @@ from tests.support.model_orders import PROVIDERS, order, providers_for, results,
 from tests.support.provider_script import Break, Call, Fail, Hold, Refusal, Reply, by_position, in_order, says
 from tests.support.provider_server import KEY, ProviderServer, running_provider
 
-pytestmark = pytest.mark.integration
 C = ErrorCategory
 
 

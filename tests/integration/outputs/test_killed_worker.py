@@ -26,8 +26,6 @@ from tests.support.sandbox import Sandbox
 from tests.support.stacks import clean_environment
 from tests.support.stored_outputs import CALLER, SCOPE, keys_of, objects_in_memory, rows_of, stored
 
-pytestmark = pytest.mark.integration
-
 ROWS: list[dict[str, Any]] = [
     {"id": number, "text": f"ü{number} " * 80, "noise": secrets.token_hex(300)} for number in range(24_000)
 ]

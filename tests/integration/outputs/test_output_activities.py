@@ -26,8 +26,6 @@ from activities.outputs import OutputActivities
 from tests.support.sandbox import Sandbox
 from tests.support.stored_outputs import CALLER, SCOPE, bytes_of, keys_of, rows_of
 
-pytestmark = pytest.mark.integration
-
 ROWS: list[dict[str, Any]] = [
     {"id": number, "url": f"https://example.com/{number}", "text": "Grüße " * (number % 40), "price": None}
     for number in range(3_000)

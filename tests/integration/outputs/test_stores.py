@@ -21,8 +21,6 @@ from tests.support.processes import ROOT
 from tests.support.s3 import S3Server
 from tests.support.stored_outputs import CALLER, SCOPE, TTL, bytes_of, keys_of, rows_of
 
-pytestmark = pytest.mark.integration
-
 ROWS = [json.dumps({"id": number, "text": os.urandom(300).hex()}).encode() for number in range(50_000)]
 CONTENT = b"".join(row + b"\n" for row in ROWS)
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.calls import events, sleeper_call, started
 from tests.support.questions import answered, call, result, result_of_call, said, taken, waiting
-from tests.support.sandbox import Sandbox
+from tests.support.service import Service
 
 DEPLOY = call("deploy", item="site", amount=2)
 
@@ -98,10 +98,10 @@ async def test_whoever_answers_second_is_told_who_was_first(api: httpx.AsyncClie
 
 
 async def test_a_rule_about_an_actor_counts_however_the_actor_is_called(
-    api: httpx.AsyncClient, shared_sandbox: Sandbox
+    api: httpx.AsyncClient, service: Service
 ) -> None:
-    starts = shared_sandbox.counters["startsAccepted"]
-    actor_id = shared_sandbox.actor_id("outlast/big-table")
+    starts = service.sandbox.counters["startsAccepted"]
+    actor_id = service.sandbox.actor_id("outlast/big-table")
     calls = [call("outlast--big-table", rows=1)] + [
         call("call-actor", actor=actor, input={}) for actor in ("outlast/big-table", "outlast~big-table", actor_id)
     ]
@@ -115,7 +115,7 @@ async def test_a_rule_about_an_actor_counts_however_the_actor_is_called(
         task = await waiting(api, body)
         await taken(api, task, {"decision": "no"})
         assert (await result(api, task["id"]))["error"]["category"] == "permission"
-    assert shared_sandbox.counters["startsAccepted"] == starts
+    assert service.sandbox.counters["startsAccepted"] == starts
 
 
 async def test_editing_does_not_get_around_a_rule(api: httpx.AsyncClient) -> None:

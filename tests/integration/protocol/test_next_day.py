@@ -16,7 +16,6 @@ from tests.support.api_server import bearer
 from tests.support.calls import sleeper_call
 from tests.support.processes import started_module
 from tests.support.questions import answered, asks, call, result, said, taken, waiting
-from tests.support.sandbox import Sandbox
 from tests.support.service import Service, settings_environment
 
 
@@ -26,13 +25,13 @@ async def later(temporal: Client, task_id: str, time: timedelta) -> None:
 
 
 @pytest.fixture
-async def another_api(service: Service, shared_sandbox: Sandbox, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+async def another_api(service: Service, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """A second API process, that has nothing but Temporal in common with the first."""
     port = any_free("127.0.0.1")
     url = f"http://127.0.0.1:{port}"
     environment = settings_environment(
         service.temporal_address,
-        shared_sandbox,
+        service.sandbox,
         OUTLAST_DATA_DIR=str(tmp_path),
         OUTLAST_API_PORT=str(port),
         OUTLAST_API_KEYS=f"ann:{ANN},bob:{BOB}",

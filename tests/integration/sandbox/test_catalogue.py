@@ -4,8 +4,6 @@ import pytest
 from apify_client import ApifyClientAsync
 from apify_client.errors import ApifyApiError
 
-pytestmark = pytest.mark.integration
-
 PROBE = "outlast/probe"
 
 

@@ -10,8 +10,6 @@ from apify_client.errors import ApifyApiError
 
 from tests.integration.sandbox.server import TOKEN, SandboxServer
 
-pytestmark = pytest.mark.integration
-
 PROBE = "outlast/probe"
 RUNS = r"/runs$"
 

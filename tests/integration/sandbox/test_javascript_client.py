@@ -5,12 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.integration.sandbox.server import TOKEN, SandboxServer
 from tests.support.installed import node, npm_package
-
-pytestmark = pytest.mark.integration
 
 VERSION = "2.25.0"
 SCRIPT = Path(__file__).with_name("javascript_client.mjs")

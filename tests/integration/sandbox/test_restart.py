@@ -10,8 +10,6 @@ from apify_client import ApifyClientAsync
 from tests.integration.sandbox.server import SandboxServer
 from tests.support.eventually import eventually
 
-pytestmark = pytest.mark.integration
-
 PROBE = "outlast/probe"
 
 

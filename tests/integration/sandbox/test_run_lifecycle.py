@@ -12,8 +12,6 @@ from apify_client.errors import ApifyApiError
 from tests.integration.sandbox.server import TOKEN, SandboxServer
 from tests.support.eventually import eventually
 
-pytestmark = pytest.mark.integration
-
 PROBE = "outlast/probe"
 
 

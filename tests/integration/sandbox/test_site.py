@@ -8,8 +8,6 @@ import pytest
 
 from tests.integration.sandbox.server import SandboxServer
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:

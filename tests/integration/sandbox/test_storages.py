@@ -15,8 +15,6 @@ from apify_client.errors import ApifyApiError
 
 from tests.integration.sandbox.server import TOKEN, SandboxServer
 
-pytestmark = pytest.mark.integration
-
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 ROWS = [
     {"name": "first", "size": 1, "#internal": "x", "address": {"city": "Prague", "zip": "110 00"}},

@@ -12,8 +12,6 @@ from apify_client import ApifyClientAsync
 from tests.integration.sandbox.server import SandboxServer
 from tests.support.eventually import eventually
 
-pytestmark = pytest.mark.integration
-
 
 class Receiver(ThreadingHTTPServer):
     """Keeps what it is sent; answers with the statuses it was given, then with 200."""

@@ -25,8 +25,6 @@ from tests.support.stacks import (
     start_stack_process,
 )
 
-pytestmark = pytest.mark.integration
-
 IMPATIENT = RestartPolicy(first_delay_seconds=0.01, max_delay_seconds=0.02, max_failed_starts=3)
 
 

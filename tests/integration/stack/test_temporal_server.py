@@ -21,8 +21,6 @@ from tests.integration.stack.greeter import Greeter
 from tests.support.eventually import eventually
 from tests.support.stacks import Events, free_ports_config, running_children, start_stack_process
 
-pytestmark = pytest.mark.integration
-
 
 async def connect(address: str | None) -> Client:
     return await Client.connect(str(address), lazy=False)

@@ -1,24 +1,13 @@
 """One Outlast whose models are played by tests/support/provider_server.py."""
 
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.support.provider_script import by_position, says
 from tests.support.provider_server import ProviderServer, running_provider
-from tests.support.sandbox import running_sandbox
-from tests.support.service import Service, running_service
-from tests.support.temporal import running_temporal
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one test process, so that there is one stack for them."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("turns"))
-            item.add_marker(pytest.mark.integration)
+from tests.support.service import Service, running_outlast
 
 
 @pytest.fixture(scope="session")
@@ -29,22 +18,15 @@ def provider() -> Iterator[ProviderServer]:
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory, provider: ProviderServer) -> Iterator[Service]:
-    folder = tmp_path_factory.mktemp("turns")
-    with (
-        running_temporal(folder) as temporal,
-        running_sandbox(folder) as sandbox,
-        running_service(
-            folder,
-            temporal.address,
-            sandbox,
-            OUTLAST_TOOLS_FROM="tests.support.protocol_tools",
-            OUTLAST_DEFAULT_TOOLS="actors,runs,dev",
-            OUTLAST_TOOL_MASKING="true",
-            OUTLAST_DELTA_SECONDS="0.2",
-            OUTLAST_MODEL_PRICES='{"generic/priced": {"input": 1000, "output": 1000}}',
-            **provider.environment,
-        ) as running,
-    ):
+    with running_outlast(
+        tmp_path_factory.mktemp("turns"),
+        OUTLAST_TOOLS_FROM="tests.support.protocol_tools",
+        OUTLAST_DEFAULT_TOOLS="actors,runs,dev",
+        OUTLAST_TOOL_MASKING="true",
+        OUTLAST_DELTA_SECONDS="0.2",
+        OUTLAST_MODEL_PRICES='{"generic/priced": {"input": 1000, "output": 1000}}',
+        **provider.environment,
+    ) as running:
         yield running
 
 
