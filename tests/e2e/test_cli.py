@@ -61,9 +61,9 @@ def demo(data_dir: Path) -> Ended:
 
 @pytest.fixture(scope="session")
 def stack(data_dir: Path, demo: Ended) -> Iterator[RunningStack]:
-    """`outlast up` on the directory that the demo has left."""
+    """`outlast up` on the directory that the demo has left, with the tools of another package."""
     assert demo.code in (0, 1)
-    with running_stack(data_dir) as stack:
+    with running_stack(data_dir, "--tools-from", "docs.examples.hello_tools") as stack:
         yield stack
 
 
@@ -102,6 +102,11 @@ def test_the_demo_joins_a_stack_that_runs_already(stack: RunningStack) -> None:
     assert ended.document["ok"] is True
     assert ended.document["rows"][0]["url"].startswith(stack.addresses.docs_site_url)
     assert stack.process.poll() is None
+
+
+def test_the_tools_of_another_package_are_called(stack: RunningStack) -> None:
+    ended = outlast(stack, "call", "hello_world", "-a", "name=Ann")
+    assert (ended.code, ended.out.strip()) == (0, "Hello, Ann!"), ended.err
 
 
 def test_a_call_shows_a_bar_and_prints_the_answer(stack: RunningStack) -> None:

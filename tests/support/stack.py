@@ -65,12 +65,12 @@ class RunningStack:
 
 
 @contextmanager
-def running_stack(data_dir: Path) -> Iterator[RunningStack]:
-    """Run `outlast up` on free ports; at the end it is stopped as by Ctrl-C, and has to end well."""
+def running_stack(data_dir: Path, *options: str) -> Iterator[RunningStack]:
+    """Run `outlast up` with these options on free ports; at the end it is stopped as by Ctrl-C, and has to end well."""
     environment = clean_environment(**FREE_PORTS, OUTLAST_READY_TIMEOUT=str(START_SECONDS))
     with (data_dir.parent / f"{data_dir.name}.err").open("wb") as errors:
         process = subprocess.Popen(
-            outlast_command("up", "--json", "--data-dir", str(data_dir)),
+            outlast_command("up", "--json", "--data-dir", str(data_dir), *options),
             cwd=ROOT,
             env=environment,
             stdout=subprocess.PIPE,
