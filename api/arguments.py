@@ -55,7 +55,7 @@ def masks_allowed(arguments: Mapping[str, JsonValue]) -> Generator[None]:
 
 
 def refuse_masks_inside(definition: Tool, arguments: Mapping[str, JsonValue]) -> None:
-    """Raise `InvalidCall` for masks inside an input whose schema is not known: it was masked as a whole or not at all."""
+    """Raise `InvalidCall` for masks inside an input whose schema is not known: only the whole of it was masked."""
     run_input = arguments.get("input")
     if not definition.calls_actor or run_input == MASK:
         return
