@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.outlast-installed
 
 # More workers than cores: most of a test's time is spent waiting for a server.
-TEST_WORKERS ?= 3
+TEST_WORKERS ?= 4
 # Handed on to the command: make test ARGS="tests/unit -k ports", make up ARGS="--api-port 9000".
 ARGS ?=
 

@@ -20,6 +20,8 @@ from workflows.models import Progress, TaskCompleted, TaskStatus, TaskSummary
 Model = TypeVar("Model", bound=BaseModel)
 
 _WORKER_PATIENCE = timedelta(seconds=3)
+_FOLLOWS = "wait_for_run"
+"""The activity that follows a run to its end."""
 _HARMLESS_ATTEMPTS = 2
 """A step that a dying worker had begun is repeated as well."""
 
@@ -124,7 +126,8 @@ def _waiting(description: WorkflowExecutionDescription, run: RunState | None) ->
     attempts = raw.pending_workflow_task.attempt
     if attempts > _HARMLESS_ATTEMPTS:
         return f"Attempt {attempts} of a step of the workflow, trying again; its history and the worker's log say why."
-    if run is not None:
+    # Between two activities nobody knows how the run is: what is written of it is its beginning.
+    if run is not None and any(activity.activity_type.name == _FOLLOWS for activity in raw.pending_activities):
         return run.status_message or f"The run is {run.status}."
     return "Waiting for a worker." if _is_left_lying(raw) else None
 
@@ -139,7 +142,7 @@ def _is_left_lying(raw: DescribeWorkflowExecutionResponse) -> bool:
 
 
 async def _heartbeat_run(activity: PendingActivityInfo, converter: DataConverter) -> RunState | None:
-    if activity.activity_type.name != "wait_for_run" or not activity.heartbeat_details.payloads:
+    if activity.activity_type.name != _FOLLOWS or not activity.heartbeat_details.payloads:
         return None
     decoded = await converter.decode(activity.heartbeat_details.payloads, [RunState])
     return decoded[0]
