@@ -1,5 +1,6 @@
 """Every provider, masks and compression on and off, with a hook that rewrites definitions and without one."""
 
+import asyncio
 from typing import Any
 
 import httpx
@@ -51,7 +52,8 @@ async def test_a_turn_holds_its_invariants(
     settings = api_settings(service.sandbox, tool_masking=masking, compression=compression)
     before = len(provider.requests)
     async with serving_api(client, settings) as api:
-        seen = await _turn(api, provider_id)
+        seen, again = await asyncio.gather(_turn(api, provider_id), _turn(api, provider_id))
+    assert _finished(seen) == _finished(again)
     active = [step["active_tools"] for step in named(seen, "step-finish")]
     everything = len(active[0]) > 1
     assert everything is not masking
@@ -59,6 +61,7 @@ async def test_a_turn_holds_its_invariants(
     assert text_of(seen).endswith("Done.")
     assert named(seen, "finish")[0]["status"] == "completed"
     requests = provider.requests[before:]
+    assert len(requests) == 4
     assert {seen.refused for seen in requests} == {None}
     assert len({str(seen.body["tools"]) for seen in requests}) == 1
     assert (HOOKED in str(requests[0].body["tools"])) is (hook and not masking)
@@ -79,6 +82,12 @@ async def test_the_kill_switch_wins_over_both_flags(service: Service, client: Cl
         results = {result["tool"]: result for result in named(seen, "tool-result")}
         assert (results["get-actor-run"]["error"]["category"] == "permission") is not kill_switch
         assert ("compressed" in results["call-actor"]) is not kill_switch
+
+
+def _finished(seen: list[Any]) -> list[dict[str, Any]]:
+    """How the steps have ended, but for times, and for tokens: ids of runs differ, and are told to the model."""
+    timed = {"seconds", "usage", "total_usage"}
+    return [{name: told for name, told in step.items() if name not in timed} for step in named(seen, "step-finish")]
 
 
 async def _turn(api: httpx.AsyncClient, provider_id: str) -> list[Any]:
