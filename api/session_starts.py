@@ -1,5 +1,6 @@
 """Sessions begin with the first call or message that names them, whichever it is."""
 
+import asyncio
 import logging
 
 from temporalio.client import Client
@@ -10,6 +11,8 @@ from workflows import search_attributes
 from workflows.models import CallRefused
 from workflows.queues import TOOLS_TASK_QUEUE
 from workflows.session import CALL_REFUSED_SIGNAL, SessionState, SessionWorkflow, session_workflow_id
+
+_TOLD_SECONDS = 2.0
 
 log = logging.getLogger("outlast.api")
 
@@ -32,8 +35,11 @@ async def ensure_session(
 
 
 async def count_refusal(client: Client, caller_id: str, session_id: str, refused: CallRefused) -> None:
-    """Have the session count a call that was refused. The refusal stands also when Temporal does not take it."""
+    """Have the session count a call that was refused. The refusal stands also when Temporal does not take it, and does
+    not wait for it for long.
+    """
     try:
-        await ensure_session(client, caller_id, session_id, refused=refused)
-    except (RPCError, RuntimeError) as error:
+        async with asyncio.timeout(_TOLD_SECONDS):
+            await ensure_session(client, caller_id, session_id, refused=refused)
+    except (RPCError, RuntimeError, TimeoutError) as error:
         log.warning("Session %s did not hear of a refused call: %s", session_id, error)

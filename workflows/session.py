@@ -121,23 +121,17 @@ class SessionWorkflow:
     @workflow.signal(name=TASK_COMPLETED_SIGNAL)
     def task_completed(self, event: TaskCompleted) -> None:
         """A call of this session has its answer."""
-        counted, said = corrected(self._state.self_correction, event)
-        self._state = self._state.model_copy(update={"self_correction": counted})
-        number, now = self._state.next_number, workflow.now()
-        self._take(SessionEvent(number=number, time=now, task_completed=event, self_correction=said))
+        self._take(task_completed=event, self_correction=self._counted(event))
 
     @workflow.signal(name=CALL_REFUSED_SIGNAL)
     def call_refused(self, event: CallRefused) -> None:
         """A call of this session was refused before it could become a task."""
-        counted, said = corrected(self._state.self_correction, event)
-        self._state = self._state.model_copy(update={"self_correction": counted})
-        number, now = self._state.next_number, workflow.now()
-        self._take(SessionEvent(number=number, time=now, call_refused=event, self_correction=said))
+        self._take(call_refused=event, self_correction=self._counted(event))
 
     @workflow.signal(name=POSTED_SIGNAL)
     def posted(self, event: Posted) -> None:
         """A call of this session has something to say."""
-        self._take(SessionEvent(number=self._state.next_number, time=workflow.now(), posted=event))
+        self._take(posted=event)
 
     @workflow.update
     def open(self, profile: SessionProfile) -> SessionProfile:
@@ -204,8 +198,15 @@ class SessionWorkflow:
         self._state = self._state.model_copy(update=changes)
         self._changed = True
 
-    def _take(self, event: SessionEvent) -> None:
+    def _counted(self, call: TaskCompleted | CallRefused) -> Verdict | None:
+        counted, said = corrected(self._state.self_correction, call)
+        self._state = self._state.model_copy(update={"self_correction": counted})
+        return said
+
+    def _take(self, **said: TaskCompleted | CallRefused | Posted | Verdict | None) -> None:
         """Every signal is one event, in the order of the history: `api.session_events` counts on it."""
+        number = self._state.next_number
+        event = SessionEvent.model_validate({"number": number, "time": workflow.now(), **said})
         events = (*self._state.events, event)[-_KEPT_EVENTS:]
-        self._state = self._state.model_copy(update={"events": events, "next_number": event.number + 1})
+        self._state = self._state.model_copy(update={"events": events, "next_number": number + 1})
         self._changed = True
