@@ -10,6 +10,7 @@ from api.rest.event_stream import event_stream
 from api.rest.problems import documented_problems
 from api.rest.sound_text import SoundTextRoute
 from api.session_models import MessageRequest, Session, SessionRequest, Turn
+from api.turn_events import position_of
 from workflows.turns.models import TurnStatus
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=SoundTextRoute)
@@ -53,17 +54,24 @@ async def send_message(
     wait: Annotated[
         float | None, Query(ge=0, description="Without `stream`: seconds to wait for the end; the server's limit.")
     ] = None,
+    last_event_id: Annotated[
+        str | None, Header(description="With `stream`: id of the last event received of this message's turn.")
+    ] = None,
 ) -> Response:
     """Send a message; the turn that answers it goes on in any case, also when the client disconnects.
 
     With `stream` the answer is the turn's events, see its `events`. Send a `messageId` to be able to repeat the
-    request: the same id meets the same turn. `retryOfAssistantMessageId` answers the message before that one anew, and
-    the conversation goes on from there. One turn of a session runs at a time.
+    request: the same id meets the same turn, and `Last-Event-ID` leaves out what came before.
+    `retryOfAssistantMessageId` answers the message before that one anew, and the conversation goes on from there. One
+    turn of a session runs at a time.
     """
+    if body.stream:
+        # What is refused begins no turn.
+        position_of(last_event_id)
     turn_id = await services.turns.send(caller, session_id, body)
     headers = {"Location": f"/v1/sessions/{session_id}/turns/{turn_id}"}
     if body.stream:
-        response = event_stream(await services.turns.events(caller, session_id, turn_id))
+        response = event_stream(await services.turns.events(caller, session_id, turn_id, after=last_event_id))
         response.headers.update(headers)
         return response
     limit = services.settings.max_wait_seconds
