@@ -1,8 +1,8 @@
 """Contracts of model calls: one step of a conversation in, what the model said out. Free of I/O imports."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
 from activities.models import Caller, Contract
 
@@ -15,12 +15,18 @@ class TextPart(Contract):
 
 
 class ImagePart(Contract):
-    """A picture of a user's message: base64, or an address that the provider fetches."""
+    """A picture of a user's message: base64, or an address that the provider fetches. One of them, not both."""
 
     type: Literal["image"] = "image"
     media_type: str
-    data: str | None = Field(default=None, description="Base64.")
-    url: str | None = None
+    data: str | None = Field(default=None, min_length=1, description="Base64; then there is no `url`.")
+    url: str | None = Field(default=None, min_length=1, description="Its address; then there is no `data`.")
+
+    @model_validator(mode="after")
+    def _comes_from_one_place(self) -> Self:
+        if (self.data is None) == (self.url is None):
+            raise ValueError("needs exactly one of data and url")
+        return self
 
 
 class ToolCallPart(Contract):

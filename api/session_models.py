@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
 from pydantic.alias_generators import to_camel
 
 from activities.model_contracts import ImagePart, ModelMessage, TextPart, Usage
@@ -14,6 +14,18 @@ from workflows.turns.models import DEFAULT_MAX_STEPS, MAX_STEPS, Budgets, Finish
 
 _ID = r"^[\w.@-]+$"
 MessagePart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+MessageParts = tuple[MessagePart, ...]
+
+
+def _form(message: object) -> str:
+    """Which form a message has, so that a bad one is told what is wrong with this form, and not with the other."""
+    return "parts" if isinstance(message, list | tuple) else "text"
+
+
+MessageContent = Annotated[
+    Annotated[str, Tag("text")] | Annotated[MessageParts, Tag("parts")],
+    Discriminator(_form),
+]
 
 
 class _Request(BaseModel):
@@ -48,9 +60,10 @@ class SessionRequest(_Request):
 class MessageRequest(_Request):
     """A message of the user: it begins a turn."""
 
-    message: str | tuple[MessagePart, ...] | None = Field(
+    message: MessageContent | None = Field(
         default=None,
-        description="Text, or parts (`text`, `image`). May be left out when an assistant's message is retried.",
+        description="Text, or parts (`text`, `image`): more than blanks. May be left out when an assistant's message "
+        "is retried.",
     )
     message_id: str | None = Field(
         default=None,
@@ -75,6 +88,15 @@ class MessageRequest(_Request):
         "conversation's place in the provider's cache.",
     )
     max_output_tokens: int = Field(default=4_096, ge=1, le=200_000, description="Of one call of the model.")
+
+    @field_validator("message")
+    @classmethod
+    def _says_something(cls, message: str | MessageParts | None) -> str | MessageParts | None:
+        """No provider answers a message without words and pictures."""
+        parts = (TextPart(text=message),) if isinstance(message, str) else message
+        if parts is not None and not any(isinstance(part, ImagePart) or part.text.strip() for part in parts):
+            raise ValueError("is blank: send a text or a picture, or leave it out to retry an assistant's message")
+        return message
 
 
 class TurnSummary(BaseModel):

@@ -1,12 +1,19 @@
 """What a message may be, and how its answer is asked for again."""
 
+from typing import Any
+
 import httpx
+import pytest
 
 from tests.support.calls import Event
 from tests.support.provider_script import Call, by_position, says
 from tests.support.provider_server import ProviderServer
 from tests.support.service import Service
-from tests.support.turns import new_session, streamed
+from tests.support.turns import new_session, sent, streamed
+
+TEXT = {"type": "text", "text": "What is it?"}
+PICTURE = {"type": "image", "media_type": "image/png"}
+DATA, URL = {"data": "iVBORw0KGgo="}, {"url": "https://pictures.example/1.png"}
 
 
 async def repeated(service: Service, session: str, message: str, message_id: str, after: str | None) -> list[Event]:
@@ -36,3 +43,41 @@ async def test_the_id_of_no_event_begins_no_turn(api: httpx.AsyncClient) -> None
     )
     assert refused.status_code == 400, refused.text
     assert (await api.get(f"/v1/sessions/{session}")).json()["turns"] == []
+
+
+@pytest.mark.parametrize(
+    ("message", "path", "flaw"),
+    [
+        ("", "/message", "is blank"),
+        (" \n\t", "/message", "is blank"),
+        ([], "/message", "is blank"),
+        ([{"type": "text", "text": " "}, {"type": "text", "text": ""}], "/message", "is blank"),
+        ([TEXT, PICTURE], "/message/parts/1/image", "exactly one of data and url"),
+        ([PICTURE | DATA | URL], "/message/parts/0/image", "exactly one of data and url"),
+        ([PICTURE | {"data": ""}], "/message/parts/0/image/data", "at least 1 character"),
+        ([PICTURE | {"url": ""}], "/message/parts/0/image/url", "at least 1 character"),
+        (7, "/message/text", "valid string"),
+    ],
+)
+async def test_what_no_provider_answers_is_refused_and_begins_no_turn(
+    api: httpx.AsyncClient, message: Any, path: str, flaw: str
+) -> None:
+    session = await new_session(api)
+    refused = await api.post(f"/v1/sessions/{session}/messages", json={"message": message})
+    assert refused.status_code == 422, refused.text
+    (violation,) = refused.json()["violations"]
+    assert violation["path"] == path
+    assert flaw in violation["message"]
+    assert (await api.get(f"/v1/sessions/{session}")).json()["turns"] == []
+
+
+async def test_a_picture_needs_no_words_and_a_retry_no_message(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says("A dot."))
+    session = await new_session(api)
+    for picture in (PICTURE | DATA, PICTURE | URL):
+        turn = await sent(api, session, [{"type": "text", "text": " "}, picture])
+        assert turn["status"] == "completed"
+    retried = await sent(api, session, None, retryOfAssistantMessageId=turn["id"])
+    assert retried["messages"][0] == turn["messages"][0]
