@@ -11,12 +11,13 @@ from api.adapters import BACK_ENDS, Adapter, CallReport
 from api.mcp.waiting import DEFAULT_WAIT_SECONDS
 from api.rest.dependencies import CallerDep, ServicesDep
 from api.rest.problems import documented_problems
+from api.rest.sound_text import ModelMessageRoute
 from api.services import Services
 from api.settings import split_names
 from workflows.models import CallOptions
 from workflows.tools.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
-router = APIRouter(prefix="/v1/adapters", tags=["adapters"])
+router = APIRouter(prefix="/v1/adapters", tags=["adapters"], route_class=ModelMessageRoute)
 
 JsonObject = dict[str, JsonValue]
 

@@ -280,6 +280,36 @@ async def test_arguments_that_are_no_json_object_are_told_to_the_model(
     assert flaw in came.text
 
 
+@ADAPTER
+@pytest.mark.parametrize(
+    "field",
+    [
+        b'"toolMask": {"\\ud800": true}',
+        b'"session_id": "\\uDFFF"',
+        b'"message_id": "\xed\xa0\x80"',
+        b'"tools": ["\\ud83d x"]',
+        b'"mode": "\\ud800"',
+        b'"\\ud800": 1',
+    ],
+)
+async def test_half_a_character_beside_the_message_is_refused(
+    http: httpx.AsyncClient, adapter: type[AdapterDoor], field: bytes
+) -> None:
+    url, headers = f"/v1/adapters/{adapter.provider}/calls", {"content-type": "application/json"}
+    for body in (field.join((b'{"message": [], ', b"}")), field.join((b'{"message": [{"type": "\\ud800"}], ', b"}"))):
+        refused = await http.post(url, content=body, headers=headers)
+        assert (refused.status_code, refused.json()["type"]) == (400, "urn:outlast:problem:bad-json"), refused.text
+        assert "half of a character" in refused.json()["detail"]
+
+
+async def test_half_a_character_in_the_message_is_the_models_to_mend(http: httpx.AsyncClient) -> None:
+    call = b'{"type": "tool_use", "id": "toolu_half", "name": "say", "input": {"text": "\\ud800"}}'
+    body, headers = call.join((b'{"message": [', b"]}")), {"content-type": "application/json"}
+    answered = (await http.post("/v1/adapters/anthropic/calls", content=body, headers=headers)).raise_for_status()
+    (report,) = answered.json()["calls"]
+    assert (report["error"]["category"], report.get("task_id")) == ("validation", None)
+
+
 @pytest.mark.parametrize("door", [ResponsesDoor, ChatDoor])
 async def test_a_call_without_arguments_may_say_nothing(http: httpx.AsyncClient, door: type[AdapterDoor]) -> None:
     assert not (await door(http).call_with("draw-number", "", call_id=new_id())).is_error
