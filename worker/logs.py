@@ -59,6 +59,7 @@ _EXTRAS = (
     "is_error",
     "task",
     "attempt",
+    "step",
     "phase",
     "mask_outcome",
     "selected",

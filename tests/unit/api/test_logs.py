@@ -13,6 +13,7 @@ PROGRAM = f"""
 import logging
 from temporalio import activity, workflow
 from worker.logs import configure_logging
+from workflows.tools.masks import Outcome, Reason, Resolution
 
 configure_logging("json", "info")
 log = logging.getLogger("outlast.test")
@@ -23,6 +24,8 @@ try:
     raise ValueError("refused {TOKEN}")
 except ValueError:
     log.exception("with token=%s", "{TOKEN}", extra={{"session": "{TOKEN}"}})
+active = Resolution(active=("get-task",), skipped={{"say": Reason.DISABLED}}, outcome=Outcome.MASKED)
+log.info("tool mask resolved", extra={{"step": 2, **active.facts()}})
 assert workflow.logger.workflow_info_on_message is False
 assert activity.logger.activity_info_on_message is False
 """
@@ -35,9 +38,15 @@ def logged() -> list[dict[str, Any]]:
 
 
 def test_lines_name_the_task_and_hold_no_credential() -> None:
-    of_workflow, of_retried_activity, of_failure = logged()
+    of_workflow, of_retried_activity, of_failure, _ = logged()
     assert of_workflow.items() >= {"event": "tool started", "task": "call-actor-1", "tool": "call-actor"}.items()
     assert not {"temporal_workflow", "attempt", "run_id", "task_queue"} & set(of_workflow)
     assert of_retried_activity.items() >= {"task": "call-actor-1", "attempt": 3, "level": "warning"}.items()
     assert TOKEN not in json.dumps(of_failure)
     assert "ValueError: refused [redacted]" in of_failure["exception"]
+
+
+def test_a_resolution_is_told_with_its_step() -> None:
+    *_, of_resolution = logged()
+    told = {"step": 2, "mask_outcome": "masked", "selected": ["get-task"], "skipped": {"say": "disabled"}}
+    assert of_resolution.items() >= told.items()
