@@ -116,7 +116,7 @@ async def follow_turn(
 
     `text-delta`, `tool-call`, `tool-result` (with `compressed`, `locator`, `summary` when it was stored), `hand-off`
     (to be answered at the task), `reminder`, `retry` (with `error_kind`; with `discard_text`, drop the step's text),
-    `step-finish` (with `usage`, always numbers), `error`, `finish`.
+    `step-finish` (with `usage`, always numbers, and `warnings` if there are any), `error`, `finish`.
     """
     return event_stream(await services.turns.events(caller, session_id, turn_id, after=last_event_id))
 
@@ -138,9 +138,9 @@ async def follow_session(
 ) -> Response:
     """A conversation's events as they happen.
 
-    `task_completed`: a call has its answer. `update` and `reaction`: what tools say to the user meanwhile. All of them
-    have an id and are sent again from any point with `Last-Event-ID`, the latest 200 for certain; `events_missed` says
-    how many older ones are not kept any more.
+    `task_completed`: a call has its answer. `call_refused`: a call became no task, with its `error`. `update` and
+    `reaction`: what tools say to the user meanwhile. All of them have an id and are sent again from any point with
+    `Last-Event-ID`, the latest 200 for certain; `events_missed` says how many older ones are not kept any more.
     """
     events = await services.sessions.follow(caller, session_id, after=last_event_id)
     return event_stream(events) if events is not None else Response(status_code=204)

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.support.calls import Event
-from tests.support.provider_script import Call, by_position, says
+from tests.support.provider_script import Call, Hold, Refusal, by_position, says
 from tests.support.provider_server import ProviderServer
 from tests.support.service import Service
 from tests.support.turns import new_session, sent, streamed
@@ -81,3 +81,26 @@ async def test_a_picture_needs_no_words_and_a_retry_no_message(
         assert turn["status"] == "completed"
     retried = await sent(api, session, None, retryOfAssistantMessageId=turn["id"])
     assert retried["messages"][0] == turn["messages"][0]
+
+
+async def test_a_message_without_any_answer_is_dropped_from_the_conversation(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says("One."), Refusal(400, "invalid_request_error", "No."))
+    session = await new_session(api)
+    first = await sent(api, session, "First?")
+    failed = await sent(api, session, "Lost?")
+    provider.script = by_position(says("One."), says("And then ", Hold("dropped")))
+    async for event in streamed(api, session, "Stopped?"):
+        if event.name == "text-delta":
+            running = (await api.get(f"/v1/sessions/{session}")).json()["running"]
+            assert (await api.post(f"/v1/sessions/{session}/turns/{running}/cancel")).status_code == 202
+    provider.script = by_position(says("One."), says("Two."))
+    turn = await sent(api, session, "Second?")
+    assert (failed["status"], turn["text"]) == ("failed", "Two.")
+    asked = [message["content"] for message in provider.requests[-1].body["messages"] if message["role"] == "user"]
+    assert asked == ["First?", "Second?"]
+    turns = (await api.get(f"/v1/sessions/{session}")).json()["turns"]
+    assert [one.get("parent") for one in turns] == [None, *[first["id"]] * 3]
+    retried = await sent(api, session, None, retryOfAssistantMessageId=failed["id"])
+    assert retried["messages"][0] == failed["messages"][0]
