@@ -104,3 +104,18 @@ async def test_a_message_without_any_answer_is_dropped_from_the_conversation(
     assert [one.get("parent") for one in turns] == [None, *[first["id"]] * 3]
     retried = await sent(api, session, None, retryOfAssistantMessageId=failed["id"])
     assert retried["messages"][0] == failed["messages"][0]
+
+
+@pytest.mark.parametrize("budgets", [{"tokens": 1}, {"minutes": 0.02}])
+async def test_a_session_whose_budget_is_used_up_takes_no_message(
+    api: httpx.AsyncClient, provider: ProviderServer, budgets: dict[str, float]
+) -> None:
+    (budget,) = budgets
+    pieces = (Hold("for-ever"),) if budget == "minutes" else (Call("hello_world", {"name": "Ann"}),)
+    provider.script = by_position(says(*pieces))
+    session = await new_session(api, budgets=budgets)
+    turn = await sent(api, session, "Greet.")
+    assert (turn["status"], turn["reason"]) == ("stopped", "budget")
+    refused = await api.post(f"/v1/sessions/{session}/messages", json={"message": "More."})
+    assert refused.status_code == 402, refused.text
+    assert f"{budget} are used" in refused.json()["detail"]
