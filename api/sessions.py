@@ -108,34 +108,31 @@ class SessionClient:
         Raises `SessionNotFound`, `TurnRunning`, `TurnNotFound` for a retry of nothing, `BudgetUsedUp`, `BadRequest`.
         """
         overview = await self._overview(caller, session_id)
-        turn_id = _turn_id(session_id, request.message_id)
+        turn_id = _turn_id(session_id, request.message_id, request.retry_of_assistant_message_id)
         if request.message_id is not None and await self._is_there(caller, session_id, turn_id):
             return turn_id
         profile = overview.profile or await self._opened(caller, session_id)
-        budgets, over = left(profile.budgets, overview.spent, request.budgets)
-        if over is not None:
-            raise BudgetUsedUp(f"{over} of what the session may use. Begin another session.")
         provider_id, model_id = request.provider_id or profile.provider_id, request.model_id or profile.model_id
         if not provider_id or not model_id:
             raise BadRequest("Say which model shall answer: providerId and modelId, in the session or the message.")
         retried = await self._retried(caller, session_id, request.retry_of_assistant_message_id)
         parts = _parts(request, retried)
-        place, earlier_failures = await self._place(caller, session_id, turn_id, request)
+        turn, place = await self._place(caller, session_id, turn_id, request)
         if retried is not None:
             conversation = retried.conversation[: retried.began_at]
         else:
-            conversation = await self._said_before(caller, session_id, place.parent)
+            conversation = await self._said_before(caller, session_id, turn.parent)
         order = TurnOrder(
             caller=caller,
             session_id=session_id,
             turn_id=turn_id,
-            message_id=place.message_id,
+            message_id=turn.message_id,
             parts=parts,
             provider_id=provider_id,
             model_id=model_id,
             tool_mask=self._masks.effective(request.tool_mask or profile.tool_mask, _own_names(profile)),
             max_steps=request.max_steps or profile.max_steps,
-            budgets=budgets,
+            budgets=left(profile.budgets, place.spent, request.budgets)[0],
             system=profile.system,
             dynamic=request.dynamic,
             snapshot=profile.snapshot,
@@ -144,7 +141,7 @@ class SessionClient:
             run_heartbeat_seconds=self._settings.run_heartbeat_seconds,
             rules=carried_rules(self._rules, caller),
             max_output_tokens=request.max_output_tokens,
-            earlier_failures=earlier_failures,
+            earlier_failures=place.failures,
         )
         await self._start(order)
         return turn_id
@@ -205,8 +202,8 @@ class SessionClient:
 
     async def _place(
         self, caller: Caller, session_id: str, turn_id: str, request: MessageRequest
-    ) -> tuple[TurnRef, dict[str, int]]:
-        """Where the turn stands, and how often failures have come in the session, by their signatures."""
+    ) -> tuple[TurnRef, TurnPlace]:
+        """Where the turn stands. Raises `TurnRunning`, `BudgetUsedUp`."""
         asked = BeginTurn(
             turn_id=turn_id,
             message_id=request.message_id or turn_id,
@@ -216,9 +213,11 @@ class SessionClient:
         if place.busy is not None:
             await self._refuse_running(caller, session_id, place.busy)
             place = await self._begin(caller, session_id, asked.model_copy(update={"over": place.busy.turn_id}))
+        if place.over is not None:
+            raise BudgetUsedUp(f"{place.over} of what the session may use. Begin another session.")
         if place.turn is None:
             raise TurnRunning("Another turn of this session began meanwhile; send the message again when it has ended.")
-        return place.turn, place.failures
+        return place.turn, place
 
     async def _begin(self, caller: Caller, session_id: str, asked: BeginTurn) -> TurnPlace:
         handle = self._client.get_workflow_handle_for(SessionWorkflow.run, session_workflow_id(caller.id, session_id))
@@ -297,10 +296,12 @@ async def _by_a_worker(answer: Awaitable[Answer]) -> Answer:
         ) from None
 
 
-def _turn_id(session_id: str, message_id: str | None) -> str:
+def _turn_id(session_id: str, message_id: str | None, retry_of: str | None) -> str:
+    """The same for the same message; retrying what answers it is another turn."""
     if message_id is None:
         return f"t-{secrets.token_hex(10)}"
-    return f"t-{hashlib.sha256(json.dumps([session_id, message_id]).encode()).hexdigest()[:20]}"
+    named = [session_id, message_id, *([retry_of] if retry_of else [])]
+    return f"t-{hashlib.sha256(json.dumps(named).encode()).hexdigest()[:20]}"
 
 
 def _parts(request: MessageRequest, retried: TurnResult | None) -> tuple[TextPart | ImagePart, ...]:

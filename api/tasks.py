@@ -30,7 +30,7 @@ from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from activities.errors import redact
-from activities.models import Caller, ErrorCategory, ErrorEnvelope
+from activities.models import Caller, ErrorCategory, ErrorEnvelope, Violation
 from api.answers import Answers, refusal_of
 from api.call_builder import CallBuilder
 from api.errors import (
@@ -102,6 +102,7 @@ class TaskClient:
     async def count_refusal(self, caller: Caller, session_id: str | None, error: ErrorEnvelope) -> None:
         """Have the session, if there is one, count a call that became no task as it counts tasks that failed."""
         if session_id is not None:
+            error = _without_values(error)
             refused = CallRefused(tool=error.tool, error=error, error_signature=signature(error))
             await count_refusal(self._client, caller.id, session_id, refused)
 
@@ -367,6 +368,12 @@ class TaskClient:
 
 def _no_such_task(task_id: str) -> TaskNotFound:
     return TaskNotFound(f"You have no task {task_id!r}. Tasks are kept for as long as Temporal keeps their history.")
+
+
+def _without_values(error: ErrorEnvelope) -> ErrorEnvelope:
+    """`error` as it may stand in a history: what is said of wrong values repeats them, and they may be secret."""
+    places = tuple(Violation(path=one.path, message="It does not fit.") for one in error.violations or ())
+    return error.model_copy(update={"violations": places or None})
 
 
 def _task_id(caller: Caller, tool: str, idempotency_key: str | None) -> str:

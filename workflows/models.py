@@ -218,6 +218,17 @@ class CallRefused(Contract):
     turn_id: str | None = Field(default=None, description="The turn whose model made the call.")
 
 
+RUN_STOPPED_SIGNAL = "run_stopped"
+"""From a tool call that was cancelled to the turn that made it."""
+
+
+class RunStopped(Contract):
+    """How the run of a cancelled call has ended."""
+
+    task_id: str
+    run: RunState
+
+
 class TaskCompleted(Contract):
     """The task-completed signal: fires when the tool's handler returns, which may be before its run has ended."""
 

@@ -1,7 +1,5 @@
 """Counting identical failures, so that a model is reminded once and stopped before it goes round in circles. Pure."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Literal
 
 from pydantic import Field
@@ -14,7 +12,6 @@ STOP_AFTER = 2
 """Identical failures that cannot pass by themselves (not retryable) after which a turn is stopped."""
 STOP_AFTER_RETRYABLE = 4
 """Identical failures that may pass (retryable) after which a turn is stopped."""
-_NONE: Mapping[str, int] = MappingProxyType({})
 _MAX_COUNTED = 200
 """Different failures that are remembered; of more, those seen longest ago are forgotten."""
 
@@ -67,6 +64,16 @@ class Verdict(Contract):
     reminder: str | None = Field(default=None, description="What the model is told, once per kind of failure.")
 
 
+class EarlierFailures(Contract):
+    """What has failed before something begins to count: how often, and of which failures a model was reminded."""
+
+    counts: dict[str, int] = Field(default_factory=dict, description="By the failures' signatures.")
+    reminded: tuple[str, ...] = ()
+
+
+_NONE = EarlierFailures()
+
+
 def observe(state: SelfCorrection, outcome: CallOutcome) -> SelfCorrection:
     """`state` after one more call."""
     if outcome.signature is None:
@@ -82,19 +89,19 @@ def observe(state: SelfCorrection, outcome: CallOutcome) -> SelfCorrection:
     return SelfCorrection(failures=(*others, failure)[-_MAX_COUNTED:], latest_failed=True)
 
 
-def verdict(state: SelfCorrection, before: Mapping[str, int] = _NONE) -> Verdict:
+def verdict(state: SelfCorrection, earlier: EarlierFailures = _NONE) -> Verdict:
     """What follows from the latest outcome: nothing, a reminder (exactly once per kind of failure), or a stop.
 
-    `before` says how often failures had come, by their signatures, when `state` began to count: with them a reminder is
-    due, not a stop.
+    `earlier` is what had failed when `state` began to count: with it a reminder is due, not a stop.
     """
     failure = state.latest
     if failure is None:
         return Verdict()
-    count = failure.count + before.get(failure.signature, 0)
+    count = failure.count + earlier.counts.get(failure.signature, 0)
     if count < min(REMIND_AFTER, failure.limit):
         return Verdict()
-    stops, reminds = failure.count >= failure.limit, count == REMIND_AFTER
+    stops, is_due = failure.count >= failure.limit, count == REMIND_AFTER or failure.count == 1
+    reminds = is_due and failure.signature not in earlier.reminded
     if not stops and not reminds:
         return Verdict(tool=failure.tool, count=count)
     return Verdict(

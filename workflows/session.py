@@ -9,10 +9,11 @@ from temporalio import workflow
 
 from activities.models import Contract
 from workflows.models import CallRefused, TaskCompleted
-from workflows.self_correction import CallOutcome, SelfCorrection, Verdict, observe, verdict
-from workflows.turns.budgets import total
+from workflows.self_correction import CallOutcome, EarlierFailures, SelfCorrection, Verdict, observe, verdict
+from workflows.turns.budgets import left, total
 from workflows.turns.models import (
     BeginTurn,
+    Budgets,
     SessionOverview,
     SessionProfile,
     Spent,
@@ -70,6 +71,7 @@ class SessionState(Contract):
     head: str | None = Field(default=None, description="The turn that the conversation goes on from.")
     running: str | None = Field(default=None, description="The turn that has not ended.")
     spent: Spent = Spent()
+    reminded: tuple[str, ...] = Field(default=(), description="Failures that models were reminded of, by signature.")
 
 
 class SelfCorrectionView(Contract):
@@ -143,13 +145,18 @@ class SessionWorkflow:
     @workflow.update
     def begin_turn(self, asked: BeginTurn) -> TurnPlace:
         """Give a turn its place in the conversation; the same one for the same message. One turn runs at a time."""
-        failures = self._state.self_correction.counts
-        known = next((turn for turn in self._state.turns if turn.turn_id == asked.turn_id), None)
-        if known is not None:
-            return TurnPlace(turn=known, spent=self._state.spent, failures=failures)
-        running = next((turn for turn in self._state.turns if turn.turn_id == self._state.running), None)
+        state = self._state
+        failures = EarlierFailures(counts=state.self_correction.counts, reminded=state.reminded)
+        known = next((turn for turn in state.turns if turn.turn_id == asked.turn_id), None)
+        # One that was never started lost its place when another turn took it over, and has to ask for one like any.
+        if known is not None and (known.ended or known.turn_id == state.running):
+            return TurnPlace(turn=known, spent=state.spent, failures=failures)
+        running = next((turn for turn in state.turns if turn.turn_id == state.running), None)
         if running is not None and running.turn_id != asked.over:
-            return TurnPlace(busy=running, spent=self._state.spent)
+            return TurnPlace(busy=running, spent=state.spent)
+        _, over = left(state.profile.budgets if state.profile else Budgets(), state.spent, Budgets())
+        if over is not None:
+            return TurnPlace(over=over, spent=state.spent)
         retried = next((turn for turn in self._state.turns if turn.turn_id == asked.retry_of), None)
         turn = TurnRef(
             turn_id=asked.turn_id,
@@ -158,8 +165,9 @@ class SessionWorkflow:
             retry_of=asked.retry_of,
             began=workflow.now(),
         )
-        self._change(turns=(*self._state.turns, turn)[-_KEPT_EVENTS:], running=turn.turn_id)
-        return TurnPlace(turn=turn, spent=self._state.spent, failures=failures)
+        others = tuple(other for other in state.turns if other is not known)
+        self._change(turns=(*others, turn)[-_KEPT_EVENTS:], running=turn.turn_id)
+        return TurnPlace(turn=turn, spent=state.spent, failures=failures)
 
     @workflow.signal
     def turn_ended(self, ended: TurnEnded) -> None:
@@ -173,6 +181,7 @@ class SessionWorkflow:
             head=ended.turn_id if ended.counts else self._state.head,
             running=None if self._state.running == ended.turn_id else self._state.running,
             spent=total(self._state.spent, ended.spent),
+            reminded=(*self._state.reminded, *ended.reminded)[-_KEPT_EVENTS:],
         )
 
     @workflow.query

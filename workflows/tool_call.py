@@ -15,7 +15,16 @@ from workflows.executors import describe_run
 from workflows.failures import ToolError, signature
 from workflows.inputs import SubmitInput
 from workflows.measures import count_tool_call
-from workflows.models import DEFECT_META, TaskCompleted, TaskStatus, ToolCall, ToolOutcome, ToolResult
+from workflows.models import (
+    DEFECT_META,
+    RUN_STOPPED_SIGNAL,
+    RunStopped,
+    TaskCompleted,
+    TaskStatus,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+)
 from workflows.session import SessionWorkflow, session_workflow_id
 from workflows.tools.middleware import run_handler
 from workflows.tools.registry import UnknownTool, tool_for
@@ -149,7 +158,20 @@ class ToolCallWorkflow:
             await self._complete(ctx, TaskStatus.FAILED, result)
             return result
         await self._complete(ctx, TaskStatus.CANCELLED, None)
+        await _tell_turn(ctx)
         return None
+
+
+async def _tell_turn(ctx: ToolContext) -> None:
+    """A call that was cancelled has no result that would say what its run has cost: the turn that made it is told."""
+    turn, run = workflow.info().parent, ctx.apify.latest
+    if turn is None or run is None:
+        return
+    try:
+        stopped = RunStopped(task_id=ctx.task_id, run=run)
+        await workflow.get_external_workflow_handle(turn.workflow_id).signal(RUN_STOPPED_SIGNAL, stopped)
+    except ApplicationError as error:
+        workflow.logger.warning("The turn did not hear of a stopped run: %s", error)
 
 
 async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:

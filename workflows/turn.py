@@ -6,6 +6,7 @@ other. Whatever dies meanwhile, the turn goes on where it was: nothing is called
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import TypeVar
 
@@ -24,12 +25,12 @@ with workflow.unsafe.imports_passed_through():
     )
 
 from activities.model_contracts import ModelMessage, ModelStep
-from activities.models import ErrorCategory, ErrorEnvelope
+from activities.models import ErrorCategory, ErrorEnvelope, RunState
 from workflows import memo, search_attributes
 from workflows.failures import envelope_of, signature
 from workflows.inputs import TASK_ASKS_SIGNAL, TaskAsks
 from workflows.measures import count_step, count_turn, record_mask_resolution
-from workflows.models import CallRefused, TaskSummary, ToolCall, ToolOutcome, ToolResult
+from workflows.models import RUN_STOPPED_SIGNAL, CallRefused, RunStopped, TaskSummary, ToolCall, ToolOutcome, ToolResult
 from workflows.queues import MODELS_TASK_QUEUE
 from workflows.self_correction import CallOutcome, Verdict, observe, verdict
 from workflows.session import SessionWorkflow, session_workflow_id
@@ -80,40 +81,55 @@ class TurnWorkflow:
         self._order = order
         self._stream = WorkflowStream()
         user = ModelMessage(role="user", parts=order.parts)
+        self._stopped_runs: dict[str, RunState] = {}
         self._state = order.so_far or TurnState(began=workflow.now(), messages=(user,))
 
     @workflow.signal(name=TASK_ASKS_SIGNAL)
     def task_asks(self, _asked: TaskAsks) -> None:
         """A tool of this turn waits for an answer: readers find that in the history."""
 
+    @workflow.signal(name=RUN_STOPPED_SIGNAL)
+    def run_stopped(self, stopped: RunStopped) -> None:
+        """A tool of this turn was cancelled; what its run has cost until then counts."""
+        self._stopped_runs[stopped.task_id] = stopped.run
+
     @workflow.run
     async def run(self, _order: TurnOrder) -> TurnResult:
         """Step by step to the end. What fails, stops or is cancelled is an ending too."""
-        try:
-            ending = await self._within_its_time()
-        except _Failed as failed:
-            ending = Ending(status=TurnStatus.FAILED, reason="error", error=failed.error)
-        except BaseException as error:
-            if not is_cancelled_exception(error):
-                raise
-            ending = Ending(status=TurnStatus.CANCELLED, reason="cancelled")
-        end = asyncio.ensure_future(self._end(ending))
+        end = asyncio.ensure_future(self._end(await self._ending()))
         try:
             return await asyncio.shield(end)
         except asyncio.CancelledError:
             return await end
 
-    async def _within_its_time(self) -> Ending:
+    async def _ending(self) -> Ending:
+        """By itself, because its time is over, or cancelled; in any case its steps have come to their end."""
+        steps = asyncio.ensure_future(self._all_steps())
+        stopped = Ending(status=TurnStatus.CANCELLED, reason="cancelled")
+        try:
+            done, _ = await asyncio.wait({steps}, timeout=self._seconds_left())
+            if not done:
+                stopped = _over_budget(f"{self._order.budgets.minutes:g} minutes are used")
+        except asyncio.CancelledError:
+            pass
+        if not steps.done():
+            steps.cancel()
+            await _ended(steps)
+        try:
+            return steps.result()
+        except _Failed as failed:
+            return Ending(status=TurnStatus.FAILED, reason="error", error=failed.error)
+        except BaseException as error:
+            if not is_cancelled_exception(error):
+                raise
+            return stopped
+
+    def _seconds_left(self) -> float | None:
         minutes = self._order.budgets.minutes
         if minutes is None:
-            return await self._all_steps()
+            return None
         until = self._state.began + timedelta(minutes=minutes)
-        try:
-            return await asyncio.wait_for(self._all_steps(), max((until - workflow.now()).total_seconds(), 0.001))
-        except (TimeoutError, ActivityError):
-            if workflow.cancellation_reason() is not None:
-                raise
-            return _over_budget(f"{minutes:g} minutes are used")
+        return max((until - workflow.now()).total_seconds(), 0.001)
 
     async def _all_steps(self) -> Ending:
         while True:
@@ -191,7 +207,7 @@ class TurnWorkflow:
     def _take_results(self, calls: list[PlannedCall], ended: "list[asyncio.Task[ToolOutcome]]") -> list[Verdict]:
         verdicts: list[Verdict] = []
         parts: list[object] = []
-        failures, usd = self._state.failures, self._state.spent.usd
+        failures, reminded, usd = self._state.failures, self._state.reminded, self._state.spent.usd
         known: set[str | None] = set()
         for call, task in zip(calls, ended, strict=True):
             outcome = ToolOutcome(result=cancelled_result(call.name)) if task.cancelled() else task.result()
@@ -206,19 +222,19 @@ class TurnWorkflow:
             parts.append(result_part(call, outcome.result, said.reminder))
             usd += (outcome.run.usage_total_usd or 0.0) if outcome.run is not None else 0.0
             if said.reminder is not None:
+                reminded = (*reminded, *([seen.signature] if seen.signature else []))
                 events.tell(events.reminder(self._state.step, call.name, said.reminder))
         message = ModelMessage.model_validate({"role": "tool", "parts": parts})
         spent = self._state.spent.model_copy(update={"usd": usd})
-        self._keep(message, failures=failures, spent=spent)
+        self._keep(message, failures=failures, reminded=reminded, spent=spent)
         return verdicts
 
     async def _carry_out(self, step: int, planned_call: PlannedCall) -> ToolOutcome:
         call, task_id = planned_call.call, planned_call.task_id
-        if planned_call.refusal is not None or call is None or task_id is None:
-            refusal = planned_call.refusal or _never_started(planned_call.name)
-            outcome = ToolOutcome(result=ToolResult.failed(refusal))
+        if call is None or task_id is None:
+            outcome = ToolOutcome(result=planned_call.answer)
             events.tell(events.tool_result(step, planned_call, outcome.result))
-            await self._tell_of_refusal(planned_call.name, refusal)
+            await self._tell_of_refusal(planned_call.name, outcome.result)
         else:
             outcome = await self._task(call, task_id)
             events.tell(events.tool_result(step, planned_call, outcome.result))
@@ -247,7 +263,7 @@ class TurnWorkflow:
             )
         except ChildWorkflowError as error:
             if is_cancelled_exception(error):
-                return ToolOutcome(result=cancelled_result(call.tool))
+                return ToolOutcome(result=cancelled_result(call.tool), run=self._stopped_runs.get(task_id))
             return ToolOutcome(result=ToolResult.failed(_did_not_end(call.tool, error)))
 
     async def _end(self, ending: Ending) -> TurnResult:
@@ -265,15 +281,19 @@ class TurnWorkflow:
             spent=state.spent.model_copy(update={"seconds": seconds}),
             error=ending.error,
         )
-        ended = TurnEnded(turn_id=order.turn_id, counts=len(state.messages) > 1, spent=result.spent)
+        counts = len(state.messages) > 1
+        ended = TurnEnded(turn_id=order.turn_id, counts=counts, spent=result.spent, reminded=state.reminded)
         await self._tell_session(SessionWorkflow.turn_ended, ended)
         search_attributes.upsert(search_attributes.TASK_STATUS.value_set(ending.status.value))
         events.tell(*events.finish(result, ending))
         count_turn(result)
         return result
 
-    async def _tell_of_refusal(self, tool: str, refusal: ErrorEnvelope) -> None:
+    async def _tell_of_refusal(self, tool: str, answer: ToolResult) -> None:
         """The session counts what never became a task as it counts tasks that failed."""
+        refusal = answer.error
+        if refusal is None:
+            return
         refused = CallRefused(tool=tool, error=refusal, error_signature=signature(refusal), turn_id=self._order.turn_id)
         await self._tell_session(SessionWorkflow.call_refused, refused)
 
@@ -287,6 +307,13 @@ class TurnWorkflow:
         except ApplicationError as error:
             # The session was ended by an operator: the turn still stands, in its own result.
             workflow.logger.warning("Session %s was not told by its turn: %s", order.session_id, error)
+
+
+async def _ended(steps: "asyncio.Task[Ending]") -> None:
+    """Return when the steps have ended, also when the turn is cancelled while its time was over: they stop already."""
+    while not steps.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({steps})
 
 
 def turn_attributes(order: TurnOrder) -> TypedSearchAttributes:
@@ -339,7 +366,3 @@ def _did_not_end(tool: str, error: ChildWorkflowError) -> ErrorEnvelope:
         category=ErrorCategory.UNKNOWN,
         retryable=False,
     )
-
-
-def _never_started(tool: str) -> ErrorEnvelope:
-    return ErrorEnvelope(tool=tool, message=f"{tool} was not started.", category=ErrorCategory.UNKNOWN, retryable=False)

@@ -111,7 +111,11 @@ class CallRunner:
             raise InvalidCall(flawed)
         arguments = portable(definition, call.name).own_arguments(call.arguments)
         if definition.in_front:
-            self._masks.admit(definition.name, scope.tool_mask, offered.tools.tools)
+            try:
+                self._masks.admit(definition.name, scope.tool_mask, offered.tools.tools)
+            except MaskedToolCalled as refusal:
+                await self._tasks.count_refusal(caller, scope.session_id, refusal.envelope)
+                raise
             return Outcome(call, definition.name, await self._task_tools.call(caller, definition, arguments))
         request = TaskRequest(
             tool=definition.name,

@@ -10,7 +10,7 @@ from activities.model_contracts import ImagePart, ModelMessage, TextPart, Usage
 from activities.models import Caller, Contract, ErrorEnvelope
 from activities.output_models import OutputPolicy
 from workflows.models import OutputOptions
-from workflows.self_correction import SelfCorrection
+from workflows.self_correction import EarlierFailures, SelfCorrection
 
 TURN_WORKFLOW_PREFIX = "turn:"
 DEFAULT_MAX_STEPS = 20
@@ -101,6 +101,7 @@ class TurnState(Contract):
     messages: tuple[ModelMessage, ...] = Field(default=(), description="Those of this turn, the user's first.")
     spent: Spent = Spent()
     failures: SelfCorrection = SelfCorrection()
+    reminded: tuple[str, ...] = Field(default=(), description="Failures that the model was reminded of, by signature.")
     text: str = Field(default="", description="What the model has said in the latest step.")
 
 
@@ -126,9 +127,7 @@ class TurnOrder(Contract):
     rules: tuple[CarriedRule, ...] = ()
     max_output_tokens: int = 4_096
     stream: bool = True
-    earlier_failures: dict[str, int] = Field(
-        default_factory=dict, description="How often failures had come in the session before, by their signatures."
-    )
+    earlier_failures: EarlierFailures = Field(default=EarlierFailures(), description="Those of the session before.")
     so_far: TurnState | None = None
 
 
@@ -196,9 +195,8 @@ class TurnPlace(Contract):
     turn: TurnRef | None = None
     busy: TurnRef | None = None
     spent: Spent = Spent()
-    failures: dict[str, int] = Field(
-        default_factory=dict, description="How often each failure has come in the session, by its signature."
-    )
+    over: str | None = Field(default=None, description="Which budget of the session is used up; then nothing changed.")
+    failures: EarlierFailures = EarlierFailures()
 
 
 class TurnEnded(Contract):
@@ -207,6 +205,7 @@ class TurnEnded(Contract):
     turn_id: str
     counts: bool
     spent: Spent = Spent()
+    reminded: tuple[str, ...] = Field(default=(), description="Failures that its model was reminded of.")
 
 
 class SessionOverview(Contract):

@@ -21,7 +21,7 @@ from activities.model_contracts import (
 from activities.models import Budget, ErrorCategory, ErrorEnvelope, Violation
 from workflows.models import CallOptions, ToolCall, ToolResult
 from workflows.schema_check import schema_violations
-from workflows.tools.common.invalid import unknown_tool_envelope
+from workflows.tools.common.invalid import invalid_result
 from workflows.tools.masks import Outcome, Resolution, masked_tool, resolve
 from workflows.tools.tool import invalid_arguments
 from workflows.turns.budgets import last_step
@@ -39,7 +39,12 @@ class PlannedCall:
     name: str
     task_id: str | None = None
     call: ToolCall | None = None
-    refusal: ErrorEnvelope | None = None
+    refusal: ToolResult | None = None
+
+    @property
+    def answer(self) -> ToolResult:
+        """What a call that becomes no task is answered."""
+        return self.refusal or ToolResult.failed(_never_started(self.name))
 
 
 def active_tools(order: TurnOrder, step: int) -> Resolution:
@@ -114,16 +119,17 @@ def _planned(
 ) -> PlannedCall:
     tool = _tool_named(order.snapshot.tools, part.name)
     if tool is None:
-        return PlannedCall(part, part.name, refusal=unknown_tool_envelope(part.name, active.active))
+        tried = part.raw_arguments if part.arguments is None else part.arguments
+        return PlannedCall(part, part.name, refusal=invalid_result(part.name, tried, active.active))
     if tool.name not in active.active:
-        return PlannedCall(part, tool.name, refusal=masked_tool(tool.name, active))
+        return PlannedCall(part, tool.name, refusal=ToolResult.failed(masked_tool(tool.name, active)))
     if index >= MAX_PARALLEL_CALLS:
-        return PlannedCall(part, tool.name, refusal=_too_many(tool.name))
+        return PlannedCall(part, tool.name, refusal=ToolResult.failed(_too_many(tool.name)))
     arguments = _own_arguments(tool, part)
     actor = tool.actor or _actor_argument(tool, arguments)
     refusal = _broken(tool, part, arguments) or nameless_actor(order.rules, tool.name, actor)
     if refusal is not None:
-        return PlannedCall(part, tool.name, refusal=refusal)
+        return PlannedCall(part, tool.name, refusal=ToolResult.failed(refusal))
     call = ToolCall(
         tool=tool.name,
         arguments=arguments,
@@ -194,3 +200,7 @@ def _plain_text(result: ToolResult) -> str:
         return json.dumps(result.structured, ensure_ascii=False, separators=(",", ":"))
     kinds = ", ".join(block.type for block in result.content)
     return f"[{kinds}: it cannot be shown here]" if kinds else "(no output)"
+
+
+def _never_started(tool: str) -> ErrorEnvelope:
+    return ErrorEnvelope(tool=tool, message=f"{tool} was not started.", category=ErrorCategory.UNKNOWN, retryable=False)

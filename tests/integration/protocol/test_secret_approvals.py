@@ -16,6 +16,8 @@ from tests.support.questions import answered, call, result, taken, waiting
 from tests.support.sandbox import Sandbox, running_sandbox
 from tests.support.service import Service, running_service
 from tests.support.temporal import running_temporal
+from tests.support.turns import session_events
+from workflows.session import session_workflow_id
 
 MASK = "[secret]"
 FIRST_KEY, NEW_KEY = "key-plantedFirst0123456789", "key-plantedAnew0123456789"
@@ -186,6 +188,21 @@ async def test_neither_the_first_nor_the_edited_secrets_can_be_read_anywhere(
     assert task["id"].encode() in b"".join(content for name, content in places.items() if "temporal.db" in name)
     planted = [text.encode() for text in (FIRST_KEY, NEW_KEY, PASSWORD)]
     assert [name for name, content in places.items() if any(text in content for text in planted)] == []
+
+
+async def test_a_wrong_secret_of_a_refused_call_is_not_told_to_its_session(
+    stack: Stack, vault: httpx.AsyncClient
+) -> None:
+    wrong = "hunter2-is-no-key"
+    for body in (by_its_own_tool(apiKey=wrong), by_call_actor(apiKey=wrong)):
+        refused = await vault.post("/v1/tasks", json={**body, "session_id": "refused"})
+        assert refused.status_code == 422, refused.text
+    told = (await session_events(vault, "refused", 2))[1].data
+    assert told["error"]["violations"][0]["path"] == "/input/apiKey"
+    client = await connect(stack.service.temporal_address)
+    places = {**stack.files(), "history": await history(client, session_workflow_id("local", "refused"))}
+    assert b"apiKey" in places["history"]
+    assert [name for name, content in places.items() if wrong.encode() in content] == []
 
 
 async def history(client: Client, task_id: str) -> bytes:

@@ -6,6 +6,7 @@ from functools import partial
 import httpx
 import pytest
 
+from tests.support.api_server import connect
 from tests.support.calls import Event
 from tests.support.eventually import eventually
 from tests.support.provider_script import Asked, Break, Call, Hold, Refusal, Step, by_position, in_order, says
@@ -13,6 +14,7 @@ from tests.support.provider_server import ProviderServer
 from tests.support.questions import asks, taken
 from tests.support.service import Service
 from tests.support.turns import named, new_session, sent, session_events, streamed, text_of, turn_events
+from workflows.session import session_workflow_id
 
 
 async def test_two_tools_at_once_and_a_final_text(api: httpx.AsyncClient, provider: ProviderServer) -> None:
@@ -263,6 +265,8 @@ async def test_cancelling_stops_the_turn_its_tools_and_their_runs(
     assert (task["status"], task["run"]["status"]) == ("cancelled", "ABORTED")
     (end,) = named(seen, "finish")
     assert end["status"] == "cancelled"
+    assert task["run"]["usage_total_usd"] > 0
+    assert end["cost_usd"] == pytest.approx(task["run"]["usage_total_usd"])
     assert (await sent(api, session, "What now?"))["text"] == "It was cancelled, then."
 
 
@@ -395,12 +399,18 @@ async def _run_of(api: httpx.AsyncClient, task_id: str) -> object:
     return response.json().get("run") if response.is_success else None
 
 
-async def test_a_long_session_continues_as_new(api: httpx.AsyncClient, provider: ProviderServer) -> None:
+async def test_a_long_session_continues_as_new(
+    api: httpx.AsyncClient, service: Service, provider: ProviderServer
+) -> None:
     provider.script = by_position(*(says(f"Answer {number}.") for number in range(20)))
     session = await new_session(api)
+    workflow = (await connect(service.temporal_address)).get_workflow_handle(session_workflow_id("local", session))
+    first_run = (await workflow.describe()).run_id
     for number in range(20):
         turn = await sent(api, session, f"Question {number}?", messageId=f"m-{number}")
         assert turn["text"] == f"Answer {number}."
+    described = await workflow.describe()
+    assert described.raw_description.workflow_execution_info.first_run_id == first_run != described.run_id
     assert (await sent(api, session, "Question 3?", messageId="m-3"))["text"] == "Answer 3."
     view = (await api.get(f"/v1/sessions/{session}")).json()
     assert (len(view["turns"]), view["spent"]["steps"]) == (20, 20)

@@ -38,7 +38,7 @@ def part(name: str, arguments: object, call_id: str = "c1") -> ToolCallPart:
 
 def plan(made: TurnOrder, *parts: ToolCallPart, step: int = 1) -> list[tuple[str, ErrorCategory | None]]:
     calls = planned(made, STATE, active_tools(made, step), ModelStep(finish_reason="tool_calls", tool_calls=parts))
-    return [(call.name, call.refusal.category if call.refusal else None) for call in calls]
+    return [(call.name, call.refusal.error.category if call.refusal and call.refusal.error else None) for call in calls]
 
 
 def test_a_call_gets_the_tools_own_names_and_a_lasting_id() -> None:
