@@ -84,7 +84,7 @@ async def test_a_model_that_was_cut_off_is_heard_once(
     await reads_the_same(chaos, session, turn, seen)
 
 
-@pytest.mark.parametrize("names", [("worker",), ("worker", "api", "temporal")], ids="+".join)
+@pytest.mark.parametrize("names", [("worker",), ("api",), ("temporal",), ("worker", "api", "temporal")], ids="+".join)
 async def test_no_tool_is_called_twice(chaos: Chaos, provider: ProviderServer, names: tuple[str, ...]) -> None:
     run = {"actor": "outlast/sleeper", "input": {"seconds": 5, "steps": 5}}
     provider.script = by_position(
