@@ -167,7 +167,12 @@ async def test_it_follows_the_hosts_theme_and_tells_its_size(browser: Browser) -
         assert await frame.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
         assert await frame.evaluate("getComputedStyle(document.body).fontFamily") == "serif"
         assert await frame.evaluate("document.documentElement.style.getPropertyValue('--x')") == ""
-        assert (await host.first("ui/notifications/size-changed"))["height"] > 200
+
+        async def told_its_size() -> bool:
+            sizes = await host.heard("ui/notifications/size-changed")
+            return any(said["params"]["height"] > 200 for said in sizes)
+
+        await eventually(told_its_size)
         await host.notify("ui/notifications/host-context-changed", theme="light")
         await expect(frame.locator("html")).to_have_attribute("data-theme", "light")
 
