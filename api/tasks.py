@@ -60,6 +60,8 @@ MAX_PAGE = 200
 _TASK_TYPE = ToolCallWorkflow.__name__
 _TAKEN_SECONDS = 30.0
 _MAX_EVENT_ID_CHARS = 20
+_TOLD_VIOLATIONS = 20
+_TOLD_PATH_CHARS = 200
 _OLD_PAGE = "The page token is not valid any more; list again from the first page."
 
 
@@ -371,8 +373,12 @@ def _no_such_task(task_id: str) -> TaskNotFound:
 
 
 def _without_values(error: ErrorEnvelope) -> ErrorEnvelope:
-    """`error` as it may stand in a history: what is said of wrong values repeats them, and they may be secret."""
-    places = tuple(Violation(path=one.path, message="It does not fit.") for one in error.violations or ())
+    """`error` as it may stand in a history: what is said of wrong values repeats them, and they may be secret.
+
+    The session keeps its latest events, so one of them may not be as large as a caller likes.
+    """
+    found = (error.violations or ())[:_TOLD_VIOLATIONS]
+    places = tuple(Violation(path=one.path[:_TOLD_PATH_CHARS], message="It does not fit.") for one in found)
     return error.model_copy(update={"violations": places or None})
 
 

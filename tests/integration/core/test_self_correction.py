@@ -64,6 +64,15 @@ async def test_the_second_identical_failure_of_a_session_is_told(
     assert view.verdict.action == "none"
 
 
+async def test_a_refused_call_tells_its_session_no_more_than_some_places(api: httpx.AsyncClient, session: str) -> None:
+    arguments = {f"{number}-{'long' * 100}": number for number in range(500)}
+    refused = await api.post("/v1/tasks", json={"tool": "get-actor-run", "arguments": arguments, "session_id": session})
+    assert refused.status_code == 422
+    (told,) = await verdicts(api, session, 1)
+    assert len(told["error"]["violations"]) == 20
+    assert all(len(violation["path"]) <= 200 for violation in told["error"]["violations"])
+
+
 @pytest.mark.parametrize(
     ("retryable", "actions"),
     [(False, ["", "stop", "stop", "stop", "stop"]), (True, ["", "reminder", "", "stop", "stop"])],
