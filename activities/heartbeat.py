@@ -8,6 +8,8 @@ from datetime import timedelta
 
 from temporalio import activity
 
+from outlast.activities.failures.activity_failure import as_activity_failure
+
 _DEFAULT_INTERVAL = timedelta(seconds=5)
 
 
@@ -58,3 +60,11 @@ async def _beat_forever(heart: Heart, interval: timedelta) -> None:
     while True:
         await asyncio.sleep(interval.total_seconds())
         heart.beat()
+
+
+@asynccontextmanager
+async def reading() -> AsyncGenerator[None]:
+    """Failures become envelopes, and heartbeats tell a slow answer from a worker that has died."""
+    with as_activity_failure():
+        async with heartbeating():
+            yield

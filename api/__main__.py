@@ -11,17 +11,17 @@ from pydantic import ValidationError
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from activities.secrets import SealError
-from api.rest.app import build_app
-from api.services import build_services
-from api.settings import ApiSettings
-from worker.connection import connect
-from worker.limits import allow_many_connections
-from worker.logs import configure_logging
-from worker.search_attributes import register_search_attributes
-from worker.telemetry import build_runtime
-from workflows.tools.extensions import ExtensionError, load_extensions
-from workflows.tools.registry import offer_on_demand
+from outlast.activities.secrets.sealer import SealError
+from outlast.api.app import build_app
+from outlast.api.services import build_services
+from outlast.api.settings import ApiSettings
+from outlast.worker.connection import connect
+from outlast.worker.logs import configure_logging
+from outlast.worker.open_files import allow_many_connections
+from outlast.worker.search_attributes import register_search_attributes
+from outlast.worker.telemetry import build_runtime
+from outlast.workflows.tools.extensions import ExtensionError, load_extensions
+from outlast.workflows.tools.registry import offer_on_demand
 
 log = logging.getLogger("outlast.api")
 

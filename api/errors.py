@@ -1,7 +1,7 @@
 """What a front door may have to refuse. Each front door says it in its own protocol; the meaning is decided here."""
 
-from activities.models import ErrorCategory, ErrorEnvelope
-from activities.output_store.refusals import RefusalReason
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.outputs.format.errors import RefusalReason
 
 
 class ApiError(Exception):

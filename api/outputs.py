@@ -5,16 +5,16 @@ from contextlib import aclosing, contextmanager
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from activities.models import Caller
-from activities.output_models import StoredOutput
-from activities.output_store.access import open_output
-from activities.output_store.manifest import stored_output
-from activities.output_store.reader import OutputReader
-from activities.output_store.refusals import OutputRefused, StoreUnavailable
-from activities.output_store.removal import delete_output
-from activities.output_store.row_streams import matches_stream, rows_stream
-from activities.output_store.store import OutputObjects
-from api.errors import OutputRefusal, OutputStoreUnavailable
+from outlast.activities.contracts import Caller
+from outlast.activities.outputs.contracts import StoredOutput
+from outlast.activities.outputs.format.errors import OutputRefused, StoreUnavailable
+from outlast.activities.outputs.format.manifest import stored_output
+from outlast.activities.outputs.select.streams import matches_stream, rows_stream
+from outlast.activities.outputs.store.access import open_output
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.outputs.store.reader import OutputReader
+from outlast.activities.outputs.store.removal import delete_output
+from outlast.api.errors import OutputRefusal, OutputStoreUnavailable
 
 
 class OutputSelection(BaseModel):

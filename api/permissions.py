@@ -12,10 +12,10 @@ from typing import Literal, cast, get_args
 
 from pydantic import JsonValue
 
-from activities.models import ErrorCategory, ErrorEnvelope
-from workflows.models import PermissionRuling
-from workflows.tools.core.actor_names import actor_tool_name, proxied_tool_name, split_actor_tool
-from workflows.tools.tool import Tool
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.workflows.contracts.tool_calls import PermissionRuling
+from outlast.workflows.tools.core.actor_names import actor_tool_name, proxied_tool_name, split_actor_tool
+from outlast.workflows.tools.framework.tool import Tool
 
 Action = Literal["allow", "ask", "deny"]
 _STRICTNESS: tuple[str, ...] = get_args(Action)

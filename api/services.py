@@ -4,19 +4,18 @@ from dataclasses import dataclass
 
 from temporalio.client import Client
 
-from activities.platform import ApifyPlatform
-from activities.secrets import SecretSealer
-from api.call_builder import CallBuilder
-from api.callers import CallerResolver
-from api.catalogue import Catalogue
-from api.handoffs import Handoffs
-from api.outputs import StoredOutputs
-from api.session_events import SessionEvents
-from api.sessions import SessionClient
-from api.settings import ApiSettings
-from api.tasks import TaskClient
-from worker.outputs import output_objects
-from worker.sealing import sealer_from
+from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.secrets.sealer import SecretSealer
+from outlast.api.access.callers import CallerResolver
+from outlast.api.offer.catalogue import Catalogue
+from outlast.api.outputs import StoredOutputs
+from outlast.api.sessions.client import SessionClient
+from outlast.api.settings import ApiSettings
+from outlast.api.tasks.call_builder import CallBuilder
+from outlast.api.tasks.client import TaskClient
+from outlast.api.tasks.handoffs import Handoffs
+from outlast.api.temporal.session_events import SessionEvents
+from outlast.worker.connection import output_objects, sealer_from
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,15 @@
 
 from pydantic import Field, SecretStr, field_validator
 
-from activities.output_models import (
+from outlast.activities.outputs.contracts import (
     DEFAULT_INLINE_LIMIT_BYTES,
     DEFAULT_THRESHOLD_BYTES,
     DEFAULT_TTL_SECONDS,
     OutputPolicy,
 )
-from api.permissions import PermissionRules
-from worker.settings import Settings
-from workflows.models import OutputOptions
+from outlast.api.permissions import PermissionRules
+from outlast.worker.settings import Settings
+from outlast.workflows.contracts.tool_calls import OutputOptions
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 

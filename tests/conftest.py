@@ -7,9 +7,9 @@ import hypothesis
 import pytest
 from xdist.remote import Producer
 
-from deploy.local.temporal_server import TemporalServer
+from outlast.deploy.local.temporal_server import TemporalServer
 from tests.support.distribution import ByStack, longest_first
-from tests.support.temporal import running_temporal
+from tests.support.stacks.temporal import running_temporal
 
 # A machine that also runs servers is now slow, now fast; the examples are the same in every run.
 hypothesis.settings.register_profile("outlast", deadline=None, derandomize=True)

@@ -7,16 +7,16 @@ import os
 import signal
 import sys
 
-from activities.secrets import SealError
-from worker.connection import connect
-from worker.limits import allow_many_connections
-from worker.logs import configure_logging
-from worker.schedules import ensure_sweep_schedule
-from worker.search_attributes import register_search_attributes
-from worker.service import serving
-from worker.settings import WorkerSettings
-from worker.telemetry import build_runtime
-from workflows.tools.extensions import load_extensions
+from outlast.activities.secrets.sealer import SealError
+from outlast.worker.connection import connect
+from outlast.worker.logs import configure_logging
+from outlast.worker.open_files import allow_many_connections
+from outlast.worker.schedules import ensure_sweep_schedule
+from outlast.worker.search_attributes import register_search_attributes
+from outlast.worker.service import serving
+from outlast.worker.settings import WorkerSettings
+from outlast.worker.telemetry import build_runtime
+from outlast.workflows.tools.extensions import load_extensions
 
 log = logging.getLogger("outlast.worker")
 

@@ -4,9 +4,10 @@ from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import Runtime
 
-from worker.outputs import output_objects
-from worker.plugin import OutlastPlugin
-from worker.settings import Settings
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.worker.plugin import OutlastPlugin
+from outlast.worker.settings import Settings
 
 
 async def connect(settings: Settings, runtime: Runtime | None = None, *, lazy: bool = False) -> Client:
@@ -18,3 +19,21 @@ async def connect(settings: Settings, runtime: Runtime | None = None, *, lazy: b
     config = ClientConfig.load_client_connect_config()
     config.setdefault("target_host", "127.0.0.1:7233")
     return await Client.connect(**config, plugins=[OutlastPlugin(output_objects(settings))], runtime=runtime, lazy=lazy)
+
+
+def output_objects(settings: Settings) -> OutputObjects:
+    """Open the store. Raises what obstore raises for an address that it does not understand."""
+    return OutputObjects.open(settings.store_url or str(settings.data_dir / "outputs"))
+
+
+def sealer_from(settings: Settings) -> SecretSealer:
+    """Read the key ring. Raises `SealError` when none is configured: API and worker must share one."""
+    if settings.seal_keys is not None:
+        return SecretSealer.from_text(settings.seal_keys.get_secret_value())
+    path = settings.seal_keys_file or settings.data_dir / "seal.keys"
+    if not path.exists():
+        raise SealError(
+            f"There is no sealing key in {path}. Set OUTLAST_SEAL_KEYS or OUTLAST_SEAL_KEYS_FILE "
+            "(one line `KEYID:base64 of 32 random bytes`), the same for API and worker."
+        )
+    return SecretSealer.from_file(path)

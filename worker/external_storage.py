@@ -24,8 +24,8 @@ from temporalio.converter import (
 )
 from temporalio.exceptions import ApplicationError
 
-from activities.output_store.payload_keys import StoredPayload, as_folder, payload_key
-from activities.output_store.store import OutputObjects
+from outlast.activities.outputs.format.payload_keys import StoredPayload, as_folder, payload_key
+from outlast.activities.outputs.store.object_store import OutputObjects
 
 T = TypeVar("T")
 

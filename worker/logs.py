@@ -9,9 +9,9 @@ import structlog
 from pydantic import BaseModel, SecretBytes, SecretStr
 from temporalio import activity, workflow
 
-from activities.errors import without_credentials
-from activities.models import SealedSecret
-from activities.sealed_values import is_sealed
+from outlast.activities.contracts import SealedSecret
+from outlast.activities.failures.classify import without_credentials
+from outlast.activities.secrets.sealed_json import is_sealed
 
 _MASK = "[redacted]"
 

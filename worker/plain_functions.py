@@ -5,17 +5,17 @@ from typing import Any
 from pydantic import BaseModel
 from temporalio import activity
 
-from activities.errors import RETRYABLE, ToolFailure, classify
-from activities.failing import as_activity_failure
-from activities.heartbeat import heartbeating
-from activities.models import ErrorCategory, ErrorEnvelope
-from workflows.failures import ToolError
-from workflows.tools.loader import base_tools
-from workflows.tools.phases import Reply
-from workflows.tools.plain_calls import RUN_PLAIN_FUNCTION, PlainAnswer, PlainCall
-from workflows.tools.registry import UnknownTool
-from workflows.tools.results import as_result
-from workflows.tools.tool import Tool
+from outlast.activities.failures.activity_failure import as_activity_failure
+from outlast.activities.failures.classify import RETRYABLE, ToolFailure, classify
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.heartbeat import heartbeating
+from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.framework.phases import Reply
+from outlast.workflows.tools.framework.plain_functions import RUN_PLAIN_FUNCTION, PlainAnswer, PlainCall
+from outlast.workflows.tools.framework.results import as_result
+from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.loader import base_tools
+from outlast.workflows.tools.registry import UnknownTool
 
 
 class PlainFunctions:

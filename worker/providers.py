@@ -5,12 +5,12 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from pydantic import SecretStr
 
-from activities.providers.anthropic_messages import AnthropicMessagesProvider
-from activities.providers.capabilities import MATRIX
-from activities.providers.openai_chat import OpenAIChatProvider
-from activities.providers.openai_responses import OpenAIResponsesProvider
-from activities.providers.provider import Provider
-from worker.settings import WorkerSettings
+from outlast.activities.llm.providers.anthropic_messages import AnthropicMessagesProvider
+from outlast.activities.llm.providers.capabilities import MATRIX
+from outlast.activities.llm.providers.openai_chat import OpenAIChatProvider
+from outlast.activities.llm.providers.openai_responses import OpenAIResponsesProvider
+from outlast.activities.llm.providers.provider import Provider
+from outlast.worker.settings import WorkerSettings
 
 _CONNECT_SECONDS = 10
 

@@ -17,8 +17,8 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from workflows.queues import TOOLS_TASK_QUEUE
-from workflows.retention import RetentionOrder, RetentionWorkflow
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from outlast.workflows.retention import RetentionOrder, RetentionWorkflow
 
 SWEEP_SCHEDULE_ID = "outlast-retention"
 _CATCH_UP = timedelta(minutes=1)

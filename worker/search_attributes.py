@@ -5,7 +5,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSe
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from workflows.search_attributes import ALL, KEYWORD_LISTS
+from outlast.workflows.contracts.search_attributes import ALL, KEYWORD_LISTS
 
 
 async def register_search_attributes(client: Client) -> None:

@@ -10,34 +10,32 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
-from activities.actor_mcp import ActorMcpActivities
-from activities.apify import ApifyActivities, RunTiming
-from activities.datasets import StorageActivities
-from activities.known_tasks import KnownTasks
-from activities.listings import ListingActivities
-from activities.output_sweep import OutputSweepActivities
-from activities.outputs import OutputActivities
-from activities.platform import ApifyPlatform
-from activities.records import RecordActivities
-from activities.store import StoreActivities
-from worker.models import model_activities
-from worker.outputs import output_objects
-from worker.plain_functions import PlainFunctions
-from worker.sealing import sealer_from
-from worker.settings import WorkerSettings
-from worker.shared_tools import shared_tool_activities
-from worker.web import web_activities
-from workflows.queues import (
+from outlast.activities.actors.activities import StoreActivities
+from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.mcp_actors.activities import ActorMcpActivities
+from outlast.activities.outputs.activities import OutputActivities
+from outlast.activities.outputs.sweep.activities import OutputSweepActivities
+from outlast.activities.outputs.sweep.temporal_tasks import KnownTasks
+from outlast.activities.runs.activities import ApifyActivities, RunTiming
+from outlast.activities.runs.log import RunLogActivities
+from outlast.activities.storages.datasets import DatasetActivities
+from outlast.activities.storages.listings import ListingActivities
+from outlast.activities.storages.records import RecordActivities
+from outlast.worker.connection import output_objects, sealer_from
+from outlast.worker.plain_functions import PlainFunctions
+from outlast.worker.settings import WorkerSettings
+from outlast.worker.shared_tools import model_activities, shared_tool_activities, web_activities
+from outlast.workflows.contracts.queues import (
     FUNCTIONS_TASK_QUEUE,
     MODELS_TASK_QUEUE,
     OUTPUTS_TASK_QUEUE,
     RUNS_TASK_QUEUE,
     TOOLS_TASK_QUEUE,
 )
-from workflows.retention import RetentionWorkflow
-from workflows.session import SessionWorkflow
-from workflows.tool_call import ToolCallWorkflow
-from workflows.turn import TurnWorkflow
+from outlast.workflows.retention import RetentionWorkflow
+from outlast.workflows.session import SessionWorkflow
+from outlast.workflows.tool_call import ToolCallWorkflow
+from outlast.workflows.turn import TurnWorkflow
 
 
 @asynccontextmanager
@@ -132,7 +130,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     )
     apify = ApifyActivities(platform, console_url=settings.console, timing=timing)
     store, actor_mcp = StoreActivities(platform), ActorMcpActivities(platform)
-    storage, listings, records = StorageActivities(platform), ListingActivities(platform), RecordActivities(platform)
+    storage, listings, records = DatasetActivities(platform), ListingActivities(platform), RecordActivities(platform)
     objects = output_objects(settings)
     outputs = OutputActivities(platform, objects)
     sweep = OutputSweepActivities(objects, KnownTasks(client), grace=settings.sweep_grace)
@@ -145,7 +143,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             apify.get_run,
             storage.fetch_dataset_items,
             storage.infer_dataset_schema,
-            storage.fetch_run_log,
+            RunLogActivities(platform).fetch_run_log,
             store.search_actors,
             store.fetch_actor_details,
             actor_mcp.list_mcp_tools,

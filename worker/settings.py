@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from activities.providers.prices import Price
+from outlast.activities.llm.providers.prices import Price
 
 APIFY_API = "https://api.apify.com"
 APIFY_CONSOLE = "https://console.apify.com"

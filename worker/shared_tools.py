@@ -2,15 +2,25 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
-from activities.responder import ResponderActivities
-from activities.skill_folder import SkillFolder
-from activities.skills import SkillActivities
-from activities.workspace import Commands, WorkspaceActivities
-from activities.workspace_files import WorkspaceFiles, Workspaces
-from activities.workspace_sandbox import Sandbox, SandboxLimits, SandboxUnavailable, refused, sandbox_uid
-from worker.settings import WorkerSettings
+from outlast.activities.llm.activities import ModelActivities
+from outlast.activities.llm.providers.provider import Provider
+from outlast.activities.llm.streaming import WorkflowDeltas
+from outlast.activities.skills.activities import SkillActivities
+from outlast.activities.skills.folder import SkillFolder
+from outlast.activities.web.activities import WebActivities
+from outlast.activities.web.address_rules import AddressRules, WebAddress
+from outlast.activities.web.docs_library import DocsLibrary, DocsSite, DocsTiming
+from outlast.activities.web.fetcher import WebFetcher
+from outlast.activities.web.skeletons import HtmlSkeletons
+from outlast.activities.webhooks.activities import ResponderActivities
+from outlast.activities.workspaces.activities import Commands, WorkspaceActivities
+from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, refused, sandbox_uid
+from outlast.activities.workspaces.files import WorkspaceFiles, Workspaces
+from outlast.worker.settings import WorkerSettings
 
 log = logging.getLogger("outlast.worker")
 
@@ -56,3 +66,49 @@ def _commands(settings: WorkerSettings, workspaces: Workspaces) -> Callable[[], 
 
         return refuse
     return lambda: sandbox
+
+
+def model_activities(settings: WorkerSettings) -> ModelActivities:
+    """The activity, with the providers that are configured."""
+    return ModelActivities(
+        configured_providers(settings),
+        prices=settings.model_prices,
+        open_sink=partial(WorkflowDeltas, steady=timedelta(seconds=settings.delta_seconds)),
+    )
+
+
+def configured_providers(settings: WorkerSettings) -> dict[str, Provider]:
+    """The providers that have a key, by their ids; `generic` needs only an address."""
+    keys = (settings.openai_api_key, settings.anthropic_api_key, settings.zai_api_key)
+    if not any(key and key.get_secret_value() for key in keys) and not settings.generic_base_url:
+        return {}
+    # Their libraries cost a second and a half of every start: only for workers that call models.
+    from outlast.worker.providers import providers_of  # noqa: PLC0415
+
+    return providers_of(settings)
+
+
+def web_activities(settings: WorkerSettings) -> WebActivities:
+    """The activities with their rules. Raises `AddressRefused` for a setting that is no web address."""
+    sites = docs_sites(settings)
+    rules = AddressRules(
+        sites=tuple(site.root for site in sites),
+        # Naming a site is what lets it be on a private address; the defaults are not named by anyone.
+        trusts_sites="docs_site_url" in settings.model_fields_set,
+    )
+    timing = DocsTiming(index_seconds=settings.docs_index_seconds, max_pages=settings.docs_index_pages)
+    return WebActivities(
+        DocsLibrary(sites, WebFetcher(rules), timing),
+        HtmlSkeletons(WebFetcher(AddressRules(allow_private=settings.allow_private_addresses))),
+    )
+
+
+def docs_sites(settings: WorkerSettings) -> tuple[DocsSite, ...]:
+    """The sites that the settings name, each with its index when one is named in the same place."""
+    roots = _addresses(settings.docs_site_url)
+    indexes = _addresses(settings.docs_index_url or "")
+    return tuple(DocsSite(root, next((index for index in indexes if index.is_below(root)), None)) for root in roots)
+
+
+def _addresses(text: str) -> list[WebAddress]:
+    return [WebAddress.parse(part.strip()) for part in text.split(",") if part.strip()]

@@ -4,16 +4,16 @@ from pydantic import Field
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from activities.output_sweep import (
+    from outlast.activities.outputs.sweep.activities import (
         SWEEP_ATTEMPT_TIMEOUT,
         SWEEP_HEARTBEAT_TIMEOUT,
         SWEEP_RETRY_POLICY,
         OutputSweepActivities,
     )
 
-from activities.models import Contract
-from activities.output_models import SweepInput, SweepReport
-from workflows.queues import OUTPUTS_TASK_QUEUE
+from outlast.activities.contracts import Contract
+from outlast.activities.outputs.contracts import SweepInput, SweepReport
+from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
 
 
 class RetentionOrder(Contract):

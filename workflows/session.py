@@ -1,101 +1,36 @@
 """SessionWorkflow: the event log of one conversation. It receives every call's task-completed signal, and what tools
 say to the user meanwhile."""
 
-from datetime import datetime, timedelta
-from typing import Literal
+from datetime import timedelta
 
-from pydantic import Field
 from temporalio import workflow
 
-from activities.models import Contract
-from workflows.models import CallRefused, TaskCompleted
-from workflows.self_correction import CallOutcome, EarlierFailures, SelfCorrection, Verdict, observe, verdict
-from workflows.turns.budgets import left, total
-from workflows.turns.models import (
+from outlast.workflows.contracts.self_correction import EarlierFailures, Verdict, verdict
+from outlast.workflows.contracts.sessions import (
+    CALL_REFUSED_SIGNAL,
+    KEPT_EVENTS,
+    POSTED_SIGNAL,
+    TASK_COMPLETED_SIGNAL,
+    TURN_ENDED_SIGNAL,
+    Posted,
+    SelfCorrectionView,
+    SessionEvent,
+    SessionState,
+    corrected,
+)
+from outlast.workflows.contracts.tool_calls import CallRefused, TaskCompleted
+from outlast.workflows.contracts.turns import (
     BeginTurn,
     Budgets,
     SessionOverview,
     SessionProfile,
-    Spent,
     TurnEnded,
     TurnPlace,
     TurnRef,
 )
+from outlast.workflows.turns.budgets import left, total
 
-SESSION_WORKFLOW_PREFIX = "session:"
-_KEPT_EVENTS = 200
 _IDLE = timedelta(days=30)
-
-
-class Posted(Contract):
-    """What a tool said to the user: an update, or a reaction (an emoji) to the message that is answered."""
-
-    kind: Literal["update", "reaction"]
-    text: str
-    task_id: str
-    tool: str
-    message_id: str | None = None
-
-
-class SessionEvent(Contract):
-    """One entry of the log, with `task_completed`, `call_refused` or `posted`.
-
-    `number` counts from 1 and never repeats, also when the workflow continues as new.
-    """
-
-    number: int
-    time: datetime | None = None
-    task_completed: TaskCompleted | None = None
-    call_refused: CallRefused | None = None
-    posted: Posted | None = None
-    self_correction: Verdict | None = Field(
-        default=None, description="With a failure that came before: a reminder, or that it is time to stop."
-    )
-
-
-TASK_COMPLETED_SIGNAL = "task_completed"
-CALL_REFUSED_SIGNAL = "call_refused"
-POSTED_SIGNAL = "posted"
-
-
-class SessionState(Contract):
-    """What a session hands to its next run."""
-
-    caller_id: str
-    session_id: str
-    next_number: int = 1
-    events: tuple[SessionEvent, ...] = Field(default=(), description=f"The latest {_KEPT_EVENTS} events.")
-    self_correction: SelfCorrection = Field(default=SelfCorrection(), description="The failures of its calls, counted.")
-    profile: SessionProfile | None = Field(default=None, description="Absent while no turn was asked for.")
-    turns: tuple[TurnRef, ...] = Field(default=(), description=f"The latest {_KEPT_EVENTS} turns.")
-    head: str | None = Field(default=None, description="The turn that the conversation goes on from.")
-    running: str | None = Field(default=None, description="The turn that has not ended.")
-    spent: Spent = Spent()
-    reminded: tuple[str, ...] = Field(default=(), description="Failures that models were reminded of, by signature.")
-
-
-class SelfCorrectionView(Contract):
-    """The failures of a session, and what follows from its latest call."""
-
-    counted: SelfCorrection
-    verdict: Verdict
-
-
-def corrected(counted: SelfCorrection, call: TaskCompleted | CallRefused) -> tuple[SelfCorrection, Verdict | None]:
-    """The failures after one more call, and what follows from it, if anything. Pure: `api.session_events` counts too.
-
-    A call of an older version says no more than its signature; its failure counts as one that may pass.
-    """
-    retryable = call.error.retryable if call.error else True
-    outcome = CallOutcome(tool=call.tool, signature=call.error_signature, retryable=retryable)
-    counted = observe(counted, outcome)
-    said = verdict(counted)
-    return counted, said if said.action != "none" else None
-
-
-def session_workflow_id(caller_id: str, session_id: str) -> str:
-    """The session's workflow. Session ids of different callers never meet."""
-    return f"{SESSION_WORKFLOW_PREFIX}{caller_id}:{session_id}"
 
 
 @workflow.defn
@@ -166,10 +101,10 @@ class SessionWorkflow:
             began=workflow.now(),
         )
         others = tuple(other for other in state.turns if other is not known)
-        self._change(turns=(*others, turn)[-_KEPT_EVENTS:], running=turn.turn_id)
+        self._change(turns=(*others, turn)[-KEPT_EVENTS:], running=turn.turn_id)
         return TurnPlace(turn=turn, spent=state.spent, failures=failures)
 
-    @workflow.signal
+    @workflow.signal(name=TURN_ENDED_SIGNAL)
     def turn_ended(self, ended: TurnEnded) -> None:
         """A turn of this session has ended."""
         turns = tuple(
@@ -181,7 +116,7 @@ class SessionWorkflow:
             head=ended.turn_id if ended.counts else self._state.head,
             running=None if self._state.running == ended.turn_id else self._state.running,
             spent=total(self._state.spent, ended.spent),
-            reminded=(*self._state.reminded, *ended.reminded)[-_KEPT_EVENTS:],
+            reminded=(*self._state.reminded, *ended.reminded)[-KEPT_EVENTS:],
         )
 
     @workflow.query
@@ -213,9 +148,9 @@ class SessionWorkflow:
         return said
 
     def _take(self, **said: TaskCompleted | CallRefused | Posted | Verdict | None) -> None:
-        """Every signal is one event, in the order of the history: `api.session_events` counts on it."""
+        """Every signal is one event, in the order of the history: `api.temporal.session_events` counts on it."""
         number = self._state.next_number
         event = SessionEvent.model_validate({"number": number, "time": workflow.now(), **said})
-        events = (*self._state.events, event)[-_KEPT_EVENTS:]
+        events = (*self._state.events, event)[-KEPT_EVENTS:]
         self._state = self._state.model_copy(update={"events": events, "next_number": number + 1})
         self._changed = True

@@ -8,14 +8,12 @@ from typing import Any, TypeVar
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, CancelledError, is_cancelled_exception
 
-from activities.models import ErrorCategory, ErrorEnvelope, RunState
-from workflows import memo, search_attributes
-from workflows.context import Guarded, ToolContext
-from workflows.executors import describe_run
-from workflows.failures import ToolError, signature
-from workflows.inputs import SubmitInput
-from workflows.measures import count_tool_call
-from workflows.models import (
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.runs.contracts import RunState
+from outlast.workflows.contracts import memo, search_attributes
+from outlast.workflows.contracts.questions import SubmitInput
+from outlast.workflows.contracts.sessions import TASK_COMPLETED_SIGNAL, session_workflow_id
+from outlast.workflows.contracts.tool_calls import (
     DEFECT_META,
     RUN_STOPPED_SIGNAL,
     RunStopped,
@@ -25,9 +23,13 @@ from workflows.models import (
     ToolOutcome,
     ToolResult,
 )
-from workflows.session import SessionWorkflow, session_workflow_id
-from workflows.tools.middleware import run_handler
-from workflows.tools.registry import UnknownTool, tool_for
+from outlast.workflows.metrics import count_tool_call
+from outlast.workflows.runtime.context import Guarded, ToolContext
+from outlast.workflows.runtime.executors import describe_run
+from outlast.workflows.stubs.failures import ToolError, signature
+from outlast.workflows.stubs.search_attributes import upsert_search_attributes
+from outlast.workflows.tools.framework.middleware import run_handler
+from outlast.workflows.tools.registry import UnknownTool, tool_for
 
 T = TypeVar("T")
 
@@ -109,17 +111,15 @@ class ToolCallWorkflow:
         if ctx.apify.latest is not None and ctx.apify.latest.is_final:
             entries[memo.RUN_FINISHED] = ctx.apify.latest
         workflow.upsert_memo(entries)
-        search_attributes.upsert(search_attributes.TASK_STATUS.value_set(status.value))
+        upsert_search_attributes(search_attributes.TASK_STATUS.value_set(status.value))
         count_tool_call(call, status, result)
         if call.session_id is not None:
             await self._signal_session(call.caller.id, call.session_id, event)
 
     async def _signal_session(self, caller_id: str, session_id: str, event: TaskCompleted) -> None:
-        session = workflow.get_external_workflow_handle_for(
-            SessionWorkflow.run, session_workflow_id(caller_id, session_id)
-        )
+        session = workflow.get_external_workflow_handle(session_workflow_id(caller_id, session_id))
         try:
-            await _to_its_end(session.signal(SessionWorkflow.task_completed, event))
+            await _to_its_end(session.signal(TASK_COMPLETED_SIGNAL, event))
         except ApplicationError as error:
             # The session was ended by an operator: the answer still stands, in the task itself.
             workflow.logger.warning("Session %s did not take the task-completed signal: %s", session_id, error)

@@ -5,7 +5,6 @@ other. Whatever dies meanwhile, the turn goes on where it was: nothing is called
 """
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import TypeVar
@@ -17,29 +16,32 @@ from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflow
 from temporalio.workflow import ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
-    from activities.model_calls import (
+    from outlast.activities.llm.activities import (
         CALL_MODEL_ATTEMPT_TIMEOUT,
         CALL_MODEL_HEARTBEAT_TIMEOUT,
         CALL_MODEL_RETRY_POLICY,
         ModelActivities,
     )
 
-from activities.model_contracts import ModelMessage, ModelStep
-from activities.models import ErrorCategory, ErrorEnvelope, RunState
-from workflows import memo, search_attributes
-from workflows.failures import envelope_of, signature
-from workflows.inputs import TASK_ASKS_SIGNAL, TaskAsks
-from workflows.measures import count_step, count_turn, record_mask_resolution
-from workflows.models import RUN_STOPPED_SIGNAL, CallRefused, RunStopped, TaskSummary, ToolCall, ToolOutcome, ToolResult
-from workflows.queues import MODELS_TASK_QUEUE
-from workflows.self_correction import CallOutcome, Verdict, observe, verdict
-from workflows.session import SessionWorkflow, session_workflow_id
-from workflows.tool_call import ToolCallWorkflow
-from workflows.tools.masks import Resolution
-from workflows.tools.registry import executor_kind
-from workflows.turns import events
-from workflows.turns.budgets import added, exceeded, last_step
-from workflows.turns.models import (
+from outlast.activities.contracts import Contract
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.llm.contracts import ModelMessage, ModelStep
+from outlast.activities.runs.contracts import RunState
+from outlast.workflows.contracts import memo, search_attributes
+from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, TaskAsks
+from outlast.workflows.contracts.queues import MODELS_TASK_QUEUE
+from outlast.workflows.contracts.self_correction import CallOutcome, Verdict, observe, verdict
+from outlast.workflows.contracts.sessions import CALL_REFUSED_SIGNAL, TURN_ENDED_SIGNAL, session_workflow_id
+from outlast.workflows.contracts.tool_calls import (
+    RUN_STOPPED_SIGNAL,
+    CallRefused,
+    RunStopped,
+    TaskSummary,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+)
+from outlast.workflows.contracts.turns import (
     Ending,
     StepSeconds,
     TurnEnded,
@@ -48,7 +50,15 @@ from workflows.turns.models import (
     TurnState,
     TurnStatus,
 )
-from workflows.turns.steps import (
+from outlast.workflows.metrics import count_step, count_turn, record_mask_resolution
+from outlast.workflows.runtime.masks import Resolution
+from outlast.workflows.stubs.failures import envelope_of, signature
+from outlast.workflows.stubs.search_attributes import upsert_search_attributes
+from outlast.workflows.tool_call import ToolCallWorkflow
+from outlast.workflows.tools.registry import executor_kind
+from outlast.workflows.turns import events
+from outlast.workflows.turns.budgets import added, exceeded, last_step
+from outlast.workflows.turns.steps import (
     PlannedCall,
     active_tools,
     assistant_message,
@@ -283,8 +293,8 @@ class TurnWorkflow:
         )
         counts = len(state.messages) > 1
         ended = TurnEnded(turn_id=order.turn_id, counts=counts, spent=result.spent, reminded=state.reminded)
-        await self._tell_session(SessionWorkflow.turn_ended, ended)
-        search_attributes.upsert(search_attributes.TASK_STATUS.value_set(ending.status.value))
+        await self._tell_session(TURN_ENDED_SIGNAL, ended)
+        upsert_search_attributes(search_attributes.TASK_STATUS.value_set(ending.status.value))
         events.tell(*events.finish(result, ending))
         count_turn(result)
         return result
@@ -295,15 +305,13 @@ class TurnWorkflow:
         if refusal is None:
             return
         refused = CallRefused(tool=tool, error=refusal, error_signature=signature(refusal), turn_id=self._order.turn_id)
-        await self._tell_session(SessionWorkflow.call_refused, refused)
+        await self._tell_session(CALL_REFUSED_SIGNAL, refused)
 
-    async def _tell_session(self, signal: Callable[[SessionWorkflow, Told], None], told: Told) -> None:
+    async def _tell_session(self, signal: str, event: Contract) -> None:
         order = self._order
-        session = workflow.get_external_workflow_handle_for(
-            SessionWorkflow.run, session_workflow_id(order.caller.id, order.session_id)
-        )
+        session = workflow.get_external_workflow_handle(session_workflow_id(order.caller.id, order.session_id))
         try:
-            await session.signal(signal, told)
+            await session.signal(signal, event)
         except ApplicationError as error:
             # The session was ended by an operator: the turn still stands, in its own result.
             workflow.logger.warning("Session %s was not told by its turn: %s", order.session_id, error)

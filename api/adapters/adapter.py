@@ -4,22 +4,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from activities.models import Caller
-from api.adapters.anthropic_messages import AnthropicMessages
-from api.adapters.mcp_messages import McpMessages
-from api.adapters.model_calls import BackEnd, CallReport, JsonObject
-from api.adapters.offered import load_callable, load_offered
-from api.adapters.openai_chat import OpenAIChat
-from api.adapters.openai_responses import OpenAIResponses
-from api.adapters.runner import CallRunner, CallScope
-from api.callers import LOCAL_CALLER
-from api.mcp.waiting import DEFAULT_WAIT_SECONDS
-from api.services import Services, build_services
-from api.settings import ApiSettings
-from worker.connection import connect
-from workflows.models import CallOptions
-from workflows.tools.extensions import load_extensions
-from workflows.tools.masks import normalised
+from outlast.activities.contracts import Caller
+from outlast.api.access.callers import LOCAL_CALLER
+from outlast.api.adapters.anthropic_messages import AnthropicMessages
+from outlast.api.adapters.mcp_messages import McpMessages
+from outlast.api.adapters.model_calls import BackEnd, CallReport, JsonObject
+from outlast.api.adapters.offered import load_callable, load_offered
+from outlast.api.adapters.openai_chat import OpenAIChat
+from outlast.api.adapters.openai_responses import OpenAIResponses
+from outlast.api.adapters.runner import CallRunner, CallScope
+from outlast.api.services import Services, build_services
+from outlast.api.settings import ApiSettings
+from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS
+from outlast.worker.connection import connect
+from outlast.workflows.contracts.tool_calls import CallOptions
+from outlast.workflows.runtime.masks import normalised
+from outlast.workflows.tools.extensions import load_extensions
 
 BACK_ENDS: Mapping[str, BackEnd] = MappingProxyType(
     {back_end.name: back_end for back_end in (AnthropicMessages(), OpenAIResponses(), OpenAIChat(), McpMessages())}
@@ -76,7 +76,7 @@ class Adapter:
     ) -> Answered:
         """Carry out what the model has called in `said`, its message as the provider gave it.
 
-        `tool_mask` says which tools may be called, see `workflows.tools.masks`; the list of tools stays as it is.
+        `tool_mask` says which tools may be called, see `workflows.runtime.masks`; the list of tools stays as it is.
 
         The calls run at once; after `wait_seconds` those that go on say so, with their task's id. The same call again
         (id, session, message) is the same task. Raises `ApiError` for what says nothing of a call, see `CallRunner`.

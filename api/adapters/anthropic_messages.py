@@ -5,9 +5,9 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from api.adapters.model_calls import JsonObject, ModelCall, Outcome, entries_of, read_call
-from api.adapters.pieces import PDF, PICTURES, Piece, pieces_of
-from api.portable.schemas import PortableTool
+from outlast.api.adapters.model_calls import JsonObject, ModelCall, Outcome, entries_of, read_call
+from outlast.api.adapters.pieces import PDF, PICTURES, Piece, pieces_of
+from outlast.api.offer.portable_schemas import PortableTool
 
 _SHOWN = PICTURES | {PDF}
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 from mcp_types import INVALID_PARAMS
 from pydantic import JsonValue
 
-from api.adapters.model_calls import JsonObject, ModelCall, Outcome, plain, read_call
-from api.errors import BadRequest
-from api.mcp.results import call_result
-from api.portable.schemas import PortableTool
+from outlast.api.adapters.model_calls import JsonObject, ModelCall, Outcome, plain, read_call
+from outlast.api.errors import BadRequest
+from outlast.api.offer.mcp_results import call_result
+from outlast.api.offer.portable_schemas import PortableTool
 
 _TASK_META = "outlast/taskId"
 

@@ -7,12 +7,12 @@ from typing import Any, Protocol, cast
 
 from pydantic import BaseModel, Field, JsonValue
 
-from activities.models import ErrorEnvelope
-from api.errors import BadRequest
-from api.portable.schemas import PortableTool
-from api.task_models import Task
-from workflows.inputs import InputRequest
-from workflows.models import TaskStatus, ToolResult
+from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.api.contracts.tasks import Task
+from outlast.api.errors import BadRequest
+from outlast.api.offer.portable_schemas import PortableTool
+from outlast.workflows.contracts.questions import InputRequest
+from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
 
 JsonObject = dict[str, JsonValue]
 

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from activities.models import Caller
-from api.adapters.model_calls import BackEnd, JsonObject
-from api.catalogue import Catalogue
-from api.portable.names import fitting_names
-from api.portable.schemas import portable
-from workflows.tools.loader import TASK_COMPANIONS, Selection, ToolSet, base_tools, tool_set
-from workflows.tools.registry import UnknownTool, unknown_tool
-from workflows.tools.tool import Tool
+from outlast.activities.contracts import Caller
+from outlast.api.adapters.model_calls import BackEnd, JsonObject
+from outlast.api.offer.catalogue import Catalogue
+from outlast.api.offer.portable_names import fitting_names
+from outlast.api.offer.portable_schemas import portable
+from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.loader import TASK_COMPANIONS, Selection, ToolSet, base_tools, tool_set
+from outlast.workflows.tools.registry import UnknownTool, unknown_tool
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from api.adapters.model_calls import JsonObject, ModelCall, Outcome, entries_of, plain, read_call
-from api.adapters.pieces import pieces_of
-from api.errors import BadRequest
-from api.portable.schemas import PortableTool
+from outlast.api.adapters.model_calls import JsonObject, ModelCall, Outcome, entries_of, plain, read_call
+from outlast.api.adapters.pieces import pieces_of
+from outlast.api.errors import BadRequest
+from outlast.api.offer.portable_schemas import PortableTool
 
 
 class OpenAIChat:

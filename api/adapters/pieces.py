@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from api.adapters.model_calls import Outcome
-from workflows.models import ToolResult
+from outlast.api.adapters.model_calls import Outcome
+from outlast.workflows.contracts.tool_calls import ToolResult
 
 JsonObject = dict[str, JsonValue]
 

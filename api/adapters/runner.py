@@ -6,20 +6,21 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
-from activities.models import Caller, ErrorCategory, ErrorEnvelope, Violation
-from api.adapters.model_calls import ModelCall, Outcome
-from api.adapters.offered import OfferedTools, definition_named
-from api.errors import ApiError, BadRequest, InvalidCall, MaskedToolCalled, UnknownToolCalled
-from api.mcp.still_working import still_working
-from api.portable.schemas import portable
-from api.services import Services
-from api.task_models import TaskRequest
-from api.task_tools import TaskTools
-from api.tool_masks import MaskGate, narrowed
-from workflows.models import CallOptions, ToolResult
-from workflows.tools.common.invalid import invalid_result
-from workflows.tools.registry import UnknownTool
-from workflows.tools.tool import Tool, invalid_arguments
+from outlast.activities.contracts import Caller
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.api.access.tool_masks import MaskGate, narrowed
+from outlast.api.adapters.model_calls import ModelCall, Outcome
+from outlast.api.adapters.offered import OfferedTools, definition_named
+from outlast.api.contracts.tasks import TaskRequest
+from outlast.api.errors import ApiError, BadRequest, InvalidCall, MaskedToolCalled, UnknownToolCalled
+from outlast.api.offer.portable_schemas import portable
+from outlast.api.services import Services
+from outlast.api.tasks.still_working import still_working
+from outlast.api.tasks.tools import TaskTools
+from outlast.workflows.contracts.tool_calls import CallOptions, ToolResult
+from outlast.workflows.tools.common.dev.invalid import invalid_result
+from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
+from outlast.workflows.tools.registry import UnknownTool
 
 MAX_CALLS = 128
 """Calls in one message."""

@@ -1,6 +1,6 @@
-"""`python -m api.cli`: the same as `outlast`."""
+"""`python -m outlast.api.cli`: the same as `outlast`."""
 
-from api.cli.main import main
+from outlast.api.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from api.cli import bench_tools, call, chat, demo, doctor, mcp, outputs, tasks, tools, up
-from api.cli.client_tools import command as client_tools
+from outlast.api.cli.client_tools import command as client_tools
+from outlast.api.cli.commands import bench_tools, call, chat, demo, doctor, mcp, outputs, tasks, tools, up
 
 EXIT_CODES = (
     "Exit codes: [bold]0[/] it worked; [bold]1[/] the task failed or was cancelled, a check failed, or the stack could "

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import typer
 from rich.markup import escape
 
-from api.cli.errors import CliError, ExitCode
-from api.cli.options import Options
-from api.cli.output import Output
+from outlast.api.cli.errors import CliError, ExitCode
+from outlast.api.cli.options import Options
+from outlast.api.cli.show.output import Output
 
 if TYPE_CHECKING:
-    from api.cli.client import ApiClient
+    from outlast.api.cli.http.client import ApiClient
 
 _INTERRUPT_AGAIN_SECONDS = 1
 
@@ -41,8 +41,8 @@ def run_action(options: Options, action: Action) -> None:
         # Costs 0.2 s (httpx), which `--help` must not pay.
         import asyncio  # noqa: PLC0415
 
-        from api.cli.client import ApiClient  # noqa: PLC0415
-        from api.cli.server import find_server  # noqa: PLC0415
+        from outlast.api.cli.http.client import ApiClient  # noqa: PLC0415
+        from outlast.api.cli.http.server import find_server  # noqa: PLC0415
 
         async with ApiClient(find_server(options), notice_on(output)) as client:
             context = Context(output, client, options)

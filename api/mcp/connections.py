@@ -13,14 +13,14 @@ from typing import cast
 from pydantic import SecretStr
 from starlette.requests import Request
 
-from activities.models import Caller
-from api.errors import BadRequest
-from api.mcp.changes import Changes
-from api.mcp.eras import Context
-from api.services import Services
-from workflows.tools.core.payments import SCHEMES
-from workflows.tools.loader import Selection, ToolSet, normalised_mode
-from workflows.tools.registry import MODES
+from outlast.activities.contracts import Caller
+from outlast.api.errors import BadRequest
+from outlast.api.mcp.protocol.eras import Context
+from outlast.api.mcp.subscriptions.changes import Changes
+from outlast.api.services import Services
+from outlast.workflows.tools.core.payments import SCHEMES
+from outlast.workflows.tools.loader import Selection, ToolSet, normalised_mode
+from outlast.workflows.tools.registry import MODES
 
 CALLER_STATE = "outlast_caller"
 _MAX_CONNECTIONS = 10_000

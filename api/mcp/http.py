@@ -13,12 +13,12 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.errors import ApiError
-from api.mcp.connections import CALLER_STATE, selection_from
-from api.mcp.server import McpDoor
-from api.mcp.widgets import widget_resources
-from api.rest.problems import refusal
-from api.services import Services
+from outlast.api.errors import ApiError
+from outlast.api.http.problems import refusal
+from outlast.api.mcp.connections import CALLER_STATE, selection_from
+from outlast.api.mcp.server import McpDoor
+from outlast.api.mcp.widgets import widget_resources
+from outlast.api.services import Services
 
 PATH = "/mcp"
 Sessions = Callable[[], AbstractAsyncContextManager[None]]

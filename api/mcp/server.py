@@ -12,22 +12,22 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from activities.models import Caller
-from api.errors import ApiError
-from api.mcp.calls import Calls
-from api.mcp.connections import Client, Connections
-from api.mcp.eras import TASKS_EXTENSION, UI_EXTENSION, Context, is_modern
-from api.mcp.instructions import offered_skills, server_instructions
-from api.mcp.listing import listed_tools
-from api.mcp.prompts import Prompts
-from api.mcp.resource_updates import ResourceUpdates
-from api.mcp.resources import Resource, Resources
-from api.mcp.status_push import StatusPush
-from api.mcp.task_resources import TaskResources
-from api.mcp.task_shapes import legacy_task
-from api.mcp.tasks import McpTasks, TaskParams, UpdateTaskParams, refused_as_mcp
-from api.services import Services
-from workflows.tools.loader import Selection
+from outlast.activities.contracts import Caller
+from outlast.api.errors import ApiError
+from outlast.api.mcp.calls.calls import Calls
+from outlast.api.mcp.calls.tasks import McpTasks, TaskParams, UpdateTaskParams, refused_as_mcp
+from outlast.api.mcp.connections import Client, Connections
+from outlast.api.mcp.protocol.eras import TASKS_EXTENSION, UI_EXTENSION, Context, is_modern
+from outlast.api.mcp.protocol.listing import listed_tools
+from outlast.api.mcp.protocol.task_shapes import legacy_task
+from outlast.api.mcp.resources.prompts import Prompts
+from outlast.api.mcp.resources.resources import Resource, Resources
+from outlast.api.mcp.resources.task_resources import TaskResources
+from outlast.api.mcp.subscriptions.resource_updates import ResourceUpdates
+from outlast.api.mcp.subscriptions.status_push import StatusPush
+from outlast.api.offer.instructions import offered_skills, server_instructions
+from outlast.api.services import Services
+from outlast.workflows.tools.loader import Selection
 
 log = logging.getLogger("outlast.mcp")
 

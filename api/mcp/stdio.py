@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from mcp.server.stdio import stdio_server
 from pydantic import SecretStr
 
-from api.mcp.server import McpDoor
-from api.mcp.widgets import widget_resources
-from api.services import Services
-from workflows.tools.loader import Selection
+from outlast.api.mcp.server import McpDoor
+from outlast.api.mcp.widgets import widget_resources
+from outlast.api.services import Services
+from outlast.workflows.tools.loader import Selection
 
 
 @dataclass(frozen=True)

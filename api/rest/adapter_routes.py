@@ -6,16 +6,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Path, Query
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
 
-from activities.models import Caller
-from api.adapters import BACK_ENDS, Adapter, CallReport
-from api.mcp.waiting import DEFAULT_WAIT_SECONDS
-from api.rest.dependencies import CallerDep, ServicesDep
-from api.rest.problems import documented_problems
-from api.rest.sound_text import ModelMessageRoute
-from api.services import Services
-from api.settings import split_names
-from workflows.models import CallOptions
-from workflows.tools.masks import TOOL_MASK_DESCRIPTION, ToolMask
+from outlast.activities.contracts import Caller
+from outlast.api.adapters import BACK_ENDS, Adapter, CallReport
+from outlast.api.http.problems import documented_problems
+from outlast.api.http.surrogates import ModelMessageRoute
+from outlast.api.rest.dependencies import CallerDep, ServicesDep
+from outlast.api.services import Services
+from outlast.api.settings import split_names
+from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS
+from outlast.workflows.contracts.tool_calls import CallOptions
+from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
 router = APIRouter(prefix="/v1/adapters", tags=["adapters"], route_class=ModelMessageRoute)
 

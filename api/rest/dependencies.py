@@ -7,9 +7,9 @@ from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import SecretStr
 
-from activities.models import Caller
-from api.errors import BadRequest
-from api.services import Services
+from outlast.activities.contracts import Caller
+from outlast.api.errors import BadRequest
+from outlast.api.services import Services
 
 _bearer = HTTPBearer(auto_error=False, description="An API key of this server, or your Apify token.")
 

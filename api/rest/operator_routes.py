@@ -8,9 +8,9 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
 
-from api.errors import ApiError
-from api.metrics import OPEN_TASKS, REGISTRY
-from api.rest.dependencies import ServicesDep
+from outlast.api.errors import ApiError
+from outlast.api.metrics import OPEN_TASKS, REGISTRY
+from outlast.api.rest.dependencies import ServicesDep
 
 router = APIRouter(tags=["operators"])
 

@@ -7,11 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import StreamingResponse
 
-from activities.output_models import StoredOutput
-from activities.output_store.reader import OutputReader
-from api.outputs import OutputSelection, StoredOutputs, begun
-from api.rest.dependencies import CallerDep, ServicesDep
-from api.rest.problems import documented_problems
+from outlast.activities.outputs.contracts import StoredOutput
+from outlast.activities.outputs.store.reader import OutputReader
+from outlast.api.http.problems import documented_problems
+from outlast.api.outputs import OutputSelection, StoredOutputs, begun
+from outlast.api.rest.dependencies import CallerDep, ServicesDep
 
 router = APIRouter(prefix="/v1/outputs", tags=["outputs"])
 

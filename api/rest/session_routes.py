@@ -5,13 +5,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from api.rest.dependencies import CallerDep, ServicesDep
-from api.rest.event_stream import event_stream
-from api.rest.problems import documented_problems
-from api.rest.sound_text import SoundTextRoute
-from api.session_models import MessageRequest, Session, SessionRequest, Turn
-from api.turn_events import position_of
-from workflows.turns.models import TurnStatus
+from outlast.api.contracts.sessions import MessageRequest, Session, SessionRequest, Turn
+from outlast.api.http.event_stream import event_stream
+from outlast.api.http.problems import documented_problems
+from outlast.api.http.surrogates import SoundTextRoute
+from outlast.api.rest.dependencies import CallerDep, ServicesDep
+from outlast.api.temporal.turn_events import position_of
+from outlast.workflows.contracts.turns import TurnStatus
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=SoundTextRoute)
 

@@ -6,13 +6,13 @@ from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.rest.dependencies import CallerDep, IdempotencyKey, PreferredWait, ServicesDep
-from api.rest.event_stream import event_stream
-from api.rest.problems import documented_problems
-from api.rest.sound_text import SoundTextRoute
-from api.task_models import Task, TaskAnswer, TaskPage, TaskRequest
-from workflows.inputs import InputAnswer
-from workflows.models import TaskStatus
+from outlast.api.contracts.tasks import Task, TaskAnswer, TaskPage, TaskRequest
+from outlast.api.http.event_stream import event_stream
+from outlast.api.http.problems import documented_problems
+from outlast.api.http.surrogates import SoundTextRoute
+from outlast.api.rest.dependencies import CallerDep, IdempotencyKey, PreferredWait, ServicesDep
+from outlast.workflows.contracts.questions import InputAnswer
+from outlast.workflows.contracts.tool_calls import TaskStatus
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=SoundTextRoute)
 

@@ -5,13 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
 
-from api.rest.dependencies import CallerDep, IdempotencyKey, ServicesDep
-from api.rest.problems import documented_problems
-from api.rest.sound_text import SoundTextRoute
-from api.task_models import TaskAnswer, TaskRequest, ToolView
-from workflows.models import CallOptions
-from workflows.tools.masks import TOOL_MASK_DESCRIPTION, ToolMask
-from workflows.tools.tool import Tool
+from outlast.api.contracts.tasks import TaskAnswer, TaskRequest, ToolView
+from outlast.api.http.problems import documented_problems
+from outlast.api.http.surrogates import SoundTextRoute
+from outlast.api.rest.dependencies import CallerDep, IdempotencyKey, ServicesDep
+from outlast.workflows.contracts.tool_calls import CallOptions
+from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
+from outlast.workflows.tools.framework.tool import Tool
 
 router = APIRouter(prefix="/v1/tools", tags=["tools"], route_class=SoundTextRoute)
 

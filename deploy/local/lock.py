@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import Self
 
-from deploy.local.errors import DataDirectoryInUseError
-from deploy.local.state import read_state
+from outlast.deploy.local.errors import DataDirectoryInUseError
+from outlast.deploy.local.state import read_state
 
 
 class DataDirectoryLock:

@@ -1,7 +1,7 @@
 """A stack that runs for as long as somebody uses it: started by the first user, stopped after the last.
 
 Each user holds a shared lock on `users.lock` in the data directory, which the kernel releases however the process ends.
-The stack is a process of its own (`python -m deploy.local.on_demand CONFIG`), so that no user's end is another's.
+The stack is a process of its own (`python -m outlast.deploy.local.on_demand CONFIG`), so that no user ends another's.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from deploy.local.addresses import StackAddresses
-from deploy.local.config import StackConfig
-from deploy.local.errors import DataDirectoryInUseError, NotReadyError, StackError
-from deploy.local.events import StackEvent
-from deploy.local.logs import tail
-from deploy.local.readiness import answers_http
-from deploy.local.stack import Stack
-from deploy.local.state import find_running
+from outlast.deploy.local.addresses import StackAddresses
+from outlast.deploy.local.config import StackConfig
+from outlast.deploy.local.errors import DataDirectoryInUseError, NotReadyError, StackError
+from outlast.deploy.local.events import StackEvent
+from outlast.deploy.local.processes.logs import tail
+from outlast.deploy.local.processes.readiness import answers_http
+from outlast.deploy.local.stack import Stack
+from outlast.deploy.local.state import find_running
 
 _UNUSED_SECONDS = 10.0
 _LOOK_SECONDS = 1.0
@@ -64,7 +64,7 @@ def _start(config: StackConfig) -> "subprocess.Popen[bytes]":
     log = config.data_dir / "logs" / _LOG
     log.parent.mkdir(parents=True, exist_ok=True)
     told = config.model_dump_json(exclude={"environment"})
-    command = [sys.executable, "-m", "deploy.local.on_demand", told]
+    command = [sys.executable, "-P", "-m", "outlast.deploy.local.on_demand", told]
     with log.open("ab") as output:
         return subprocess.Popen(
             command,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from temporalio.envconfig import ClientConfigProfile
 
-from deploy.local.errors import StackError
+from outlast.deploy.local.errors import StackError
 
 APIFY_API_BASE_URL = "https://api.apify.com"
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.local import keys, ports
-from deploy.local.addresses import StackAddresses, http_url
-from deploy.local.config import Component, StackConfig
-from deploy.local.outside import Outside
-from deploy.local.ports import PortPicker, PortWish
-from deploy.local.process import ChildSpec
-from deploy.local.readiness import Probe, answers_http
-from deploy.local.temporal_server import TemporalServer
+from outlast.deploy.local import keys, ports
+from outlast.deploy.local.addresses import StackAddresses, http_url
+from outlast.deploy.local.config import Component, StackConfig
+from outlast.deploy.local.outside import Outside
+from outlast.deploy.local.ports import PortPicker, PortWish
+from outlast.deploy.local.processes.process import ChildSpec
+from outlast.deploy.local.processes.readiness import Probe, answers_http
+from outlast.deploy.local.temporal_server import TemporalServer
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_SANDBOX_ACTORS = "outlast/site-crawler"
@@ -141,7 +141,7 @@ class Planner:
         return self._spec(Component.TEMPORAL, server.command(), self._bare_environment(), server.is_ready())
 
     def _sandbox(self) -> ChildSpec:
-        command = [sys.executable, "-m", "deploy.local.sandbox", "--host", LOOPBACK]
+        command = [sys.executable, "-P", "-m", "outlast.deploy.local.sandbox", "--host", LOOPBACK]
         command += ["--port", str(self._ports["sandbox"])]
         command += ["--data-dir", str(self._data_dir / "sandbox")]
         command += ["--site-dir", str(self._config.site_dir)] if self._config.site_dir.is_dir() else []
@@ -154,11 +154,11 @@ class Planner:
 
     def _worker(self) -> ChildSpec:
         ready = answers_http(f"{self._url('worker_metrics')}/metrics")
-        return self._spec(Component.WORKER, (sys.executable, "-m", "worker"), self._environment(), ready)
+        return self._spec(Component.WORKER, (sys.executable, "-P", "-m", "outlast.worker"), self._environment(), ready)
 
     def _api(self) -> ChildSpec:
         ready = answers_http(f"{self._url('api', self._config.api_host)}/readyz")
-        return self._spec(Component.API, (sys.executable, "-m", "api"), self._environment(), ready)
+        return self._spec(Component.API, (sys.executable, "-P", "-m", "outlast.api"), self._environment(), ready)
 
     def _spec(
         self, component: Component, command: tuple[str, ...], environment: Mapping[str, str], is_ready: Probe

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from deploy.local.errors import PortTakenError
+from outlast.deploy.local.errors import PortTakenError
 
 API = 8400
 SANDBOX = 8401

@@ -5,10 +5,10 @@ import time
 
 import psutil
 
-from deploy.local.errors import StackError
-from deploy.local.outside import Outside
-from deploy.local.readiness import accepts_tcp
-from deploy.local.state import StackState
+from outlast.deploy.local.errors import StackError
+from outlast.deploy.local.outside import Outside
+from outlast.deploy.local.processes.readiness import accepts_tcp
+from outlast.deploy.local.state import StackState
 
 OUTSIDE_TIMEOUT_SECONDS = 10.0
 LEFTOVERS_TIMEOUT_SECONDS = 5.0

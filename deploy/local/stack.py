@@ -15,18 +15,18 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
-from deploy.local import preflight
-from deploy.local.addresses import StackAddresses
-from deploy.local.config import Component, StackConfig
-from deploy.local.errors import ChildGaveUpError, StackError, StackInterruptedError
-from deploy.local.events import OnEvent, StackEvent, StackEventKind, ignore_event
-from deploy.local.lock import DataDirectoryLock
-from deploy.local.outside import Outside, look_outside
-from deploy.local.plan import Planner, StackPlan, components_to_run, pick_ports
-from deploy.local.ports import PortWish
-from deploy.local.process import ChildSpec, Observers, SupervisedProcess
-from deploy.local.restarts import RestartPolicy
-from deploy.local.state import StackState, read_state, write_state
+from outlast.deploy.local import preflight
+from outlast.deploy.local.addresses import StackAddresses
+from outlast.deploy.local.config import Component, StackConfig
+from outlast.deploy.local.errors import ChildGaveUpError, StackError, StackInterruptedError
+from outlast.deploy.local.events import OnEvent, StackEvent, StackEventKind, ignore_event
+from outlast.deploy.local.lock import DataDirectoryLock
+from outlast.deploy.local.outside import Outside, look_outside
+from outlast.deploy.local.plan import Planner, StackPlan, components_to_run, pick_ports
+from outlast.deploy.local.ports import PortWish
+from outlast.deploy.local.processes.process import ChildSpec, Observers, SupervisedProcess
+from outlast.deploy.local.processes.restarts import RestartPolicy
+from outlast.deploy.local.state import StackState, read_state, write_state
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from deploy.local.addresses import StackAddresses
+from outlast.deploy.local.addresses import StackAddresses
 
 FILE_NAME = "stack.json"
 

@@ -9,9 +9,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.local.addresses import http_url
-from deploy.local.errors import MissingServerError
-from deploy.local.readiness import Probe, accepts_tcp, answers_http, every
+from outlast.deploy.local.addresses import http_url
+from outlast.deploy.local.errors import MissingServerError
+from outlast.deploy.local.processes.readiness import Probe, accepts_tcp, answers_http, every
 
 DYNAMIC_CONFIG = {
     # Look for work at once instead of every 50 ms.

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from workflows.tools.phases import ClientPhase, Reply, plain
-from workflows.tools.tool import Arguments, Category, tool
+from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain
+from outlast.workflows.tools.framework.tool import Arguments, Category, tool
 
 
 class Hello(Arguments):

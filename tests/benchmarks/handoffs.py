@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from deploy.local.config import Component
+from outlast.deploy.local.config import Component
 from tests.benchmarks.report import Figure, Finding, Target
 from tests.benchmarks.system import System, running_system
 from tests.support.eventually import eventually

@@ -11,11 +11,11 @@ from pathlib import Path
 import httpx
 import zstandard
 
-from activities.output_models import OutputScope
-from activities.output_store.frames import ZSTD_LEVEL
-from activities.output_store.store import OutputObjects
-from activities.output_store.writer import OutputWriter
-from deploy.local.config import Component
+from outlast.activities.outputs.contracts import OutputScope
+from outlast.activities.outputs.format.frames import ZSTD_LEVEL
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.outputs.store.writer import OutputWriter
+from outlast.deploy.local.config import Component
 from tests.benchmarks.report import Figure, Finding, Target
 from tests.benchmarks.system import System, running_system
 

@@ -16,13 +16,13 @@ import httpx
 import psutil
 from temporalio.client import Client
 
-from deploy.local import keys
-from deploy.local.config import Component
-from deploy.local.ports import any_free
-from deploy.local.stack import Stack
+from outlast.deploy.local import keys
+from outlast.deploy.local.config import Component
+from outlast.deploy.local.ports import any_free
+from outlast.deploy.local.stack import Stack
 from tests.benchmarks.rest_caller import RestCaller
 from tests.support.eventually import eventually
-from tests.support.stacks import clean_environment, free_ports_config
+from tests.support.stacks.stack_config import clean_environment, free_ports_config
 
 BARE_TASK_QUEUE = "bare"
 _ACTION = re.compile(r"^action(?:_total)?\{.*\} ([0-9.e+]+)$", re.MULTILINE)
@@ -143,7 +143,7 @@ async def _takes_calls(caller: RestCaller) -> bool:
 def _sandbox_command(
     data_dir: Path, port: int, token: str, in_process: tuple[str, ...], runs_at_once: int
 ) -> tuple[str, ...]:
-    command = [sys.executable, "-m", "deploy.local.sandbox", "--port", str(port), "--token", token]
+    command = [sys.executable, "-m", "outlast.deploy.local.sandbox", "--port", str(port), "--token", token]
     command += ["--data-dir", str(data_dir / "sandbox")]
     command += ["--max-concurrent-runs", str(runs_at_once), "--memory-limit-mbytes", str(runs_at_once * 1024)]
     for actor in in_process:

@@ -12,12 +12,12 @@ from typing import Any
 
 import httpx
 
-from deploy.local.ports import any_free
+from outlast.deploy.local.ports import any_free
 from tests.benchmarks.report import Figure, Finding, Target
 from tests.benchmarks.system import running_system
-from tests.support.processes import started_module
-from tests.support.stacks import clean_environment
-from tests.support.wire import LEGACY, MODERN, Wire
+from tests.support.http.mcp_wire import LEGACY, MODERN, Wire
+from tests.support.processes.processes import started_module
+from tests.support.stacks.stack_config import clean_environment
 
 AT_MOST = Target("at most", 1.5)
 _WARM_UP = 30

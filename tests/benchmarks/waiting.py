@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from deploy.local.config import Component
+from outlast.deploy.local.config import Component
 from tests.benchmarks.report import Figure, Finding, Target
 from tests.benchmarks.rest_caller import RestCaller
 from tests.benchmarks.system import System, running_system

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.support.chaos_client import Chaos
-from tests.support.chaos_stack import ChaosStack
-from tests.support.sandbox import running_sandbox
+from tests.support.stacks.chaos_client import Chaos
+from tests.support.stacks.chaos_stack import ChaosStack
+from tests.support.stacks.sandbox import running_sandbox
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import uuid
 import httpx
 import pytest
 
-from tests.support.chaos_client import Chaos, Json
+from tests.support.stacks.chaos_client import Chaos, Json
 
 
 @pytest.mark.parametrize("moment", ["the request was sent", "the run was started", "the run is in progress"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.chaos_client import Chaos, Json
+from tests.support.stacks.chaos_client import Chaos, Json
 
 START = "/v2/act(or)?s/[^/]+/runs$"
 

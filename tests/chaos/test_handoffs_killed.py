@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.chaos_client import Chaos, Json
+from tests.support.calls.questions import answered, asks, result, said, taken
 from tests.support.eventually import eventually
-from tests.support.questions import answered, asks, result, said, taken
+from tests.support.stacks.chaos_client import Chaos, Json
 
 PALETTE = {"colours": ["red", "blue"]}
 

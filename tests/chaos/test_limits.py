@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.chaos_client import Chaos
+from tests.support.stacks.chaos_client import Chaos
 
 FULL = {
     "memory": ({"memoryMbytes": 256}, "actor-memory-limit-exceeded"),

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.chaos_client import Chaos
+from tests.support.stacks.chaos_client import Chaos
 
 FAULTS: list[dict[str, Any]] = [
     {"action": "status", "status": 429},

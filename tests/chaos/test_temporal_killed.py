@@ -5,8 +5,8 @@ import uuid
 
 import pytest
 
-from tests.support.chaos_client import Chaos
 from tests.support.eventually import eventually
+from tests.support.stacks.chaos_client import Chaos
 
 
 @pytest.mark.parametrize("moment", ["accepted", "starting", "in progress", "finishing"])

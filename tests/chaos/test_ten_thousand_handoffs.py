@@ -9,21 +9,21 @@ from typing import TypeVar
 import pytest
 from temporalio.client import Client
 
-from activities.models import Caller
-from api.errors import InvalidCall
-from api.services import build_services
-from api.task_models import Task, TaskRequest
-from api.tasks import TaskClient
-from deploy.local.ports import any_free
-from tests.support.api_server import api_settings, connect
+from outlast.activities.contracts import Caller
+from outlast.api.contracts.tasks import Task, TaskRequest
+from outlast.api.errors import InvalidCall
+from outlast.api.services import build_services
+from outlast.api.tasks.client import TaskClient
+from outlast.deploy.local.ports import any_free
+from outlast.workflows.contracts.questions import InputAnswer
+from outlast.workflows.contracts.tool_calls import TaskStatus
+from outlast.workflows.tools.extensions import load_extensions
 from tests.support.eventually import eventually
-from tests.support.processes import ServedProcess, started_module
-from tests.support.sandbox import running_sandbox
-from tests.support.service import settings_environment
-from tests.support.temporal import running_temporal
-from workflows.inputs import InputAnswer
-from workflows.models import TaskStatus
-from workflows.tools.extensions import load_extensions
+from tests.support.processes.processes import ServedProcess, started_module
+from tests.support.stacks.api_server import api_settings, connect
+from tests.support.stacks.sandbox import running_sandbox
+from tests.support.stacks.service import settings_environment
+from tests.support.stacks.temporal import running_temporal
 
 CALLS = 10_000
 ANSWERED = 250
@@ -91,7 +91,9 @@ async def one_worker(tmp_path: Path) -> AsyncIterator[tuple[OneWorker, TaskClien
 
         def worker() -> AbstractContextManager[ServedProcess]:
             ready_url = f"http://127.0.0.1:{port}/metrics"
-            return started_module("worker", ready_url=ready_url, log=tmp_path / "worker.log", environment=environment)
+            return started_module(
+                "outlast.worker", ready_url=ready_url, log=tmp_path / "worker.log", environment=environment
+            )
 
         temporal = await connect(server.address)
         tasks = build_services(api_settings(sandbox), temporal).tasks

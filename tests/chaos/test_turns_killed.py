@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 
-from tests.support.calls import Event
-from tests.support.chaos_client import Chaos
-from tests.support.chaos_stack import ChaosStack, Part
+from tests.support.calls.calls import Event
+from tests.support.calls.turns import named, new_session, text_of, turn_events
 from tests.support.eventually import eventually
-from tests.support.provider_script import Call, Hold, by_position, says
-from tests.support.provider_server import ProviderServer, running_provider
-from tests.support.sandbox import running_sandbox
-from tests.support.turns import named, new_session, text_of, turn_events
+from tests.support.providers.script import Call, Hold, by_position, says
+from tests.support.providers.server import ProviderServer, running_provider
+from tests.support.stacks.chaos_client import Chaos
+from tests.support.stacks.chaos_stack import ChaosStack, Part
+from tests.support.stacks.sandbox import running_sandbox
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.support.chaos_client import Chaos
+from tests.support.stacks.chaos_client import Chaos
 
 Moment = Callable[[Chaos, str], Awaitable[object]]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.sandbox import running_sandbox
-from tests.support.service import Service, running_service
-from tests.support.temporal import running_temporal
+from tests.support.stacks.sandbox import running_sandbox
+from tests.support.stacks.service import Service, running_service
+from tests.support.stacks.temporal import running_temporal
 
 
 @dataclass(frozen=True)

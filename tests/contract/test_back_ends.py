@@ -12,10 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from deploy.local.ports import any_free
-from tests.support.api_server import api_settings, connect, serving_api
-from tests.support.back_end_tools import ODD_FIELD, ODD_NAME
-from tests.support.back_ends import (
+from outlast.deploy.local.ports import any_free
+from tests.support.calls.back_ends import (
     AdapterDoor,
     AnthropicDoor,
     ChatDoor,
@@ -28,12 +26,14 @@ from tests.support.back_ends import (
     split_details,
 )
 from tests.support.eventually import eventually
-from tests.support.processes import ROOT
-from tests.support.provider_script import Asked, Call, Step, says
-from tests.support.provider_server import running_provider
-from tests.support.sandbox import running_sandbox
-from tests.support.service import Service, running_service, settings_environment
-from tests.support.temporal import running_temporal
+from tests.support.processes.processes import ROOT
+from tests.support.providers.script import Asked, Call, Step, says
+from tests.support.providers.server import running_provider
+from tests.support.stacks.api_server import api_settings, connect, serving_api
+from tests.support.stacks.sandbox import running_sandbox
+from tests.support.stacks.service import Service, running_service, settings_environment
+from tests.support.stacks.temporal import running_temporal
+from tests.support.tools.back_end_tools import ODD_FIELD, ODD_NAME
 
 ADAPTERS: tuple[type[AdapterDoor], ...] = (AnthropicDoor, ResponsesDoor, ChatDoor)
 DOORS: tuple[Any, ...] = (RestDoor, McpDoor, *ADAPTERS)
@@ -49,7 +49,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         running_temporal(tmp_path_factory.mktemp("back-ends-temporal")) as temporal,
         running_sandbox(folder) as sandbox,
         running_service(
-            folder, temporal.address, sandbox, OUTLAST_TOOLS_FROM="tests.support.back_end_tools"
+            folder, temporal.address, sandbox, OUTLAST_TOOLS_FROM="tests.support.tools.back_end_tools"
         ) as running,
     ):
         yield running

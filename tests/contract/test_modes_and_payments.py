@@ -9,14 +9,14 @@ import pytest
 from jsonschema import Draft202012Validator
 from temporalio.client import WorkflowHandle
 
+from outlast.workflows.tools.core.payments import PAY_ID, SKYFIRE
+from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.loader import Selection, load_tools
+from outlast.workflows.tools.registry import COMMON, MODES, actor_tool_of
 from tests.contract.conftest import ContractStack
-from tests.support.api_server import connect
 from tests.support.eventually import eventually
-from tests.support.wire import KNOWS_TASKS, LEGACY, MODERN, Wire, text_of
-from workflows.tools.core.payments import PAY_ID, SKYFIRE
-from workflows.tools.loader import Selection, load_tools
-from workflows.tools.registry import COMMON, MODES, actor_tool_of
-from workflows.tools.tool import Tool
+from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire, text_of
+from tests.support.stacks.api_server import connect
 
 MODE = pytest.mark.parametrize("mode", ["default", "openai", "anthropic"])
 PAYMENT = pytest.mark.parametrize("payment", ["", "skyfire"])

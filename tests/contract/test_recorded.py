@@ -14,9 +14,9 @@ import pytest
 
 from tests.contract.conftest import ContractStack
 from tests.contract.recorded.exchange import Caller, differences
-from tests.support.sandbox import running_sandbox
-from tests.support.service import Service, running_service
-from tests.support.temporal import running_temporal
+from tests.support.stacks.sandbox import running_sandbox
+from tests.support.stacks.service import Service, running_service
+from tests.support.stacks.temporal import running_temporal
 
 FOLDER = Path(__file__).parent / "recorded"
 SETS = sorted(path.stem for path in FOLDER.glob("*.json"))

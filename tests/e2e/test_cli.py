@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.stack import FREE_PORTS, START_SECONDS, RunningStack, running_stack
-from tests.support.stacks import clean_environment
-from tests.support.terminal import ROOT, on_terminal, outlast_command
+from tests.support.processes.terminal import ROOT, on_terminal, outlast_command
+from tests.support.stacks.outlast_up import FREE_PORTS, START_SECONDS, RunningStack, running_stack
+from tests.support.stacks.stack_config import clean_environment
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -12,11 +12,11 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import TextContent
 
-from deploy.local.config import StackConfig
-from deploy.local.state import StackState, find_running
+from outlast.deploy.local.config import StackConfig
+from outlast.deploy.local.state import StackState, find_running
 from tests.support.eventually import eventually
-from tests.support.processes import ROOT
-from tests.support.stacks import clean_environment, running_children
+from tests.support.processes.processes import ROOT
+from tests.support.stacks.stack_config import clean_environment, running_children
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -42,7 +42,7 @@ async def gone(data_dir: Path) -> None:
 
 
 async def test_a_task_outlives_its_client_and_the_death_of_the_whole_stack(tmp_path: Path) -> None:
-    own = ("--tools-from", "tests.support.conformance_tools")
+    own = ("--tools-from", "tests.support.tools.conformance_tools")
     async with started_by_client(tmp_path, *own, "--tools", "actors,dev") as client:
         assert {"call-actor", "slow_compute"} <= {tool.name for tool in (await client.list_tools()).tools}
         left = await client.call_tool("slow_compute", {"seconds": 10, "label": "it", "waitSecs": 0})

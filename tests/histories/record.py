@@ -15,17 +15,17 @@ from typing import Any
 import httpx
 from temporalio.client import Client
 
-from tests.support.api_server import connect
-from tests.support.calls import Event, completed, events, result_of, sleeper_call, started
-from tests.support.provider_script import Call, by_position, says
-from tests.support.provider_server import running_provider
-from tests.support.questions import asks, result, taken, waiting
-from tests.support.sandbox import running_sandbox
-from tests.support.service import running_service
-from tests.support.temporal import running_temporal
-from tests.support.turns import named, new_session, streamed
-from workflows.session import session_workflow_id
-from workflows.turns.models import turn_workflow_id
+from outlast.workflows.contracts.sessions import session_workflow_id
+from outlast.workflows.contracts.turns import turn_workflow_id
+from tests.support.calls.calls import Event, completed, events, result_of, sleeper_call, started
+from tests.support.calls.questions import asks, result, taken, waiting
+from tests.support.calls.turns import named, new_session, streamed
+from tests.support.providers.script import Call, by_position, says
+from tests.support.providers.server import running_provider
+from tests.support.stacks.api_server import connect
+from tests.support.stacks.sandbox import running_sandbox
+from tests.support.stacks.service import running_service
+from tests.support.stacks.temporal import running_temporal
 
 FOLDER = Path(__file__).parent
 SESSION = "recorded"

@@ -11,9 +11,9 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, cast
 
-from workflows.tools.mode import Mode
-from workflows.tools.registry import add_mode, extend
-from workflows.tools.tool import Tool
+from outlast.workflows.tools.framework.mode import Mode
+from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.registry import add_mode, extend
 
 ENTRY_POINT_GROUP = "outlast.tools"
 
@@ -49,7 +49,9 @@ def _imported(name: str) -> ModuleType:
 def _extend_with(name: str, module: ModuleType) -> None:
     tools: object = getattr(module, "TOOLS", None)
     if not isinstance(tools, list | tuple) or not all(isinstance(entry, Tool) for entry in cast(list[object], tools)):
-        raise ExtensionError(f"Module {name!r} has no TOOLS, a sequence of tools that `workflows.tools.tool` made.")
+        raise ExtensionError(
+            f"Module {name!r} has no TOOLS, a sequence of tools that `outlast.workflows.tools.framework.tool` made."
+        )
     try:
         for mode in cast(Iterable[Mode], getattr(module, "MODES", ())):
             add_mode(mode)

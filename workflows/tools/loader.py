@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from workflows.tools.core.payments import PaymentScheme
-from workflows.tools.registry import MODE_ALIASES, TOOL_ALIASES, tools_of, unknown_tool
-from workflows.tools.tool import Category, Tool
+from outlast.workflows.tools.core.payments import PaymentScheme
+from outlast.workflows.tools.framework.tool import Category, Tool
+from outlast.workflows.tools.registry import MODE_ALIASES, TOOL_ALIASES, tools_of, unknown_tool
 
 DEFAULT_SELECTORS = (Category.ACTORS.value, Category.DOCS.value)
 RUN_COMPANIONS = ("get-actor-run", "get-actor-output")

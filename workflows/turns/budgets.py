@@ -2,8 +2,8 @@
 
 from typing import TypeVar
 
-from activities.model_contracts import ModelStep, Usage
-from workflows.turns.models import Budgets, Spent
+from outlast.activities.llm.contracts import ModelStep, Usage
+from outlast.workflows.contracts.turns import Budgets, Spent
 
 Number = TypeVar("Number", int, float)
 

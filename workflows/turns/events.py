@@ -6,12 +6,12 @@ Streamed text and the retries of a model's call are in the history anyway, and a
 from pydantic import JsonValue
 from temporalio import workflow
 
-from activities.model_contracts import ModelStep
-from workflows import memo
-from workflows.models import ToolResult
-from workflows.tools.common.invalid import shown_input
-from workflows.turns.models import Ending, Spent, StepSeconds, TurnEvent, TurnEvents, TurnResult
-from workflows.turns.steps import PlannedCall
+from outlast.activities.llm.contracts import ModelStep
+from outlast.workflows.contracts import memo
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.contracts.turns import Ending, Spent, StepSeconds, TurnEvent, TurnEvents, TurnResult
+from outlast.workflows.tools.common.dev.invalid import shown_input
+from outlast.workflows.turns.steps import PlannedCall
 
 _PREVIEW_CHARS = 500
 _SUMMARY_CHARS = 1_500

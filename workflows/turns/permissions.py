@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from activities.models import ErrorCategory, ErrorEnvelope
-from workflows.models import PermissionRuling
-from workflows.tools.core.actor_names import (
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.workflows.contracts.tool_calls import PermissionRuling
+from outlast.workflows.contracts.turns import CarriedRule
+from outlast.workflows.tools.core.actor_names import (
     actor_tool_name,
     normalised_actor,
     proxied_tool_name,
     split_actor_tool,
 )
-from workflows.turns.models import CarriedRule
 
 _STRICTNESS = ("allow", "ask", "deny")
 

@@ -9,7 +9,8 @@ from decimal import Decimal
 
 from pydantic import JsonValue
 
-from activities.model_contracts import (
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.llm.contracts import (
     CallModelInput,
     ModelMessage,
     ModelStep,
@@ -18,15 +19,15 @@ from activities.model_contracts import (
     ToolCallPart,
     ToolResultPart,
 )
-from activities.models import Budget, ErrorCategory, ErrorEnvelope, Violation
-from workflows.models import CallOptions, ToolCall, ToolResult
-from workflows.schema_check import schema_violations
-from workflows.tools.common.invalid import invalid_result
-from workflows.tools.masks import Outcome, Resolution, masked_tool, resolve
-from workflows.tools.tool import invalid_arguments
-from workflows.turns.budgets import last_step
-from workflows.turns.models import MAX_PARALLEL_CALLS, TurnOrder, TurnState, TurnTool
-from workflows.turns.permissions import nameless_actor, ruling_of
+from outlast.activities.runs.contracts import Budget
+from outlast.workflows.contracts.tool_calls import CallOptions, ToolCall, ToolResult
+from outlast.workflows.contracts.turns import MAX_PARALLEL_CALLS, TurnOrder, TurnState, TurnTool
+from outlast.workflows.runtime.masks import Outcome, Resolution, masked_tool, resolve
+from outlast.workflows.runtime.schema_check import schema_violations
+from outlast.workflows.tools.common.dev.invalid import invalid_result
+from outlast.workflows.tools.framework.tool import invalid_arguments
+from outlast.workflows.turns.budgets import last_step
+from outlast.workflows.turns.permissions import nameless_actor, ruling_of
 
 _READABLE_CHARS = 40
 

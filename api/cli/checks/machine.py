@@ -7,12 +7,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from activities.secrets import SealError, SecretSealer
-from api.cli.checks.check import Check, fail, ok, skip, warn
-from api.cli.wording import size
-from deploy.local import ports
-from deploy.local.errors import MissingServerError
-from deploy.local.temporal_server import find_executable
+from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.api.cli.checks.check import Check, fail, ok, skip, warn
+from outlast.api.cli.show.wording import size
+from outlast.deploy.local import ports
+from outlast.deploy.local.errors import MissingServerError
+from outlast.deploy.local.temporal_server import find_executable
 
 _OLDEST_PYTHON = (3, 11)
 _LITTLE_BYTES = 2_000_000_000

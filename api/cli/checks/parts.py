@@ -10,13 +10,13 @@ import httpx
 import psutil
 from pydantic import SecretStr
 
-from api.cli.checks.check import Check, fail, ok, skip, warn
-from api.cli.client import ApiClient
-from api.cli.errors import CliError, ExitCode, Unreachable
-from api.cli.wording import counted
-from deploy.local.keys import SANDBOX_TOKEN_FILE
-from deploy.local.outside import APIFY_API_BASE_URL
-from deploy.local.state import StackState
+from outlast.api.cli.checks.check import Check, fail, ok, skip, warn
+from outlast.api.cli.errors import CliError, ExitCode, Unreachable
+from outlast.api.cli.http.client import ApiClient
+from outlast.api.cli.show.wording import counted
+from outlast.deploy.local.keys import SANDBOX_TOKEN_FILE
+from outlast.deploy.local.outside import APIFY_API_BASE_URL
+from outlast.deploy.local.state import StackState
 
 _TIMEOUT_SECONDS = 5
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from api.cli.client_tools.devtools import BrowserError, DevTools, JsonObject, devtools_of
+from outlast.api.cli.client_tools.devtools import BrowserError, DevTools, JsonObject, devtools_of
 
 MAX_TABS = 2_000
 MAX_URL_CHARS = 1_000

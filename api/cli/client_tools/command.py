@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from api.cli.errors import BadInput, CliError, ExitCode
-from api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
-from api.cli.running import Context, run_action
+from outlast.api.cli.errors import BadInput, CliError, ExitCode
+from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
+from outlast.api.cli.running import Context, run_action
 
 DEFAULT_BROWSER_URL = "http://127.0.0.1:9222"
 
@@ -40,11 +40,11 @@ def client(
 
 async def serve(context: Context, browser_url: str, *, allow_remote: bool, ask: bool) -> ExitCode:
     """Answer hand-offs until Ctrl-C."""
-    from api.cli.client_tools.consent import Consent  # noqa: PLC0415 (httpx)
-    from api.cli.client_tools.devtools import checked_browser_url  # noqa: PLC0415
-    from api.cli.client_tools.offered import client_tools  # noqa: PLC0415
-    from api.cli.client_tools.serving import Serving  # noqa: PLC0415
-    from api.cli.prompts import typed_lines  # noqa: PLC0415
+    from outlast.api.cli.ask.prompts import typed_lines  # noqa: PLC0415
+    from outlast.api.cli.client_tools.consent import Consent  # noqa: PLC0415 (httpx)
+    from outlast.api.cli.client_tools.devtools import checked_browser_url  # noqa: PLC0415
+    from outlast.api.cli.client_tools.offered import client_tools  # noqa: PLC0415
+    from outlast.api.cli.client_tools.serving import Serving  # noqa: PLC0415
 
     browser_url = checked_browser_url(browser_url, allow_remote=allow_remote)
     if ask and (context.output.as_json or not sys.stdin.isatty()):

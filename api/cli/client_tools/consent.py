@@ -1,8 +1,8 @@
 """Asking the user before a tool first tells something of this machine."""
 
-from api.cli.client_tools.offered import ClientTool
-from api.cli.output import Output
-from api.cli.prompts import Lines
+from outlast.api.cli.ask.prompts import Lines
+from outlast.api.cli.client_tools.offered import ClientTool
+from outlast.api.cli.show.output import Output
 
 _YES = ("y", "yes")
 

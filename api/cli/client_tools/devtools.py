@@ -13,7 +13,7 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
-from api.cli.errors import BadInput
+from outlast.api.cli.errors import BadInput
 
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 5.0

@@ -5,12 +5,12 @@ from datetime import datetime
 
 from pydantic import Field, ValidationError
 
-from api.cli.client import ApiClient, retry_after
-from api.cli.client_tools.devtools import JsonObject
-from api.cli.errors import Unreachable
-from api.cli.models import View
-from api.cli.patience import Notice, Patience
-from api.cli.sse import ServerSentEvent
+from outlast.api.cli.client_tools.devtools import JsonObject
+from outlast.api.cli.errors import Unreachable
+from outlast.api.cli.http.client import ApiClient, retry_after
+from outlast.api.cli.http.models import View
+from outlast.api.cli.http.patience import Notice, Patience
+from outlast.api.cli.http.sse import ServerSentEvent
 
 
 class HandoffNews(View):

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from api.cli.client_tools.browser_tabs import answer_with_tabs
-from api.cli.client_tools.devtools import JsonObject
+from outlast.api.cli.client_tools.browser_tabs import answer_with_tabs
+from outlast.api.cli.client_tools.devtools import JsonObject
 
 
 @dataclass(frozen=True)

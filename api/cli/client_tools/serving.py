@@ -7,14 +7,14 @@ from http import HTTPStatus
 
 from rich.markup import escape
 
-from api.cli.client import ApiClient
-from api.cli.client_tools.consent import Consent
-from api.cli.client_tools.devtools import JsonObject
-from api.cli.client_tools.handoffs import Connected, HandoffNews, follow_handoffs
-from api.cli.client_tools.offered import ClientTool
-from api.cli.errors import CliError, ExitCode, Unreachable
-from api.cli.output import Output
-from api.cli.running import notice_on
+from outlast.api.cli.client_tools.consent import Consent
+from outlast.api.cli.client_tools.devtools import JsonObject
+from outlast.api.cli.client_tools.handoffs import Connected, HandoffNews, follow_handoffs
+from outlast.api.cli.client_tools.offered import ClientTool
+from outlast.api.cli.errors import CliError, ExitCode, Unreachable
+from outlast.api.cli.http.client import ApiClient
+from outlast.api.cli.running import notice_on
+from outlast.api.cli.show.output import Output
 
 Identity = tuple[str, str, object]
 _TAKEN_OVER = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)

@@ -14,8 +14,8 @@ from importlib.resources import files
 from mcp.server.apps import APP_MIME_TYPE
 from pydantic import JsonValue
 
-from api.mcp.resources import Resource
-from workflows.tools.openai.widgets import RUN_WIDGET_URI, SEARCH_WIDGET_URI
+from outlast.api.mcp.resources.resources import Resource
+from outlast.workflows.tools.openai.widgets import RUN_WIDGET_URI, SEARCH_WIDGET_URI
 
 _POLICY_PLACE = "<!-- Content-Security-Policy -->"
 _PARTS = ("theme.css", "host.js")
@@ -97,4 +97,4 @@ def _resource(uri: str, file_name: str, *, title: str, description: str) -> Reso
 
 
 def _text_of(file_name: str) -> str:
-    return files(__package__ or "api.mcp.widgets").joinpath(file_name).read_text(encoding="utf-8")
+    return files(__package__ or "outlast.api.mcp.widgets").joinpath(file_name).read_text(encoding="utf-8")

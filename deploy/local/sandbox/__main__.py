@@ -1,4 +1,4 @@
-"""`python -m deploy.local.sandbox`: serves the sandbox platform until SIGINT or SIGTERM."""
+"""`python -m outlast.deploy.local.sandbox`: serves the sandbox platform until SIGINT or SIGTERM."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path
 
 import uvicorn
 
-from deploy.local.sandbox.app import build_app
-from deploy.local.sandbox.clock import iso
-from deploy.local.sandbox.in_process import IN_PROCESS_ACTORS
-from deploy.local.sandbox.platform import DataDirectoryInUseError, build_platform
-from deploy.local.sandbox.settings import Settings, is_loopback
+from outlast.deploy.local.sandbox.clock import iso
+from outlast.deploy.local.sandbox.http.app import build_app
+from outlast.deploy.local.sandbox.platform import DataDirectoryInUseError, build_platform
+from outlast.deploy.local.sandbox.runs.in_process import IN_PROCESS_ACTORS
+from outlast.deploy.local.sandbox.settings import Settings, is_loopback
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m deploy.local.sandbox", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m outlast.deploy.local.sandbox", description=__doc__)
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="loopback address to listen on (default: %(default)s)")
     add("--port", type=int, default=8700, help="port to listen on; 0 takes a free one (default: %(default)s)")

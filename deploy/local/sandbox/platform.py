@@ -9,24 +9,24 @@ from typing import TextIO, cast
 
 from starlette.requests import Request
 
-from deploy.local.sandbox.catalogue import Catalogue, load_catalogue
-from deploy.local.sandbox.counters import Counters
-from deploy.local.sandbox.database import Database
-from deploy.local.sandbox.dataset_files import DatasetFiles
-from deploy.local.sandbox.datasets import Datasets
-from deploy.local.sandbox.errors import not_found
-from deploy.local.sandbox.faults import Faults
-from deploy.local.sandbox.in_process import Surroundings
-from deploy.local.sandbox.key_value_stores import KeyValueStores
-from deploy.local.sandbox.limits import Limits
-from deploy.local.sandbox.request_queues import RequestQueues
-from deploy.local.sandbox.runs import Run, Runs
-from deploy.local.sandbox.settings import SHIPPED_ACTORS, Settings
-from deploy.local.sandbox.storages import Kind, Storages
-from deploy.local.sandbox.supervisor import Supervisor
-from deploy.local.sandbox.tasks import Tasks
-from deploy.local.sandbox.users import User, Users, token_from_file
-from deploy.local.sandbox.webhooks import Webhooks
+from outlast.deploy.local.sandbox.accounts.limits import Limits
+from outlast.deploy.local.sandbox.accounts.users import User, Users, token_from_file
+from outlast.deploy.local.sandbox.actors.catalogue import Catalogue, load_catalogue
+from outlast.deploy.local.sandbox.actors.saved_tasks import Tasks
+from outlast.deploy.local.sandbox.database import Database
+from outlast.deploy.local.sandbox.http.errors import not_found
+from outlast.deploy.local.sandbox.runs.in_process import Surroundings
+from outlast.deploy.local.sandbox.runs.runs import Run, Runs
+from outlast.deploy.local.sandbox.runs.supervisor import Supervisor
+from outlast.deploy.local.sandbox.runs.webhooks import Webhooks
+from outlast.deploy.local.sandbox.settings import SHIPPED_ACTORS, Settings
+from outlast.deploy.local.sandbox.storages.dataset_files import DatasetFiles
+from outlast.deploy.local.sandbox.storages.datasets import Datasets
+from outlast.deploy.local.sandbox.storages.key_value_stores import KeyValueStores
+from outlast.deploy.local.sandbox.storages.request_queues import RequestQueues
+from outlast.deploy.local.sandbox.storages.storages import Kind, Storages
+from outlast.deploy.local.sandbox.testing.counters import Counters
+from outlast.deploy.local.sandbox.testing.faults import Faults
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """A third mode, thrown away after the test: its own folder, and not a line anywhere else."""
 
+from outlast.workflows.runtime.executors import SyncActorExecutor
+from outlast.workflows.tools.default import MODE as DEFAULT
+from outlast.workflows.tools.framework.mode import Mode
+from outlast.workflows.tools.framework.tool import Tool
 from tests.contract.anthropic_mode.call_actor import call_actor_tool
 from tests.contract.anthropic_mode.present_run import present_as_artifact
-from workflows.executors import SyncActorExecutor
-from workflows.tools.default import MODE as DEFAULT
-from workflows.tools.mode import Mode
-from workflows.tools.tool import Tool
 
 _EXECUTOR = SyncActorExecutor(present_as_artifact)
 

@@ -1,8 +1,8 @@
 """`call-actor` in the throw-away mode."""
 
-from workflows.executors import ActorExecutor
-from workflows.tools.core.call_actor import call_actor_definition
-from workflows.tools.tool import Tool
+from outlast.workflows.runtime.executors import ActorExecutor
+from outlast.workflows.tools.core.call_actor import call_actor_definition
+from outlast.workflows.tools.framework.tool import Tool
 
 
 def call_actor_tool(executor: ActorExecutor) -> Tool:

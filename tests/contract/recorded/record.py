@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx
 
 from tests.contract.recorded.exchange import Caller, Exchange, Json
-from tests.support.sandbox import running_sandbox
-from tests.support.service import running_service
-from tests.support.temporal import running_temporal
+from tests.support.stacks.sandbox import running_sandbox
+from tests.support.stacks.service import running_service
+from tests.support.stacks.temporal import running_temporal
 
 SLEEPER: Json = {"tool": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 0.1, "rows": 2}}}
 LEGACY, MODERN = "2025-11-25", "2026-07-28"

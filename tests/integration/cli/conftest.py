@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from api.cli import patience
-from api.cli.main import app
+from outlast.api.cli.http import patience
+from outlast.api.cli.main import app
 from tests.integration.cli.fake_api import FakeApi, running_fake_api
 
 

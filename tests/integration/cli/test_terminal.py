@@ -4,8 +4,8 @@ import pytest
 
 from tests.integration.cli.answers import COMPLETED, CREATED, ID, RETURNED, RUN_STARTED, answer, said, task
 from tests.integration.cli.fake_api import Answer, FakeApi, Stream
-from tests.support.stacks import clean_environment
-from tests.support.terminal import on_terminal, outlast_command
+from tests.support.processes.terminal import on_terminal, outlast_command
+from tests.support.stacks.stack_config import clean_environment
 
 UNDER_WAY = Stream((CREATED, RUN_STARTED, said("Crawled 12/30 pages", 3)), then="hang")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from api.cli import client
-from deploy.local.ports import any_free
+from outlast.api.cli.http import client
+from outlast.deploy.local.ports import any_free
 from tests.integration.cli.answers import ID, task
 from tests.integration.cli.conftest import Outlast
 from tests.integration.cli.fake_api import Answer, Drop, FakeApi, problem
@@ -20,7 +20,7 @@ def test_nobody_there_says_how_to_start_a_server(outlast: Outlast) -> None:
 
 def test_no_stack_names_the_data_directory(outlast: Outlast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OUTLAST_URL")
-    monkeypatch.setattr("api.cli.server.DEFAULT_URL", f"http://127.0.0.1:{any_free('127.0.0.1')}")
+    monkeypatch.setattr("outlast.api.cli.http.server.DEFAULT_URL", f"http://127.0.0.1:{any_free('127.0.0.1')}")
     ended = outlast("tasks", "ls", "--data-dir", "elsewhere", "--json")
     assert ended.code == 3
     assert "No stack runs on the data directory elsewhere" in ended.document["error"]["hint"]

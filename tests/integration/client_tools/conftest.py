@@ -12,14 +12,14 @@ from typing import Any
 import httpx
 import pytest
 
-from deploy.local.orphans import die_with_parent
-from tests.support.api_server import bearer
-from tests.support.chromium import RunningBrowser, running_browser
+from outlast.deploy.local.processes.orphans import die_with_parent
 from tests.support.eventually import eventually
-from tests.support.processes import ROOT
-from tests.support.service import Service, running_outlast
-from tests.support.stacks import clean_environment
-from tests.support.terminal import outlast_command
+from tests.support.processes.chromium import RunningBrowser, running_browser
+from tests.support.processes.processes import ROOT
+from tests.support.processes.terminal import outlast_command
+from tests.support.stacks.api_server import bearer
+from tests.support.stacks.service import Service, running_outlast
+from tests.support.stacks.stack_config import clean_environment
 
 ANN, BOB = "ann-has-this-long-key", "bob-has-another-long-key"
 

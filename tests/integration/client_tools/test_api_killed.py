@@ -11,16 +11,16 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from deploy.local.ports import any_free
+from outlast.deploy.local.ports import any_free
 from tests.integration.client_tools.conftest import ANN, StartClient
-from tests.support.api_server import connect
-from tests.support.calls import events, started
-from tests.support.chromium import RunningBrowser
+from tests.support.calls.calls import events, started
+from tests.support.calls.questions import asks, call, result, said
 from tests.support.eventually import eventually
-from tests.support.forwarder import Forwarder
-from tests.support.processes import ServedProcess, started_module
-from tests.support.questions import asks, call, result, said
-from tests.support.service import Service, settings_environment
+from tests.support.processes.chromium import RunningBrowser
+from tests.support.processes.forwarder import Forwarder
+from tests.support.processes.processes import ServedProcess, started_module
+from tests.support.stacks.api_server import connect
+from tests.support.stacks.service import Service, settings_environment
 
 LIST_TABS = call("list_tabs")
 
@@ -44,7 +44,9 @@ class MortalApi:
 
     async def start(self) -> None:
         """Return when it answers."""
-        served = started_module("api", ready_url=f"{self.url}/readyz", log=self._log, environment=self._environment)
+        served = started_module(
+            "outlast.api", ready_url=f"{self.url}/readyz", log=self._log, environment=self._environment
+        )
         self._served = self._stack.enter_context(served)
         await asyncio.to_thread(self._served.await_answer)
 

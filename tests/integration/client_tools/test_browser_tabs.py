@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from api.cli.client_tools import browser_tabs, devtools
-from api.cli.client_tools.browser_tabs import answer_with_tabs
-from deploy.local.ports import any_free
-from tests.support.chromium import RunningBrowser, endless_page, running_browser
+from outlast.api.cli.client_tools import browser_tabs, devtools
+from outlast.api.cli.client_tools.browser_tabs import answer_with_tabs
+from outlast.deploy.local.ports import any_free
+from outlast.workflows.tools.common.list_tabs import tabs as promised
+from outlast.workflows.tools.common.list_tabs.tabs import BrowserTabs, Tab
 from tests.support.eventually import eventually
-from tests.support.pages import serving_pages
-from workflows.tools.common.list_tabs import tabs as promised
-from workflows.tools.common.list_tabs.tabs import BrowserTabs, Tab
+from tests.support.http.pages import serving_pages
+from tests.support.processes.chromium import RunningBrowser, endless_page, running_browser
 
 
 @pytest.fixture

@@ -8,18 +8,18 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from deploy.local.ports import any_free
+from outlast.deploy.local.ports import any_free
+from outlast.workflows.tools.common.list_tabs.tabs import MAX_TABS, MAX_TITLE_CHARS, MAX_URL_CHARS
 from tests.integration.client_tools.conftest import BOB, StartClient
-from tests.support.calls import started
-from tests.support.chromium import RunningBrowser
+from tests.support.calls.calls import started
+from tests.support.calls.questions import answered, asks, call, result, said, taken, waiting
 from tests.support.eventually import eventually
-from tests.support.forwarder import forwarding
-from tests.support.pages import serving_pages
-from tests.support.questions import answered, asks, call, result, said, taken, waiting
-from tests.support.service import Service
-from tests.support.terminal import on_terminal, outlast_command
-from tests.support.wire import LEGACY, MODERN, Wire, text_of
-from workflows.tools.common.list_tabs.tabs import MAX_TABS, MAX_TITLE_CHARS, MAX_URL_CHARS
+from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, text_of
+from tests.support.http.pages import serving_pages
+from tests.support.processes.chromium import RunningBrowser
+from tests.support.processes.forwarder import forwarding
+from tests.support.processes.terminal import on_terminal, outlast_command
+from tests.support.stacks.service import Service
 
 TAB = {"id": "T", "windowId": 7, "title": "By hand", "url": "https://a.example/", "mode": "normal", "loading": False}
 ONE_TAB = {"tabs": [TAB]}

@@ -6,10 +6,10 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from deploy.local.temporal_server import TemporalServer
-from tests.support.api_server import connect
-from tests.support.sandbox import Sandbox, running_sandbox
-from tests.support.service import Service, running_service
+from outlast.deploy.local.temporal_server import TemporalServer
+from tests.support.stacks.api_server import connect
+from tests.support.stacks.sandbox import Sandbox, running_sandbox
+from tests.support.stacks.service import Service, running_service
 
 
 @pytest.fixture(scope="session")

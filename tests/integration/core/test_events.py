@@ -5,11 +5,12 @@ from typing import Any
 import httpx
 from temporalio.client import Client
 
-from tests.support.calls import Event, completed, events, sleeper_call, started
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from outlast.workflows.contracts.sessions import SessionEvent, SessionState
+from outlast.workflows.contracts.tool_calls import TaskCompleted, TaskStatus
+from outlast.workflows.session import SessionWorkflow
+from tests.support.calls.calls import Event, completed, events, sleeper_call, started
 from tests.support.eventually import eventually
-from workflows.models import TaskCompleted, TaskStatus
-from workflows.queues import TOOLS_TASK_QUEUE
-from workflows.session import SessionEvent, SessionState, SessionWorkflow
 
 
 async def all_events(api: httpx.AsyncClient, task_id: str, *, after: str | None = None) -> list[Event]:

@@ -9,15 +9,16 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.converter import DataConverter
 
-from activities.models import RunState
-from tests.support.calls import completed, result_of, sleeper_call, started
+from outlast.activities.runs.contracts import RunState
+from outlast.workflows.contracts import memo, search_attributes
+from outlast.workflows.contracts.sessions import session_workflow_id
+from outlast.workflows.contracts.tool_calls import TaskCompleted, TaskStatus, TaskSummary, ToolOutcome
+from outlast.workflows.session import SessionWorkflow
+from outlast.workflows.tool_call import ToolCallWorkflow
+from tests.support.calls.calls import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
-from tests.support.sandbox import Sandbox
-from tests.support.service import Service
-from workflows import memo, search_attributes
-from workflows.models import TaskCompleted, TaskStatus, TaskSummary, ToolOutcome
-from workflows.session import SessionWorkflow, session_workflow_id
-from workflows.tool_call import ToolCallWorkflow
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service
 
 
 class History:

@@ -9,10 +9,10 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from tests.support.api_server import api_settings, bearer, serving_api
-from tests.support.calls import completed, events, started
-from tests.support.sandbox import Sandbox
-from tests.support.service import Service
+from tests.support.calls.calls import completed, events, started
+from tests.support.stacks.api_server import api_settings, bearer, serving_api
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service
 
 ALICE, BOB = bearer("alice-key-0123456789"), bearer("bob-key-0123456789ab")
 ROWS = 400

@@ -9,19 +9,19 @@ import pytest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Replayer, Worker
 
-from activities.output_store.payload_keys import payloads_prefix
-from activities.output_store.store import OutputObjects
-from tests.support.api_server import connect
-from tests.support.calls import WAIT, completed, result_of, sleeper_call, started
-from tests.support.chaos_stack import ChaosStack
+from outlast.activities.outputs.format.payload_keys import payloads_prefix
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.worker.external_storage import PayloadLost
+from outlast.worker.plugin import OutlastPlugin
+from outlast.workflows.tool_call import ToolCallWorkflow
+from tests.support.calls.calls import WAIT, completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
-from tests.support.large_payloads import DoublingWorkflow, double
-from tests.support.sandbox import Sandbox
-from tests.support.service import Service, running_service
-from tests.support.temporal import running_temporal
-from worker.external_storage import PayloadLost
-from worker.plugin import OutlastPlugin
-from workflows.tool_call import ToolCallWorkflow
+from tests.support.stacks.api_server import connect
+from tests.support.stacks.chaos_stack import ChaosStack
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service, running_service
+from tests.support.stacks.temporal import running_temporal
+from tests.support.tools.large_payloads import DoublingWorkflow, double
 
 FIVE_MB = "y" * 5_000_000
 OF_AN_ANSWER = {"tool": "repeat-word", "arguments": {"word": "a large answer ", "times": 200_000}}
@@ -33,7 +33,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, shared_sandbox: Sandbox) -
     plain = {
         "OUTLAST_COMPRESSION": "false",
         "OUTLAST_OUTPUT_INLINE_LIMIT_BYTES": "10000000",
-        "OUTLAST_TOOLS_FROM": "tests.support.large_payloads",
+        "OUTLAST_TOOLS_FROM": "tests.support.tools.large_payloads",
     }
     folder = tmp_path_factory.mktemp("large")
     with (

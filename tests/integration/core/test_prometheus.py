@@ -12,12 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
-from deploy.local.orphans import die_with_parent
-from deploy.local.ports import any_free
-from tests.support.calls import completed, result_of, sleeper_call, started
+from outlast.deploy.local.ports import any_free
+from outlast.deploy.local.processes.orphans import die_with_parent
+from tests.support.calls.calls import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
-from tests.support.sandbox import Sandbox
-from tests.support.service import Service
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = ROOT / "deploy" / "prometheus"

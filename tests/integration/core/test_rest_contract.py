@@ -7,12 +7,12 @@ from typing import Any
 import httpx
 import pytest
 
-from api.call_builder import MAX_CALL_BYTES
-from tests.support.api_server import api_settings, bearer, connect, serving_api
-from tests.support.calls import WAIT, completed, result_of, sleeper_call, started
+from outlast.api.tasks.call_builder import MAX_CALL_BYTES
+from tests.support.calls.calls import WAIT, completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
-from tests.support.sandbox import Sandbox
-from tests.support.service import Service
+from tests.support.stacks.api_server import api_settings, bearer, connect, serving_api
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service
 
 
 def problem(response: httpx.Response, status: int, kind: str) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.errors import RETRYABLE, ToolFailure, classify, failure
-from activities.failing import as_activity_failure
-from activities.models import ErrorCategory, ErrorEnvelope
-from workflows.failures import envelope_of
+from outlast.activities.failures.activity_failure import as_activity_failure
+from outlast.activities.failures.classify import RETRYABLE, ToolFailure, classify, failure
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.workflows.stubs.failures import envelope_of
 
 ATTEMPTS = 3
 POLICY = RetryPolicy(initial_interval=timedelta(milliseconds=10), maximum_attempts=ATTEMPTS)

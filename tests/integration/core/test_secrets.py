@@ -10,11 +10,11 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from tests.support.api_server import bearer, connect
-from tests.support.calls import WAIT, completed, sleeper_call
-from tests.support.sandbox import Sandbox, running_sandbox
-from tests.support.service import SEAL_KEYS, Service, running_service
-from tests.support.temporal import running_temporal
+from tests.support.calls.calls import WAIT, completed, sleeper_call
+from tests.support.stacks.api_server import bearer, connect
+from tests.support.stacks.sandbox import Sandbox, running_sandbox
+from tests.support.stacks.service import SEAL_KEYS, Service, running_service
+from tests.support.stacks.temporal import running_temporal
 
 USER_TOKEN = "apify_api_plantedTokenOfAUser_-0123456789"
 LEAKED_TOKEN = "apify_api_leakedByAnErrorMessage_-0123456"

@@ -9,14 +9,15 @@ import pytest
 from pydantic import ValidationError
 from temporalio.client import Client
 
-from activities.models import ErrorCategory, ErrorEnvelope
-from tests.support.calls import completed
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.workflows.contracts.sessions import session_workflow_id
+from outlast.workflows.contracts.tool_calls import TaskCompleted, TaskStatus
+from outlast.workflows.session import SessionWorkflow
+from outlast.workflows.stubs.failures import signature
+from outlast.workflows.tools.common.dev.invalid import InvalidArguments
+from outlast.workflows.tools.framework.tool import invalid_arguments, violations_of
+from tests.support.calls.calls import completed
 from tests.support.eventually import eventually
-from workflows.failures import signature
-from workflows.models import TaskCompleted, TaskStatus
-from workflows.session import SessionWorkflow, session_workflow_id
-from workflows.tools.common.invalid import InvalidArguments
-from workflows.tools.tool import invalid_arguments, violations_of
 
 ABSENT = {"tool": "get-actor-run", "arguments": {"runId": "absent"}}
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from deploy.local.ports import any_free
-from deploy.local.temporal_server import TemporalServer
-from tests.support.api_server import api_settings, connect, serving_api
-from tests.support.calls import events, sleeper_call
+from outlast.deploy.local.ports import any_free
+from outlast.deploy.local.temporal_server import TemporalServer
+from outlast.worker.search_attributes import register_search_attributes
+from tests.support.calls.calls import events, sleeper_call
 from tests.support.eventually import eventually
-from tests.support.sandbox import Sandbox
-from tests.support.temporal import start_temporal
-from worker.search_attributes import register_search_attributes
+from tests.support.stacks.api_server import api_settings, connect, serving_api
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.temporal import start_temporal
 
 
 class OwnTemporal:

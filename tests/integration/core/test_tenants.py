@@ -7,11 +7,12 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from tests.support.api_server import api_settings, bearer, serving_api
-from tests.support.calls import completed, result_of, sleeper_call, started
+from outlast.workflows.contracts.sessions import session_workflow_id
+from outlast.workflows.session import SessionWorkflow
+from tests.support.calls.calls import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
-from tests.support.sandbox import Sandbox, SandboxUser
-from workflows.session import SessionWorkflow, session_workflow_id
+from tests.support.stacks.api_server import api_settings, bearer, serving_api
+from tests.support.stacks.sandbox import Sandbox, SandboxUser
 
 ALICE, BOB = bearer("alice-key-0123456789"), bearer("bob-key-0123456789ab")
 

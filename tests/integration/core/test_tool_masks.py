@@ -9,14 +9,14 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from api.settings import ApiSettings
-from deploy.local.ports import any_free
-from tests.support.api_server import api_settings, serving_api
-from tests.support.calls import completed
-from tests.support.processes import started_module
-from tests.support.sandbox import Sandbox
-from tests.support.service import Service, settings_environment
-from tests.support.wire import MODERN, Wire, WireError, text_of
+from outlast.api.settings import ApiSettings
+from outlast.deploy.local.ports import any_free
+from tests.support.calls.calls import completed
+from tests.support.http.mcp_wire import MODERN, Wire, WireError, text_of
+from tests.support.processes.processes import started_module
+from tests.support.stacks.api_server import api_settings, serving_api
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service, settings_environment
 
 LIST = {"tool": "get-dataset-list"}
 ONLY_RUNS = {"get-actor-run": True, "get-dataset-list": False, "get-actor-log": "yes"}
@@ -43,7 +43,9 @@ def masking_process(
         OUTLAST_TOOL_MASKING="true",
     )
     url = f"http://127.0.0.1:{port}"
-    with started_module("api", ready_url=f"{url}/readyz", log=folder / "api.log", environment=environment) as process:
+    with started_module(
+        "outlast.api", ready_url=f"{url}/readyz", log=folder / "api.log", environment=environment
+    ) as process:
         process.await_answer()
         yield url
 

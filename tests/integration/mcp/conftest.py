@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 
-from tests.support.api_server import bearer
-from tests.support.sandbox import Sandbox
-from tests.support.service import Service, running_outlast
-from tests.support.wire import LEGACY, MODERN, Wire
+from tests.support.http.mcp_wire import LEGACY, MODERN, Wire
+from tests.support.stacks.api_server import bearer
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service, running_outlast
 
-TOOLS_FROM = "tests.support.conformance_tools,tests.support.conformance_prompts"
+TOOLS_FROM = "tests.support.tools.conformance_tools,tests.support.tools.conformance_prompts"
 
 
 @pytest.fixture(scope="session")

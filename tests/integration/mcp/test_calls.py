@@ -11,12 +11,12 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import ElicitRequestFormParams, ElicitResult, TextContent
 
-from api.mcp.instructions import server_instructions
+from outlast.api.offer.instructions import server_instructions
 from tests.support.eventually import eventually
-from tests.support.processes import ROOT
-from tests.support.sandbox import Sandbox
-from tests.support.service import Service, settings_environment
-from tests.support.wire import LEGACY, MODERN, Wire, WireError, text_of
+from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, WireError, text_of
+from tests.support.processes.processes import ROOT
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service, settings_environment
 
 ERAS = pytest.mark.parametrize("era", ["legacy", MODERN])
 SLEEPER = {"actor": "outlast/sleeper", "input": {"seconds": 0.2, "steps": 2}}
@@ -237,7 +237,7 @@ async def test_cancelling_over_stdio_stops_the_run(
     service: Service, sandbox: Sandbox, tmp_path: Path, era: str
 ) -> None:
     environment = settings_environment(service.temporal_address, sandbox, OUTLAST_DATA_DIR=str(tmp_path))
-    command = ["-m", "tests.support.stdio_server", "tools=actors"]
+    command = ["-m", "tests.support.http.stdio_server", "tools=actors"]
     server = StdioServerParameters(command=sys.executable, args=command, env=environment, cwd=ROOT)
     run_id: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 

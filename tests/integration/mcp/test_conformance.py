@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.installed import node, npm_package
-from tests.support.service import Service
+from tests.support.processes.installed import node, npm_package
+from tests.support.stacks.service import Service
 
 PACKAGE = ("@modelcontextprotocol/conformance", "0.2.0-alpha.12")
 EXPECTED_FAILURES = Path(__file__).with_name("expected_failures.yml")

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.installed import node, npm_package, python_with
-from tests.support.processes import ROOT
-from tests.support.sandbox import Sandbox
-from tests.support.service import Service, settings_environment
+from tests.support.processes.installed import node, npm_package, python_with
+from tests.support.processes.processes import ROOT
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service, settings_environment
 
 PROGRAMS = Path(__file__).parent / "clients"
 TRANSPORTS = pytest.mark.parametrize("transport", ["http", "stdio"])
-STDIO_SERVER = [sys.executable, "-m", "tests.support.stdio_server", "tools=actors,dev,outlast/sleeper"]
+STDIO_SERVER = [sys.executable, "-m", "tests.support.http.stdio_server", "tools=actors,dev,outlast/sleeper"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -28,7 +28,7 @@ def environment(service: Service, shared_sandbox: Sandbox, tmp_path: Path) -> di
         shared_sandbox,
         OUTLAST_DATA_DIR=str(tmp_path),
         OUTLAST_LOG_LEVEL="warning",
-        OUTLAST_TOOLS_FROM="tests.support.conformance_tools",
+        OUTLAST_TOOLS_FROM="tests.support.tools.conformance_tools",
         HOME=str(tmp_path),
         PYTHONPATH=str(ROOT),
     )

@@ -7,9 +7,9 @@ import pytest
 from mcp import Client
 
 from tests.integration.mcp.test_calls import ERAS, client, said
-from tests.support.sandbox import Sandbox
-from tests.support.service import Service
-from tests.support.wire import Wire, text_of
+from tests.support.http.mcp_wire import Wire, text_of
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service
 
 TABLE = {"actor": "outlast/big-table", "input": {"rows": 300, "columns": "narrow"}}
 

@@ -6,8 +6,8 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import ElicitRequestFormParams, ElicitResult, TextContent
 
-from tests.support.service import Service
-from tests.support.wire import MODERN
+from tests.support.http.mcp_wire import MODERN
+from tests.support.stacks.service import Service
 
 ERAS = pytest.mark.parametrize("era", ["legacy", MODERN])
 

@@ -11,8 +11,8 @@ from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import ResourceUpdatedNotification, TextResourceContents
 
 from tests.support.eventually import eventually
-from tests.support.service import Service
-from tests.support.wire import LEGACY, MODERN, Wire, WireError
+from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, WireError
+from tests.support.stacks.service import Service
 
 ERAS = pytest.mark.parametrize("era", ["legacy", MODERN])
 QUESTION = {"tool": "confirm_delete", "arguments": {"filename": "a.txt"}}

@@ -8,12 +8,12 @@ import httpx
 import pytest
 from mcp import Client
 
-from deploy.local.ports import any_free
+from outlast.deploy.local.ports import any_free
 from tests.support.eventually import eventually
-from tests.support.processes import started_module
-from tests.support.sandbox import Sandbox
-from tests.support.service import Service, settings_environment
-from tests.support.wire import LEGACY, Wire
+from tests.support.http.mcp_wire import LEGACY, Wire
+from tests.support.processes.processes import started_module
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service, settings_environment
 
 IDLE_SECONDS = 1
 
@@ -28,11 +28,11 @@ async def impatient(service: Service, shared_sandbox: Sandbox, tmp_path: Path) -
         OUTLAST_DATA_DIR=str(tmp_path),
         OUTLAST_API_PORT=str(httpx.URL(url).port),
         OUTLAST_MCP_SESSION_IDLE_SECONDS=str(IDLE_SECONDS),
-        OUTLAST_TOOLS_FROM="tests.support.conformance_tools",
+        OUTLAST_TOOLS_FROM="tests.support.tools.conformance_tools",
         OUTLAST_DEFAULT_TOOLS="dev",
     )
     with started_module(
-        "api", ready_url=f"{url}/healthz", log=tmp_path / "api.log", environment=environment
+        "outlast.api", ready_url=f"{url}/healthz", log=tmp_path / "api.log", environment=environment
     ) as process:
         await asyncio.to_thread(process.await_answer)
         async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:

@@ -6,12 +6,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.api_server import bearer
 from tests.support.eventually import eventually
-from tests.support.processes import started_module
-from tests.support.sandbox import Sandbox
-from tests.support.service import Service, settings_environment
-from tests.support.wire import KNOWS_TASKS, LEGACY, MODERN, Wire, WireError, text_of
+from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire, WireError, text_of
+from tests.support.processes.processes import started_module
+from tests.support.stacks.api_server import bearer
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service, settings_environment
 
 FOREVER = {"actor": "outlast/sleeper", "input": {"seconds": 300}}
 
@@ -62,11 +62,11 @@ async def test_another_process_serves_the_same_tasks(
         shared_sandbox,
         OUTLAST_DATA_DIR=str(tmp_path),
         OUTLAST_API_PORT=str(port + 1),
-        OUTLAST_TOOLS_FROM="tests.support.conformance_tools",
+        OUTLAST_TOOLS_FROM="tests.support.tools.conformance_tools",
     )
     url = f"http://127.0.0.1:{port + 1}"
     ready = f"{url}/healthz"
-    with started_module("api", ready_url=ready, log=tmp_path / "api.log", environment=environment) as second:
+    with started_module("outlast.api", ready_url=ready, log=tmp_path / "api.log", environment=environment) as second:
         await asyncio.to_thread(second.await_answer)
         async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
             state = await has_status(Wire(http, MODERN), made["taskId"], "completed")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.model_stack import ModelStack, running_model_stack
+from tests.support.stacks.model_stack import ModelStack, running_model_stack
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,11 @@ import json
 import subprocess
 from typing import Any
 
-from api.cli.bench_prompts import PROMPTS
-from tests.support.model_stack import ModelStack
-from tests.support.provider_script import Asked, Call, Step, says
-from tests.support.stacks import clean_environment
-from tests.support.terminal import ROOT, outlast_command
+from outlast.api.cli.chat.bench_prompts import PROMPTS
+from tests.support.processes.terminal import ROOT, outlast_command
+from tests.support.providers.script import Asked, Call, Step, says
+from tests.support.stacks.model_stack import ModelStack
+from tests.support.stacks.stack_config import clean_environment
 
 TOOLS = ("--tools", "hello_world,read-volume,restore-tool-output")
 

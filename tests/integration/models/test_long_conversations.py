@@ -7,11 +7,11 @@ from typing import Any
 
 import httpx
 
-from tests.support.archive_tool import RECORDS, code_of
-from tests.support.model_stack import ModelStack
-from tests.support.prompts import each_begins_as_the_one_before
-from tests.support.provider_script import Asked, Call, Step, says
-from tests.support.turns import Json, new_session, sent
+from tests.support.calls.turns import Json, new_session, sent
+from tests.support.providers.script import Asked, Call, Step, says
+from tests.support.providers.sent_prompts import each_begins_as_the_one_before
+from tests.support.stacks.model_stack import ModelStack
+from tests.support.tools.archive_tool import RECORDS, code_of
 
 VOLUMES = 4
 QUESTIONS = [(volume, record) for volume in range(VOLUMES) for record in (0, RECORDS // 2, RECORDS - 1)]

@@ -5,14 +5,14 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.providers.capabilities import MATRIX
-from tests.support.calls import Event
-from tests.support.model_orders import PROVIDERS
-from tests.support.model_stack import ModelStack
-from tests.support.prompts import each_begins_as_the_one_before, prompt
-from tests.support.provider_script import Asked, Call, Step, says
-from tests.support.provider_server import SeenRequest
-from tests.support.turns import named, new_session, streamed
+from outlast.activities.llm.providers.capabilities import MATRIX
+from tests.support.calls.calls import Event
+from tests.support.calls.turns import named, new_session, streamed
+from tests.support.providers.model_requests import PROVIDERS
+from tests.support.providers.script import Asked, Call, Step, says
+from tests.support.providers.sent_prompts import each_begins_as_the_one_before, prompt
+from tests.support.providers.server import SeenRequest
+from tests.support.stacks.model_stack import ModelStack
 
 MASK = {"hello_world": True, "read-volume": True, "restore-tool-output": True, "say_message": False}
 ACTIVE = sorted(name for name, active in MASK.items() if active)

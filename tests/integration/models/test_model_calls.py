@@ -15,20 +15,20 @@ from temporalio.contrib.workflow_streams import WorkflowStreamClient
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
 from temporalio.testing import ActivityEnvironment
 
-from activities.delta_streams import DELTAS_TOPIC
-from activities.model_calls import ModelActivities
-from activities.model_contracts import CallModelInput, ModelStep, TextDelta
-from activities.models import ErrorCategory, ErrorEnvelope
-from activities.providers.prices import Price
-from deploy.local.temporal_server import TemporalServer
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.llm.activities import ModelActivities
+from outlast.activities.llm.contracts import CallModelInput, ModelStep, TextDelta
+from outlast.activities.llm.providers.prices import Price
+from outlast.activities.llm.streaming import DELTAS_TOPIC
+from outlast.deploy.local.temporal_server import TemporalServer
+from outlast.worker.shared_tools import model_activities
 from tests.support.eventually import eventually
-from tests.support.model_orders import PROVIDERS, order, providers_for, settings_for
-from tests.support.model_worker import SpeakOnce, connected, speaking_worker
-from tests.support.module_process import ModuleProcess
-from tests.support.provider_script import Break, Call, Hold, Refusal, Reply, by_position, in_order, says
-from tests.support.provider_server import ProviderServer, running_provider
-from tests.support.stacks import clean_environment
-from worker.models import model_activities
+from tests.support.processes.module_process import ModuleProcess
+from tests.support.providers.model_requests import PROVIDERS, order, providers_for, settings_for
+from tests.support.providers.model_worker import SpeakOnce, connected, speaking_worker
+from tests.support.providers.script import Break, Call, Hold, Refusal, Reply, by_position, in_order, says
+from tests.support.providers.server import ProviderServer, running_provider
+from tests.support.stacks.stack_config import clean_environment
 
 QUEUE_BYTES = 4
 
@@ -165,7 +165,7 @@ class Killable:
     @contextmanager
     def running(self) -> Iterator[None]:
         """A worker, killed at the end of the block."""
-        module, environment = "tests.support.model_worker", self._environment
+        module, environment = "tests.support.providers.model_worker", self._environment
         process = ModuleProcess(module, self._arguments, log=self._log, environment=environment)
         try:
             yield

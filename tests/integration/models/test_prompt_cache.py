@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from activities.model_contracts import ModelMessage, Usage
-from activities.providers.definitions import canonical_definitions
-from tests.support.model_orders import PROVIDERS, definition, order, providers_for, results, said, user
-from tests.support.prompts import each_begins_as_the_one_before
-from tests.support.provider_script import Asked, Call, Step, says
-from tests.support.provider_server import ProviderServer, SeenRequest, running_provider
+from outlast.activities.llm.contracts import ModelMessage, Usage
+from outlast.activities.llm.providers.definitions import canonical_definitions
+from tests.support.providers.model_requests import PROVIDERS, definition, order, providers_for, results, said, user
+from tests.support.providers.script import Asked, Call, Step, says
+from tests.support.providers.sent_prompts import each_begins_as_the_one_before
+from tests.support.providers.server import ProviderServer, SeenRequest, running_provider
 
 STEPS = 50
 TOOLS = [definition(f"tool-{number}", "Looks something up, slowly and with care. " * 10) for number in range(12)]

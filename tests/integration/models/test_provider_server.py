@@ -8,8 +8,8 @@ import anthropic
 import openai
 import pytest
 
-from tests.support.provider_script import Call, by_position, from_json, says
-from tests.support.provider_server import KEY, ProviderServer, running_provider
+from tests.support.providers.script import Call, by_position, from_json, says
+from tests.support.providers.server import KEY, ProviderServer, running_provider
 
 SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}}
 SCRIPT = json.dumps(

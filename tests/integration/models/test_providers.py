@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from activities.errors import classify
-from activities.model_contracts import ImagePart, ModelMessage, TextPart
-from activities.models import ErrorCategory
-from activities.providers.provider import Provider
-from activities.providers.refusals import ProviderError
-from tests.support.model_orders import PROVIDERS, order, providers_for, results, said, user
-from tests.support.provider_script import Break, Call, Fail, Hold, Refusal, Reply, by_position, in_order, says
-from tests.support.provider_server import KEY, ProviderServer, running_provider
+from outlast.activities.failures.classify import classify
+from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.failures.provider_error import ProviderError
+from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart
+from outlast.activities.llm.providers.provider import Provider
+from tests.support.providers.model_requests import PROVIDERS, order, providers_for, results, said, user
+from tests.support.providers.script import Break, Call, Fail, Hold, Refusal, Reply, by_position, in_order, says
+from tests.support.providers.server import KEY, ProviderServer, running_provider
 
 C = ErrorCategory
 

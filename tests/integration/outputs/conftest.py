@@ -8,12 +8,12 @@ import pytest
 from apify_client import ApifyClient
 from pydantic import SecretStr
 
-from activities.output_store.store import OutputObjects
-from activities.outputs import OutputActivities
-from activities.platform import ApifyPlatform
-from activities.secrets import SecretSealer
-from tests.support.s3 import S3Server, running_s3
-from tests.support.sandbox import Sandbox, running_sandbox
+from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.outputs.activities import OutputActivities
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.secrets.sealer import SecretSealer
+from tests.support.stacks.s3 import S3Server, running_s3
+from tests.support.stacks.sandbox import Sandbox, running_sandbox
 
 
 @pytest.fixture(scope="session")

@@ -12,19 +12,19 @@ from apify_client import ApifyClient
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from activities.output_models import StoreDatasetInput, StoredDataset
-from activities.output_store.access import open_output
-from activities.output_store.frames import DEFAULT_SIZES
-from activities.output_store.store import OutputObjects
-from activities.output_store.verify import verify_output
-from deploy.local.temporal_server import TemporalServer
+from outlast.activities.outputs.contracts import StoreDatasetInput, StoredDataset
+from outlast.activities.outputs.format.frames import DEFAULT_SIZES
+from outlast.activities.outputs.store.access import open_output
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.outputs.store.verify import verify_output
+from outlast.deploy.local.temporal_server import TemporalServer
+from tests.support.calls.stored_outputs import CALLER, SCOPE, keys_of, objects_in_memory, rows_of, stored
 from tests.support.eventually import eventually
-from tests.support.module_process import ModuleProcess
-from tests.support.output_worker import StoreOneDataset
-from tests.support.s3 import S3Server
-from tests.support.sandbox import Sandbox
-from tests.support.stacks import clean_environment
-from tests.support.stored_outputs import CALLER, SCOPE, keys_of, objects_in_memory, rows_of, stored
+from tests.support.processes.module_process import ModuleProcess
+from tests.support.processes.output_worker import StoreOneDataset
+from tests.support.stacks.s3 import S3Server
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.stack_config import clean_environment
 
 ROWS: list[dict[str, Any]] = [
     {"id": number, "text": f"ü{number} " * 80, "noise": secrets.token_hex(300)} for number in range(24_000)
@@ -72,7 +72,7 @@ class Setting:
     @contextmanager
     def worker(self) -> Iterator[None]:
         """A worker, killed at the end of the block."""
-        module, environment = "tests.support.output_worker", self._environment
+        module, environment = "tests.support.processes.output_worker", self._environment
         process = ModuleProcess(module, self._arguments, log=self._log, environment=environment)
         try:
             yield

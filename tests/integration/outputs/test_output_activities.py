@@ -9,8 +9,10 @@ from apify_client import ApifyClient
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.models import Caller, ErrorEnvelope
-from activities.output_models import (
+from outlast.activities.contracts import Caller
+from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.outputs.activities import OutputActivities
+from outlast.activities.outputs.contracts import (
     OutputScope,
     RestoredOutput,
     RestoreOutputInput,
@@ -20,11 +22,10 @@ from activities.output_models import (
     StoredOutput,
     StoreRecordInput,
 )
-from activities.output_store.access import open_output
-from activities.output_store.store import OutputObjects
-from activities.outputs import OutputActivities
-from tests.support.sandbox import Sandbox
-from tests.support.stored_outputs import CALLER, SCOPE, bytes_of, keys_of, rows_of
+from outlast.activities.outputs.store.access import open_output
+from outlast.activities.outputs.store.object_store import OutputObjects
+from tests.support.calls.stored_outputs import CALLER, SCOPE, bytes_of, keys_of, rows_of
+from tests.support.stacks.sandbox import Sandbox
 
 ROWS: list[dict[str, Any]] = [
     {"id": number, "url": f"https://example.com/{number}", "text": "Grüße " * (number % 40), "price": None}

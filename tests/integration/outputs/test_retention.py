@@ -13,24 +13,24 @@ import pytest
 from temporalio.client import Client, ScheduleActionExecutionStartWorkflow
 from temporalio.service import RPCError
 
-from activities.output_models import OutputScope, SweepReport
-from activities.output_store.access import open_output
-from activities.output_store.manifest import OutputManifest
-from activities.output_store.payload_keys import payloads_prefix
-from activities.output_store.refusals import OutputRefused
-from activities.output_store.store import OutputObjects
-from activities.output_store.writer import OutputWriter
-from tests.support.api_server import connect
-from tests.support.calls import completed, result_of, sleeper_call, started
+from outlast.activities.outputs.contracts import OutputScope, SweepReport
+from outlast.activities.outputs.format.errors import OutputRefused
+from outlast.activities.outputs.format.manifest import OutputManifest
+from outlast.activities.outputs.format.payload_keys import payloads_prefix
+from outlast.activities.outputs.store.access import open_output
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.outputs.store.writer import OutputWriter
+from outlast.worker.schedules import SWEEP_SCHEDULE_ID, ensure_sweep_schedule
+from outlast.workflows.contracts import search_attributes
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from outlast.workflows.retention import RetentionOrder, RetentionWorkflow
+from tests.support.calls.calls import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
-from tests.support.processes import ROOT
-from tests.support.sandbox import running_sandbox
-from tests.support.service import Service, running_service
-from tests.support.temporal import running_temporal
-from worker.schedules import SWEEP_SCHEDULE_ID, ensure_sweep_schedule
-from workflows import search_attributes
-from workflows.queues import TOOLS_TASK_QUEUE
-from workflows.retention import RetentionOrder, RetentionWorkflow
+from tests.support.processes.processes import ROOT
+from tests.support.stacks.api_server import connect
+from tests.support.stacks.sandbox import running_sandbox
+from tests.support.stacks.service import Service, running_service
+from tests.support.stacks.temporal import running_temporal
 
 OVER = timedelta(seconds=-1)
 DAY = timedelta(days=1)
@@ -193,7 +193,7 @@ LETTERS = str.maketrans("0123456789", "abcdefghij")
 
 def kill_a_writer(store: Path, task_id: str) -> None:
     """`kill -9` of a process that has stored a part and was about to store the next."""
-    command = [sys.executable, "-m", "tests.support.endless_writer", str(store), task_id]
+    command = [sys.executable, "-m", "tests.support.processes.endless_writer", str(store), task_id]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "stored\n"

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from activities.output_store.access import open_output
-from activities.output_store.refusals import OutputDamaged, OutputRefused, StoreUnavailable
-from activities.output_store.store import OutputObjects
-from activities.output_store.verify import verify_output
-from activities.output_store.writer import OutputWriter
-from deploy.local.orphans import die_with_parent
+from outlast.activities.outputs.format.errors import OutputDamaged, OutputRefused, StoreUnavailable
+from outlast.activities.outputs.store.access import open_output
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.outputs.store.verify import verify_output
+from outlast.activities.outputs.store.writer import OutputWriter
+from outlast.deploy.local.processes.orphans import die_with_parent
+from tests.support.calls.stored_outputs import CALLER, SCOPE, TTL, bytes_of, keys_of, rows_of
 from tests.support.eventually import eventually
-from tests.support.processes import ROOT
-from tests.support.s3 import S3Server
-from tests.support.stored_outputs import CALLER, SCOPE, TTL, bytes_of, keys_of, rows_of
+from tests.support.processes.processes import ROOT
+from tests.support.stacks.s3 import S3Server
 
 ROWS = [json.dumps({"id": number, "text": os.urandom(300).hex()}).encode() for number in range(50_000)]
 CONTENT = b"".join(row + b"\n" for row in ROWS)
@@ -126,7 +126,7 @@ async def test_an_unknown_locator_is_unknown_on_a_real_store(objects: OutputObje
 
 WRITES_FOR_EVER = """
 import asyncio, sys
-from activities.output_store.store import OutputObjects
+from outlast.activities.outputs.store.object_store import OutputObjects
 
 async def main():
     objects = OutputObjects.open(sys.argv[1])

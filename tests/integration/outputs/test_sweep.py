@@ -8,21 +8,20 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 from temporalio.testing import ActivityEnvironment
 
-from activities.known_tasks import KnownTasks
-from activities.output_models import SweepInput, SweepReport
-from activities.output_store.access import manifest_key, open_output
-from activities.output_store.locators import parse_locator
-from activities.output_store.manifest import OutputManifest
-from activities.output_store.references import REFERENCES_ATTRIBUTE
-from activities.output_store.refusals import OutputRefused
-from activities.output_store.store import OutputObjects
-from activities.output_store.writer import OutputWriter
-from activities.output_sweep import OutputSweepActivities
-from deploy.local.temporal_server import TemporalServer
-from tests.support.api_server import connect
+from outlast.activities.outputs.contracts import SweepInput, SweepReport
+from outlast.activities.outputs.format.errors import OutputRefused
+from outlast.activities.outputs.format.locators import REFERENCES_ATTRIBUTE, parse_locator
+from outlast.activities.outputs.format.manifest import OutputManifest
+from outlast.activities.outputs.store.access import manifest_key, open_output
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.outputs.store.writer import OutputWriter
+from outlast.activities.outputs.sweep.activities import OutputSweepActivities
+from outlast.activities.outputs.sweep.temporal_tasks import KnownTasks
+from outlast.deploy.local.temporal_server import TemporalServer
+from outlast.worker.search_attributes import register_search_attributes
+from tests.support.calls.stored_outputs import CALLER, SCOPE, SMALL, keys_of
 from tests.support.eventually import eventually
-from tests.support.stored_outputs import CALLER, SCOPE, SMALL, keys_of
-from worker.search_attributes import register_search_attributes
+from tests.support.stacks.api_server import connect
 
 CONTENT = b"".join(b"row %d\n" % number for number in range(200))
 OVER = timedelta(seconds=-1)

@@ -1,4 +1,4 @@
-"""One Outlast with the tools of tests/support/protocol_tools.py, two known callers, and rules of who may call what."""
+"""One Outlast with the tools of `protocol_tools`, two known callers, and rules of who may call what."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -6,8 +6,8 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from tests.support.api_server import bearer, connect
-from tests.support.service import Service, running_outlast
+from tests.support.stacks.api_server import bearer, connect
+from tests.support.stacks.service import Service, running_outlast
 
 ANN, BOB = "ann-has-this-long-key", "bob-has-another-long-key"
 RULES = (
@@ -23,7 +23,7 @@ RULES = (
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with running_outlast(
         tmp_path_factory.mktemp("protocol"),
-        OUTLAST_TOOLS_FROM="tests.support.protocol_tools",
+        OUTLAST_TOOLS_FROM="tests.support.tools.protocol_tools",
         OUTLAST_API_KEYS=f"ann:{ANN},bob:{BOB}",
         OUTLAST_PERMISSIONS=",".join(RULES),
         OUTLAST_DEFAULT_TOOLS="actors,runs,dev",

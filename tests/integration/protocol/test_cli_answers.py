@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from tests.integration.protocol.conftest import ANN
-from tests.support.processes import ROOT
-from tests.support.questions import answered, asks, call, result, said, waiting
-from tests.support.service import Service
-from tests.support.stacks import clean_environment
-from tests.support.terminal import on_terminal, outlast_command
+from tests.support.calls.questions import answered, asks, call, result, said, waiting
+from tests.support.processes.processes import ROOT
+from tests.support.processes.terminal import on_terminal, outlast_command
+from tests.support.stacks.service import Service
+from tests.support.stacks.stack_config import clean_environment
 
 
 @pytest.fixture

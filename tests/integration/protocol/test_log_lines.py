@@ -5,10 +5,10 @@ from typing import Any
 
 import httpx
 
-from tests.support.calls import completed
+from tests.support.calls.calls import completed
+from tests.support.calls.questions import call, result, taken, waiting
 from tests.support.eventually import eventually
-from tests.support.questions import call, result, taken, waiting
-from tests.support.service import Service
+from tests.support.stacks.service import Service
 
 
 async def lines_of(service: Service, task_id: str, *events: str) -> list[dict[str, Any]]:

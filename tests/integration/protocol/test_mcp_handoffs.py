@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.calls import completed
-from tests.support.questions import asks, call, result, said, taken
-from tests.support.wire import KNOWS_TASKS, LEGACY, MODERN, Wire, WireError, text_of
+from tests.support.calls.calls import completed
+from tests.support.calls.questions import asks, call, result, said, taken
+from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire, WireError, text_of
 
 CAN_BE_ASKED = {"elicitation": {}}
 ORDER = {"name": "order", "arguments": {"item": "tea", "amount": 2}}

@@ -10,13 +10,13 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import TimeSkipper
 
-from deploy.local.ports import any_free
+from outlast.deploy.local.ports import any_free
 from tests.integration.protocol.conftest import ANN, BOB
-from tests.support.api_server import bearer
-from tests.support.calls import sleeper_call
-from tests.support.processes import started_module
-from tests.support.questions import answered, asks, call, result, said, taken, waiting
-from tests.support.service import Service, settings_environment
+from tests.support.calls.calls import sleeper_call
+from tests.support.calls.questions import answered, asks, call, result, said, taken, waiting
+from tests.support.processes.processes import started_module
+from tests.support.stacks.api_server import bearer
+from tests.support.stacks.service import Service, settings_environment
 
 
 async def later(temporal: Client, task_id: str, time: timedelta) -> None:
@@ -35,9 +35,11 @@ async def another_api(service: Service, tmp_path: Path) -> AsyncIterator[httpx.A
         OUTLAST_DATA_DIR=str(tmp_path),
         OUTLAST_API_PORT=str(port),
         OUTLAST_API_KEYS=f"ann:{ANN},bob:{BOB}",
-        OUTLAST_TOOLS_FROM="tests.support.protocol_tools",
+        OUTLAST_TOOLS_FROM="tests.support.tools.protocol_tools",
     )
-    with started_module("api", ready_url=f"{url}/healthz", log=tmp_path / "api.log", environment=environment) as api:
+    with started_module(
+        "outlast.api", ready_url=f"{url}/healthz", log=tmp_path / "api.log", environment=environment
+    ) as api:
         await asyncio.to_thread(api.await_answer)
         async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60, headers=bearer(ANN)) as client:
             yield client

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import httpx
 
-from tests.support.calls import started
+from tests.support.calls.calls import started
+from tests.support.calls.questions import call, result, result_of_call, said, taken, waiting
 from tests.support.eventually import eventually
-from tests.support.questions import call, result, result_of_call, said, taken, waiting
-from tests.support.service import Service
+from tests.support.stacks.service import Service
 
 
 async def test_text_models_and_dicts_become_answers(api: httpx.AsyncClient) -> None:

@@ -10,14 +10,14 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from tests.support.api_server import connect
-from tests.support.calls import events
-from tests.support.questions import answered, call, result, taken, waiting
-from tests.support.sandbox import Sandbox, running_sandbox
-from tests.support.service import Service, running_service
-from tests.support.temporal import running_temporal
-from tests.support.turns import session_events
-from workflows.session import session_workflow_id
+from outlast.workflows.contracts.sessions import session_workflow_id
+from tests.support.calls.calls import events
+from tests.support.calls.questions import answered, call, result, taken, waiting
+from tests.support.calls.turns import session_events
+from tests.support.stacks.api_server import connect
+from tests.support.stacks.sandbox import Sandbox, running_sandbox
+from tests.support.stacks.service import Service, running_service
+from tests.support.stacks.temporal import running_temporal
 
 MASK = "[secret]"
 FIRST_KEY, NEW_KEY = "key-plantedFirst0123456789", "key-plantedAnew0123456789"

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 from apify_client import ApifyClientAsync
 
-from tests.support.module_process import ModuleProcess
+from tests.support.processes.module_process import ModuleProcess
 
 ACTORS = Path(__file__).with_name("actors")
 TOKEN = "token-of-the-first-user"
@@ -23,7 +23,7 @@ def free_port() -> int:
 
 
 class SandboxServer:
-    """`python -m deploy.local.sandbox` on a free port, on a data directory that survives its restarts."""
+    """`python -m outlast.deploy.local.sandbox` on a free port, on a data directory that survives its restarts."""
 
     def __init__(self, data_dir: Path, *flags: str) -> None:
         self.data_dir = data_dir
@@ -40,7 +40,9 @@ class SandboxServer:
         arguments += ["--actors", str(ACTORS), "--graceful-abort-seconds", "1.5", "--kill-after-seconds", "0.4"]
         arguments += ["--webhook-retry-seconds", "0.05", *self._flags]
         environment = {**os.environ, "OUTLAST_PLANTED_SECRET": "the-stack-knows-this"}
-        self._process = ModuleProcess("deploy.local.sandbox", arguments, log=self.log_path, environment=environment)
+        self._process = ModuleProcess(
+            "outlast.deploy.local.sandbox", arguments, log=self.log_path, environment=environment
+        )
         deadline = time.monotonic() + 30
         while not self._answers():
             assert self._process.poll() is None, self.log_path.read_text()

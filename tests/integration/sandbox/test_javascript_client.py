@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from tests.integration.sandbox.server import TOKEN, SandboxServer
-from tests.support.installed import node, npm_package
+from tests.support.processes.installed import node, npm_package
 
 VERSION = "2.25.0"
 SCRIPT = Path(__file__).with_name("javascript_client.mjs")

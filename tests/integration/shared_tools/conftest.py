@@ -9,11 +9,11 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from tests.support.api_server import connect
-from tests.support.sandbox import Sandbox, running_sandbox
-from tests.support.service import Service, running_service
-from tests.support.temporal import running_temporal
-from tests.support.webhooks import WebhookReceiver, receiving_webhooks
+from tests.support.http.webhooks import WebhookReceiver, receiving_webhooks
+from tests.support.stacks.api_server import connect
+from tests.support.stacks.sandbox import Sandbox, running_sandbox
+from tests.support.stacks.service import Service, running_service
+from tests.support.stacks.temporal import running_temporal
 
 SKILL = "---\nname: invoices\ndescription: How to check invoices.\n---\n# Invoices\nSee rules/vat.md.\n"
 

@@ -10,12 +10,13 @@ import httpx
 import pytest
 from temporalio.client import Client
 
+from outlast.workflows.contracts.sessions import Posted, session_workflow_id
+from outlast.workflows.session import SessionWorkflow
 from tests.integration.shared_tools.conftest import caller_of
-from tests.support.calls import Event, completed
+from tests.support.calls.calls import Event, completed
 from tests.support.eventually import eventually
-from tests.support.service import Service
-from tests.support.webhooks import SECRET_PATH, WebhookReceiver
-from workflows.session import Posted, SessionWorkflow, session_workflow_id
+from tests.support.http.webhooks import SECRET_PATH, WebhookReceiver
+from tests.support.stacks.service import Service
 
 SECRET = SECRET_PATH.rpartition("/")[2]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from activities.workspace import CommandInput, CommandOutcome, WorkspaceOwner
-from activities.workspace_files import Workspaces
-from activities.workspace_sandbox import Sandbox, SandboxLimits, SandboxUnavailable, sandbox_uid
+from outlast.activities.workspaces.activities import CommandInput, CommandOutcome, WorkspaceOwner
+from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, sandbox_uid
+from outlast.activities.workspaces.files import Workspaces
 from tests.support.eventually import eventually
 
 LIMITS = SandboxLimits(memory_bytes=256 * 1024 * 1024, processes=48, output_bytes=4 * 1024 * 1024)

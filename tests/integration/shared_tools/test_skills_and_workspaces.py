@@ -12,16 +12,16 @@ import psutil
 import pytest
 from temporalio.client import Client
 
-from deploy.local.temporal_server import TemporalServer
+from outlast.deploy.local.temporal_server import TemporalServer
+from outlast.workflows.tools import registry
+from outlast.workflows.tools.framework.tool import with_description
 from tests.integration.shared_tools.conftest import caller_of
-from tests.support.api_server import api_settings, serving_api
-from tests.support.calls import completed, result_of, started
+from tests.support.calls.calls import completed, result_of, started
 from tests.support.eventually import eventually
-from tests.support.sandbox import Sandbox
-from tests.support.service import Service, running_service
-from tests.support.temporal import running_temporal
-from workflows.tools import registry
-from workflows.tools.tool import with_description
+from tests.support.stacks.api_server import api_settings, serving_api
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service, running_service
+from tests.support.stacks.temporal import running_temporal
 
 ON_DEMAND = {"Skill", "LoadSkillSupporting", "Read", "Bash"}
 

@@ -8,14 +8,20 @@ from pathlib import Path
 import httpx
 import pytest
 
-from deploy.local.config import Component, StackConfig
-from deploy.local.errors import ChildGaveUpError, DataDirectoryInUseError, NotReadyError, PortTakenError, StackError
-from deploy.local.events import StackEvent
-from deploy.local.restarts import RestartPolicy
-from deploy.local.stack import Stack
-from deploy.local.state import find_running, read_state
+from outlast.deploy.local.config import Component, StackConfig
+from outlast.deploy.local.errors import (
+    ChildGaveUpError,
+    DataDirectoryInUseError,
+    NotReadyError,
+    PortTakenError,
+    StackError,
+)
+from outlast.deploy.local.events import StackEvent
+from outlast.deploy.local.processes.restarts import RestartPolicy
+from outlast.deploy.local.stack import Stack
+from outlast.deploy.local.state import find_running, read_state
 from tests.support.eventually import eventually
-from tests.support.stacks import (
+from tests.support.stacks.stack_config import (
     Events,
     clean_environment,
     free_ports_config,
@@ -111,7 +117,7 @@ async def test_a_child_that_does_not_become_ready_in_time_is_named(tmp_path: Pat
 async def test_a_child_that_ignores_sigterm_is_killed_when_its_grace_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("deploy.local.plan", fromlist=["_"]).STOP_GRACE_SECONDS, Component.API, 0.2)
+    monkeypatch.setitem(__import__("outlast.deploy.local.plan", fromlist=["_"]).STOP_GRACE_SECONDS, Component.API, 0.2)
     async with Stack(api_config(tmp_path, "--ignore-sigterm")) as stack:
         pid = stack.pid("api")
     assert pid is not None
@@ -150,7 +156,7 @@ async def test_a_restarted_stack_keeps_the_ports_it_had(tmp_path: Path) -> None:
 async def test_an_unreachable_cluster_is_an_error_that_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deploy.local.preflight.OUTSIDE_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("outlast.deploy.local.preflight.OUTSIDE_TIMEOUT_SECONDS", 0.1)
     config = free_ports_config(
         tmp_path, Component.TEMPORAL, environment=clean_environment(TEMPORAL_ADDRESS="127.0.0.1:1")
     )

@@ -12,14 +12,14 @@ from temporalio.common import Priority, WorkflowIDConflictPolicy
 from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from deploy.local.config import Component
-from deploy.local.errors import DataDirectoryInUseError
-from deploy.local.stack import Stack
-from deploy.local.state import find_running, read_state
-from deploy.local.temporal_server import TemporalServer
+from outlast.deploy.local.config import Component
+from outlast.deploy.local.errors import DataDirectoryInUseError
+from outlast.deploy.local.stack import Stack
+from outlast.deploy.local.state import find_running, read_state
+from outlast.deploy.local.temporal_server import TemporalServer
 from tests.integration.stack.greeter import Greeter
 from tests.support.eventually import eventually
-from tests.support.stacks import Events, free_ports_config, running_children, start_stack_process
+from tests.support.stacks.stack_config import Events, free_ports_config, running_children, start_stack_process
 
 
 async def connect(address: str | None) -> Client:

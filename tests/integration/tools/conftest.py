@@ -10,10 +10,10 @@ import jsonschema
 import pytest
 from apify_client import ApifyClient
 
-from tests.support.pages import WebServer, serving_pages
-from tests.support.sandbox import Sandbox, running_sandbox
-from tests.support.service import Service, running_service
-from tests.support.temporal import running_temporal
+from tests.support.http.pages import WebServer, serving_pages
+from tests.support.stacks.sandbox import Sandbox, running_sandbox
+from tests.support.stacks.service import Service, running_service
+from tests.support.stacks.temporal import running_temporal
 
 ACTORS = Path(__file__).parents[2] / "support" / "actors"
 """Actors of the tests' own."""

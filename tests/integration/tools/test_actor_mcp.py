@@ -7,19 +7,19 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from activities.actor_mcp import fetch_mcp_tools
-from activities.actor_mcp_models import McpAnswer
-from activities.errors import ToolFailure
-from activities.models import Caller
-from activities.platform import ApifyPlatform
-from activities.secrets import SecretSealer
-from api.catalogue import Catalogue
-from api.mcp.results import call_result
+from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.contracts import Caller
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.mcp_actors.activities import fetch_mcp_tools
+from outlast.activities.mcp_actors.contracts import McpAnswer
+from outlast.activities.secrets.sealer import SecretSealer
+from outlast.api.offer.catalogue import Catalogue
+from outlast.api.offer.mcp_results import call_result
+from outlast.workflows.tools.core.actor_mcp import passed_on, proxied_tools
+from outlast.workflows.tools.core.actor_names import proxied_tool_name
+from outlast.workflows.tools.loader import Selection
 from tests.integration.tools.conftest import ACTORS, ToolCaller
-from tests.support.sandbox import Sandbox
-from workflows.tools.core.actor_mcp import passed_on, proxied_tools
-from workflows.tools.core.actor_names import proxied_tool_name
-from workflows.tools.loader import Selection
+from tests.support.stacks.sandbox import Sandbox
 
 EVERYTHING: dict[str, Any] = runpy.run_path(str(ACTORS / "toolbox" / "answers.py"))["EVERYTHING"]
 

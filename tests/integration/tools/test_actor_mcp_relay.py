@@ -15,8 +15,8 @@ from mcp_types import (
 )
 
 from tests.support.eventually import eventually
-from tests.support.service import Service
-from tests.support.wire import MODERN
+from tests.support.http.mcp_wire import MODERN
+from tests.support.stacks.service import Service
 
 SERVERS = pytest.mark.parametrize(
     ("server", "state"), [("outlast/toolbox", "first"), ("outlast/older-toolbox", None)], ids=["newer", "older"]

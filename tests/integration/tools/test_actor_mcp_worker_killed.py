@@ -4,12 +4,12 @@ from pathlib import Path
 
 import httpx
 
-from deploy.local.ports import any_free
+from outlast.deploy.local.ports import any_free
 from tests.support.eventually import eventually
-from tests.support.processes import started_module
-from tests.support.sandbox import Sandbox
-from tests.support.service import running_service, settings_environment
-from tests.support.temporal import running_temporal
+from tests.support.processes.processes import started_module
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import running_service, settings_environment
+from tests.support.stacks.temporal import running_temporal
 
 
 async def test_a_question_dies_with_its_session_and_the_tool_is_not_called_again(
@@ -35,7 +35,9 @@ async def test_a_question_dies_with_its_session_and_the_tool_is_not_called_again
             await eventually(lambda: has_status("input_required"))
             service.worker.process.kill()
             ready = f"http://127.0.0.1:{port}/metrics"
-            with started_module("worker", ready_url=ready, log=tmp_path / "second.log", environment=environment):
+            with started_module(
+                "outlast.worker", ready_url=ready, log=tmp_path / "second.log", environment=environment
+            ):
                 await eventually(lambda: has_status("failed"), timeout_seconds=90)
             answer = (await http.get(f"/v1/tasks/{task_id}/result")).json()
     assert answer["task"].get("input_requests") is None

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from activities.docs_library import DocsLibrary, DocsSite, DocsTiming
-from activities.errors import ToolFailure
-from activities.web_addresses import AddressRules, WebAddress
-from activities.web_models import DocsSearchInput
-from activities.web_pages import WebFetcher
-from tests.support.pages import WebServer, serving_pages
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.web.address_rules import AddressRules, WebAddress
+from outlast.activities.web.contracts import DocsSearchInput
+from outlast.activities.web.docs_library import DocsLibrary, DocsSite, DocsTiming
+from outlast.activities.web.fetcher import WebFetcher
+from tests.support.http.pages import WebServer, serving_pages
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from apify_client import ApifyClient
 
 from tests.integration.tools.conftest import ToolCaller
-from tests.support.sandbox import Sandbox
+from tests.support.stacks.sandbox import Sandbox
 
 
 @pytest.fixture

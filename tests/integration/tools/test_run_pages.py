@@ -7,11 +7,12 @@ from apify_client import ApifyClient
 from pydantic import SecretStr
 from temporalio.testing import ActivityEnvironment
 
-from activities.datasets import StorageActivities
-from activities.models import Caller, DatasetItemsInput, DatasetPage
-from activities.platform import ApifyPlatform
-from activities.secrets import SecretSealer
-from tests.support.sandbox import Sandbox
+from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.contracts import Caller
+from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
+from outlast.activities.storages.datasets import DatasetActivities
+from tests.support.stacks.sandbox import Sandbox
 
 LONG_TEXT = "x" * 5_000
 
@@ -34,7 +35,7 @@ def store_id(platform: ApifyClient) -> str:
 
 async def page_of(sandbox: Sandbox, dataset_id: str, **order: Any) -> DatasetPage:
     token = SecretStr(sandbox.token)
-    activities = StorageActivities(
+    activities = DatasetActivities(
         ApifyPlatform(api_base_url=sandbox.url, operator_token=token, sealer=SecretSealer.ephemeral())
     )
     wanted = DatasetItemsInput(caller=Caller(id="tester"), dataset_id=dataset_id, max_text_chars=20, **order)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from activities.errors import ToolFailure
-from activities.models import ErrorCategory
-from activities.web_addresses import AddressRefused, AddressRules, WebAddress
-from activities.web_pages import HTML_TYPES, FetchLimits, WebFetcher, WebPage
-from tests.support.pages import Served, WebServer, serving_pages
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.web.address_rules import AddressRefused, AddressRules, WebAddress
+from outlast.activities.web.fetcher import HTML_TYPES, FetchLimits, WebFetcher, WebPage
+from tests.support.http.pages import Served, WebServer, serving_pages
 
 
 @pytest.fixture

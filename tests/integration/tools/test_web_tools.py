@@ -3,7 +3,7 @@
 import pytest
 
 from tests.integration.tools.conftest import ToolCaller
-from tests.support.pages import WebServer
+from tests.support.http.pages import WebServer
 
 BODY = "<html><head><title>{title}</title></head><body><nav>menu</nav><main>{content}</main></body></html>"
 PAGES = {

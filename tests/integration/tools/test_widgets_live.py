@@ -7,7 +7,7 @@ import httpx
 from apify_client import ApifyClient
 from playwright.async_api import expect
 
-from api.mcp.widgets import widget_page
+from outlast.api.mcp.widgets import widget_page
 from tests.integration.widgets.host import running_chromium, showing
 
 RUN_TOOLS = ("get-actor-run", "get-dataset-items", "get-actor-log", "abort-actor-run")

@@ -1,13 +1,13 @@
-"""One Outlast whose models are played by tests/support/provider_server.py."""
+"""One Outlast whose models are played by tests/support/providers/server.py."""
 
 from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import pytest
 
-from tests.support.provider_script import by_position, says
-from tests.support.provider_server import ProviderServer, running_provider
-from tests.support.service import Service, running_outlast
+from tests.support.providers.script import by_position, says
+from tests.support.providers.server import ProviderServer, running_provider
+from tests.support.stacks.service import Service, running_outlast
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,7 @@ def provider() -> Iterator[ProviderServer]:
 def service(tmp_path_factory: pytest.TempPathFactory, provider: ProviderServer) -> Iterator[Service]:
     with running_outlast(
         tmp_path_factory.mktemp("turns"),
-        OUTLAST_TOOLS_FROM="tests.support.protocol_tools",
+        OUTLAST_TOOLS_FROM="tests.support.tools.protocol_tools",
         OUTLAST_DEFAULT_TOOLS="actors,runs,dev",
         OUTLAST_TOOL_MASKING="true",
         OUTLAST_DELTA_SECONDS="0.2",

@@ -3,11 +3,11 @@
 import json
 import subprocess
 
-from tests.support.provider_script import Call, Hold, by_position, says
-from tests.support.provider_server import ProviderServer
-from tests.support.service import Service
-from tests.support.stacks import clean_environment
-from tests.support.terminal import ROOT, on_terminal, outlast_command
+from tests.support.processes.terminal import ROOT, on_terminal, outlast_command
+from tests.support.providers.script import Call, Hold, by_position, says
+from tests.support.providers.server import ProviderServer
+from tests.support.stacks.service import Service
+from tests.support.stacks.stack_config import clean_environment
 
 
 def run_chat(service: Service, *arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -5,15 +5,16 @@ import secrets
 import httpx
 from temporalio.client import Client, WorkflowHandle
 
-from tests.support.api_server import connect
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from outlast.workflows.contracts.sessions import SessionState, session_workflow_id
+from outlast.workflows.contracts.turns import BeginTurn, Budgets, SessionProfile, Spent, TurnEnded
+from outlast.workflows.session import SessionWorkflow
+from tests.support.calls.turns import named, new_session, sent, streamed
 from tests.support.eventually import eventually
-from tests.support.provider_script import Call, by_position, says
-from tests.support.provider_server import ProviderServer
-from tests.support.service import Service
-from tests.support.turns import named, new_session, sent, streamed
-from workflows.queues import TOOLS_TASK_QUEUE
-from workflows.session import SessionState, SessionWorkflow, session_workflow_id
-from workflows.turns.models import BeginTurn, Budgets, SessionProfile, Spent, TurnEnded
+from tests.support.providers.script import Call, by_position, says
+from tests.support.providers.server import ProviderServer
+from tests.support.stacks.api_server import connect
+from tests.support.stacks.service import Service
 
 LONG = {"actor": "outlast/sleeper", "input": {"seconds": 600}}
 

@@ -7,14 +7,14 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from activities.providers.definitions import Definition
 from docs.examples import hello_tools
-from tests.support.api_server import api_settings, connect, serving_api
-from tests.support.provider_script import Call, by_position, says
-from tests.support.provider_server import ProviderServer
-from tests.support.service import Service
-from tests.support.turns import named, new_session, streamed, text_of
-from workflows.tools import extensions
+from outlast.activities.llm.providers.definitions import Definition
+from outlast.workflows.tools import extensions
+from tests.support.calls.turns import named, new_session, streamed, text_of
+from tests.support.providers.script import Call, by_position, says
+from tests.support.providers.server import ProviderServer
+from tests.support.stacks.api_server import api_settings, connect, serving_api
+from tests.support.stacks.service import Service
 
 PROVIDERS = ("openai", "anthropic", "zai", "generic")
 HOOKED = "Rewritten by a hook."

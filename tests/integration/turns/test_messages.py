@@ -5,11 +5,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.calls import Event
-from tests.support.provider_script import Call, Hold, Refusal, by_position, says
-from tests.support.provider_server import ProviderServer
-from tests.support.service import Service
-from tests.support.turns import new_session, sent, streamed
+from tests.support.calls.calls import Event
+from tests.support.calls.turns import new_session, sent, streamed
+from tests.support.providers.script import Call, Hold, Refusal, by_position, says
+from tests.support.providers.server import ProviderServer
+from tests.support.stacks.service import Service
 
 TEXT = {"type": "text", "text": "What is it?"}
 PICTURE = {"type": "image", "media_type": "image/png"}

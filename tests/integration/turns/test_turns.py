@@ -6,15 +6,15 @@ from functools import partial
 import httpx
 import pytest
 
-from tests.support.api_server import connect
-from tests.support.calls import Event
+from outlast.workflows.contracts.sessions import session_workflow_id
+from tests.support.calls.calls import Event
+from tests.support.calls.questions import asks, taken
+from tests.support.calls.turns import named, new_session, sent, session_events, streamed, text_of, turn_events
 from tests.support.eventually import eventually
-from tests.support.provider_script import Asked, Break, Call, Hold, Refusal, Step, by_position, in_order, says
-from tests.support.provider_server import ProviderServer
-from tests.support.questions import asks, taken
-from tests.support.service import Service
-from tests.support.turns import named, new_session, sent, session_events, streamed, text_of, turn_events
-from workflows.session import session_workflow_id
+from tests.support.providers.script import Asked, Break, Call, Hold, Refusal, Step, by_position, in_order, says
+from tests.support.providers.server import ProviderServer
+from tests.support.stacks.api_server import connect
+from tests.support.stacks.service import Service
 
 
 async def test_two_tools_at_once_and_a_final_text(api: httpx.AsyncClient, provider: ProviderServer) -> None:

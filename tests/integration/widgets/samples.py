@@ -3,10 +3,11 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from activities.models import DatasetPage, RunState
-from activities.store_models import ActorCard, ActorPricing, ActorSearchPage, ActorStats
-from workflows.tools.core.run_report import build_run_report
-from workflows.tools.core.search_actors import SearchActorsArguments, search_report
+from outlast.activities.actors.contracts import ActorCard, ActorPricing, ActorSearchPage, ActorStats
+from outlast.activities.runs.contracts import RunState
+from outlast.activities.storages.contracts import DatasetPage
+from outlast.workflows.tools.core.run_report import build_run_report
+from outlast.workflows.tools.core.search_actors import SearchActorsArguments, search_report
 
 JsonObject = dict[str, Any]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.async_api import Browser, expect
 
-from api.mcp.widgets import widget_page
+from outlast.api.mcp.widgets import widget_page
 from tests.integration.widgets.host import Tool, WidgetHost, running_chromium, showing
 from tests.integration.widgets.samples import DETAILS, dataset_page, log, rows, run_report, search_answer
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from playwright.async_api import Browser, expect
 
-from api.mcp.widgets import widget_page
+from outlast.api.mcp.widgets import widget_page
 from tests.integration.widgets.host import RefusedByHost, Tool, WidgetHost, showing
 from tests.integration.widgets.samples import dataset_page, log, rows, run_report
 from tests.support.eventually import eventually

@@ -4,7 +4,7 @@ from typing import Any
 
 from playwright.async_api import Browser, expect
 
-from api.mcp.widgets import widget_page
+from outlast.api.mcp.widgets import widget_page
 from tests.integration.widgets.host import showing
 from tests.integration.widgets.samples import CARDS, DETAILS, search_answer
 from tests.support.eventually import eventually

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from activities.actor_cards import pricing_of
-from activities.actor_mcp import standby_url
-from activities.actors import _Definition
+from outlast.activities.actors.cards import pricing_of
+from outlast.activities.actors.definitions import _Definition
+from outlast.activities.mcp_actors.activities import standby_url
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from activities import beneath
-from activities.beneath import NothingThere, PathRefused, open_file_beneath, opened_folder
+from outlast.activities import safe_open as beneath
+from outlast.activities.safe_open import NothingThere, PathRefused, open_file_beneath, opened_folder
 
 SECRET = "the secret outside"
 

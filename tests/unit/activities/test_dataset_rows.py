@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from activities.dataset_rows import picked
+from outlast.activities.storages.rows import picked
 
 ROW: dict[str, Any] = {
     "url": "u",

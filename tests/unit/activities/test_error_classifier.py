@@ -15,9 +15,17 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 from temporalio.exceptions import CancelledError
 
-from activities.errors import CAPACITY_RETRY_DELAY, MAX_MESSAGE_CHARS, RETRYABLE, ToolFailure, classify, failure, redact
-from activities.models import ErrorCategory, ErrorEnvelope
-from activities.secrets import SealError
+from outlast.activities.failures.classify import (
+    CAPACITY_RETRY_DELAY,
+    MAX_MESSAGE_CHARS,
+    RETRYABLE,
+    ToolFailure,
+    classify,
+    failure,
+    redact,
+)
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.secrets.sealer import SealError
 
 C = ErrorCategory
 TOKEN = "apify_api_AbC123_def-456GHI789jkl"

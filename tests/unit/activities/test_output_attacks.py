@@ -14,23 +14,16 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.output_models import RestoreOutputInput
-from activities.output_store.access import Tombstone, manifest_key, open_output, tombstone_key
-from activities.output_store.frames import Frame, compress, decompress
-from activities.output_store.locators import parse_locator, scope_of
-from activities.output_store.manifest import OutputManifest, manifest_text
-from activities.output_store.parts import build_part, index_frame
-from activities.output_store.refusals import OutputDamaged, OutputRefused
-from activities.output_store.selection import select
-from activities.output_store.store import OutputObjects
-from tests.support.stored_outputs import (
-    CALLER,
-    SCOPE,
-    bytes_of,
-    keys_of,
-    objects_in_memory,
-    stored,
-)
+from outlast.activities.outputs.contracts import RestoreOutputInput
+from outlast.activities.outputs.format.errors import OutputDamaged, OutputRefused
+from outlast.activities.outputs.format.frames import Frame, compress, decompress
+from outlast.activities.outputs.format.locators import parse_locator, scope_of
+from outlast.activities.outputs.format.manifest import OutputManifest, manifest_text
+from outlast.activities.outputs.format.parts import build_part, index_frame
+from outlast.activities.outputs.select.select import select
+from outlast.activities.outputs.store.access import Tombstone, manifest_key, open_output, tombstone_key
+from outlast.activities.outputs.store.object_store import OutputObjects
+from tests.support.calls.stored_outputs import CALLER, SCOPE, bytes_of, keys_of, objects_in_memory, stored
 
 ROWS = b"".join(json.dumps({"id": number, "text": "x" * (number % 50)}).encode() + b"\n" for number in range(200))
 

@@ -11,9 +11,9 @@ from apify_client.http_clients import HttpResponse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.errors import ToolFailure
-from activities.output_store.dataset_source import RowBatch, row_batches
-from activities.output_store.frames import MAX_ROW_BYTES
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.outputs.format.frames import MAX_ROW_BYTES
+from outlast.activities.outputs.store.dataset_source import RowBatch, row_batches
 
 
 class Body:

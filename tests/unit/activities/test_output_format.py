@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import zstandard
 
-from activities.output_store.parts import FOOTER_BYTES
-from activities.output_store.store import OutputObjects
-from activities.output_store.verify import verify_output, verify_part, verify_part_file
-from tests.support.stored_outputs import keys_of, stored
+from outlast.activities.outputs.format.parts import FOOTER_BYTES
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.outputs.store.verify import verify_output, verify_part, verify_part_file
+from tests.support.calls.stored_outputs import keys_of, stored
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "output-format.md"
 ROWS = [{"number": number, "text": "ä€😀" * (number % 7)} for number in range(500)]

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from activities.output_store.access import open_output
-from activities.output_store.reader import OutputReader
-from tests.support.stored_outputs import (
+from outlast.activities.outputs.store.access import open_output
+from outlast.activities.outputs.store.reader import OutputReader
+from tests.support.calls.stored_outputs import (
     CALLER,
     bytes_of,
     keys_of,

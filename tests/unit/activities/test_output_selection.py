@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.output_models import OutputKind, RestoredOutput, RestoreOutputInput
-from activities.output_store.access import open_output
-from activities.output_store.reader import OutputReader
-from activities.output_store.refusals import OutputRefused
-from activities.output_store.selection import select
-from tests.support.stored_outputs import CALLER, objects_in_memory, stored
+from outlast.activities.outputs.contracts import OutputKind, RestoredOutput, RestoreOutputInput
+from outlast.activities.outputs.format.errors import OutputRefused
+from outlast.activities.outputs.select.select import select
+from outlast.activities.outputs.store.access import open_output
+from outlast.activities.outputs.store.reader import OutputReader
+from tests.support.calls.stored_outputs import CALLER, objects_in_memory, stored
 
 ROWS: list[dict[str, Any]] = [
     {

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.output_models import MAX_SUMMARY_CHARS, OutputKind
-from activities.output_store.manifest import OutputManifest, stored_output
-from tests.support.stored_outputs import objects_in_memory, stored
+from outlast.activities.outputs.contracts import MAX_SUMMARY_CHARS, OutputKind
+from outlast.activities.outputs.format.manifest import OutputManifest, stored_output
+from tests.support.calls.stored_outputs import objects_in_memory, stored
 
 
 def lines(*rows: object) -> bytes:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.page_text import (
+from outlast.activities.web.markdown import (
     article_of_html,
     article_of_markdown,
     chunks_of,

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from activities.errors import MAX_MESSAGE_CHARS, classify, failure, retry_delay_of
-from activities.models import ErrorCategory
-from activities.providers.refusals import CONNECTION, MAX_RETRY_AFTER, ProviderError, retry_after_of
-from activities.providers.sdk_failures import provider_failures
+from outlast.activities.failures.classify import MAX_MESSAGE_CHARS, classify, failure, retry_delay_of
+from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.failures.provider_error import CONNECTION, MAX_RETRY_AFTER, ProviderError, retry_after_of
+from outlast.activities.llm.providers.sdk_failures import provider_failures
 
 C = ErrorCategory
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.model_contracts import CallModelInput, ModelMessage, TextPart, ToolCallPart, ToolResultPart
-from activities.providers import anthropic_messages, openai_chat, openai_responses
-from activities.providers.definitions import Definition, canonical_definitions, read_definitions
-from tests.support.model_orders import DEFINITIONS, PROVIDERS, definition, order, user
+from outlast.activities.llm.contracts import CallModelInput, ModelMessage, TextPart, ToolCallPart, ToolResultPart
+from outlast.activities.llm.providers import anthropic_messages, openai_chat, openai_responses
+from outlast.activities.llm.providers.definitions import Definition, canonical_definitions, read_definitions
+from tests.support.providers.model_requests import DEFINITIONS, PROVIDERS, definition, order, user
 
 SCHEMA = {"properties": {"q": {"type": "string"}}, "required": ["q"], "type": "object"}
 ONE = canonical_definitions([definition("search")])

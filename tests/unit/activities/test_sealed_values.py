@@ -3,8 +3,8 @@
 import pytest
 from pydantic import JsonValue, SecretStr
 
-from activities.sealed_values import MASK, is_sealed, masked, open_values, seal_value, unmasked
-from activities.secrets import SealError, SecretSealer
+from outlast.activities.secrets.sealed_json import MASK, is_sealed, masked, open_values, seal_value, unmasked
+from outlast.activities.secrets.sealer import SealError, SecretSealer
 
 SEALER = SecretSealer.ephemeral()
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from activities.models import SealedSecret
-from activities.secrets import SealError, SecretSealer
+from outlast.activities.contracts import SealedSecret
+from outlast.activities.secrets.sealer import SealError, SecretSealer
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 PLAIN = SecretStr("apify_api_plainTextOfTheSecret")

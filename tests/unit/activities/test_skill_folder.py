@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from activities.errors import ToolFailure
-from activities.skill_folder import MAX_FILE_BYTES, BadSkill, SkillCard, SkillFolder, parse_skill
-from api.mcp.instructions import server_instructions
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.skills.folder import MAX_FILE_BYTES, BadSkill, SkillCard, SkillFolder, parse_skill
+from outlast.api.offer.instructions import server_instructions
 
 GOOD = "---\nname: {name}\ndescription: >\n  How to\n  do it.\n---\n\n# Do it\n"
 

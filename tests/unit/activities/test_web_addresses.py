@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.web_addresses import AddressRefused, AddressRules, WebAddress, is_public
+from outlast.activities.web.address_rules import AddressRefused, AddressRules, WebAddress, is_public
 
 DOCS = WebAddress.parse("http://127.0.0.1:8401/site/")
 ONLY_DOCS = AddressRules(sites=(DOCS,), trusts_sites=True)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities import workspace_files
-from activities.errors import ToolFailure
-from activities.workspace import FileLines, ReadFileInput, WorkspaceOwner
-from activities.workspace_files import WorkspaceFiles, Workspaces, folder_name
-from activities.workspace_output import BoundedOutput
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.workspaces import files as workspace_files
+from outlast.activities.workspaces.activities import FileLines, ReadFileInput, WorkspaceOwner
+from outlast.activities.workspaces.bounded_output import BoundedOutput
+from outlast.activities.workspaces.files import WorkspaceFiles, Workspaces, folder_name
 
 OWNER = WorkspaceOwner(caller_id="key:a", session_id="chat")
 

@@ -14,17 +14,17 @@ from jsonschema import Draft202012Validator
 from mcp_types import CallToolResult
 from pydantic import Field, JsonValue, TypeAdapter
 
-from activities.models import ErrorCategory, ErrorEnvelope
-from api.adapters import BACK_ENDS
-from api.adapters.model_calls import ModelCall, Outcome, read_call
-from api.adapters.pieces import pieces_of
-from api.adapters.runner import CallScope
-from api.errors import BadRequest
-from api.portable.names import FIELD_NAME, TOOL_NAME, fitting_names
-from api.portable.schemas import portable
-from workflows.models import TextContent, ToolResult
-from workflows.tools.registry import actor_tool_of, tools_of
-from workflows.tools.tool import Arguments, Category, NoArguments, Tool, tool
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.api.adapters import BACK_ENDS
+from outlast.api.adapters.model_calls import ModelCall, Outcome, read_call
+from outlast.api.adapters.pieces import pieces_of
+from outlast.api.adapters.runner import CallScope
+from outlast.api.errors import BadRequest
+from outlast.api.offer.portable_names import FIELD_NAME, TOOL_NAME, fitting_names
+from outlast.api.offer.portable_schemas import portable
+from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
+from outlast.workflows.tools.framework.tool import Arguments, Category, NoArguments, Tool, tool
+from outlast.workflows.tools.registry import actor_tool_of, tools_of
 
 TOOLS = {f"{mode}:{definition.name}": definition for mode in ("default", "openai") for definition in tools_of(mode)}
 OFFERED: dict[str, TypeAdapter[Any]] = {

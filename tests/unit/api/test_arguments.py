@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from activities.sealed_values import MASK
-from api.arguments import check_actor_input, check_arguments, masks_allowed, schema_violations
-from api.errors import InvalidCall
-from workflows.tools.registry import actor_tool_of, tools_of
-from workflows.tools.tool import Tool
+from outlast.activities.secrets.sealed_json import MASK
+from outlast.api.errors import InvalidCall
+from outlast.api.tasks.arguments import check_actor_input, check_arguments, masks_allowed, schema_violations
+from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.registry import actor_tool_of, tools_of
 
 SCHEMA: dict[str, Any] = {
     "title": "Crawler input",

@@ -3,13 +3,13 @@
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from activities.models import Caller
-from activities.platform import ApifyPlatform
-from activities.secrets import SecretSealer
-from api.__main__ import refusal_to_listen
-from api.callers import CallerResolver
-from api.errors import Unauthenticated
-from api.settings import ApiSettings
+from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.contracts import Caller
+from outlast.activities.secrets.sealer import SecretSealer
+from outlast.api.__main__ import refusal_to_listen
+from outlast.api.access.callers import CallerResolver
+from outlast.api.errors import Unauthenticated
+from outlast.api.settings import ApiSettings
 
 ALICE, BOB = "alice-key-0123456789", "bob-key-0123456789ab"
 

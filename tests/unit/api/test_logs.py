@@ -12,8 +12,8 @@ TOKEN = "apify_api_0123456789-abc_DEF"
 PROGRAM = f"""
 import logging
 from temporalio import activity, workflow
-from worker.logs import configure_logging
-from workflows.tools.masks import Outcome, Reason, Resolution
+from outlast.worker.logs import configure_logging
+from outlast.workflows.runtime.masks import Outcome, Reason, Resolution
 
 configure_logging("json", "info")
 log = logging.getLogger("outlast.test")

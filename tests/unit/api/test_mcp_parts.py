@@ -7,21 +7,21 @@ import pytest
 from mcp import MCPError
 from pydantic import JsonValue
 
-from activities.models import Caller
-from activities.secrets import SecretSealer
-from api.errors import BadRequest
-from api.mcp.connections import selection_from
-from api.mcp.instructions import server_instructions
-from api.mcp.questions import parsed_answers
-from api.mcp.request_state import RequestStates
-from api.mcp.resources import Resource
-from api.mcp.results import call_result
-from api.mcp.waiting import DEFAULT_WAIT_SECONDS, split_wait, waits
-from workflows.inputs import InputRequest
-from workflows.models import TextContent, ToolResult
-from workflows.tools import extensions
-from workflows.tools.registry import actor_tool_of, tools_of
-from workflows.tools.tool import Tool
+from outlast.activities.contracts import Caller
+from outlast.activities.secrets.sealer import SecretSealer
+from outlast.api.errors import BadRequest
+from outlast.api.mcp.calls.questions import parsed_answers
+from outlast.api.mcp.connections import selection_from
+from outlast.api.mcp.protocol.request_state import RequestStates
+from outlast.api.mcp.resources.resources import Resource
+from outlast.api.offer.instructions import server_instructions
+from outlast.api.offer.mcp_results import call_result
+from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS, split_wait, waits
+from outlast.workflows.contracts.questions import InputRequest
+from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
+from outlast.workflows.tools import extensions
+from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.registry import actor_tool_of, tools_of
 
 ANN, BOB = Caller(id="ann"), Caller(id="bob")
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from api.permissions import PermissionRules, names_of
-from api.settings import ApiSettings
-from workflows.tools.core.call_actor import actor_tool
-from workflows.tools.registry import MODES, tools_of
+from outlast.api.permissions import PermissionRules, names_of
+from outlast.api.settings import ApiSettings
+from outlast.workflows.tools.core.call_actor import actor_tool
+from outlast.workflows.tools.registry import MODES, tools_of
 
 
 def ruling(rules: str, caller: str, *names: str) -> str | None:

@@ -4,11 +4,11 @@ from typing import get_args
 
 import pytest
 
-from api.rest.session_routes import follow_session, follow_turn
-from api.session_events import ConversationEvent
-from api.turn_events import TurnEventName
-from tests.support.processes import ROOT
-from workflows.turns.models import FinishReason, TurnStatus
+from outlast.api.rest.session_routes import follow_session, follow_turn
+from outlast.api.temporal.session_events import ConversationEvent
+from outlast.api.temporal.turn_events import TurnEventName
+from outlast.workflows.contracts.turns import FinishReason, TurnStatus
+from tests.support.processes.processes import ROOT
 
 PAGE = (ROOT / "docs" / "sessions.md").read_text()
 SESSION_EVENTS = get_args(ConversationEvent.model_fields["name"].annotation)

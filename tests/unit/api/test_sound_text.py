@@ -7,7 +7,7 @@ import pytest
 from fastapi import APIRouter, FastAPI
 from pydantic import JsonValue
 
-from api.rest.sound_text import ModelMessageRoute, SoundTextRoute
+from outlast.api.http.surrogates import ModelMessageRoute, SoundTextRoute
 
 JSON = {"content-type": "application/json"}
 

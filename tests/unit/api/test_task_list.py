@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.errors import BadRequest
-from api.task_list import list_query, read_page_token, write_page_token
-from workflows.models import TaskStatus
-from workflows.session import session_workflow_id
+from outlast.api.errors import BadRequest
+from outlast.api.temporal.visibility import list_query, read_page_token, write_page_token
+from outlast.workflows.contracts.sessions import session_workflow_id
+from outlast.workflows.contracts.tool_calls import TaskStatus
 
 
 def query(caller: str = "key:alice", **filters: str | None) -> str:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.errors import BadRequest
-from api.turn_events import Said, StepText, position_of
+from outlast.api.errors import BadRequest
+from outlast.api.temporal.turn_events import Said, StepText, position_of
 
 
 def read(told: list[Said]) -> str:

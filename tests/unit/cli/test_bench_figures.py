@@ -3,9 +3,9 @@
 import itertools
 from typing import Any
 
-from api.cli.bench_figures import Figures
-from api.cli.bench_prompts import PROMPTS, mask_of
-from api.cli.follow import Event
+from outlast.api.cli.chat.bench_figures import Figures
+from outlast.api.cli.chat.bench_prompts import PROMPTS, mask_of
+from outlast.api.cli.http.follow import Event
 
 USAGE = {"input_tokens": 100, "output_tokens": 10, "cache_read_tokens": 60, "cache_write_tokens": 20}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from api.cli.client_tools.devtools import checked_browser_url
-from api.cli.errors import BadInput
+from outlast.api.cli.client_tools.devtools import checked_browser_url
+from outlast.api.cli.errors import BadInput
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from api.cli.errors import ExitCode
-from api.cli.problems import error_from_response
+from outlast.api.cli.errors import ExitCode
+from outlast.api.cli.http.problems import error_from_response
 
 
 def test_a_refused_call_names_every_violation_and_what_to_do() -> None:

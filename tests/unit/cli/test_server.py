@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from api.cli.errors import BadInput
-from api.cli.options import Options
-from api.cli.server import DEFAULT_URL, find_server
-from deploy.local.addresses import StackAddresses
-from deploy.local.lock import DataDirectoryLock
-from deploy.local.state import StackState, write_state
+from outlast.api.cli.errors import BadInput
+from outlast.api.cli.http.server import DEFAULT_URL, find_server
+from outlast.api.cli.options import Options
+from outlast.deploy.local.addresses import StackAddresses
+from outlast.deploy.local.lock import DataDirectoryLock
+from outlast.deploy.local.state import StackState, write_state
 
 TOKEN = "sk-very-secret-0123456789"
 

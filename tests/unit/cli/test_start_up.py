@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from tests.support.stacks import clean_environment
+from tests.support.stacks.stack_config import clean_environment
 
 _REPORT = """
 import atexit, sys
 atexit.register(lambda: print("\\nIMPORTED", *sorted({name.partition(".")[0] for name in sys.modules})))
-from api.cli.main import main
+from outlast.api.cli.main import main
 sys.argv[0] = "outlast"
 main()
 """

@@ -25,7 +25,9 @@ def house(tmp_path: Path) -> Path:
     """A copy of the packages and of the contracts, to be broken."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for floor in FLOORS:
-        shutil.copytree(ROOT / floor, tmp_path / floor, ignore=shutil.ignore_patterns("__pycache__", "actors"))
+        copied = ROOT / floor
+        shutil.copytree(copied, tmp_path / floor, ignore=shutil.ignore_patterns("__pycache__", "src"))
+    shutil.copytree(ROOT / "outlast", tmp_path / "outlast", symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path
 
 
@@ -33,11 +35,11 @@ def test_imports_point_down_and_each_contract_notices_when_they_do_not(house: Pa
     kept = lint_imports(house)
     assert kept.returncode == 0, kept.stdout
     forbidden = {
-        "Floors": ("activities/errors.py", "import workflows.models"),
-        "The stack": ("deploy/local/plan.py", "import api.settings"),
-        "Contracts lie": ("activities/models.py", "import httpx"),
-        "Workflow code": ("workflows/models.py", "import apify_client"),
-        "Tools:": ("workflows/tools/core/actor_names.py", "import workflows.tools.default.call_actor"),
+        "Floors": ("activities/failures/classify.py", "import outlast.workflows.contracts.tool_calls"),
+        "The stack": ("deploy/local/plan.py", "import outlast.api.settings"),
+        "Contracts lie": ("activities/contracts.py", "import httpx"),
+        "Workflow code": ("workflows/contracts/tool_calls.py", "import apify_client"),
+        "Tools:": ("workflows/tools/core/actor_names.py", "import outlast.workflows.tools.default.call_actor"),
     }
     for path, line in forbidden.values():
         with (house / path).open("a") as file:

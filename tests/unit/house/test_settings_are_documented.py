@@ -10,10 +10,10 @@ from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
-from api.settings import ApiSettings
-from deploy.local import ports
-from deploy.local.config import StackConfig
-from worker.settings import WorkerSettings
+from outlast.api.settings import ApiSettings
+from outlast.deploy.local import ports
+from outlast.deploy.local.config import StackConfig
+from outlast.worker.settings import WorkerSettings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "settings.md").read_text()
 ROWS = {

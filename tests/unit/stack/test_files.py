@@ -1,9 +1,10 @@
 import base64
 from pathlib import Path
 
-from deploy.local import keys, logs
-from deploy.local.addresses import StackAddresses, http_url
-from deploy.local.state import StackState, find_running, read_state, write_state
+from outlast.deploy.local import keys
+from outlast.deploy.local.addresses import StackAddresses, http_url
+from outlast.deploy.local.processes import logs
+from outlast.deploy.local.state import StackState, find_running, read_state, write_state
 
 
 def test_seal_keys_are_made_once_and_readable_by_their_owner_only(tmp_path: Path) -> None:

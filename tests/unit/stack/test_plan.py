@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from deploy.local.config import Component, StackConfig
-from deploy.local.outside import Outside, look_outside
-from deploy.local.plan import Planner, StackPlan, components_to_run, pick_ports
-from deploy.local.process import ChildSpec
-from tests.support.stacks import clean_environment, free_ports_config
+from outlast.deploy.local.config import Component, StackConfig
+from outlast.deploy.local.outside import Outside, look_outside
+from outlast.deploy.local.plan import Planner, StackPlan, components_to_run, pick_ports
+from outlast.deploy.local.processes.process import ChildSpec
+from tests.support.stacks.stack_config import clean_environment, free_ports_config
 
 
 def plan(config: StackConfig) -> StackPlan:

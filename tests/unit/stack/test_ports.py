@@ -3,8 +3,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.local.errors import PortTakenError
-from deploy.local.ports import PortPicker, PortWish, any_free
+from outlast.deploy.local.errors import PortTakenError
+from outlast.deploy.local.ports import PortPicker, PortWish, any_free
 
 HOST = "127.0.0.1"
 

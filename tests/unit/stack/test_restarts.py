@@ -1,4 +1,4 @@
-from deploy.local.restarts import RestartBudget, RestartPolicy
+from outlast.deploy.local.processes.restarts import RestartBudget, RestartPolicy
 
 POLICY = RestartPolicy(
     first_delay_seconds=1, max_delay_seconds=5, max_failed_starts=4, max_restarts=6, window_seconds=60

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.settings import WorkerSettings
+from outlast.worker.settings import WorkerSettings
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from activities.models import Budget, Caller, Contract, RunSpec, StartRunInput
-from worker.converter import lean_data_converter
-from worker.service import serving
-from workflows.models import ToolCall
+from outlast.activities.contracts import Caller, Contract
+from outlast.activities.runs.contracts import Budget, RunSpec, StartRunInput
+from outlast.worker.converter import lean_data_converter
+from outlast.worker.service import serving
+from outlast.workflows.contracts.tool_calls import ToolCall
 
 assert serving, "imported so that every contract is known here"
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field, JsonValue, SecretBytes, SecretStr
 
-from activities.models import Caller
-from activities.sealed_values import seal_value
-from activities.secrets import SecretSealer
-from worker.logs import without_secrets
+from outlast.activities.contracts import Caller
+from outlast.activities.secrets.sealed_json import seal_value
+from outlast.activities.secrets.sealer import SecretSealer
+from outlast.worker.logs import without_secrets
 
 SECRET = "hunter2"
 """Looks like nothing in particular, so that only its type tells."""

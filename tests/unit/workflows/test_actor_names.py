@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflows.tools.core.actor_names import MAX_TOOL_NAME, actor_tool_name, normalised_actor
+from outlast.workflows.tools.core.actor_names import MAX_TOOL_NAME, actor_tool_name, normalised_actor
 
 # Names of Apify users and Actors: letters, digits, dots, dashes, underscores; a user's name has no double dash.
 _NAME = (

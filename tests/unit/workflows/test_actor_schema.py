@@ -7,9 +7,9 @@ from typing import Any, cast
 import jsonschema
 import pytest
 
-from api.secret_inputs import secret_fields
-from workflows.tools.core.actor_names import MAX_TOOL_NAME, actor_tool_name
-from workflows.tools.core.actor_schema import MAX_FIELD_DESCRIPTION_CHARS, cut, model_input_schema
+from outlast.api.tasks.secret_inputs import secret_fields
+from outlast.workflows.tools.core.actor_names import MAX_TOOL_NAME, actor_tool_name
+from outlast.workflows.tools.core.actor_schema import MAX_FIELD_DESCRIPTION_CHARS, cut, model_input_schema
 
 SHIPPED = Path(__file__).parents[3] / "deploy" / "local" / "actors"
 FORM_KEYWORDS = {

@@ -6,8 +6,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from workflows.tools.registry import COMMON, MODES, tools_of
-from workflows.tools.tool import Category, Tool
+from outlast.workflows.tools.framework.tool import Category, Tool
+from outlast.workflows.tools.registry import COMMON, MODES, tools_of
 
 READERS = [definition for definition in COMMON if definition.annotations.read_only and not definition.in_front]
 BY_CATEGORY = {

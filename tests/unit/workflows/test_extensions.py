@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 TOOLS = """
-from workflows.tools.phases import plain
-from workflows.tools.tool import Category, NoArguments, tool
+from outlast.workflows.tools.framework.phases import plain
+from outlast.workflows.tools.framework.tool import Category, NoArguments, tool
 
 @plain
 async def wave(args: NoArguments) -> str:
@@ -23,9 +23,9 @@ TOOLS = [tool("NAME").category(Category.DEV).describe("Waves.").args(NoArguments
 # In a process of its own: what a process has loaded it keeps.
 OFFERED = """
 import json
-from api.services import build_services
-from workflows.tools.extensions import load_extensions
-from workflows.tools.registry import tools_of
+from outlast.api.services import build_services
+from outlast.workflows.tools.extensions import load_extensions
+from outlast.workflows.tools.registry import tools_of
 
 load_extensions(NAMED)
 load_extensions(NAMED)

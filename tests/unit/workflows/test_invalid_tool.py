@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.models import Caller
-from workflows.models import ToolCall
-from workflows.tools.common.invalid import INVALID, MAX_INPUT_CHARS, invalid_arguments_of, invalid_result
-from workflows.tools.loader import DEFAULT_SELECTORS, Selection, base_tools, load_tools
-from workflows.tools.registry import (
+from outlast.activities.contracts import Caller
+from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.tools.common.dev.invalid import INVALID, MAX_INPUT_CHARS, invalid_arguments_of, invalid_result
+from outlast.workflows.tools.framework.tool import Category
+from outlast.workflows.tools.loader import DEFAULT_SELECTORS, Selection, base_tools, load_tools
+from outlast.workflows.tools.registry import (
     MODES,
     UnknownTool,
     executor_kind,
@@ -20,7 +21,6 @@ from workflows.tools.registry import (
     tools_of,
     unknown_tool,
 )
-from workflows.tools.tool import Category
 
 TOKEN = "apify_api_AbC123_def-456GHI789jkl"
 JSON = st.recursive(

@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from workflows.tools.masks import Outcome, Reason, ToolMask, canonical, is_active, masked_tool, normalised, resolve
+from outlast.workflows.runtime.masks import (
+    Outcome,
+    Reason,
+    ToolMask,
+    canonical,
+    is_active,
+    masked_tool,
+    normalised,
+    resolve,
+)
 
 NAMES = st.sampled_from([f"tool-{letter}" for letter in "abcdef"])
 AVAILABLE = st.lists(NAMES, max_size=8)

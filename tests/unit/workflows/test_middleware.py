@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable
 import pytest
 from temporalio.worker import Replayer
 
+from outlast.worker.plugin import OutlastPlugin
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.session import SessionWorkflow
+from outlast.workflows.tool_call import ToolCallWorkflow
+from outlast.workflows.tools.framework import middleware
+from outlast.workflows.tools.framework.tool import Tool
 from tests.unit.workflows.test_replay import history
-from worker.plugin import OutlastPlugin
-from workflows.context import ToolContext
-from workflows.models import ToolResult
-from workflows.session import SessionWorkflow
-from workflows.tool_call import ToolCallWorkflow
-from workflows.tools import middleware
-from workflows.tools.tool import Tool
 
 SEEN: list[str] = []
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from activities.models import Caller
-from workflows.models import ToolCall
-from workflows.tools.loader import base_tools
-from workflows.tools.registry import (
+from outlast.activities.contracts import Caller
+from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.tools.loader import base_tools
+from outlast.workflows.tools.registry import (
     ACTOR_TOOL_LABEL,
     MODES,
     UnknownTool,

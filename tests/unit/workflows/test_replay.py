@@ -10,13 +10,14 @@ from temporalio import workflow
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-from worker.plugin import OutlastPlugin
-from workflows.models import ToolCall, ToolOutcome
-from workflows.session import SessionState, SessionWorkflow
-from workflows.tool_call import ToolCallWorkflow
-from workflows.tools.extensions import load_extensions
-from workflows.turn import TurnWorkflow
-from workflows.turns.models import TurnOrder, TurnResult
+from outlast.worker.plugin import OutlastPlugin
+from outlast.workflows.contracts.sessions import SessionState
+from outlast.workflows.contracts.tool_calls import ToolCall, ToolOutcome
+from outlast.workflows.contracts.turns import TurnOrder, TurnResult
+from outlast.workflows.session import SessionWorkflow
+from outlast.workflows.tool_call import ToolCallWorkflow
+from outlast.workflows.tools.extensions import load_extensions
+from outlast.workflows.turn import TurnWorkflow
 
 load_extensions(["docs.examples.hello_tools"])
 

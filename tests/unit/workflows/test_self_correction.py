@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflows.self_correction import CallOutcome, SelfCorrection, Verdict, observe, verdict
+from outlast.workflows.contracts.self_correction import CallOutcome, SelfCorrection, Verdict, observe, verdict
 
 KINDS = {"a": False, "b": False, "x": True, "y": True}
 OUTCOMES = st.lists(st.sampled_from([None, *KINDS]), max_size=40)

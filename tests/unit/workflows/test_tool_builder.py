@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pydantic import Field, ValidationError
 
-from workflows.context import ToolContext
-from workflows.failures import ToolError
-from workflows.models import ToolResult
-from workflows.tools.registry import COMMON, MODES, actor_tool_of, tools_of
-from workflows.tools.tool import Arguments, Category, Tool, ToolAnnotations, tool, with_description
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, tool, with_description
+from outlast.workflows.tools.registry import COMMON, MODES, actor_tool_of, tools_of
 
 
 class Inner(Arguments):

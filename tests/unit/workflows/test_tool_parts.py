@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from workflows.context import ToolContext
-from workflows.models import ToolResult
-from workflows.tools.phases import ClientPhase, Reply, plain
-from workflows.tools.results import as_result
-from workflows.tools.tool import Category, NoArguments, Tool, ToolBuilder, tool
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain
+from outlast.workflows.tools.framework.results import as_result
+from outlast.workflows.tools.framework.tool import Category, NoArguments, Tool, ToolBuilder, tool
 
 
 class Answer(BaseModel):

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from activities.models import DatasetPage, RunState
-from workflows.executors import ActorOutcome, describe_run
-from workflows.failures import signature
-from workflows.models import Offers, TextContent, ToolResult
-from workflows.tools.core.run_report import build_run_report, run_failure
-from workflows.tools.core.wording import describe_page, describe_run_status, next_page_hint, rows_as_lines
-from workflows.tools.default.present_run import present_finished_run, present_run_state
+from outlast.activities.runs.contracts import RunState
+from outlast.activities.storages.contracts import DatasetPage
+from outlast.workflows.contracts.tool_calls import Offers, TextContent, ToolResult
+from outlast.workflows.runtime.executors import ActorOutcome, describe_run
+from outlast.workflows.stubs.failures import signature
+from outlast.workflows.tools.answers.wording import describe_page, describe_run_status, next_page_hint, rows_as_lines
+from outlast.workflows.tools.core.run_report import build_run_report, run_failure
+from outlast.workflows.tools.default.present_run import present_finished_run, present_run_state
 
 
 def page(rows: int, *, total: int, offset: int = 0, rows_cut: int = 0) -> DatasetPage:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from workflows.tools.tool import Tool
+from outlast.workflows.tools.framework.tool import Tool
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "writing-a-tool.md").read_text()

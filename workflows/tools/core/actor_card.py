@@ -1,7 +1,7 @@
 """An Actor as answers show it, structured and in words."""
 
-from activities.store_models import ActorCard, ActorStats
-from workflows.tools.core.actor_schema import cut
+from outlast.activities.actors.contracts import ActorCard, ActorStats
+from outlast.workflows.tools.core.actor_schema import cut
 
 _MAX_DESCRIPTION_CHARS = 400
 

@@ -5,13 +5,13 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from activities.store_models import ActorCard, ActorDetails, ActorStats, RunDefaults
-from workflows.context import ToolContext
-from workflows.tools.core.actor_card import card_as_text, short_card
-from workflows.tools.core.actor_names import normalised_actor
-from workflows.tools.core.actor_schema import model_input_schema
-from workflows.tools.core.answers import MAX_ANSWER_BYTES, Answer
-from workflows.tools.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
+from outlast.activities.actors.contracts import ActorCard, ActorDetails, ActorStats, RunDefaults
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES, Answer
+from outlast.workflows.tools.core.actor_card import card_as_text, short_card
+from outlast.workflows.tools.core.actor_names import normalised_actor
+from outlast.workflows.tools.core.actor_schema import model_input_schema
+from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
 
 MAX_README_CHARS = 20_000
 

@@ -5,13 +5,13 @@ Passthrough only: the answer is never reformatted, there is no widget and no mod
 
 from pydantic import JsonValue
 
-from activities.actor_mcp_models import McpAnswer, McpTool
-from activities.models import ErrorCategory, ErrorEnvelope
-from workflows.context import ToolContext
-from workflows.models import ToolCall, ToolResult
-from workflows.tools.core.actor_details import McpToolReport
-from workflows.tools.core.actor_names import proxied_tool_name, split_actor_tool
-from workflows.tools.tool import Category, Handler, Tool, ToolAnnotations, tool
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.mcp_actors.contracts import McpAnswer, McpTool
+from outlast.workflows.contracts.tool_calls import ToolCall, ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.core.actor_details import McpToolReport
+from outlast.workflows.tools.core.actor_names import proxied_tool_name, split_actor_tool
+from outlast.workflows.tools.framework.tool import Category, Handler, Tool, ToolAnnotations, tool
 
 _NEVER_REACHED_BYTES = 2_000_000
 """Answers are passed on as they are, up to the size that can be passed on at all; only a call's own threshold has one

@@ -9,7 +9,7 @@ import re
 
 from pydantic import JsonValue
 
-from activities.item_schema import schema_of_items
+from outlast.activities.storages.item_schema import schema_of_items
 
 JsonObject = dict[str, JsonValue]
 

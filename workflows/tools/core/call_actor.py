@@ -5,15 +5,23 @@ from typing import TypeVar
 
 from pydantic import Field, JsonValue
 
-from activities.models import Budget, RunSpec
-from workflows.context import ToolContext
-from workflows.executors import ActorExecutor
-from workflows.models import ToolResult
-from workflows.tools.core.actor_mcp import call_tool_of
-from workflows.tools.core.actor_names import actor_tool_name, split_actor_tool
-from workflows.tools.core.actor_schema import cut, model_input_schema
-from workflows.tools.core.run_report import RunReport
-from workflows.tools.tool import Arguments, Category, Handler, Tool, ToolAnnotations, ToolBuilder, tool
+from outlast.activities.runs.contracts import Budget, RunSpec
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.runtime.executors import ActorExecutor
+from outlast.workflows.tools.core.actor_mcp import call_tool_of
+from outlast.workflows.tools.core.actor_names import actor_tool_name, split_actor_tool
+from outlast.workflows.tools.core.actor_schema import cut, model_input_schema
+from outlast.workflows.tools.core.run_report import RunReport
+from outlast.workflows.tools.framework.tool import (
+    Arguments,
+    Category,
+    Handler,
+    Tool,
+    ToolAnnotations,
+    ToolBuilder,
+    tool,
+)
 
 MAX_DESCRIPTION_CHARS = 1_000
 

@@ -3,13 +3,14 @@
 from pydantic import Field
 from temporalio import workflow
 
-from activities.models import DatasetItemsInput, DatasetPage, RunState
-from workflows.context import ToolContext
-from workflows.executors import INLINE_BYTES, INLINE_ROWS
-from workflows.failures import ToolError
-from workflows.tools.core.answers import MAX_ANSWER_BYTES
-from workflows.tools.core.run_report import RunReport
-from workflows.tools.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
+from outlast.activities.runs.contracts import RunState
+from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.runtime.executors import INLINE_BYTES, INLINE_ROWS
+from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES
+from outlast.workflows.tools.core.run_report import RunReport
+from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
 
 
 class RunArguments(Arguments):

@@ -6,7 +6,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from workflows.tools.tool import Tool
+from outlast.workflows.tools.framework.tool import Tool
 
 PAY_ID = "skyfire-pay-id"
 

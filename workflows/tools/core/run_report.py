@@ -5,10 +5,12 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
-from activities.models import DatasetPage, ErrorCategory, ErrorEnvelope, RunState
-from activities.output_models import StoredOutput
-from workflows.models import Offers, offers_all
-from workflows.tools.core.compressed import OutputFacts, output_facts
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.outputs.contracts import StoredOutput
+from outlast.activities.runs.contracts import RunState
+from outlast.activities.storages.contracts import DatasetPage
+from outlast.workflows.contracts.tool_calls import Offers, offers_all
+from outlast.workflows.tools.answers.compressed import OutputFacts, output_facts
 
 _FAILURES = {
     "FAILED": ErrorCategory.UNKNOWN,

@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from activities.store_models import ActorCard, ActorSearchPage
-from workflows.context import ToolContext
-from workflows.tools.core.actor_card import short_card
-from workflows.tools.core.answers import MAX_ANSWER_BYTES, Answer
-from workflows.tools.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
+from outlast.activities.actors.contracts import ActorCard, ActorSearchPage
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES, Answer
+from outlast.workflows.tools.core.actor_card import short_card
+from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
 
 DEFAULT_LIMIT = 5
 

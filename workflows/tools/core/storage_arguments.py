@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from workflows.tools.tool import Arguments
+from outlast.workflows.tools.framework.tool import Arguments
 
 _ID_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*([~/][A-Za-z0-9_][A-Za-z0-9_.-]*)?$"
 

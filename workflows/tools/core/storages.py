@@ -5,11 +5,11 @@ from datetime import datetime
 
 from pydantic import Field
 
-from activities.storage_models import DatasetInfo, KeyValueStoreInfo, StorageInfo, StorageListInput
-from workflows.context import ToolContext
-from workflows.tools.core.answers import Answer
-from workflows.tools.core.storage_arguments import StorageListArguments
-from workflows.tools.core.wording import describe_size
+from outlast.activities.storages.contracts import DatasetInfo, KeyValueStoreInfo, StorageInfo, StorageListInput
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.answers.answer import Answer
+from outlast.workflows.tools.answers.wording import describe_size
+from outlast.workflows.tools.core.storage_arguments import StorageListArguments
 
 
 class StorageView(Answer):

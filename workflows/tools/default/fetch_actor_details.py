@@ -2,9 +2,10 @@
 
 from pydantic import Field
 
-from workflows.context import ToolContext
-from workflows.models import ToolResult
-from workflows.tools.core.actor_details import (
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.answers.answer import answered
+from outlast.workflows.tools.core.actor_details import (
     ActorArguments,
     DetailSections,
     DetailsReport,
@@ -14,8 +15,7 @@ from workflows.tools.core.actor_details import (
     details_report,
     look_up_actor,
 )
-from workflows.tools.core.actor_mcp import list_tools_of
-from workflows.tools.core.answers import answered
+from outlast.workflows.tools.core.actor_mcp import list_tools_of
 
 DESCRIPTION = """
 Get all there is to know of an Actor before you run it: its input (JSON Schema), its README, price and statistics, and

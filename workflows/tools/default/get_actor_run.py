@@ -1,9 +1,9 @@
 """`get-actor-run` in the default mode."""
 
-from workflows.context import ToolContext
-from workflows.models import ToolResult
-from workflows.tools.core.look_up_run import RunArguments, get_actor_run_definition, run_with_rows
-from workflows.tools.default.present_run import present_run_state
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.core.look_up_run import RunArguments, get_actor_run_definition, run_with_rows
+from outlast.workflows.tools.default.present_run import present_run_state
 
 
 async def get_actor_run(ctx: ToolContext, arguments: RunArguments) -> ToolResult:

@@ -1,12 +1,13 @@
 """How the default mode says what a run has come to."""
 
-from activities.models import DatasetPage, RunState
-from workflows.executors import ActorOutcome
-from workflows.models import Offers, TextContent, ToolResult
-from workflows.tools.core.answers import ROW_READERS, first_offered
-from workflows.tools.core.compressed import describe_stored, restore_hint
-from workflows.tools.core.run_report import build_run_report, run_failure
-from workflows.tools.core.wording import describe_page, describe_run_status, next_page_hint, rows_as_lines
+from outlast.activities.runs.contracts import RunState
+from outlast.activities.storages.contracts import DatasetPage
+from outlast.workflows.contracts.tool_calls import Offers, TextContent, ToolResult
+from outlast.workflows.runtime.executors import ActorOutcome
+from outlast.workflows.tools.answers.answer import ROW_READERS, first_offered
+from outlast.workflows.tools.answers.compressed import describe_stored, restore_hint
+from outlast.workflows.tools.answers.wording import describe_page, describe_run_status, next_page_hint, rows_as_lines
+from outlast.workflows.tools.core.run_report import build_run_report, run_failure
 
 
 def present_finished_run(outcome: ActorOutcome) -> ToolResult:

@@ -1,10 +1,10 @@
 """`search-actors` in the default mode."""
 
-from workflows.context import ToolContext
-from workflows.models import ToolResult
-from workflows.tools.core.actor_card import card_as_text
-from workflows.tools.core.answers import answered
-from workflows.tools.core.search_actors import (
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.answers.answer import answered
+from outlast.workflows.tools.core.actor_card import card_as_text
+from outlast.workflows.tools.core.search_actors import (
     SearchActorsArguments,
     SearchReport,
     after_search,

@@ -1,15 +1,15 @@
 """UI mode: a call answers at once with the run's id; a widget follows the run."""
 
-from workflows.executors import AsyncActorExecutor
-from workflows.tools.mode import Mode
-from workflows.tools.openai.call_actor import call_actor_tool
-from workflows.tools.openai.fetch_actor_details import FETCH_ACTOR_DETAILS
-from workflows.tools.openai.fetch_actor_details_internal import FETCH_ACTOR_DETAILS_INTERNAL
-from workflows.tools.openai.get_actor_run import GET_ACTOR_RUN
-from workflows.tools.openai.present_run import present_started_run
-from workflows.tools.openai.search_actors import SEARCH_ACTORS
-from workflows.tools.openai.search_actors_internal import SEARCH_ACTORS_INTERNAL
-from workflows.tools.openai.widgets import CALLED_BY_WIDGETS, run_widget_meta, silent_meta
+from outlast.workflows.runtime.executors import AsyncActorExecutor
+from outlast.workflows.tools.framework.mode import Mode
+from outlast.workflows.tools.openai.call_actor import call_actor_tool
+from outlast.workflows.tools.openai.fetch_actor_details import FETCH_ACTOR_DETAILS
+from outlast.workflows.tools.openai.fetch_actor_details_internal import FETCH_ACTOR_DETAILS_INTERNAL
+from outlast.workflows.tools.openai.get_actor_run import GET_ACTOR_RUN
+from outlast.workflows.tools.openai.present_run import present_started_run
+from outlast.workflows.tools.openai.search_actors import SEARCH_ACTORS
+from outlast.workflows.tools.openai.search_actors_internal import SEARCH_ACTORS_INTERNAL
+from outlast.workflows.tools.openai.widgets import CALLED_BY_WIDGETS, run_widget_meta, silent_meta
 
 _EXECUTOR = AsyncActorExecutor(present_started_run)
 

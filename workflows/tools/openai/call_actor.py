@@ -1,9 +1,9 @@
 """`call-actor` in the UI mode."""
 
-from workflows.executors import ActorExecutor
-from workflows.tools.core.call_actor import call_actor_definition
-from workflows.tools.openai.widgets import run_widget_meta
-from workflows.tools.tool import Tool
+from outlast.workflows.runtime.executors import ActorExecutor
+from outlast.workflows.tools.core.call_actor import call_actor_definition
+from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.openai.widgets import run_widget_meta
 
 DESCRIPTION = """
 Start an Actor and answer at once with its run id, while a widget shows the run's progress to the user.

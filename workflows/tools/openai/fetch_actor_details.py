@@ -1,9 +1,10 @@
 """`fetch-actor-details` in the UI mode: a widget shows the Actor, the model gets the gist."""
 
-from workflows.context import ToolContext
-from workflows.models import ToolResult
-from workflows.tools.core.actor_card import stats_in_words, warnings_of
-from workflows.tools.core.actor_details import (
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.answers.answer import answered
+from outlast.workflows.tools.core.actor_card import stats_in_words, warnings_of
+from outlast.workflows.tools.core.actor_details import (
     ActorArguments,
     DetailSections,
     DetailsReport,
@@ -12,8 +13,7 @@ from workflows.tools.core.actor_details import (
     details_report,
     look_up_actor,
 )
-from workflows.tools.core.answers import answered
-from workflows.tools.openai.widgets import details_widget_meta
+from outlast.workflows.tools.openai.widgets import details_widget_meta
 
 DESCRIPTION = """
 Show the user an Actor in a widget: what it does, its input, price and statistics.

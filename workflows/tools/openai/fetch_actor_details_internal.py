@@ -4,20 +4,20 @@ import json
 
 from pydantic import JsonValue
 
-from workflows.context import ToolContext
-from workflows.models import ToolResult
-from workflows.tools.core.actor_card import warnings_of
-from workflows.tools.core.actor_details import (
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.answers.answer import Answer, answered
+from outlast.workflows.tools.core.actor_card import warnings_of
+from outlast.workflows.tools.core.actor_details import (
     ActorArguments,
     DetailSections,
     after_details,
     details_definition,
     look_up_actor,
 )
-from workflows.tools.core.actor_schema import model_input_schema
-from workflows.tools.core.answers import Answer, answered
-from workflows.tools.openai.widgets import silent_meta
-from workflows.tools.tool import Category
+from outlast.workflows.tools.core.actor_schema import model_input_schema
+from outlast.workflows.tools.framework.tool import Category
+from outlast.workflows.tools.openai.widgets import silent_meta
 
 DESCRIPTION = """
 Get an Actor's input schema and price without showing anything to the user.

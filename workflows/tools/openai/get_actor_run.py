@@ -1,10 +1,10 @@
 """`get-actor-run` in the UI mode."""
 
-from workflows.context import ToolContext
-from workflows.models import ToolResult
-from workflows.tools.core.look_up_run import RunArguments, get_actor_run_definition, run_with_rows
-from workflows.tools.openai.present_run import present_run_state
-from workflows.tools.openai.widgets import run_state_widget_meta
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.core.look_up_run import RunArguments, get_actor_run_definition, run_with_rows
+from outlast.workflows.tools.openai.present_run import present_run_state
+from outlast.workflows.tools.openai.widgets import run_state_widget_meta
 
 
 async def get_actor_run(ctx: ToolContext, arguments: RunArguments) -> ToolResult:

@@ -1,11 +1,12 @@
 """How the UI mode says that a run has started, and how far it is: in few words, since a widget shows the rest."""
 
-from activities.models import DatasetPage, RunState
-from workflows.executors import ActorOutcome
-from workflows.models import Offers, TextContent, ToolResult
-from workflows.tools.core.run_report import build_run_report, run_failure
-from workflows.tools.core.wording import describe_run_status
-from workflows.tools.openai.widgets import run_widget_meta
+from outlast.activities.runs.contracts import RunState
+from outlast.activities.storages.contracts import DatasetPage
+from outlast.workflows.contracts.tool_calls import Offers, TextContent, ToolResult
+from outlast.workflows.runtime.executors import ActorOutcome
+from outlast.workflows.tools.answers.wording import describe_run_status
+from outlast.workflows.tools.core.run_report import build_run_report, run_failure
+from outlast.workflows.tools.openai.widgets import run_widget_meta
 
 
 def present_started_run(outcome: ActorOutcome) -> ToolResult:

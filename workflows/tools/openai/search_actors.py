@@ -1,9 +1,9 @@
 """`search-actors` in the UI mode: a widget shows the cards, the model gets their names."""
 
-from workflows.context import ToolContext
-from workflows.models import ToolResult
-from workflows.tools.core.answers import answered
-from workflows.tools.core.search_actors import (
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.answers.answer import answered
+from outlast.workflows.tools.core.search_actors import (
     SearchActorsArguments,
     SearchReport,
     after_search,
@@ -12,7 +12,7 @@ from workflows.tools.core.search_actors import (
     search_definition,
     search_report,
 )
-from workflows.tools.openai.widgets import search_widget_meta
+from outlast.workflows.tools.openai.widgets import search_widget_meta
 
 DESCRIPTION = """
 Search Apify Store for Actors and show the user the results as cards in a widget.

@@ -1,11 +1,11 @@
 """`search-actors-internal`: a silent search, in few words, for the model alone."""
 
-from activities.store_models import ActorCard
-from workflows.context import ToolContext
-from workflows.models import ToolResult
-from workflows.tools.core.actor_schema import cut
-from workflows.tools.core.answers import Answer, answered
-from workflows.tools.core.search_actors import (
+from outlast.activities.actors.contracts import ActorCard
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.answers.answer import Answer, answered
+from outlast.workflows.tools.core.actor_schema import cut
+from outlast.workflows.tools.core.search_actors import (
     SearchActorsArguments,
     after_search,
     describe_search,
@@ -13,8 +13,8 @@ from workflows.tools.core.search_actors import (
     next_offset,
     search_definition,
 )
-from workflows.tools.openai.widgets import silent_meta
-from workflows.tools.tool import Category
+from outlast.workflows.tools.framework.tool import Category
+from outlast.workflows.tools.openai.widgets import silent_meta
 
 _MAX_DESCRIPTION_CHARS = 160
 

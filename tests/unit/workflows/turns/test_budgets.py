@@ -1,8 +1,8 @@
 """What a turn may use, alone and within its session."""
 
-from activities.model_contracts import ModelStep, Usage
-from workflows.turns.budgets import added, exceeded, last_step, left, total
-from workflows.turns.models import Budgets, Spent
+from outlast.activities.llm.contracts import ModelStep, Usage
+from outlast.workflows.contracts.turns import Budgets, Spent
+from outlast.workflows.turns.budgets import added, exceeded, last_step, left, total
 
 USED = Spent(steps=3, usage=Usage(input_tokens=90, output_tokens=10), usd=0.5, seconds=60)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from workflows.turns.models import CarriedRule
-from workflows.turns.permissions import nameless_actor, ruling_of
+from outlast.workflows.contracts.turns import CarriedRule
+from outlast.workflows.turns.permissions import nameless_actor, ruling_of
 
 DENY = CarriedRule(tool="outlast--big-table", action="deny", text="*:outlast--big-table=deny")
 ASK = CarriedRule(tool="call-*", action="ask", text="*:call-*=ask")

@@ -3,11 +3,12 @@
 import json
 from datetime import UTC, datetime
 
-from activities.model_contracts import ModelStep, TextPart, ToolCallPart
-from activities.models import Caller, ErrorCategory, ErrorEnvelope
-from workflows.models import ImageContent, TextContent, ToolResult
-from workflows.turns.models import MAX_PARALLEL_CALLS, Budgets, ToolSnapshot, TurnOrder, TurnState, TurnTool
-from workflows.turns.steps import active_tools, assistant_message, model_call, planned, result_part
+from outlast.activities.contracts import Caller
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.llm.contracts import ModelStep, TextPart, ToolCallPart
+from outlast.workflows.contracts.tool_calls import ImageContent, TextContent, ToolResult
+from outlast.workflows.contracts.turns import MAX_PARALLEL_CALLS, Budgets, ToolSnapshot, TurnOrder, TurnState, TurnTool
+from outlast.workflows.turns.steps import active_tools, assistant_message, model_call, planned, result_part
 
 SCHEMA = json.dumps({"type": "object", "properties": {"na me": {"type": "string"}}, "required": ["na me"]})
 TOOLS = (

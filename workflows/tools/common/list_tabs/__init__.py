@@ -1,5 +1,5 @@
 """`list_tabs`: the tabs of the user's browser. The client collects them all; the server checks, chooses and words."""
 
-from workflows.tools.common.list_tabs.definition import LIST_TABS
+from outlast.workflows.tools.common.list_tabs.definition import LIST_TABS
 
 __all__ = ["LIST_TABS"]

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from workflows.models import ToolResult
-from workflows.tools.common.list_tabs.arguments import GroupBy
-from workflows.tools.common.list_tabs.selection import TabGroup
-from workflows.tools.common.list_tabs.tabs import MAX_TABS, Tab, TabMode
-from workflows.tools.core.answers import Answer, answered
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.tools.answers.answer import Answer, answered
+from outlast.workflows.tools.common.list_tabs.arguments import GroupBy
+from outlast.workflows.tools.common.list_tabs.selection import TabGroup
+from outlast.workflows.tools.common.list_tabs.tabs import MAX_TABS, Tab, TabMode
 
 NOTHING_FOUND = "No tabs found matching the criteria."
 NO_TITLE = "(no title)"

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from workflows.tools.common.list_tabs.patterns import TabPattern
-from workflows.tools.common.list_tabs.tabs import TabMode, WindowId
-from workflows.tools.tool import Arguments
+from outlast.workflows.tools.common.list_tabs.patterns import TabPattern
+from outlast.workflows.tools.common.list_tabs.tabs import TabMode, WindowId
+from outlast.workflows.tools.framework.tool import Arguments
 
 GroupBy = Literal["none", "window", "host", "mode"]
 OrderBy = Literal["title", "url", "host", "windowId", "tabId", "mode", "loading"]

@@ -3,15 +3,15 @@
 import asyncio
 from datetime import timedelta
 
-from activities.errors import ToolFailure
-from activities.models import ErrorCategory, ErrorEnvelope
-from workflows.models import ToolResult
-from workflows.tools.common.list_tabs.answer import TabList, tab_list
-from workflows.tools.common.list_tabs.arguments import ListTabsArguments
-from workflows.tools.common.list_tabs.selection import chosen
-from workflows.tools.common.list_tabs.tabs import BrowserTabs
-from workflows.tools.phases import ClientPhase, Reply, plain
-from workflows.tools.tool import Category, ToolAnnotations, tool
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.tools.common.list_tabs.answer import TabList, tab_list
+from outlast.workflows.tools.common.list_tabs.arguments import ListTabsArguments
+from outlast.workflows.tools.common.list_tabs.selection import chosen
+from outlast.workflows.tools.common.list_tabs.tabs import BrowserTabs
+from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain
+from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool
 
 PHASE = "collect_tabs"
 _DEADLINE = timedelta(days=1)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workflows.tools.common.list_tabs.arguments import GroupBy, ListTabsArguments, OrderBy
-from workflows.tools.common.list_tabs.patterns import compiled
-from workflows.tools.common.list_tabs.tabs import Tab
+from outlast.workflows.tools.common.list_tabs.arguments import GroupBy, ListTabsArguments, OrderBy
+from outlast.workflows.tools.common.list_tabs.patterns import compiled
+from outlast.workflows.tools.common.list_tabs.tabs import Tab
 
 NO_HOST = "(no host)"
 MODES = ("normal", "incognito")

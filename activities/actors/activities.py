@@ -1,0 +1,112 @@
+"""Activities that search Apify Store and look Actors up."""
+
+from apify_client import ApifyClientAsync
+from pydantic import JsonValue
+from temporalio import activity
+
+from outlast.activities.actors.cards import card_of_actor, card_of_store_item
+from outlast.activities.actors.contracts import (
+    ActorDetails,
+    ActorDetailsInput,
+    ActorSearchPage,
+    OutputSchema,
+    RunDefaults,
+    SearchActorsInput,
+)
+from outlast.activities.actors.definitions import ActorDefinition, fetch_actor
+from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.failures.activity_failure import as_activity_failure
+from outlast.activities.failures.classify import ToolFailure, classify
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.storages.item_schema import schema_of_items
+
+_INFERRED_RUNS = 3
+_INFERRED_ROWS_PER_RUN = 10
+
+
+class StoreActivities:
+    """Activities on the Store, on behalf of the caller that each order names."""
+
+    def __init__(self, platform: ApifyPlatform) -> None:
+        """Ask `platform`."""
+        self._platform = platform
+
+    @activity.defn
+    async def search_actors(self, order: SearchActorsInput) -> ActorSearchPage:
+        """One page of the Actors that fit the keywords, best first as the Store ranks them."""
+        with as_activity_failure():
+            page = (
+                await self._platform.client(order.caller)
+                .store()
+                .list(search=order.keywords or None, category=order.category, offset=order.offset, limit=order.limit)
+            )
+            return ActorSearchPage(
+                actors=tuple(card_of_store_item(item) for item in page.items), total=page.total, offset=order.offset
+            )
+
+    @activity.defn
+    async def fetch_actor_details(self, order: ActorDetailsInput) -> ActorDetails:
+        """An Actor with its input schema, README and output. Fails with `not_found` for an Actor nobody can see."""
+        with as_activity_failure():
+            client = self._platform.client(order.caller)
+            found = await fetch_actor(client, order.actor)
+            if found is None:
+                raise _no_such_actor(order.actor)
+            actor, definition = found
+            readme, defaults = definition.readme or "", actor.default_run_options
+            return ActorDetails(
+                card=card_of_actor(actor),
+                input_schema=definition.input_schema,
+                readme=readme[: order.max_readme_chars] if order.max_readme_chars else None,
+                readme_chars=len(readme),
+                output=await _output_schema(client, definition) if order.infer_output else None,
+                run_defaults=RunDefaults(
+                    build=defaults.build, memory_mbytes=defaults.memory_mbytes, timeout_seconds=defaults.timeout_secs
+                )
+                if defaults
+                else RunDefaults(),
+                build_number=definition.build_number,
+                modified_at=actor.modified_at,
+                mcp_path=definition.mcp_path,
+            )
+
+
+async def _output_schema(client: ApifyClientAsync, definition: ActorDefinition) -> OutputSchema | None:
+    """From rows of the caller's recent runs, else what the Actor declares, else None."""
+    rows, runs = await _recent_rows(client, definition.actor_id)
+    if rows:
+        return OutputSchema(
+            item_schema=schema_of_items(rows), source="recent_runs", rows_seen=len(rows), runs_seen=runs
+        )
+    declared = definition.dataset_schema
+    return OutputSchema(item_schema=declared, source="declared") if declared else None
+
+
+async def _recent_rows(client: ApifyClientAsync, actor_id: str) -> tuple[list[JsonValue], int]:
+    """A few rows of each of the latest successful runs that produced any, and how many runs that were.
+
+    What it can tell is welcome and not needed: a run's dataset may have expired since.
+    """
+    rows: list[JsonValue] = []
+    runs = 0
+    try:
+        page = await client.actor(actor_id).runs().list(desc=True, limit=_INFERRED_RUNS, status="SUCCEEDED")
+        for run in page.items:
+            items = await client.dataset(run.default_dataset_id).list_items(limit=_INFERRED_ROWS_PER_RUN, clean=True)
+            rows += items.items
+            runs += bool(items.items)
+    except Exception as error:  # noqa: BLE001 (the details stand without it)
+        activity.logger.warning("The output of Actor %s cannot be inferred: %s", actor_id, classify(error).message)
+    return rows, runs
+
+
+def _no_such_actor(actor: str) -> ToolFailure:
+    return ToolFailure(
+        ErrorEnvelope(
+            tool="",
+            message=f"There is no Actor {actor!r} that this account can see.",
+            category=ErrorCategory.NOT_FOUND,
+            retryable=False,
+            hint="Name it as `user/name`, or by its id.",
+        )
+    )

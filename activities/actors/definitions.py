@@ -1,0 +1,102 @@
+"""Looking up an Actor's definition: what a direct Actor tool and the check of its input are made from."""
+
+from apify_client import ApifyClientAsync
+from apify_client._models import ActorResource
+from pydantic import Field, JsonValue, TypeAdapter, field_validator
+
+from outlast.activities.contracts import Contract
+
+JsonObject = dict[str, JsonValue]
+_OBJECT = TypeAdapter(JsonObject)
+
+
+class ActorDefinition(Contract):
+    """An Actor as its default build defines it (Apify API v2, Actor and build objects)."""
+
+    actor_id: str
+    full_name: str
+    title: str
+    description: str
+    input_schema: JsonObject = Field(default_factory=dict)
+    readme: str | None = None
+    dataset_schema: JsonObject | None = Field(default=None, description="Schema of its rows, where it declares one.")
+    build_number: str | None = None
+    mcp_path: str | None = Field(default=None, description="For an Actor that is an MCP server: its path, `/mcp`.")
+
+
+class _Fields(Contract):
+    """A dataset's schema as the platform keeps it: the rows' JSON Schema is in `fields`."""
+
+    fields: JsonObject | None = None
+
+
+class _Storages(Contract):
+    dataset: _Fields | str | None = None
+
+
+class _Definition(Contract):
+    """What a build says of its Actor (Actor definition, `actor.json`)."""
+
+    input: JsonObject | None = None
+    readme: str | None = None
+    storages: _Storages | None = None
+    mcp_paths: str | None = Field(default=None, alias="webServerMcpPath")
+
+    @property
+    def dataset_schema(self) -> JsonObject | None:
+        dataset = self.storages.dataset if self.storages else None
+        return (dataset.fields or None) if isinstance(dataset, _Fields) else None
+
+    @property
+    def mcp_path(self) -> str | None:
+        """The path of the streamable HTTP transport; several paths are separated by commas.
+
+        Only an absolute path: put behind a host, anything else could lead to another one.
+        """
+        paths = [path.strip() for path in (self.mcp_paths or "").split(",")]
+        absolute = [path for path in paths if path.startswith("/") and not path.startswith("//")]
+        return next((path for path in absolute if path.endswith("/mcp")), absolute[0] if absolute else None)
+
+
+class _Build(Contract):
+    """A build; newer ones hold the input schema as an object, older ones as text (`inputSchema`, deprecated)."""
+
+    definition: _Definition = Field(default=_Definition(), alias="actorDefinition")
+    input_schema: str | None = Field(default=None, alias="inputSchema")
+    readme: str | None = None
+    build_number: str | None = Field(default=None, alias="buildNumber")
+
+    @field_validator("definition", mode="before")
+    @classmethod
+    def _none_is_empty(cls, value: object) -> object:
+        return {} if value is None else value
+
+    def schema_of_input(self) -> JsonObject:
+        return self.definition.input or _OBJECT.validate_json(self.input_schema or "{}")
+
+
+async def fetch_actor_definition(client: ApifyClientAsync, actor: str) -> ActorDefinition | None:
+    """The definition of `actor` (`user/name` or id), or None when the caller can see no such Actor."""
+    found = await fetch_actor(client, actor)
+    return found[1] if found else None
+
+
+async def fetch_actor(client: ApifyClientAsync, actor: str) -> tuple[ActorResource, ActorDefinition] | None:
+    """The Actor object and its definition, or None when the caller can see no such Actor."""
+    resource = client.actor(actor)
+    found = await resource.get()
+    if found is None:
+        return None
+    answer = await (await resource.default_build()).get()
+    build = _Build.model_validate(answer.model_dump(by_alias=True, mode="json")) if answer else _Build()
+    return found, ActorDefinition(
+        actor_id=found.id,
+        full_name=f"{found.username}/{found.name}",
+        title=found.title or found.name,
+        description=found.description or "",
+        input_schema=build.schema_of_input(),
+        readme=build.definition.readme or build.readme,
+        dataset_schema=build.definition.dataset_schema,
+        build_number=build.build_number,
+        mcp_path=build.definition.mcp_path,
+    )

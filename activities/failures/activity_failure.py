@@ -1,0 +1,29 @@
+"""The way out of an activity: every exception becomes an `ApplicationError` that carries its `ErrorEnvelope`."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from temporalio import activity
+from temporalio.exceptions import TemporalError
+
+from outlast.activities.failures.classify import classify, failure, retry_delay_of
+from outlast.activities.failures.contracts import ErrorCategory
+
+
+@contextmanager
+def as_activity_failure() -> Generator[None]:
+    """Turn what the block raises into an `ApplicationError` with its envelope.
+
+    Temporal's own errors and cancellation pass unchanged.
+
+    The exception itself is left out as a cause: Temporal would write its unredacted text into the history.
+    """
+    try:
+        yield
+    except TemporalError:
+        raise
+    except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
+        envelope = classify(error, attempt=activity.info().attempt)
+        if envelope.category is ErrorCategory.UNKNOWN:
+            activity.logger.exception("An activity failed in a way that has no category")
+        raise failure(envelope, retry_delay=retry_delay_of(error)) from None

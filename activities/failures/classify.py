@@ -1,0 +1,237 @@
+"""One classifier for every failure: exception in, `ErrorEnvelope` out.
+
+It also decides what Temporal retries: an activity raises `failure(...)`, whose type is the category and whose
+`non_retryable` flag is the envelope's.
+"""
+
+import asyncio
+import json
+import re
+from datetime import timedelta
+
+import httpx
+import impit
+from apify_client.errors import ApifyApiError, InvalidResponseBodyError
+from pydantic import ValidationError
+from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import CancelledError as TemporalCancelled
+
+from outlast.activities.failures import provider_error as refusals
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.failures.provider_error import ProviderError
+from outlast.activities.secrets.sealer import SealError
+
+MAX_MESSAGE_CHARS = 2_000
+CAPACITY_RETRY_DELAY = timedelta(seconds=10)
+"""How long to wait before asking again for memory or a run slot, as long as apify-client's `wait_for_resources`."""
+
+RETRYABLE = frozenset(
+    {
+        ErrorCategory.NETWORK,
+        ErrorCategory.TIMEOUT,
+        ErrorCategory.RATE_LIMIT,
+        ErrorCategory.CAPACITY,
+        ErrorCategory.PLATFORM,
+    }
+)
+
+_CAPACITY_TYPES = frozenset({"actor-memory-limit-exceeded", "concurrent-runs-limit-exceeded", "too-many-running-runs"})
+"""Refusals that pass as other runs finish (reference: Apify API errors; apify-client `wait_for_resources`)."""
+
+_BY_STATUS = {
+    400: ErrorCategory.VALIDATION,
+    401: ErrorCategory.AUTHENTICATION,
+    402: ErrorCategory.PAYMENT,
+    403: ErrorCategory.PERMISSION,
+    404: ErrorCategory.NOT_FOUND,
+    408: ErrorCategory.TIMEOUT,
+    409: ErrorCategory.CONFLICT,
+    410: ErrorCategory.NOT_FOUND,
+    412: ErrorCategory.CONFLICT,
+    413: ErrorCategory.VALIDATION,
+    422: ErrorCategory.VALIDATION,
+    429: ErrorCategory.RATE_LIMIT,
+    504: ErrorCategory.TIMEOUT,
+}
+
+_BY_PROVIDER_KIND = {
+    refusals.CONNECTION: ErrorCategory.NETWORK,
+    refusals.TIMEOUT: ErrorCategory.TIMEOUT,
+    refusals.NOT_CONFIGURED: ErrorCategory.AUTHENTICATION,
+    refusals.UNKNOWN_PROVIDER: ErrorCategory.VALIDATION,
+    # OpenAI answers 429 both for too many requests and for an account without money.
+    "insufficient_quota": ErrorCategory.PAYMENT,
+    "billing_error": ErrorCategory.PAYMENT,
+    "billing_hard_limit_reached": ErrorCategory.PAYMENT,
+    "model_not_found": ErrorCategory.NOT_FOUND,
+    "context_length_exceeded": ErrorCategory.VALIDATION,
+    "invalid_prompt": ErrorCategory.VALIDATION,
+    "rate_limit_exceeded": ErrorCategory.RATE_LIMIT,
+    "server_error": ErrorCategory.PLATFORM,
+    # Anthropic's types, which are all that is told of an error in the middle of a stream.
+    "authentication_error": ErrorCategory.AUTHENTICATION,
+    "permission_error": ErrorCategory.PERMISSION,
+    "not_found_error": ErrorCategory.NOT_FOUND,
+    "rate_limit_error": ErrorCategory.RATE_LIMIT,
+    "timeout_error": ErrorCategory.TIMEOUT,
+    "overloaded_error": ErrorCategory.PLATFORM,
+    "api_error": ErrorCategory.PLATFORM,
+    "request_too_large": ErrorCategory.VALIDATION,
+}
+"""What providers call their failures, where that says more than the status (their API references, errors)."""
+
+_BY_TYPE: tuple[tuple[type[BaseException], ErrorCategory], ...] = (
+    (asyncio.CancelledError, ErrorCategory.CANCELLED),
+    (TemporalCancelled, ErrorCategory.CANCELLED),
+    (impit.TimeoutException, ErrorCategory.TIMEOUT),
+    (httpx.TimeoutException, ErrorCategory.TIMEOUT),
+    (TimeoutError, ErrorCategory.TIMEOUT),
+    (impit.HTTPError, ErrorCategory.NETWORK),
+    (httpx.HTTPError, ErrorCategory.NETWORK),
+    (ConnectionError, ErrorCategory.NETWORK),
+    # The connection broke in the middle of a body, or a proxy answered in the platform's place.
+    (InvalidResponseBodyError, ErrorCategory.NETWORK),
+    (json.JSONDecodeError, ErrorCategory.NETWORK),
+    (ValidationError, ErrorCategory.PLATFORM),
+    (SealError, ErrorCategory.AUTHENTICATION),
+    (PermissionError, ErrorCategory.PERMISSION),
+    (OSError, ErrorCategory.FILESYSTEM),
+)
+
+_HINTS = {
+    ErrorCategory.AUTHENTICATION: "Check the Apify token: it is missing, wrong or revoked.",
+    ErrorCategory.PAYMENT: "Check the account's limits and balance, or raise the budget of the call.",
+    ErrorCategory.PERMISSION: "This account may not do that; ask its owner or choose another Actor.",
+    ErrorCategory.NOT_FOUND: "Check the name or id; it may have been deleted or belong to another account.",
+    ErrorCategory.CAPACITY: "The account's memory or run limit is reached; the call goes on when runs finish.",
+    ErrorCategory.RATE_LIMIT: "Too many requests; it is tried again more slowly.",
+}
+
+_PROVIDER_HINTS = {
+    ErrorCategory.AUTHENTICATION: "Check the provider's key in the worker's settings: it is missing, wrong or revoked.",
+    ErrorCategory.PAYMENT: "Check the balance and the limits of the account at the model provider.",
+    ErrorCategory.PERMISSION: "The provider's key may not use this model; choose another one.",
+    ErrorCategory.NOT_FOUND: "Check the model's name; the provider does not know it, or not for this key.",
+    ErrorCategory.RATE_LIMIT: _HINTS[ErrorCategory.RATE_LIMIT],
+}
+_TOO_LONG = re.compile(r"(?i)context[ _]length|context window|prompt is too long|too many tokens|maximum context")
+_TOO_LONG_HINT = "The conversation is too long for this model: start a new one, or choose a model that takes more."
+
+_SECRET_PATTERNS = (
+    re.compile(r"apify_(?:api|proxy)_[\w-]{8,}"),
+    # Keys of model providers, whole or shortened with asterisks as in their own messages.
+    re.compile(r"\bsk-[\w*-]{8,}"),
+    re.compile(r"(?i)\b(?:bearer|basic)\s+[^\s\"'&,;]{6,}"),
+    re.compile(
+        r"(?i)\b(?:token|api[_-]?key|password|secret|authorization)[\"']?\s*[=:]\s*(?!\[redacted\])[\"']?[^\s\"'&,;]{6,}"
+    ),
+    re.compile(r"(?<=://)[^/@\s:]+:[^/@\s]+(?=@)"),
+)
+
+
+class ToolFailure(Exception):
+    """An expected failure raised inside an activity with its envelope ready; becomes an `ApplicationError`."""
+
+    def __init__(self, envelope: ErrorEnvelope) -> None:
+        """Carry `envelope`."""
+        super().__init__(envelope.message)
+        self.envelope = envelope
+
+
+def without_credentials(text: str) -> str:
+    """`text` without anything that looks like a credential."""
+    for pattern in _SECRET_PATTERNS:
+        text = pattern.sub("[redacted]", text)
+    return text
+
+
+def redact(text: str) -> str:
+    """`text` without anything that looks like a credential, at most `MAX_MESSAGE_CHARS` long."""
+    text = without_credentials(text)
+    return text if len(text) <= MAX_MESSAGE_CHARS else text[: MAX_MESSAGE_CHARS - 1] + "…"
+
+
+def classify(error: BaseException, *, tool: str = "", attempt: int = 1) -> ErrorEnvelope:
+    """Describe `error` as an envelope. Pure: no I/O, no clock."""
+    if isinstance(error, ToolFailure):
+        ready = error.envelope
+        update = {"tool": tool or ready.tool, "attempt": attempt, "message": redact(ready.message)}
+        return ready.model_copy(update=update)
+    category = _category(error)
+    return ErrorEnvelope(
+        tool=tool,
+        message=redact(_message(error)),
+        category=category,
+        retryable=category in RETRYABLE,
+        attempt=attempt,
+        hint=_hint(error, category),
+        violations=_violations(error, category),
+    )
+
+
+def failure(envelope: ErrorEnvelope, *, retry_delay: timedelta | None = None) -> ApplicationError:
+    """The `ApplicationError` that carries `envelope` through Temporal; its flag decides whether it is retried."""
+    if retry_delay is None and envelope.category is ErrorCategory.CAPACITY:
+        retry_delay = CAPACITY_RETRY_DELAY
+    return ApplicationError(
+        envelope.message,
+        envelope,
+        type=envelope.category.value,
+        non_retryable=not envelope.retryable,
+        next_retry_delay=retry_delay,
+    )
+
+
+def retry_delay_of(error: BaseException) -> timedelta | None:
+    """How long whoever refused asks to be left alone; None when it does not say."""
+    return error.retry_after if isinstance(error, ProviderError) else None
+
+
+def category_of_status(status: int) -> ErrorCategory:
+    """What kind of failure an HTTP status is."""
+    return _BY_STATUS.get(status, ErrorCategory.PLATFORM if status >= 500 else ErrorCategory.UNKNOWN)
+
+
+def _category(error: BaseException) -> ErrorCategory:
+    if isinstance(error, ApifyApiError):
+        if error.type in _CAPACITY_TYPES:
+            return ErrorCategory.CAPACITY
+        return category_of_status(error.status_code)
+    if isinstance(error, ProviderError):
+        return _category_of_provider_error(error)
+    return next((category for kind, category in _BY_TYPE if isinstance(error, kind)), ErrorCategory.UNKNOWN)
+
+
+def _category_of_provider_error(error: ProviderError) -> ErrorCategory:
+    known = next((_BY_PROVIDER_KIND[kind] for kind in error.kinds if kind in _BY_PROVIDER_KIND), None)
+    if known is not None:
+        return known
+    # Broken off without a word of the reason: as good as any failure on the provider's side.
+    return ErrorCategory.PLATFORM if error.status is None else category_of_status(error.status)
+
+
+def _hint(error: BaseException, category: ErrorCategory) -> str | None:
+    if not isinstance(error, ProviderError):
+        return _HINTS.get(category)
+    if category is ErrorCategory.VALIDATION and _TOO_LONG.search(" ".join((*error.kinds, error.message))):
+        return _TOO_LONG_HINT
+    return _PROVIDER_HINTS.get(category)
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, ApifyApiError):
+        label = f" ({error.type})" if error.type else ""
+        return f"The platform answered {error.status_code}{label}: {error.message}"
+    if isinstance(error, ProviderError):
+        said = " ".join(filter(None, (str(error.status or ""), f"({error.kinds[0]})" if error.kinds else "")))
+        return f"Model provider {error.provider_id}{f' {said}' if said else ''}: {error.message}"
+    if isinstance(error, ValidationError):
+        return f"The platform's answer does not fit its documented shape ({error.error_count()} differences)."
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _violations(error: BaseException, category: ErrorCategory) -> tuple[Violation, ...] | None:
+    if category is ErrorCategory.VALIDATION and isinstance(error, ApifyApiError) and error.message:
+        return (Violation(path="/input", message=redact(error.message)),)
+    return None

@@ -1,0 +1,43 @@
+"""What to say when an id leads nowhere: models mix up the ids of runs, datasets and key-value stores."""
+
+import asyncio
+import re
+from typing import Literal
+
+from apify_client import ApifyClientAsync
+
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+
+Kind = Literal["run", "dataset", "key-value store"]
+
+_ID = re.compile(r"[A-Za-z0-9]{10,25}")
+_CHECK = "Check the id; it may have been deleted or belong to another account."
+
+
+def not_found(message: str, hint: str = _CHECK) -> ToolFailure:
+    """The failure that says so."""
+    return ToolFailure(
+        ErrorEnvelope(tool="", message=message, category=ErrorCategory.NOT_FOUND, retryable=False, hint=hint)
+    )
+
+
+async def explain_missing(client: ApifyClientAsync, wanted: Kind, given: str) -> ToolFailure:
+    """Why there is no `wanted` with the id `given`: it may be the id of something else."""
+    message = f"There is no {wanted} {given!r}."
+    if not _ID.fullmatch(given):
+        return not_found(message)
+    # What cannot be looked up now is no help, and no failure either: the answer is "not found" in any case.
+    run, dataset, store = await asyncio.gather(
+        client.run(given).get(),
+        client.dataset(given).get(),
+        client.key_value_store(given).get(),
+        return_exceptions=True,
+    )
+    if run is not None and not isinstance(run, BaseException):
+        ids = f"its dataset is {run.default_dataset_id}, its key-value store {run.default_key_value_store_id}"
+        return not_found(f"{message} It is the id of a run: {ids}.", "Call again with the id of the storage.")
+    for other, found in (("dataset", dataset), ("key-value store", store)):
+        if other != wanted and found is not None and not isinstance(found, BaseException):
+            return not_found(f"{message} It is the id of a {other}.", f"Use the tools for a {other}.")
+    return not_found(message)

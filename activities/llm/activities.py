@@ -1,0 +1,112 @@
+"""Calling a model: one step of a conversation, streamed while it is said."""
+
+import logging
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from temporalio import activity
+from temporalio.common import RetryPolicy
+
+from outlast.activities.failures.activity_failure import as_activity_failure
+from outlast.activities.failures.provider_error import NOT_CONFIGURED, UNKNOWN_PROVIDER, ProviderError
+from outlast.activities.heartbeat import heartbeating
+from outlast.activities.llm.contracts import CallModelInput, ModelStep, TextDelta
+from outlast.activities.llm.providers.capabilities import MATRIX
+from outlast.activities.llm.providers.prices import Price, cost_usd
+from outlast.activities.llm.providers.provider import Provider
+from outlast.activities.llm.streaming import DeltaSink, OpenSink, WorkflowDeltas
+
+CALL_MODEL_ATTEMPT_TIMEOUT = timedelta(minutes=20)
+CALL_MODEL_HEARTBEAT_TIMEOUT = timedelta(seconds=20)
+CALL_MODEL_RETRY_POLICY = RetryPolicy(
+    initial_interval=timedelta(seconds=1),
+    backoff_coefficient=2,
+    maximum_interval=timedelta(minutes=1),
+    maximum_attempts=8,
+)
+"""Errors that another attempt cannot mend are not retried; a provider that says when to come back is believed."""
+_BEATS_PER_TIMEOUT = 10
+"""A cancellation is heard with the next heartbeat."""
+
+log = logging.getLogger(__name__)
+
+
+class ModelActivities:
+    """Calls models of the configured providers."""
+
+    def __init__(
+        self,
+        providers: Mapping[str, Provider],
+        *,
+        prices: Mapping[str, Price] | None = None,
+        open_sink: OpenSink = WorkflowDeltas,
+    ) -> None:
+        """`providers` by `provider_id`; `prices` by `provider/model`; streamed text goes to what `open_sink` gives."""
+        self._providers = providers
+        self._prices = prices or {}
+        self._open_sink = open_sink
+        self._warned: set[str] = set()
+
+    @activity.defn
+    async def call_model(self, order: CallModelInput) -> ModelStep:
+        """What the model says in this step; while it says it, its text is published.
+
+        A retried call starts anew, with a higher `attempt` in its deltas. Cancelled, it closes the connection. Fails
+        with an `ErrorEnvelope`, retryable when the connection broke or the provider is overloaded.
+        """
+        with as_activity_failure():
+            provider = self._provider(order.provider_id)
+            async with heartbeating(1 / _BEATS_PER_TIMEOUT), self._sink(order) as sink:
+                began = time.monotonic()
+                step = await provider.call(order, _Publishing(order, activity.info().attempt, sink))
+                seconds = time.monotonic() - began
+            self._warn_once(step.warnings)
+            cost = cost_usd(self._prices, order.provider_id, order.model_id, step.usage)
+            return step.model_copy(update={"cost_usd": cost, "seconds": seconds})
+
+    async def close(self) -> None:
+        """Close the connections to the providers."""
+        for provider in self._providers.values():
+            await provider.close()
+
+    def _provider(self, provider_id: str) -> Provider:
+        provider = self._providers.get(provider_id)
+        if provider is not None:
+            return provider
+        if provider_id in MATRIX:
+            raise ProviderError(provider_id, "not configured: it has no key here", kinds=(NOT_CONFIGURED,))
+        known = ", ".join(MATRIX)
+        raise ProviderError(provider_id, f"unknown provider; known are {known}", kinds=(UNKNOWN_PROVIDER,))
+
+    @asynccontextmanager
+    async def _sink(self, order: CallModelInput) -> AsyncGenerator[DeltaSink | None]:
+        if not order.stream:
+            yield None
+            return
+        async with self._open_sink() as sink:
+            yield sink
+
+    def _warn_once(self, warnings: tuple[str, ...]) -> None:
+        for warning in warnings:
+            if warning not in self._warned:
+                self._warned.add(warning)
+                log.warning("A provider falls back: %s", warning)
+
+
+class _Publishing:
+    """Numbers the pieces of one attempt."""
+
+    def __init__(self, order: CallModelInput, attempt: int, sink: DeltaSink | None) -> None:
+        self._order, self._attempt, self._sink = order, attempt, sink
+        self._index = 0
+
+    def __call__(self, text: str) -> None:
+        if self._sink is None or not text:
+            return
+        order = self._order
+        self._sink.publish(
+            TextDelta(turn_id=order.turn_id, step=order.step, attempt=self._attempt, index=self._index, text=text)
+        )
+        self._index += 1

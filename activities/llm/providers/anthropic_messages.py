@@ -1,0 +1,230 @@
+"""Anthropic's Messages API: constant definitions, and breakpoints that say up to where the prompt may be cached."""
+
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from anthropic import AsyncAnthropic, AsyncStream
+from anthropic.types import Message, RawContentBlockDelta, RawContentBlockStartEvent, RawMessageStreamEvent
+from pydantic import JsonValue, TypeAdapter
+
+from outlast.activities.llm.contracts import (
+    CallModelInput,
+    ImagePart,
+    ModelMessage,
+    ModelStep,
+    Part,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    Usage,
+)
+from outlast.activities.llm.providers.capabilities import MATRIX
+from outlast.activities.llm.providers.definitions import JsonObject, read_definitions
+from outlast.activities.llm.providers.parsing import sent_arguments, tool_call
+from outlast.activities.llm.providers.provider import OnText
+from outlast.activities.llm.providers.sdk_failures import broken_off, provider_failures
+from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
+
+_ID = "anthropic"
+_BREAKPOINT: JsonObject = {"type": "ephemeral"}
+_FINISH: dict[str | None, Literal["stop", "tool_calls", "length", "content_filter"]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+_INPUT = TypeAdapter(dict[str, JsonValue])
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+@dataclass
+class _Block:
+    type: str
+    id: str = ""
+    name: str = ""
+    text: str = ""
+
+
+@dataclass
+class _Said:
+    """An answer as it grows. `counts` are the last numbers heard."""
+
+    blocks: dict[int, _Block] = field(default_factory=dict[int, _Block])
+    stop_reason: str | None = None
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+
+    def count(self, usage: object) -> None:
+        """Take over the numbers that `usage` has; later ones count from the beginning too."""
+        heard = {name: getattr(usage, name, None) for name in _COUNTS}
+        self.counts |= {name: value for name, value in heard.items() if isinstance(value, int)}
+
+
+class AnthropicMessagesProvider:
+    """A `Provider`. The client's own retries are off: Temporal retries."""
+
+    def __init__(self, client: AsyncAnthropic) -> None:
+        """Take a client with the key, the address and the time limits."""
+        self._client = client.with_options(max_retries=0)
+
+    async def call(self, order: CallModelInput, on_text: OnText) -> ModelStep:
+        """See `Provider`."""
+        body, plan = request_body(order)
+        with provider_failures(_ID, self._client.api_key or ""):
+            said = await (self._streamed(body, on_text) if order.stream else self._whole(body, on_text))
+        return _step(said, plan)
+
+    async def close(self) -> None:
+        """See `Provider`."""
+        await self._client.close()
+
+    async def _whole(self, body: JsonObject, on_text: OnText) -> _Said:
+        message = await self._client.post("/v1/messages", body=body, cast_to=Message)
+        said = _Said(stop_reason=message.stop_reason)
+        said.count(message.usage)
+        for index, block in enumerate(message.content):
+            match block.type:
+                case "text":
+                    said.blocks[index] = _Block("text", text=block.text)
+                    on_text(block.text)
+                case "tool_use":
+                    raw = _INPUT.dump_json(cast(dict[str, JsonValue], block.input)).decode()
+                    said.blocks[index] = _Block("tool_use", block.id, block.name, raw)
+                case _:
+                    pass
+        return said
+
+    async def _streamed(self, body: JsonObject, on_text: OnText) -> _Said:
+        stream = await self._client.post(
+            "/v1/messages",
+            body=body,
+            cast_to=Message,
+            stream=True,
+            stream_cls=AsyncStream[RawMessageStreamEvent],
+        )
+        said = _Said()
+        async with stream:
+            async for event in stream:
+                match event.type:
+                    case "message_start":
+                        said.count(event.message.usage)
+                    case "content_block_start":
+                        _begin(said, event, on_text)
+                    case "content_block_delta":
+                        _add(said, event.index, event.delta, on_text)
+                    case "message_delta":
+                        said.stop_reason = event.delta.stop_reason
+                        said.count(event.usage)
+                    case "message_stop":
+                        return said
+                    case "content_block_stop":
+                        pass
+        raise broken_off(_ID)
+
+
+def _begin(said: _Said, event: RawContentBlockStartEvent, on_text: OnText) -> None:
+    block = event.content_block
+    match block.type:
+        case "text":
+            said.blocks[event.index] = _Block("text", text=block.text)
+            if block.text:
+                on_text(block.text)
+        case "tool_use":
+            said.blocks[event.index] = _Block("tool_use", block.id, block.name)
+        case _:
+            pass
+
+
+def _add(said: _Said, index: int, delta: RawContentBlockDelta, on_text: OnText) -> None:
+    block = said.blocks.get(index)
+    if block is None:
+        return
+    if delta.type == "text_delta":
+        block.text += delta.text
+        on_text(delta.text)
+    elif delta.type == "input_json_delta":
+        block.text += delta.partial_json
+
+
+def request_body(order: CallModelInput) -> tuple[JsonObject, ToolPlan]:
+    """The request, in the order of the prompt, with its four breakpoints: definitions, static text, two of messages.
+
+    The breakpoint at the end of the conversation is where the next step reads; the one before it is where this step
+    reads, however many blocks a step has added (a breakpoint alone is looked back from for 20 blocks).
+    """
+    definitions = read_definitions(order.definitions_json)
+    plan = plan_tools(definitions, order.active_tools, _ID, MATRIX[_ID])
+    body: JsonObject = {"model": order.model_id}
+    if definitions:
+        tools: list[JsonObject] = [
+            {"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in definitions
+        ]
+        tools[-1]["cache_control"] = _BREAKPOINT
+        body["tools"] = cast(list[JsonValue], tools)
+    if system := _system(order):
+        body["system"] = cast(list[JsonValue], system)
+    messages = [sent for message in order.messages if (sent := _message(message)) is not None]
+    asking = [blocks for role, blocks in messages if role == "user"]
+    for blocks in asking[-2:]:
+        blocks[-1]["cache_control"] = _BREAKPOINT
+    body["messages"] = [{"role": role, "content": cast(list[JsonValue], blocks)} for role, blocks in messages]
+    if plan.choice == "none":
+        body["tool_choice"] = {"type": "none"}
+    body |= {"max_tokens": order.max_output_tokens, "stream": order.stream}
+    return body, plan
+
+
+def _system(order: CallModelInput) -> list[JsonObject]:
+    """The static text up to its breakpoint, and then the dynamic one: when that changes, the static one is kept."""
+    static: JsonObject = {"type": "text", "text": order.system, "cache_control": _BREAKPOINT}
+    dynamic: JsonObject = {"type": "text", "text": order.dynamic}
+    return [block for block in (static, dynamic) if block["text"]]
+
+
+def _message(message: ModelMessage) -> tuple[str, list[JsonObject]] | None:
+    """Role and blocks; None for a message that says nothing, which the API refuses."""
+    parts = [block for part in message.parts if (block := _block(part)) is not None]
+    # The API takes results at the beginning of a message only.
+    blocks = sorted(parts, key=lambda block: block["type"] != "tool_result")
+    return ("assistant" if message.role == "assistant" else "user", blocks) if blocks else None
+
+
+def _block(part: Part) -> JsonObject | None:
+    match part:
+        case TextPart():
+            return {"type": "text", "text": part.text} if part.text.strip() else None
+        case ImagePart(url=None):
+            source: JsonObject = {"type": "base64", "media_type": part.media_type, "data": part.data}
+            return {"type": "image", "source": source}
+        case ImagePart():
+            return {"type": "image", "source": {"type": "url", "url": part.url}}
+        case ToolCallPart():
+            return {"type": "tool_use", "id": part.id, "name": part.name, "input": sent_arguments(part)}
+        case ToolResultPart():
+            # A result may be empty, a text may not.
+            content: list[JsonValue] = [{"type": "text", "text": part.text}] if part.text.strip() else []
+            return {
+                "type": "tool_result",
+                "tool_use_id": part.call_id,
+                "content": content,
+                "is_error": part.is_error,
+            }
+
+
+def _step(said: _Said, plan: ToolPlan) -> ModelStep:
+    blocks = [block for _, block in sorted(said.blocks.items())]
+    read, written = said.counts.get(_COUNTS[2], 0), said.counts.get(_COUNTS[3], 0)
+    return ModelStep(
+        text="".join(block.text for block in blocks if block.type == "text"),
+        tool_calls=tuple(tool_call(block.id, block.name, block.text) for block in blocks if block.type == "tool_use"),
+        finish_reason=_FINISH.get(said.stop_reason, "other"),
+        usage=Usage(
+            # This API counts what is neither read from the cache nor written to it.
+            input_tokens=said.counts.get("input_tokens", 0) + read + written,
+            output_tokens=said.counts.get("output_tokens", 0),
+            cache_read_tokens=read,
+            cache_write_tokens=written,
+        ),
+        warnings=plan.warnings,
+    )

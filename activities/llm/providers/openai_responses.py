@@ -1,0 +1,199 @@
+"""OpenAI's Responses API: `instructions`, `input` items, and `allowed_tools` for masks."""
+
+import hashlib
+from typing import Literal
+
+from openai import AsyncOpenAI, AsyncStream, RequestOptions
+from openai.types.responses import Response, ResponseFunctionToolCall, ResponseStreamEvent
+from pydantic import JsonValue
+
+from outlast.activities.failures.provider_error import ProviderError
+from outlast.activities.llm.contracts import (
+    CallModelInput,
+    ImagePart,
+    ModelMessage,
+    ModelStep,
+    Part,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    Usage,
+)
+from outlast.activities.llm.providers.capabilities import MATRIX
+from outlast.activities.llm.providers.definitions import Definition, JsonObject, read_definitions
+from outlast.activities.llm.providers.parsing import tokens, tool_call
+from outlast.activities.llm.providers.provider import OnText
+from outlast.activities.llm.providers.sdk_failures import broken_off, provider_failures
+from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
+
+_ID = "openai"
+_OPTIONS: RequestOptions = {"security": {"bearer_auth": True}}
+_INCOMPLETE: dict[str | None, Literal["length", "content_filter"]] = {
+    "max_output_tokens": "length",
+    "content_filter": "content_filter",
+}
+
+
+class OpenAIResponsesProvider:
+    """A `Provider`. The client's own retries are off: Temporal retries."""
+
+    def __init__(self, client: AsyncOpenAI) -> None:
+        """Take a client with the key, the address and the time limits."""
+        self._client = client.with_options(max_retries=0)
+
+    async def call(self, order: CallModelInput, on_text: OnText) -> ModelStep:
+        """See `Provider`."""
+        body, plan = request_body(order)
+        with provider_failures(_ID, self._client.api_key):
+            response = await (self._streamed(body, on_text) if order.stream else self._whole(body, on_text))
+        return _step(response, plan)
+
+    async def close(self) -> None:
+        """See `Provider`."""
+        await self._client.close()
+
+    async def _whole(self, body: JsonObject, on_text: OnText) -> Response:
+        response = await self._client.post("/responses", body=body, cast_to=Response, options=_OPTIONS)
+        on_text(_text(response))
+        return response
+
+    async def _streamed(self, body: JsonObject, on_text: OnText) -> Response:
+        stream = await self._client.post(
+            "/responses",
+            body=body,
+            cast_to=Response,
+            stream=True,
+            stream_cls=AsyncStream[ResponseStreamEvent],
+            options=_OPTIONS,
+        )
+        async with stream:
+            async for event in stream:
+                match event.type:
+                    case "response.output_text.delta" | "response.refusal.delta":
+                        on_text(event.delta)
+                    case "response.completed" | "response.incomplete" | "response.failed":
+                        return event.response
+                    case "error":
+                        raise ProviderError(_ID, event.message, kinds=(event.code,) if event.code else ())
+                    case _:
+                        pass  # What is said of the beginning and end of parts is in the last event too.
+        raise broken_off(_ID)
+
+
+def request_body(order: CallModelInput) -> tuple[JsonObject, ToolPlan]:
+    """The request, in the order of the prompt: what changes from step to step or with the mask comes last."""
+    definitions = read_definitions(order.definitions_json)
+    plan = plan_tools(definitions, order.active_tools, _ID, MATRIX[_ID])
+    body: JsonObject = {"model": order.model_id}
+    if definitions:
+        body["tools"] = [_tool(one) for one in definitions]
+    if order.system:
+        body["instructions"] = order.system
+    items: list[JsonValue] = []
+    if order.dynamic:
+        items.append({"role": "developer", "content": [{"type": "input_text", "text": order.dynamic}]})
+    body["input"] = items + [item for message in order.messages for item in _items(message)]
+    if plan.choice == "none":
+        body["tool_choice"] = "none"
+    elif plan.choice == "some":
+        allowed: list[JsonValue] = [{"type": "function", "name": name} for name in plan.allowed]
+        body["tool_choice"] = {"type": "allowed_tools", "mode": "auto", "tools": allowed}
+    body |= {
+        "max_output_tokens": order.max_output_tokens,
+        "prompt_cache_key": _cache_key(order),
+        "store": False,
+        "stream": order.stream,
+    }
+    return body, plan
+
+
+def _cache_key(order: CallModelInput) -> str:
+    """Requests of one session go where its prompt is cached; of 64 characters at most, and telling nobody's name."""
+    return hashlib.sha256(f"{order.caller.id}\0{order.session_id}".encode()).hexdigest()[:32]
+
+
+def _tool(definition: Definition) -> JsonObject:
+    """Not strict: strict schemas know neither optional fields nor defaults."""
+    return {
+        "type": "function",
+        "name": definition.name,
+        "description": definition.description,
+        "parameters": definition.input_schema,
+        "strict": False,
+    }
+
+
+def _items(message: ModelMessage) -> list[JsonValue]:
+    """Texts and pictures of a message are one item; calls and results are items of their own."""
+    content: list[JsonValue] = [
+        part for part in (_content(part, message.role) for part in message.parts) if part is not None
+    ]
+    items: list[JsonValue] = []
+    if content:
+        items.append({"role": "assistant" if message.role == "assistant" else "user", "content": content})
+    for part in message.parts:
+        match part:
+            case ToolCallPart():
+                arguments = part.raw_arguments or "{}"
+                items.append({"type": "function_call", "call_id": part.id, "name": part.name, "arguments": arguments})
+            case ToolResultPart():
+                items.append({"type": "function_call_output", "call_id": part.call_id, "output": part.text})
+            case _:
+                pass
+    return items
+
+
+def _content(part: Part, role: str) -> JsonObject | None:
+    match part:
+        case TextPart(text=text) if text:
+            return {"type": "output_text" if role == "assistant" else "input_text", "text": text}
+        case ImagePart():
+            address = part.url or f"data:{part.media_type};base64,{part.data}"
+            return {"type": "input_image", "image_url": address, "detail": "auto"}
+        case _:
+            return None
+
+
+def _text(response: Response) -> str:
+    texts: list[str] = []
+    for item in response.output:
+        if item.type == "message":
+            texts += [part.text if part.type == "output_text" else part.refusal for part in item.content]
+    return "".join(texts)
+
+
+def _step(response: Response, plan: ToolPlan) -> ModelStep:
+    if response.status == "failed":
+        raise _failed(response)
+    calls = tuple(
+        tool_call(item.call_id, item.name, item.arguments)
+        for item in response.output
+        if isinstance(item, ResponseFunctionToolCall)
+    )
+    return ModelStep(
+        text=_text(response),
+        tool_calls=calls,
+        finish_reason=_finish_reason(response, has_calls=bool(calls)),
+        usage=Usage(
+            input_tokens=tokens(response.usage, "input_tokens"),
+            output_tokens=tokens(response.usage, "output_tokens"),
+            cache_read_tokens=tokens(response.usage, "input_tokens_details", "cached_tokens"),
+            cache_write_tokens=tokens(response.usage, "input_tokens_details", "cache_write_tokens"),
+        ),
+        warnings=plan.warnings,
+    )
+
+
+def _failed(response: Response) -> ProviderError:
+    if response.error is None:
+        return ProviderError(_ID, "the response failed")
+    return ProviderError(_ID, response.error.message, kinds=(response.error.code,))
+
+
+def _finish_reason(
+    response: Response, *, has_calls: bool
+) -> Literal["stop", "tool_calls", "length", "content_filter", "other"]:
+    if response.status == "incomplete":
+        reason = response.incomplete_details.reason if response.incomplete_details else None
+        return _INCOMPLETE.get(reason, "other")
+    return "tool_calls" if has_calls else "stop"

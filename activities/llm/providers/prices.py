@@ -1,0 +1,37 @@
+"""What model calls cost, where the prices are known."""
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from outlast.activities.llm.contracts import Usage
+
+_MILLION = 1_000_000
+
+
+class Price(BaseModel):
+    """US dollars per million tokens. What is read from or written to a cache costs as input unless it is priced."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cache_read: float | None = Field(default=None, ge=0)
+    cache_write: float | None = Field(default=None, ge=0)
+
+
+def cost_usd(prices: Mapping[str, Price], provider_id: str, model_id: str, usage: Usage) -> float | None:
+    """What the call cost by the price of `provider/model`; None where there is none."""
+    price = prices.get(f"{provider_id}/{model_id}")
+    if price is None:
+        return None
+    read_price = price.input if price.cache_read is None else price.cache_read
+    write_price = price.input if price.cache_write is None else price.cache_write
+    fresh = max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens)
+    spent = (
+        fresh * price.input
+        + usage.cache_read_tokens * read_price
+        + usage.cache_write_tokens * write_price
+        + usage.output_tokens * price.output
+    )
+    return spent / _MILLION

@@ -1,0 +1,261 @@
+"""Actors that are MCP servers: a real MCP client session with one, behind the platform's standby address.
+
+What a tool answers is passed on value for value: this is a proxy, not a presentation.
+"""
+
+import json
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, Final, TypeVar, cast
+from urllib.parse import urlsplit
+
+import httpx2
+from mcp import Client, ClientSession, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import INTERNAL_ERROR, Implementation, PaginatedRequestParams
+from mcp_types import Tool as WireTool
+from pydantic import JsonValue, SecretStr
+from temporalio import activity
+from temporalio.common import RetryPolicy
+
+from outlast.activities.actors.definitions import fetch_actor_definition
+from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.contracts import Caller
+from outlast.activities.failures.activity_failure import as_activity_failure
+from outlast.activities.failures.classify import RETRYABLE, ToolFailure, category_of_status, redact
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.heartbeat import heartbeating
+from outlast.activities.mcp_actors.contracts import (
+    CallMcpToolInput,
+    CallPhase,
+    ListMcpToolsInput,
+    McpAnswer,
+    McpTool,
+    McpToolList,
+)
+from outlast.activities.mcp_actors.relay import Relay, call_to_its_end
+
+CALL_HEARTBEAT_TIMEOUT = timedelta(seconds=15)
+CALL_RETRY_POLICY = RetryPolicy(
+    initial_interval=timedelta(seconds=1),
+    backoff_coefficient=2,
+    maximum_interval=timedelta(seconds=10),
+    maximum_attempts=6,
+)
+LIST_TIMEOUT = timedelta(seconds=90)
+MAX_ANSWER_BYTES: Final = 1_500_000
+"""Temporal refuses payloads of 2 MB; a larger answer is refused here, with a reason."""
+
+_CONNECT_SECONDS = 60.0
+"""A standby Actor may have to be started first."""
+_ANSWER_SECONDS = 3_600.0
+_MAX_PAGES = 20
+_MAX_TOOLS = 500
+_HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+
+Answer = TypeVar("Answer")
+
+
+class ActorMcpActivities:
+    """Activities on Actors that are MCP servers, on behalf of the caller that each order names."""
+
+    def __init__(self, platform: ApifyPlatform) -> None:
+        """Reach them through `platform`."""
+        self._platform = platform
+
+    @activity.defn
+    async def list_mcp_tools(self, order: ListMcpToolsInput) -> McpToolList:
+        """The tools of the server. Fails with `validation` for an Actor that is none."""
+        with as_activity_failure():
+            return await fetch_mcp_tools(self._platform, order.caller, order.actor)
+
+    @activity.defn
+    async def call_mcp_tool(self, order: CallMcpToolInput) -> McpAnswer:
+        """Call a tool at most once: after a call whose answer was lost, the failure says so instead of repeating it."""
+        with as_activity_failure():
+            _refuse_repetition()
+            url, token = await _address(self._platform, order.caller, order.actor)
+            arguments = cast(dict[str, Any], self._platform.open_input(dict(order.arguments), order.caller))
+            sent = False
+            async with heartbeating() as heart:
+                relay = Relay(heart)
+
+                async def call(session: ClientSession) -> dict[str, Any]:
+                    nonlocal sent
+                    sent = True
+                    relay.sent()
+                    return await call_to_its_end(session, order.tool, arguments, relay)
+
+                try:
+                    answer = await _with_session(url, token, call, relay=relay)
+                except ToolFailure as error:
+                    raise (_lost(error, order) if sent and error.envelope.retryable else error) from None
+            return _answer_of(answer, order)
+
+
+async def fetch_mcp_tools(platform: ApifyPlatform, caller: Caller, actor: str) -> McpToolList:
+    """The tools of an Actor that is an MCP server. Raises `ToolFailure`, and what `apify-client` raises."""
+    url, token = await _address(platform, caller, actor)
+
+    async def list_tools(session: ClientSession) -> list[WireTool]:
+        found: list[WireTool] = []
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+            found += page.tools
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return found[:_MAX_TOOLS]
+
+    return McpToolList(actor=actor, tools=tuple(map(_tool_of, await _with_session(url, token, list_tools))))
+
+
+def standby_url(api_base_url: str, *, full_name: str, actor_id: str, path: str) -> str:
+    """Where an Actor that serves HTTP answers.
+
+    On Apify that is `https://USER--NAME.apify.actor`, or the Actor's id as the host's first part; on another platform
+    `/standby/USER~NAME` of the API's own host.
+    """
+    if urlsplit(api_base_url).hostname != "api.apify.com":
+        return f"{api_base_url}/standby/{full_name.replace('/', '~', 1)}{path}"
+    label = full_name.replace("/", "--", 1)
+    return f"https://{label if _HOST_LABEL.fullmatch(label) else actor_id.lower()}.apify.actor{path}"
+
+
+async def _address(platform: ApifyPlatform, caller: Caller, actor: str) -> tuple[str, SecretStr]:
+    definition = await fetch_actor_definition(platform.client(caller), actor)
+    if definition is None:
+        raise _failure(ErrorCategory.NOT_FOUND, f"There is no Actor {actor!r} that this account can see.")
+    if definition.mcp_path is None:
+        raise _failure(
+            ErrorCategory.VALIDATION,
+            f"Actor {definition.full_name} is not an MCP server: it has no tools of its own.",
+            "Run it as `user/name`, without `:tool`.",
+        )
+    url = standby_url(
+        platform.api_base_url,
+        full_name=definition.full_name,
+        actor_id=definition.actor_id,
+        path=definition.mcp_path,
+    )
+    return url, platform.token(caller)
+
+
+async def _with_session(
+    url: str, token: SecretStr, use: Callable[[ClientSession], Awaitable[Answer]], *, relay: Relay | None = None
+) -> Answer:
+    """What `use` answers inside a session. Raises `ToolFailure` for whatever goes wrong with it."""
+    try:
+        async with _session(url, token, relay) as session:
+            return await use(session)
+    except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
+        raise _as_failure(error) from None
+
+
+@asynccontextmanager
+async def _session(url: str, token: SecretStr, relay: Relay | None) -> AsyncGenerator[ClientSession]:
+    headers = {"Authorization": f"Bearer {token.get_secret_value()}"}
+    timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_ANSWER_SECONDS)
+    async with httpx2.AsyncClient(headers=headers, timeout=timeout) as http:
+        transport = streamable_http_client(url, http_client=http)
+        info = Implementation(name="outlast", version="1")
+        elicit, sample = (relay.elicit, relay.sample) if relay else (None, None)
+        asked = Client(transport, client_info=info, cache=None, elicitation_callback=elicit, sampling_callback=sample)
+        async with asked as client:
+            yield client.session
+
+
+def _refuse_repetition() -> None:
+    details = activity.info().heartbeat_details
+    if details and CallPhase.model_validate(details[0]).sent:
+        raise ToolFailure(
+            ErrorEnvelope(
+                tool="",
+                message="The tool was called, but the worker that waited for its answer was lost. It may have done its "
+                "work.",
+                category=ErrorCategory.PLATFORM,
+                retryable=False,
+                hint="Look at what it does before you call it again: it is not repeated by itself.",
+            )
+        )
+
+
+def _lost(error: ToolFailure, order: CallMcpToolInput) -> ToolFailure:
+    envelope = error.envelope
+    return ToolFailure(
+        envelope.model_copy(
+            update={
+                "message": f"There is no answer of {order.tool} of {order.actor}: {envelope.message}",
+                "retryable": False,
+                "hint": "It may have done its work. Look at what it does before you call it again.",
+            }
+        )
+    )
+
+
+def _answer_of(answer: dict[str, Any], order: CallMcpToolInput) -> McpAnswer:
+    kind = answer.get("resultType", "complete")
+    if kind != "complete":
+        raise _failure(
+            ErrorCategory.VALIDATION,
+            f"{order.tool} of {order.actor} answered with {kind!r}, which a proxied call cannot carry on.",
+        )
+    size = len(json.dumps(answer, ensure_ascii=False).encode())
+    if size > MAX_ANSWER_BYTES:
+        raise _failure(
+            ErrorCategory.VALIDATION,
+            f"{order.tool} of {order.actor} answered with {size:,} bytes; {MAX_ANSWER_BYTES:,} can be passed on.",
+            "Ask it for less.",
+        )
+    return McpAnswer(
+        content=tuple(answer.get("content") or ()),
+        structured=answer.get("structuredContent"),
+        is_error=answer.get("isError") is True,
+        meta=answer.get("_meta") or {},
+    )
+
+
+def _tool_of(tool: WireTool) -> McpTool:
+    hints = tool.annotations
+    return McpTool(
+        name=tool.name,
+        title=tool.title or (hints.title if hints else None),
+        description=tool.description or "",
+        input_schema=cast(dict[str, JsonValue], tool.input_schema),
+        output_schema=cast(dict[str, JsonValue] | None, tool.output_schema),
+        read_only=bool(hints and hints.read_only_hint),
+        destructive=not hints or hints.destructive_hint is not False,
+        idempotent=bool(hints and hints.idempotent_hint),
+        open_world=not hints or hints.open_world_hint is not False,
+    )
+
+
+def _as_failure(error: BaseException) -> ToolFailure:
+    """The SDK's task groups wrap what went wrong in exception groups, sometimes several deep."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    match error:
+        case ToolFailure():
+            return error
+        case MCPError():
+            # The SDK says INTERNAL_ERROR for an HTTP error too, such as that of an Actor which is still starting.
+            category = ErrorCategory.PLATFORM if error.code == INTERNAL_ERROR else ErrorCategory.VALIDATION
+            return _failure(category, f"The MCP server answered: {error} (code {error.code})")
+        case httpx2.HTTPStatusError():
+            status = error.response.status_code
+            return _failure(category_of_status(status), f"The Actor's server answered {status}.")
+        case httpx2.TimeoutException() | TimeoutError():
+            return _failure(ErrorCategory.TIMEOUT, "The Actor's server did not answer in time.")
+        case httpx2.HTTPError() | OSError():
+            return _failure(ErrorCategory.NETWORK, f"The Actor's server cannot be reached: {type(error).__name__}.")
+        case _:
+            return _failure(ErrorCategory.UNKNOWN, f"{type(error).__name__}: {error}")
+
+
+def _failure(category: ErrorCategory, message: str, hint: str | None = None) -> ToolFailure:
+    return ToolFailure(
+        ErrorEnvelope(tool="", message=redact(message), category=category, retryable=category in RETRYABLE, hint=hint)
+    )

@@ -1,0 +1,89 @@
+"""Contracts of the activities that talk to Actors which are MCP servers. Frozen and free of I/O imports."""
+
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from outlast.activities.contracts import Caller, Contract
+
+
+class McpTool(Contract):
+    """A tool as its server describes it (MCP `Tool`)."""
+
+    name: str
+    title: str | None = None
+    description: str = ""
+    input_schema: dict[str, JsonValue] = Field(default_factory=dict)
+    output_schema: dict[str, JsonValue] | None = None
+    read_only: bool = False
+    destructive: bool = True
+    idempotent: bool = False
+    open_world: bool = True
+
+
+class ListMcpToolsInput(Contract):
+    """Order for the tools of an Actor that is an MCP server."""
+
+    caller: Caller
+    actor: str = Field(description="Actor as `user/name`, `user~name` or id.")
+
+
+class McpToolList(Contract):
+    """The tools of an Actor that is an MCP server."""
+
+    actor: str
+    tools: tuple[McpTool, ...]
+
+
+class CallMcpToolInput(Contract):
+    """Order to call one tool of an Actor that is an MCP server, at most once."""
+
+    caller: Caller
+    actor: str
+    tool: str
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="May hold sealed values.")
+
+
+class CallProgress(Contract):
+    """How far a proxied tool says it is (MCP `notifications/progress`)."""
+
+    done: float
+    total: float | None = None
+    message: str = Field(description="In the server's words, at most 500 characters.")
+
+
+class CallPhase(Contract):
+    """What an attempt to call leaves in its heartbeat, for the next attempt and for whoever looks at the task."""
+
+    sent: bool
+    progress: CallProgress | None = None
+
+
+class RelayedQuestion(Contract):
+    """What the server asks while its tool runs, to be put to whoever has called the tool."""
+
+    key: str = Field(description="Distinct within the call.")
+    method: Literal["elicitation/create", "sampling/createMessage"]
+    message: str
+    requested_schema: dict[str, JsonValue] = Field(default_factory=dict)
+    params: dict[str, JsonValue] = Field(default_factory=dict, description="Of a question that is no form.")
+
+
+class RelayedAnswer(Contract):
+    """The answer. `cancel` also stands for a question that nobody answered in time."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+RELAY_UPDATE = "relay_question"
+"""The update by which the activity that holds the session asks its workflow."""
+
+
+class McpAnswer(Contract):
+    """What the tool answered (MCP `CallToolResult`), value for value."""
+
+    content: tuple[dict[str, JsonValue], ...] = ()
+    structured: dict[str, JsonValue] | None = None
+    is_error: bool = False
+    meta: dict[str, JsonValue] = Field(default_factory=dict)

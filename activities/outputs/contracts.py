@@ -1,0 +1,164 @@
+"""Contracts of stored outputs: what is stored, where it is, and which part of it is given back. Free of I/O imports."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from outlast.activities.contracts import Caller, Contract
+from outlast.activities.storages.contracts import DatasetPage
+
+OutputKind = Literal["rows", "json", "text", "binary"]
+"""What a stored output is: JSON rows (one per line), one JSON value, text in UTF-8, or bytes."""
+
+DEFAULT_THRESHOLD_BYTES = 4_096
+DEFAULT_TTL_SECONDS = 24 * 3600
+DEFAULT_INLINE_LIMIT_BYTES = 256 * 1024
+
+MAX_SUMMARY_CHARS = 1_500
+"""A summary stands in the history three times and in a model's context once."""
+
+DEFAULT_RESTORE_BYTES = 16_384
+MAX_RESTORE_BYTES = 49_152
+
+
+class OutputPolicy(Contract):
+    """When the outputs of a call are stored, and for how long. Sizes count UTF-8."""
+
+    compress: bool = Field(default=True, description="False keeps outputs in the answer, up to `inline_limit_bytes`.")
+    threshold_bytes: int | None = Field(
+        default=None, ge=0, description="Larger outputs are stored; None leaves it to the tool, then to the default."
+    )
+    default_threshold_bytes: int = Field(default=DEFAULT_THRESHOLD_BYTES, ge=0, description="For tools without one.")
+    ttl_seconds: int = Field(default=DEFAULT_TTL_SECONDS, gt=0, description="How long a stored output is kept.")
+    inline_limit_bytes: int = Field(
+        default=DEFAULT_INLINE_LIMIT_BYTES, gt=0, description="Without compression, larger outputs are an error."
+    )
+
+
+class OutputScope(Contract):
+    """Whose output it is and which call made it. Only the caller `caller_id` can read it."""
+
+    caller_id: str
+    session_id: str | None = None
+    message_id: str | None = None
+    tool_call_id: str = Field(description="The model's id of the call, or the task's id where there is none.")
+    task_id: str = Field(description="The task that made it; while it runs, its outputs are kept.")
+
+
+class FieldSummary(Contract):
+    """A field of the rows: its JSON types and in which share of the sampled rows it has a value."""
+
+    name: str
+    types: tuple[str, ...]
+    fill_rate: float = Field(ge=0, le=1)
+
+
+class StoredOutput(Contract):
+    """An output that was stored: what a model, an event stream and an answer say of it."""
+
+    locator: str
+    kind: OutputKind
+    content_type: str
+    size_bytes: int = Field(description="Size of the content, uncompressed.")
+    stored_bytes: int = Field(description="Size of the stored objects.")
+    count: int | None = Field(default=None, description="Number of rows, or of elements of a JSON list.")
+    digest: str = Field(description="SHA-256 that every read is checked against, `sha256:` and hexadecimal.")
+    created_at: datetime
+    expires_at: datetime
+    fields: tuple[FieldSummary, ...] = ()
+    summary: str = Field(description=f"What is in it, at most {MAX_SUMMARY_CHARS} characters.")
+
+
+class StoreDatasetInput(Contract):
+    """Order to bring a whole dataset from the platform into the store, page by page."""
+
+    caller: Caller
+    scope: OutputScope
+    dataset_id: str
+    ttl_seconds: int = DEFAULT_TTL_SECONDS
+    preview_rows: int = 20
+    preview_bytes: int = 1_024
+    preview_text_chars: int = 60
+
+
+class StoredDataset(Contract):
+    """A dataset in the store, and its first rows, shortened."""
+
+    output: StoredOutput
+    preview: DatasetPage
+
+
+class StoreRecordInput(Contract):
+    """Order to bring a whole record of a key-value store into the output store."""
+
+    caller: Caller
+    scope: OutputScope
+    store_id: str
+    key: str
+    ttl_seconds: int = DEFAULT_TTL_SECONDS
+
+
+class StoreContentInput(Contract):
+    """Order to store what a tool has answered: `text`, `value` or `blob_base64`, whichever `kind` says."""
+
+    scope: OutputScope
+    kind: OutputKind
+    content_type: str
+    text: str | None = None
+    value: JsonValue = None
+    blob_base64: str | None = None
+    ttl_seconds: int = DEFAULT_TTL_SECONDS
+
+
+class RestoreOutputInput(Contract):
+    """Order for a part of a stored output.
+
+    `offset` and `limit` count rows of rows and bytes of anything else. `filter` (JMESPath, on each row) and `fields`
+    (dot paths) apply to rows; `query` (JMESPath) to the whole value, or to each row.
+    """
+
+    caller: Caller
+    locator: str
+    offset: int = Field(default=0, ge=0)
+    limit: int | None = Field(default=None, ge=1)
+    fields: tuple[str, ...] = ()
+    filter: str | None = None
+    query: str | None = None
+    max_bytes: int = Field(default=DEFAULT_RESTORE_BYTES, ge=1, le=MAX_RESTORE_BYTES)
+
+
+class RestoredOutput(Contract):
+    """A part of a stored output: `items` of rows, `value` of JSON, `text` or `blob_base64`, whichever applies."""
+
+    locator: str
+    kind: OutputKind
+    content_type: str
+    size_bytes: int
+    count: int | None = None
+    items: tuple[JsonValue, ...] | None = None
+    value: JsonValue = None
+    text: str | None = None
+    blob_base64: str | None = None
+    offset: int = 0
+    next_offset: int | None = Field(default=None, description="Where to go on; None when nothing is left.")
+    matched: int | None = Field(default=None, description="With a filter: rows of this answer that match.")
+    oversized_row_bytes: int | None = Field(
+        default=None, description="Size of the row at `offset` when it alone exceeds `max_bytes`: choose fields."
+    )
+
+
+class SweepInput(Contract):
+    """Order to sweep one page of the store."""
+
+    cursor: str | None = None
+    page_size: int = Field(default=500, ge=1, le=1_000)
+
+
+class SweepReport(Contract):
+    """What a sweep did. `cursor` goes on; None at the end."""
+
+    scanned: int = 0
+    deleted: int = 0
+    freed_bytes: int = 0
+    cursor: str | None = None

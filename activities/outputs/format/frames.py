@@ -1,0 +1,118 @@
+"""Content as independent zstd frames, aligned to rows.
+
+Where a frame ends depends on the content alone, never on how it arrived: the same content gives the same frames, and
+so the same digest, whatever the page sizes and however often the writing was interrupted.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import zstandard
+
+from outlast.activities.outputs.format.errors import OutputDamaged
+
+FRAME_BYTES = 256 * 1024
+"""A frame is closed by the row that brings it to this size (uncompressed)."""
+PART_BYTES = 8 * 1024 * 1024
+"""A part is closed by the frame that brings it to this size: what an interrupted writing has to do again at most."""
+MAX_ROW_BYTES = 64 * 1024 * 1024
+MAX_FRAME_BYTES = FRAME_BYTES + MAX_ROW_BYTES + 1
+MAX_PART_BYTES = PART_BYTES + MAX_FRAME_BYTES
+ZSTD_LEVEL = 3
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """When frames and parts are closed, in bytes of content. Digests depend on them: do not change the defaults."""
+
+    frame: int = FRAME_BYTES
+    part: int = PART_BYTES
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One zstd frame (RFC 8878) of whole rows, with the digest of what is in it."""
+
+    compressed: bytes
+    raw_size: int
+    rows: int
+    digest: bytes
+
+
+DEFAULT_SIZES = Sizes()
+
+
+class Cutter:
+    """Cuts content into frames and frames into parts; compresses nothing."""
+
+    def __init__(self, *, aligned: bool, sizes: Sizes = DEFAULT_SIZES) -> None:
+        """`aligned` content consists of rows, and frames end with one; other content is cut at the frame's size."""
+        self._aligned = aligned
+        self._sizes = sizes
+        self._pieces: list[memoryview] = []
+        self._frame_size = 0
+        self._frames: list[bytes] = []
+        self._part_size = 0
+
+    def add(self, content: bytes) -> Iterator[list[bytes]]:
+        """Take the next bytes, cut anywhere; gives the parts that are complete, each as its frames' content."""
+        start, view = 0, memoryview(content)  # Content is copied once, when its frame is closed.
+        while start < len(content):
+            end, is_full = self._frame_end(content, start)
+            self._pieces.append(view[start:end])
+            self._frame_size += end - start
+            start = end
+            if is_full:
+                self._close_frame()
+            if self._part_size >= self._sizes.part:
+                yield self._close_part()
+
+    def finish(self) -> Iterator[list[bytes]]:
+        """The last part, when anything is left."""
+        if self._frame_size:
+            self._close_frame()
+        if self._frames:
+            yield self._close_part()
+
+    def _frame_end(self, content: bytes, start: int) -> tuple[int, bool]:
+        """Up to where `content` belongs to the current frame, and whether the frame ends there."""
+        wanted = self._sizes.frame - self._frame_size
+        if len(content) - start < wanted:
+            return len(content), False
+        if not self._aligned:
+            return start + wanted, True
+        newline = content.find(b"\n", start + max(wanted, 1) - 1)
+        return (len(content), False) if newline < 0 else (newline + 1, True)
+
+    def _close_frame(self) -> None:
+        self._frames.append(b"".join(self._pieces))
+        self._part_size += self._frame_size
+        self._pieces, self._frame_size = [], 0
+
+    def _close_part(self) -> list[bytes]:
+        frames, self._frames, self._part_size = self._frames, [], 0
+        return frames
+
+
+def compress(contents: Sequence[bytes], *, aligned: bool, level: int = ZSTD_LEVEL) -> list[Frame]:
+    """Frames with these contents. For threads: most of it runs without the interpreter's lock."""
+    compressor = zstandard.ZstdCompressor(level=level, write_checksum=False, write_content_size=True)
+    return [
+        Frame(compressor.compress(raw), len(raw), raw.count(b"\n") if aligned else 0, hashlib.sha256(raw).digest())
+        for raw in contents
+    ]
+
+
+def decompress(compressed: bytes, *, raw_size: int, digest: bytes) -> bytes:
+    """What is in a frame. Raises `OutputDamaged` when it is not what the index promises; never makes more of it."""
+    try:
+        # zstd allocates what the frame declares; a frame that then gives more than it declares is an error.
+        if zstandard.frame_content_size(compressed) != raw_size:
+            raise OutputDamaged("A frame declares another size than the index.")
+        raw = zstandard.ZstdDecompressor().decompress(compressed, max_output_size=raw_size, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise OutputDamaged("A frame cannot be decompressed.") from error
+    if len(raw) != raw_size or hashlib.sha256(raw).digest() != digest:
+        raise OutputDamaged("A frame's content is not what was written.")
+    return raw

@@ -1,0 +1,103 @@
+"""JMESPath of a caller, evaluated in a process whose time and memory are limited: see `query`."""
+
+import asyncio
+import dataclasses
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+
+from outlast.activities.outputs.format.errors import OutputRefused
+from outlast.activities.outputs.select.jmespath_process import Query
+
+MAX_EXPRESSION_CHARS = 1_000
+MAX_EXPRESSION_DEPTH = 30
+MAX_JSON_BYTES = 32 * 1024 * 1024
+"""Larger values are not evaluated: as objects they would need more memory than the process is given."""
+
+_ANSWER_SECONDS = 12
+"""How long one batch may take; the process's own limit of processor time is shorter."""
+_MAX_ANSWER_BYTES = 8 * 1024 * 1024
+
+
+class Expressions:
+    """Evaluates one query on batches of rows, or on a whole value."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        """Ask `process`, which runs `outlast.activities.outputs.select.jmespath_process`."""
+        self._process = process
+
+    async def evaluate(self, batch: bytes) -> dict[str, Any]:
+        """What `query.Evaluator` says of these rows, or of this value. Raises `OutputRefused` (bad_selection)."""
+        return await self.ask(b"%d\n" % len(batch), batch)
+
+    async def ask(self, *pieces: bytes) -> dict[str, Any]:
+        """Send `pieces`, give the answer."""
+        source, target = self._process.stdin, self._process.stdout
+        assert source is not None
+        assert target is not None
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                source.writelines(pieces)
+                await source.drain()
+                line = await target.readline()
+        except TimeoutError:
+            raise _too_long() from None
+        except ValueError:
+            raise OutputRefused("bad_selection", "The expression's results are too large.") from None
+        except (BrokenPipeError, ConnectionResetError):
+            line = b""
+        if not line:
+            raise _too_long()
+        answer: dict[str, Any] = await asyncio.to_thread(orjson.loads, line)
+        if "error" in answer:
+            raise OutputRefused("bad_selection", answer["error"])
+        return answer
+
+
+@asynccontextmanager
+async def expressions(query: Query) -> AsyncGenerator[Expressions]:
+    """Evaluate `query` until the end of the block. Raises `OutputRefused` (bad_selection) for what is no JMESPath."""
+    for expression in (query.filter, query.select):
+        if expression is not None:
+            _check(expression)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "outlast.activities.outputs.select.jmespath_process",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        limit=_MAX_ANSWER_BYTES,
+        # Nothing of the worker's environment: no secret may be where a caller's expression is.
+        env={"PYTHONPATH": ":".join(path for path in sys.path if path), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    try:
+        evaluator = Expressions(process)
+        await evaluator.ask(orjson.dumps(dataclasses.asdict(query)) + b"\n")
+        yield evaluator
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+def _check(expression: str) -> None:
+    if len(expression) > MAX_EXPRESSION_CHARS:
+        raise OutputRefused("bad_selection", f"An expression may have {MAX_EXPRESSION_CHARS} characters at most.")
+    depth = deepest = 0
+    for character in expression:
+        depth += (character in "([{") - (character in ")]}")
+        deepest = max(deepest, depth)
+    if deepest > MAX_EXPRESSION_DEPTH:
+        raise OutputRefused("bad_selection", f"An expression may be nested {MAX_EXPRESSION_DEPTH} deep at most.")
+
+
+def _too_long() -> OutputRefused:
+    return OutputRefused(
+        "bad_selection",
+        "The expression takes too much time or memory, and was stopped.",
+        "Make it simpler, or apply it to fewer rows.",
+    )

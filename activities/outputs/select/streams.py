@@ -1,0 +1,104 @@
+"""Selected rows of any number as a stream, for front doors that answer without a limit."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import orjson
+
+from outlast.activities.outputs.format.errors import OutputRefused
+from outlast.activities.outputs.select.jmespath_client import MAX_JSON_BYTES, expressions
+from outlast.activities.outputs.select.jmespath_process import Query
+from outlast.activities.outputs.store.reader import OutputReader
+from outlast.activities.storages.rows import picked
+
+_RESULT_BYTES = 4 * 1024 * 1024
+"""What a query may make of one batch of rows, a quarter of a megabyte, or of one value."""
+_BATCHES_PER_PROCESS = 32
+"""The processor time of an evaluating process is limited; rows without end need one after the other."""
+
+
+async def rows_stream(
+    reader: OutputReader, *, offset: int = 0, limit: int | None = None, fields: Sequence[str] = ()
+) -> AsyncGenerator[bytes]:
+    """Rows as lines of JSON, in pieces; only `fields` (dot paths) of each when some are named."""
+    _require_rows(reader)
+    async for batch in reader.row_batches(offset, limit):
+        yield b"".join(row + b"\n" for row in (_picked(batch, fields) if fields else batch))
+
+
+async def matches_stream(
+    reader: OutputReader,
+    *,
+    offset: int = 0,
+    limit: int | None = None,
+    fields: Sequence[str] = (),
+    where: str | None = None,
+    query: str | None = None,
+) -> AsyncGenerator[bytes]:
+    """Rows from `offset` on for which `where` is true, `limit` at most, or what `query` makes of them; of a JSON value
+    the result of `query`. Lines of JSON, in pieces. Raises `OutputRefused` (bad_selection)."""
+    if reader.manifest.kind == "json" and query and not where and not fields:
+        yield await _of_value(reader, query)
+        return
+    _require_rows(reader)
+    if query and fields:
+        raise OutputRefused("bad_selection", "Fields and a query exclude each other.", "Name the fields in the query.")
+    left, position = limit, offset
+    while position < reader.manifest.rows and (left is None or left > 0):
+        async with (
+            expressions(Query(where, query, _RESULT_BYTES)) as evaluator,
+            aclosing(reader.row_batches(position)) as batches,
+        ):
+            for _ in range(_BATCHES_PER_PROCESS):
+                rows = await anext(batches, None)
+                if rows is None or left == 0:
+                    break
+                answer = await evaluator.evaluate(b"\n".join(rows))
+                position += answer["scanned"]
+                found = _found(rows, answer["found"], fields)[:left]
+                left = None if left is None else left - len(found)
+                if found:
+                    yield b"".join(line + b"\n" for line in found)
+                if answer["scanned"] < len(rows):
+                    break  # The results have reached their size: the rest of the batch is asked for anew.
+
+
+def _found(rows: list[bytes], found: list[list[Any]], fields: Sequence[str]) -> list[bytes]:
+    """Lines for what matched: the row as it is, its fields, or the query's result."""
+    lines: list[bytes] = []
+    for number, *result in found:
+        if not result:
+            row = [rows[int(number)]]
+            lines += _picked(row, fields) if fields else row
+        elif result[0] is not None:
+            lines.append(orjson.dumps(result[0]))
+        elif result[1] > _RESULT_BYTES:
+            raise OutputRefused("bad_selection", f"Of one row the query makes {result[1]} bytes.", "Ask for less.")
+    return lines
+
+
+def _picked(rows: Sequence[bytes], fields: Sequence[str]) -> list[bytes]:
+    return [orjson.dumps(picked(orjson.loads(row), fields)) for row in rows]
+
+
+async def _of_value(reader: OutputReader, query: str) -> bytes:
+    if reader.manifest.raw_size > MAX_JSON_BYTES:
+        raise OutputRefused(
+            "bad_selection", f"A query needs a JSON value of {MAX_JSON_BYTES // 2**20} MB at most.", "Take a range."
+        )
+    whole = b"".join([piece async for piece in reader.bytes()])
+    async with expressions(Query(None, query, _RESULT_BYTES, paging=0)) as evaluator:
+        found = await evaluator.evaluate(whole)
+    if "value" not in found or found.get("next") is not None:
+        raise OutputRefused("bad_selection", "The query's result is too large.", "Ask for less of it.")
+    return orjson.dumps(found["value"]) + b"\n"
+
+
+def _require_rows(reader: OutputReader) -> None:
+    if reader.manifest.kind != "rows":
+        raise OutputRefused(
+            "bad_selection",
+            f"This output is {reader.manifest.kind}, not rows.",
+            "Ask for a range of its bytes, or of a JSON value for a query.",
+        )

@@ -1,0 +1,74 @@
+"""From a locator to its output: every way in goes through `open_output`."""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from pydantic import ValidationError
+
+from outlast.activities.contracts import Contract
+from outlast.activities.outputs.format.errors import OutputDamaged, OutputRefused
+from outlast.activities.outputs.format.locators import Locator, parse_locator
+from outlast.activities.outputs.format.manifest import OutputManifest, parse_manifest
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.outputs.store.reader import OutputReader
+
+
+class Tombstone(Contract):
+    """What is left of a removed output."""
+
+    reason: Literal["expired", "deleted"]
+    at: datetime
+
+
+def manifest_key(locator: Locator) -> str:
+    """Where an output's manifest is."""
+    return f"manifests/{locator.scope}/{locator.name}.json"
+
+
+def tombstone_key(locator: Locator) -> str:
+    """Where a removed output's tombstone is."""
+    return f"tombstones/{locator.scope}/{locator.name}.json"
+
+
+async def open_output(
+    objects: OutputObjects, locator: str, caller_id: str, now: datetime | None = None
+) -> OutputReader:
+    """The output behind a locator, for the caller who owns it.
+
+    Raises `OutputRefused`: malformed, foreign, unknown, expired, deleted or damaged. The reader raises it too, when it
+    meets stored bytes that were changed.
+    """
+    found = parse_locator(locator, caller_id=caller_id)
+    manifest = await load_manifest(objects, found)
+    if manifest is None:
+        raise await _gone(objects, found)
+    if manifest.expires_at <= (now or datetime.now(UTC)):
+        raise _refusal("expired", manifest.expires_at)
+    return OutputReader(objects, manifest)
+
+
+async def load_manifest(objects: OutputObjects, locator: Locator) -> OutputManifest | None:
+    """The manifest behind a locator, expired or not; None when there is none. Raises `OutputDamaged`."""
+    text = await objects.get(manifest_key(locator))
+    if text is None:
+        return None
+    manifest = parse_manifest(text)
+    if manifest.locator != str(locator):
+        raise OutputDamaged("Its manifest is that of another output.")
+    return manifest
+
+
+async def _gone(objects: OutputObjects, locator: Locator) -> OutputRefused:
+    text = await objects.get(tombstone_key(locator))
+    if text is None:
+        return OutputRefused("unknown", "There is no such output.")
+    try:
+        tombstone = Tombstone.model_validate_json(text)
+    except ValidationError:
+        return OutputDamaged("What was left of it when it was removed cannot be read.")
+    return _refusal(tombstone.reason, tombstone.at)
+
+
+def _refusal(reason: Literal["expired", "deleted"], at: datetime) -> OutputRefused:
+    what = "has expired" if reason == "expired" else "was deleted"
+    return OutputRefused(reason, f"This output {what} on {at.astimezone(UTC):%Y-%m-%d at %H:%M} UTC.")

@@ -1,0 +1,216 @@
+"""Writing an output as it streams in. An interrupted writing goes on after the last part that was stored."""
+
+import asyncio
+import hashlib
+from collections import deque
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Self
+
+from outlast.activities.outputs.contracts import OutputKind, OutputScope
+from outlast.activities.outputs.format.errors import OutputDamaged
+from outlast.activities.outputs.format.frames import DEFAULT_SIZES, ZSTD_LEVEL, Cutter, Sizes, compress
+from outlast.activities.outputs.format.locators import Locator, locator_for, scope_of, upload_name
+from outlast.activities.outputs.format.manifest import OutputManifest, StoredPart, content_digest, manifest_text
+from outlast.activities.outputs.format.parts import FOOTER_BYTES, Part, build_part, index_length, parse_index
+from outlast.activities.outputs.store.access import load_manifest, manifest_key, tombstone_key
+from outlast.activities.outputs.store.object_store import OutputObjects, StoredObject, part_key, parts_prefix
+from outlast.activities.outputs.store.reader import OutputReader
+from outlast.activities.outputs.store.summaries import summarise
+
+_PARTS_IN_FLIGHT = 2
+"""Parts that are being compressed or stored while the next one comes in. Each holds its content: this bounds memory."""
+_ASKED_AT_ONCE = 32
+_INLINE_BYTES = 1024 * 1024
+"""Longer pieces are cut in a thread."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """How much of an output is stored, or taken: where the source has to go on."""
+
+    rows: int
+    raw_size: int
+
+
+class OutputWriter:
+    """Takes content, stores parts, and at the end the manifest. Compression and hashing run in threads.
+
+    Use it in `async with`: a block that fails leaves nothing running.
+    """
+
+    def __init__(
+        self,
+        objects: OutputObjects,
+        scope: OutputScope,
+        *,
+        what: str,
+        kind: OutputKind,
+        level: int = ZSTD_LEVEL,
+        sizes: Sizes = DEFAULT_SIZES,
+    ) -> None:
+        """`what` names the content within its call: a retry with the same name finds what was stored already."""
+        self._objects = objects
+        self._scope = scope
+        self._kind: OutputKind = kind
+        self._level = level
+        self._sizes = sizes
+        self._upload = upload_name(scope, what)
+        self._cutter = Cutter(aligned=kind == "rows", sizes=sizes)
+        self._in_flight: deque[asyncio.Task[StoredPart]] = deque()
+        self._parts: list[StoredPart] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End what is under way: parts that are nearly stored need not be done again, unless time presses."""
+        if kind is not None and issubclass(kind, asyncio.CancelledError):
+            for task in self._in_flight:
+                task.cancel()
+        await asyncio.gather(*self._in_flight, return_exceptions=True)
+        self._in_flight.clear()
+
+    @property
+    def position(self) -> Position:
+        """What is stored so far: the parts that are complete."""
+        return Position(sum(part.rows for part in self._parts), sum(part.raw_size for part in self._parts))
+
+    async def resume(self) -> Position:
+        """Find the parts of an earlier attempt; what comes next has to begin where they end. Call it before `write`."""
+        prefix = parts_prefix(scope_of(self._scope.caller_id), self._upload)
+        by_number: dict[int, list[StoredObject]] = {}
+        async for found in self._objects.list(prefix):
+            by_number.setdefault(_number_in(found.key), []).append(found)
+        while candidates := by_number.get(len(self._parts)):
+            parts = [await self._full_part(candidate) for candidate in sorted(candidates, key=lambda one: one.key)]
+            part = next((part for part in parts if part is not None), None)
+            if part is None:
+                break
+            self._parts.append(part)
+        return self.position
+
+    async def write(self, content: bytes) -> None:
+        """Take the next bytes, cut anywhere. Of rows, each ends with a newline. Waits while the store is behind."""
+        if len(content) <= _INLINE_BYTES:
+            parts = list(self._cutter.add(content))
+        else:
+            parts = await asyncio.to_thread(lambda: list(self._cutter.add(content)))
+        for frames in parts:
+            await self._begin(frames)
+
+    async def finish(self, *, content_type: str, ttl: timedelta) -> OutputManifest:
+        """Store what is left and make the output visible.
+
+        The same content of the same call is stored once: when it is there already, and not about to expire, its
+        manifest is what comes back.
+        """
+        for frames in await asyncio.to_thread(lambda: list(self._cutter.finish())):
+            await self._begin(frames)
+        while self._in_flight:
+            await self._settle_oldest()
+        manifest = await self._described(self._manifest(content_type, ttl))
+        existing = await self._existing(manifest, ttl)
+        if existing is not None:
+            await self._remove_doubles(existing)
+            return existing
+        locator = _locator_of(manifest)
+        await self._objects.put(manifest_key(locator), manifest_text(manifest))
+        await self._objects.delete([tombstone_key(locator)])
+        return manifest
+
+    async def _begin(self, frames: list[bytes]) -> None:
+        while len(self._in_flight) >= _PARTS_IN_FLIGHT:
+            await self._settle_oldest()
+        number = len(self._parts) + len(self._in_flight)
+        self._in_flight.append(asyncio.create_task(self._store(frames, number)))
+        await asyncio.sleep(0)  # it begins at once, also while the next content needs no waiting for
+
+    async def _settle_oldest(self) -> None:
+        part = await self._in_flight[0]
+        self._in_flight.popleft()
+        self._parts.append(part)
+
+    async def _store(self, frames: list[bytes], number: int) -> StoredPart:
+        part, digest = await asyncio.to_thread(self._build, frames)
+        key = part_key(scope_of(self._scope.caller_id), self._upload, number, digest)
+        await self._objects.put(key, part.data)
+        index = part.index
+        return StoredPart(key=key, size=len(part.data), raw_size=index.raw_size, rows=index.rows, digest=index.digest)
+
+    def _build(self, frames: list[bytes]) -> tuple[Part, str]:
+        part = build_part(compress(frames, aligned=self._kind == "rows", level=self._level))
+        return part, hashlib.sha256(part.data).hexdigest()
+
+    async def _full_part(self, stored: StoredObject) -> StoredPart | None:
+        """The part in an object, unless it is damaged or the last one of an attempt: what followed is unknown."""
+        size = stored.size
+        try:
+            length = index_length(await self._objects.get_range(stored.key, size - FOOTER_BYTES, size))
+            text = await self._objects.get_range(stored.key, size - FOOTER_BYTES - length, size - FOOTER_BYTES)
+            index = parse_index(text)
+        except OutputDamaged:
+            return None
+        if index.raw_size < self._sizes.part:
+            return None
+        return StoredPart(key=stored.key, size=size, raw_size=index.raw_size, rows=index.rows, digest=index.digest)
+
+    def _manifest(self, content_type: str, ttl: timedelta) -> OutputManifest:
+        parts = tuple(self._parts)
+        digest = content_digest(parts)
+        now = datetime.now(UTC)
+        return OutputManifest(
+            locator=str(locator_for(self._scope, self._kind, digest)),
+            **self._scope.model_dump(),
+            kind=self._kind,
+            content_type=content_type,
+            digest=digest,
+            raw_size=self.position.raw_size,
+            stored_size=sum(part.size for part in parts),
+            rows=self.position.rows,
+            parts=parts,
+            created_at=now,
+            expires_at=now + ttl,
+        )
+
+    async def _described(self, manifest: OutputManifest) -> OutputManifest:
+        """With its summary. What calls itself JSON and is none is kept as the text that it is."""
+        found = await summarise(OutputReader(self._objects, manifest))
+        return manifest.model_copy(
+            update={
+                "locator": str(locator_for(self._scope, found.kind, manifest.digest)),
+                "kind": found.kind,
+                "count": found.count,
+                "fields": found.fields,
+                "summary": found.summary,
+            }
+        )
+
+    async def _existing(self, manifest: OutputManifest, ttl: timedelta) -> OutputManifest | None:
+        """The manifest of an earlier storing of the same, when it is whole and has half of its time left."""
+        try:
+            found = await load_manifest(self._objects, _locator_of(manifest))
+        except OutputDamaged:
+            return None
+        if found is None or found.expires_at < manifest.expires_at - ttl / 2:
+            return None
+        for start in range(0, len(found.parts), _ASKED_AT_ONCE):
+            parts = found.parts[start : start + _ASKED_AT_ONCE]
+            sizes = await asyncio.gather(*(self._objects.size(part.key) for part in parts))
+            if sizes != [part.size for part in parts]:
+                return None
+        return found
+
+    async def _remove_doubles(self, existing: OutputManifest) -> None:
+        kept = {part.key for part in existing.parts}
+        await self._objects.delete([part.key for part in self._parts if part.key not in kept])
+
+
+def _locator_of(manifest: OutputManifest) -> Locator:
+    return locator_for(manifest.scope, manifest.kind, manifest.digest)
+
+
+def _number_in(key: str) -> int:
+    """The number of a part, from its key; -1 for what is no part."""
+    number = key.rpartition("/")[2].partition(".")[0]
+    return int(number) if number.isdecimal() else -1

@@ -1,0 +1,103 @@
+"""The sweep: removes what nobody can read or needs any more, one page of the store per activity.
+
+    outputs whose time is over, unless a running task made them or refers to them
+    parts that no manifest names, of tasks that have ended (a writer that was killed)
+    staged files of killed writings, on disk
+    tombstones after 30 days
+    payloads of workflows that Temporal does not know any more
+
+What is younger than the grace period is left alone: it may be about to be named.
+"""
+
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+
+from temporalio import activity
+from temporalio.common import RetryPolicy
+
+from outlast.activities.heartbeat import reading
+from outlast.activities.outputs.contracts import SweepInput, SweepReport
+from outlast.activities.outputs.format.payload_keys import parse_payload_key, payloads_prefix
+from outlast.activities.outputs.store.object_store import OutputObjects, StoredObject
+from outlast.activities.outputs.sweep.metrics import count_sweep
+from outlast.activities.outputs.sweep.scope import ScopeSweep, Tally, delete_counted
+from outlast.activities.outputs.sweep.temporal_tasks import KnownTasks
+
+SWEEP_ATTEMPT_TIMEOUT = timedelta(hours=1)
+SWEEP_HEARTBEAT_TIMEOUT = timedelta(seconds=30)
+SWEEP_RETRY_POLICY = RetryPolicy(
+    initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1), maximum_attempts=10
+)
+
+TOMBSTONES_KEPT = timedelta(days=30)
+
+_SCOPE = "scope:"
+_LEFTOVERS = "leftovers"
+_PAYLOADS = "payloads"
+
+
+class OutputSweepActivities:
+    """Removes from the store what is not needed. Killed anywhere, the next sweep finishes what it had begun."""
+
+    def __init__(self, objects: OutputObjects, tasks: KnownTasks, *, grace: timedelta) -> None:
+        """Sweep `objects`; ask `tasks` what is in use; leave alone what is younger than `grace`."""
+        self._objects = objects
+        self._tasks = tasks
+        self._grace = grace
+
+    @activity.defn
+    async def sweep_page(self, order: SweepInput) -> SweepReport:
+        """Sweep from the order's cursor on, whole scopes at a time, until `page_size` objects were looked at."""
+        async with reading():
+            match order.cursor:
+                case None:
+                    report = await self._sweep_scopes("", order.page_size)
+                case str(cursor) if cursor.startswith(_SCOPE):
+                    report = await self._sweep_scopes(cursor.removeprefix(_SCOPE), order.page_size)
+                case str(cursor) if cursor == _LEFTOVERS:
+                    report = await self._sweep_leftovers()
+                case _:
+                    report = await self._sweep_payloads()
+            count_sweep(report)
+            return report
+
+    async def _sweep_scopes(self, after: str, page_size: int) -> SweepReport:
+        sweep = ScopeSweep(self._objects, self._tasks, grace=self._grace)
+        scopes = {*await self._objects.folders("manifests"), *await self._objects.folders("parts")}
+        for scope in sorted(scope for scope in scopes if scope > after):
+            await sweep.sweep(scope)
+            if sweep.tally.scanned >= page_size:
+                return sweep.tally.report(_SCOPE + scope)
+        return sweep.tally.report(_LEFTOVERS)
+
+    async def _sweep_leftovers(self) -> SweepReport:
+        tally = Tally()
+        now = datetime.now(UTC)
+        staged = await self._objects.staged_leftovers()
+        tally.scanned += len(staged)
+        old = [entry for entry in staged if entry.modified_at <= now - self._grace]
+        async for entry in self._objects.list("tombstones"):
+            tally.scanned += 1
+            if entry.modified_at <= now - TOMBSTONES_KEPT:
+                old.append(entry)
+        await delete_counted(self._objects, tally, old)
+        return tally.report(_PAYLOADS)
+
+    async def _sweep_payloads(self) -> SweepReport:
+        tally = Tally()
+        quiet_since = datetime.now(UTC) - self._grace
+        stored: dict[str, list[StoredObject]] = defaultdict(list)
+        async for entry in self._objects.list(payloads_prefix(self._tasks.namespace)):
+            tally.scanned += 1
+            payload = parse_payload_key(entry.key)
+            if payload is not None:
+                stored[payload.workflow_id].append(entry)
+        quiet = {one for one, entries in stored.items() if all(entry.modified_at <= quiet_since for entry in entries)}
+        for workflow_id in sorted(quiet - await self._tasks.known(quiet)):
+            # Listed again: whoever starts this very workflow now has written its payloads anew.
+            now_there = [
+                entry async for entry in self._objects.list(payloads_prefix(self._tasks.namespace, workflow_id))
+            ]
+            if all(entry.modified_at <= quiet_since for entry in now_there):
+                await delete_counted(self._objects, tally, now_there)
+        return tally.report(None)

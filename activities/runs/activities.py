@@ -1,0 +1,293 @@
+"""Activities on Actors and runs: start, wait, abort, look up, read the log."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+from apify_client import ApifyClientAsync
+from apify_client._models import Run
+from apify_client.errors import ApifyApiError, NotFoundError
+from pydantic import BaseModel
+from temporalio import activity
+from temporalio.common import RetryPolicy
+
+from outlast.activities.apify_platform import DEFAULT_REQUEST_TIMEOUT, ApifyPlatform, marked_as
+from outlast.activities.failures.activity_failure import as_activity_failure
+from outlast.activities.failures.classify import classify, failure
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.heartbeat import Heart, heartbeating
+from outlast.activities.runs.contracts import (
+    AbortResult,
+    AbortRunInput,
+    EndedRun,
+    RunRef,
+    RunState,
+    StartRunInput,
+    WaitRunInput,
+)
+from outlast.activities.runs.final_rows import with_few_rows
+from outlast.activities.runs.mapping import exceeded_limit, run_state, start_options
+from outlast.activities.runs.metrics import count_run_event
+from outlast.activities.runs.start_recovery import StartedRuns
+
+START_HEARTBEAT_TIMEOUT = timedelta(seconds=10)
+START_ATTEMPT_TIMEOUT = timedelta(minutes=3)
+START_RETRY_POLICY = RetryPolicy(
+    initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(seconds=30)
+)
+WAIT_RETRY_POLICY = RetryPolicy(
+    initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(seconds=30)
+)
+ABORT_ATTEMPT_TIMEOUT = timedelta(minutes=5)
+ABORT_RETRY_POLICY = WAIT_RETRY_POLICY
+READ_ATTEMPT_TIMEOUT = timedelta(seconds=60)
+READ_HEARTBEAT_TIMEOUT = timedelta(seconds=10)
+READ_RETRY_POLICY = RetryPolicy(
+    initial_interval=timedelta(milliseconds=500), backoff_coefficient=2, maximum_interval=timedelta(seconds=10)
+)
+
+_NEW_RUN_GRACE = timedelta(minutes=1)
+"""A run just started may not be readable yet: reads go to replicas (apify-client waits for the same reason)."""
+_ABORT_POLL_SECONDS = 5
+_FOLLOWING_BEATS = 0.75
+"""Share of the heartbeat time-out between two beats while a run is followed: a late beat only moves the wait."""
+_LONGEST_SILENCE = START_HEARTBEAT_TIMEOUT * 0.75
+"""An attempt that was silent for longer starts nothing: the server may be about to replace it."""
+
+
+class RunTiming(BaseModel):
+    """How the activities pace themselves. Settings of the worker, with these defaults."""
+
+    start_settle: timedelta = timedelta(seconds=10)
+    """How long a run whose start was not answered is looked for before another one is started."""
+    poll_min: timedelta = timedelta(seconds=1)
+    """Longest wait per poll of a young run; its status message is as fresh as this."""
+    poll_max: timedelta = timedelta(seconds=30)
+    """Longest wait per poll of an old run; at most 60 s, the platform's own cap on `waitForFinish`."""
+    polls_per_second: float = 50
+    """Polls of one worker, all runs together: the more there are, the longer each poll waits. An end shows at once."""
+    request_timeout: timedelta = DEFAULT_REQUEST_TIMEOUT
+    """How long one answer of the platform is waited for, beyond the wait that was asked for."""
+
+
+class StartPhase(BaseModel):
+    """What an attempt to start leaves in its heartbeat for the next one."""
+
+    may_have_started: bool
+
+
+class ApifyActivities:
+    """Activities on Actors and runs, on behalf of the caller that each order names."""
+
+    def __init__(
+        self, platform: ApifyPlatform, *, console_url: str | None = None, timing: RunTiming | None = None
+    ) -> None:
+        """`console_url` is the root of the console that shows runs, when there is one."""
+        self._platform = platform
+        self._console_url = console_url
+        self._timing = timing or RunTiming()
+        self._followed_runs = 0
+
+    @activity.defn
+    async def start_run(self, order: StartRunInput) -> RunState:
+        """Start the run of an operation, at most once, or adopt the one an earlier attempt started.
+
+        Fails with the envelope of the refusal; a refusal for want of memory or run slots is retried until the task's
+        deadline.
+        """
+        with as_activity_failure():
+            client = self._platform.client(order.caller)
+            async with heartbeating() as heart:
+                # The first beat of an attempt is the one that is surely sent at once; later ones may be throttled.
+                heart.beat(StartPhase(may_have_started=True))
+                adopted = await self._adopt_started(client, order)
+                if adopted is not None:
+                    return adopted
+                _refuse_after_silence(heart)
+                return await self._start_once(client, order, heart)
+
+    @activity.defn
+    async def wait_for_run(self, order: WaitRunInput) -> EndedRun:
+        """Follow a run until it has ended or reached a limit of its budget (`over_budget` is set then).
+
+        With `rows_within_bytes` a run that has ended brings its few rows along. Heartbeat details hold the latest
+        `RunState`, so that progress is readable without costing history.
+        """
+        with as_activity_failure():
+            client = self._platform.client(order.caller)
+            self._followed_runs += 1
+            try:
+                async with heartbeating(share=_FOLLOWING_BEATS) as heart:
+                    ended = EndedRun.model_validate(dict(await self._follow(client, order, heart)))
+                    return await with_few_rows(client, order, ended)
+            finally:
+                self._followed_runs -= 1
+
+    @activity.defn
+    async def abort_run(self, order: AbortRunInput) -> AbortResult:
+        """Stop every run of the operation and return only when the platform says that each has ended."""
+        with as_activity_failure():
+            client = self._platform.client(order.caller)
+            async with heartbeating():
+                run_ids = [order.run_id] if order.run_id else await self._find_started(client, order)
+                runs = [await self._abort_of(client, run_id, order) for run_id in run_ids]
+            return AbortResult(runs=tuple(run for run in runs if run is not None))
+
+    @activity.defn
+    async def get_run(self, order: RunRef) -> RunState:
+        """Look a run up. Fails with `not_found` when the caller has no such run."""
+        with as_activity_failure():
+            client = self._platform.client(order.caller)
+            async with heartbeating():
+                return self._state(await self._get_run(client, order.run_id))
+
+    async def _adopt_started(self, client: ApifyClientAsync, order: StartRunInput) -> RunState | None:
+        info = activity.info()
+        if info.attempt == 1:
+            return None
+        settle = self._timing.start_settle if _may_have_started(info) else timedelta(0)
+        started = StartedRuns(
+            client, actor=order.spec.actor, operation_id=order.operation_id, since=info.scheduled_time
+        )
+        run_ids = await started.find(settle=settle)
+        if not run_ids:
+            return None
+        count_run_event("adopted")
+        activity.logger.warning("Adopted run %s: an earlier attempt had started it.", run_ids[0])
+        for surplus in run_ids[1:]:
+            activity.logger.error("Operation %s has a second run %s; aborting it.", order.operation_id, surplus)
+            await self._abort(client, surplus, gracefully=False)
+        return self._state(await self._get_started(client, run_ids[0]), adopted=True)
+
+    async def _start_once(self, client: ApifyClientAsync, order: StartRunInput, heart: Heart) -> RunState:
+        request = asyncio.ensure_future(self._request_start(client, order))
+        try:
+            run = await asyncio.shield(request)
+        except asyncio.CancelledError:
+            # The order may already be with the platform: learn its answer, so that the run can be aborted.
+            run = await request
+        except ApifyApiError as error:
+            if error.status_code < 500 and error.status_code != 408:
+                heart.beat(StartPhase(may_have_started=False))
+            raise
+        count_run_event("started")
+        return self._state(run)
+
+    async def _request_start(self, client: ApifyClientAsync, order: StartRunInput) -> Run:
+        options = start_options(order.spec, self._platform.open_input(order.spec.input, order.caller))
+        payment = self._platform.open_payment(order.payment, order.caller)
+        with marked_as(order.operation_id, payment=payment):
+            return await client.actor(order.spec.actor).start(**options, timeout=self._start_timeout())
+
+    def _start_timeout(self) -> timedelta:
+        """No request may outlive its activity: nobody would take the run that it starts."""
+        info = activity.info()
+        if info.schedule_to_close_timeout is None:
+            return self._timing.request_timeout
+        left = info.scheduled_time + info.schedule_to_close_timeout - datetime.now(UTC)
+        return max(min(left, self._timing.request_timeout), timedelta(milliseconds=100))
+
+    async def _follow(self, client: ApifyClientAsync, order: WaitRunInput, heart: Heart) -> RunState:
+        reported: RunState | None = None
+        while True:
+            state = await self._poll(client, order.run_id)
+            if state.is_final:
+                return state
+            limit = exceeded_limit(state, order.budget)
+            if limit is not None:
+                return state.model_copy(update={"over_budget": limit})
+            heart.carry(state)
+            if reported is None or _says_something_new(state, reported):
+                heart.beat()
+                reported = state
+
+    async def _poll(self, client: ApifyClientAsync, run_id: str) -> RunState:
+        """One long poll, short for a young run (fresh status messages) and long for an old one (few requests)."""
+        fair_share = timedelta(seconds=self._followed_runs / self._timing.polls_per_second)
+        wait = max(self._timing.poll_min, min(max(_age_of_order() / 10, fair_share), self._timing.poll_max))
+        return self._state(await self._get_started(client, run_id, wait=wait))
+
+    async def _get_started(self, client: ApifyClientAsync, run_id: str, *, wait: timedelta = timedelta(0)) -> Run:
+        """A run that is known to exist: while the order is young, "not found" only means "not readable yet"."""
+        try:
+            return await self._get_run(client, run_id, wait=wait)
+        except NotFoundError as error:
+            if _age_of_order() > _NEW_RUN_GRACE:
+                raise
+            raise failure(_not_readable_yet(error)) from None
+
+    async def _find_started(self, client: ApifyClientAsync, order: AbortRunInput) -> list[str]:
+        if order.actor is None or order.operation_id is None:
+            return []
+        since = order.since or activity.info().scheduled_time
+        started = StartedRuns(client, actor=order.actor, operation_id=order.operation_id, since=since)
+        return await started.find(settle=self._timing.start_settle)
+
+    async def _abort_of(self, client: ApifyClientAsync, run_id: str, order: AbortRunInput) -> RunState | None:
+        """Abort a run. One of our own may not be readable yet; when it never is, it is gone, and so not running."""
+        try:
+            return await self._abort(client, run_id, gracefully=order.gracefully)
+        except NotFoundError as error:
+            if order.operation_id is None:
+                raise
+            if _age_of_order() > _NEW_RUN_GRACE:
+                return None
+            raise failure(_not_readable_yet(error)) from None
+
+    async def _abort(self, client: ApifyClientAsync, run_id: str, *, gracefully: bool) -> RunState:
+        state = self._state(await self._get_run(client, run_id))
+        while not state.is_final:
+            if state.status != "ABORTING":
+                count_run_event("abort_requested")
+                await client.run(run_id).abort(gracefully=gracefully)
+            state = self._state(await self._get_run(client, run_id, wait=timedelta(seconds=_ABORT_POLL_SECONDS)))
+        return state
+
+    async def _get_run(self, client: ApifyClientAsync, run_id: str, *, wait: timedelta = timedelta(0)) -> Run:
+        """The run, at the latest after `wait` or when it has ended (Apify API v2, `waitForFinish`, whole seconds)."""
+        seconds = round(wait.total_seconds())
+        response = await client.http_client.call(
+            method="GET",
+            url=self._platform.url_of("actor-runs", run_id),
+            params={"waitForFinish": seconds} if seconds else None,
+            timeout=timedelta(seconds=seconds) + self._timing.request_timeout / 2,
+        )
+        return Run.model_validate(response.json()["data"])
+
+    def _state(self, run: Run, *, adopted: bool = False) -> RunState:
+        return run_state(run, console_url=self._console_url, adopted=adopted)
+
+
+def _age_of_order() -> timedelta:
+    """How long ago the workflow asked for this activity, whatever the attempt."""
+    return datetime.now(UTC) - activity.info().scheduled_time
+
+
+def _may_have_started(info: activity.Info) -> bool:
+    """Whether the attempt before this one may have reached the platform; when nothing is known, it may have."""
+    if not info.heartbeat_details:
+        return True
+    return StartPhase.model_validate(info.heartbeat_details[0]).may_have_started
+
+
+def _says_something_new(state: RunState, reported: RunState) -> bool:
+    """Whether a beat is due at once. What grows with every poll (usage, statistics) goes out with the regular beats:
+    a beat is a write on the Temporal server, and thousands of runs may be followed."""
+    return (state.status, state.status_message) != (reported.status, reported.status_message)
+
+
+def _refuse_after_silence(heart: Heart) -> None:
+    """A process that was stopped (suspended, swapped out) may have been replaced by another attempt meanwhile."""
+    if heart.silence > _LONGEST_SILENCE:
+        raise failure(
+            ErrorEnvelope(
+                tool="",
+                message="This attempt was suspended for too long; another one may be starting the run.",
+                category=ErrorCategory.PLATFORM,
+                retryable=True,
+            )
+        )
+
+
+def _not_readable_yet(error: NotFoundError) -> ErrorEnvelope:
+    update = {"category": ErrorCategory.PLATFORM, "retryable": True, "hint": None}
+    return classify(error).model_copy(update=update)

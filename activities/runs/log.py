@@ -1,0 +1,59 @@
+"""The activity that reads the log of a run, as a stream, so that memory stays flat."""
+
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from apify_client import ApifyClientAsync
+from apify_client.errors import NotFoundError
+from apify_client.http_clients import HttpResponse
+from temporalio import activity
+
+from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.failures.not_found import explain_missing
+from outlast.activities.heartbeat import reading
+from outlast.activities.runs.contracts import RunLog, RunLogInput
+from outlast.activities.storages.rows import lines_of
+
+_LOG_TIMEOUT = timedelta(seconds=50)
+
+
+class RunLogActivities:
+    """The activity that reads the logs of a caller's runs."""
+
+    def __init__(self, platform: ApifyPlatform) -> None:
+        """Read through `platform`."""
+        self._platform = platform
+
+    @activity.defn
+    async def fetch_run_log(self, order: RunLogInput) -> RunLog:
+        """The last lines of a run's log so far, at most `max_bytes`. Fails with `not_found` for an unknown run."""
+        async with reading():
+            client = self._platform.client(order.caller)
+            try:
+                async with self._log_so_far(client, order.run_id) as response:
+                    tail, total = await _tail(response, order.lines)
+            except NotFoundError:
+                raise await explain_missing(client, "run", order.run_id) from None
+            text = b"\n".join(tail)[-order.max_bytes :].decode(errors="replace")
+            return RunLog(run_id=order.run_id, text=text, lines=text.count("\n") + bool(text), total_lines=total)
+
+    @asynccontextmanager
+    async def _log_so_far(self, client: ApifyClientAsync, run_id: str) -> AsyncGenerator[HttpResponse]:
+        """The log's body as a stream. apify-client's own `stream` has the platform go on until the run has ended."""
+        url = self._platform.url_of("logs", run_id)
+        response = await client.http_client.call(method="GET", url=url, stream=True, timeout=_LOG_TIMEOUT)
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+
+async def _tail(response: HttpResponse, lines: int) -> tuple[deque[bytes], int]:
+    tail: deque[bytes] = deque(maxlen=lines)
+    total = 0
+    async for line in lines_of(response):
+        tail.append(line)
+        total += 1
+    return tail, total

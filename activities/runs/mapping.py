@@ -1,0 +1,59 @@
+"""Translation of the platform's run object into `RunState`, and of a `RunSpec` into a start call's options."""
+
+from datetime import timedelta
+from typing import Any
+
+from apify_client._models import Run
+from pydantic import JsonValue
+
+from outlast.activities.runs.contracts import Budget, RunSpec, RunState
+
+
+def run_state(run: Run, *, console_url: str | None, adopted: bool = False, actor_name: str | None = None) -> RunState:
+    """Describe `run`. `console_url` is the root of the web console that shows runs, or None where there is none."""
+    return RunState(
+        run_id=run.id,
+        actor_id=run.act_id,
+        actor_name=actor_name,
+        status=str(run.status),
+        status_message=run.status_message,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        dataset_id=run.default_dataset_id,
+        key_value_store_id=run.default_key_value_store_id,
+        build_number=run.build_number,
+        exit_code=run.exit_code,
+        usage_total_usd=run.usage_total_usd,
+        stats=_stats(run),
+        console_url=f"{console_url.rstrip('/')}/actors/runs/{run.id}" if console_url else None,
+        adopted=adopted,
+    )
+
+
+def start_options(spec: RunSpec, run_input: JsonValue) -> dict[str, Any]:
+    """The keyword arguments of apify-client's `start` for `spec`; `run_input` is its input with secrets opened."""
+    budget = spec.budget
+    seconds = budget.max_run_seconds
+    return {
+        "run_input": run_input if run_input is not None else {},
+        "build": spec.build,
+        "memory_mbytes": spec.memory_mbytes,
+        "max_items": budget.max_items,
+        "max_total_charge_usd": budget.max_total_charge_usd,
+        "run_timeout": timedelta(seconds=seconds) if seconds else None,
+    }
+
+
+def exceeded_limit(state: RunState, budget: Budget) -> str | None:
+    """Which limit of `budget` a running run has reached: `money` or None. Items and time are the platform's to stop."""
+    limit = budget.max_total_charge_usd
+    if limit is not None and state.usage_total_usd is not None and state.usage_total_usd > float(limit):
+        return "money"
+    return None
+
+
+def _stats(run: Run) -> dict[str, Any]:
+    """The platform's own figures under its own names (Apify API v2, run object, `stats`)."""
+    wanted = ("durationMillis", "runTimeSecs", "computeUnits", "memMaxBytes", "restartCount")
+    stats = run.stats.model_dump(mode="json", by_alias=True)
+    return {name: stats[name] for name in wanted if stats.get(name) is not None}

@@ -1,0 +1,16 @@
+"""Counters of what activities did to runs, exported with the worker's Temporal metrics."""
+
+from typing import Literal
+
+from temporalio import activity
+
+RunEvent = Literal["started", "adopted", "abort_requested"]
+
+
+def count_run_event(event: RunEvent) -> None:
+    """Count a run that was started, one that was adopted after a lost start, or a request to abort one."""
+    meter = activity.metric_meter()
+    counter = meter.create_counter(
+        "outlast_actor_runs", "Actor runs started, adopted after a lost start, or told to abort."
+    )
+    counter.add(1, {"event": event})

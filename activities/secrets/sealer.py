@@ -1,0 +1,105 @@
+"""Sealing of secrets: authenticated encryption with a key id and rotation.
+
+A secret is sealed before it enters a workflow and opened only inside an activity, so that no history, database file
+or log ever holds it in the clear. AES-256-GCM (NIST SP 800-38D) with a random 96-bit nonce; the purpose (for example
+the caller's id) is authenticated with it, so that a sealed value lifted from one caller's history cannot be used for
+another's call.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from pydantic import JsonValue, SecretStr
+
+from outlast.activities.contracts import SealedSecret
+
+_NONCE_BYTES = 12
+_KEY_BYTES = 32
+
+
+class SealError(ValueError):
+    """A sealed value cannot be opened, or a key ring cannot be read. The text never contains key or secret."""
+
+
+class SecretSealer:
+    """Seals with the first key of the ring and opens with any of them.
+
+    Rotation: put the new key first and keep the old one for as long as tasks sealed under it may run.
+    """
+
+    def __init__(self, keys: Mapping[str, bytes]) -> None:
+        """Take `{key id: 32 bytes}`, the sealing key first. Raises `SealError` for an empty ring or a wrong size."""
+        if not keys:
+            raise SealError("No sealing key: give at least one line `KEYID:base64 of 32 bytes`.")
+        for key_id, key in keys.items():
+            if len(key) != _KEY_BYTES:
+                raise SealError(f"Sealing key {key_id!r} has {len(key)} bytes; AES-256 needs {_KEY_BYTES}.")
+        self._ciphers = {key_id: AESGCM(key) for key_id, key in keys.items()}
+        self._keys = dict(keys)
+        self._sealing_key_id = next(iter(keys))
+
+    @classmethod
+    def from_text(cls, text: str) -> "SecretSealer":
+        """Read a ring of `KEYID:base64` entries, one a line or separated by commas; `#` starts a comment line."""
+        keys: dict[str, bytes] = {}
+        for entry in (part.strip() for line in text.splitlines() for part in line.split(",")):
+            if not entry or entry.startswith("#"):
+                continue
+            key_id, separator, encoded = entry.partition(":")
+            try:
+                keys[key_id] = base64.b64decode(encoded, validate=True)
+            except binascii.Error as error:
+                raise SealError(f"Sealing key {key_id!r} is not base64.") from error
+            if not separator:
+                raise SealError("A sealing key entry must read `KEYID:base64 of 32 bytes`.")
+        return cls(keys)
+
+    @classmethod
+    def from_file(cls, path: Path) -> "SecretSealer":
+        """Read the ring from a file, see `from_text`. Raises `SealError` when it cannot be read."""
+        try:
+            return cls.from_text(path.read_text())
+        except OSError as error:
+            raise SealError(f"Cannot read the sealing keys in {path}: {error.strerror}.") from error
+
+    @classmethod
+    def ephemeral(cls) -> "SecretSealer":
+        """A ring with one random key that dies with the process; for tests and single-process use."""
+        return cls({"ephemeral": secrets.token_bytes(_KEY_BYTES)})
+
+    def seal(self, secret: SecretStr, *, purpose: str) -> SealedSecret:
+        """Seal `secret`; it opens only for the same `purpose`."""
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        cipher = self._ciphers[self._sealing_key_id]
+        sealed = nonce + cipher.encrypt(nonce, secret.get_secret_value().encode(), purpose.encode())
+        return SealedSecret(key_id=self._sealing_key_id, ciphertext=base64.b64encode(sealed).decode())
+
+    def digests(self, value: JsonValue) -> tuple[str, ...]:
+        """Keyed digests of `value`, one per key of the ring, the sealing key's first.
+
+        They tell equal secrets from different ones without letting them be guessed, also across a rotation.
+        """
+        text = json.dumps(value, sort_keys=True).encode()
+        return tuple(hmac.new(key, text, hashlib.sha256).hexdigest() for key in self._keys.values())
+
+    def open(self, sealed: SealedSecret, *, purpose: str) -> SecretStr:
+        """Open what `seal` made. Raises `SealError` for an unknown key, another purpose or a changed ciphertext."""
+        cipher = self._ciphers.get(sealed.key_id)
+        if cipher is None:
+            raise SealError(f"Sealing key {sealed.key_id!r} is not in the ring; was it rotated out too early?")
+        try:
+            raw = base64.b64decode(sealed.ciphertext, validate=True)
+            plain = cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], purpose.encode())
+        except (InvalidTag, binascii.Error, ValueError) as error:
+            raise SealError(
+                "A sealed secret cannot be opened: it was changed, or sealed for another caller."
+            ) from error
+        return SecretStr(plain.decode())

@@ -1,0 +1,95 @@
+"""Activities on skills: documents that tell a model how to do something, by name.
+
+Signatures only: the folder of skills itself (`activities.skills.folder`) reads YAML, which workflow code does not need.
+"""
+
+import asyncio
+from datetime import timedelta
+from typing import Protocol
+
+from pydantic import Field
+from temporalio import activity
+from temporalio.common import RetryPolicy
+
+from outlast.activities.contracts import Contract
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.heartbeat import reading
+
+SKILL_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=3)
+
+
+class SkillInput(Contract):
+    """Order for a skill's main document."""
+
+    name: str
+
+
+class SkillFileInput(Contract):
+    """Order for a supporting file of a skill; `path` is relative to the skill's folder."""
+
+    name: str
+    path: str
+
+
+class SkillDocument(Contract):
+    """A skill's main document, without its front matter."""
+
+    name: str
+    description: str
+    text: str
+    files: tuple[str, ...] = Field(default=(), description="Supporting files, the first hundred by name.")
+    more_files: bool = Field(default=False, description="Whether there are more files than those.")
+
+
+class SkillFile(Contract):
+    """A supporting file of a skill, as text."""
+
+    name: str
+    path: str
+    text: str
+
+
+class Skills(Protocol):
+    """The skills that an operator keeps (`outlast.activities.skills.folder.SkillFolder`)."""
+
+    def load(self, name: str) -> SkillDocument:
+        """The main document of a skill. Raises `ToolFailure`."""
+        ...
+
+    def load_file(self, name: str, path: str) -> SkillFile:
+        """A supporting file of a skill. Raises `ToolFailure`."""
+        ...
+
+
+class SkillActivities:
+    """Activities that read skills."""
+
+    def __init__(self, skills: Skills | None) -> None:
+        """Read `skills`; None when the operator has configured none."""
+        self._skills = skills
+
+    @activity.defn
+    async def load_skill(self, order: SkillInput) -> SkillDocument:
+        """A skill's main document. Fails with `not_found` and the names of the skills there are."""
+        async with reading():
+            return await asyncio.to_thread(self._configured().load, order.name)
+
+    @activity.defn
+    async def load_skill_file(self, order: SkillFileInput) -> SkillFile:
+        """A supporting file. Fails with `validation` for a path that leads out of the skill's folder."""
+        async with reading():
+            return await asyncio.to_thread(self._configured().load_file, order.name, order.path)
+
+    def _configured(self) -> Skills:
+        if self._skills is None:
+            raise ToolFailure(
+                ErrorEnvelope(
+                    tool="",
+                    message="This worker has no skills.",
+                    category=ErrorCategory.VALIDATION,
+                    retryable=False,
+                    hint="The operator gives it a folder of skills with OUTLAST_SKILLS_DIR.",
+                )
+            )
+        return self._skills

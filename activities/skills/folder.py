@@ -1,0 +1,169 @@
+"""A folder of skills: `NAME/SKILL.md` with YAML front matter (`name`, `description`), supporting files beside it."""
+
+import difflib
+import logging
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import yaml
+
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.safe_open import NothingThere, PathRefused, open_file_beneath, opened_folder
+from outlast.activities.skills.activities import SkillDocument, SkillFile
+
+log = logging.getLogger("outlast.skills")
+
+MAIN_DOCUMENT = "SKILL.md"
+MAX_FILE_BYTES = 4 * 1024 * 1024
+"""Of one document. Larger ones are refused, with their size: nobody meant a model to read them."""
+MAX_FRONT_MATTER_BYTES = 16_384
+MAX_DESCRIPTION_CHARS = 1_024
+MAX_SKILLS = 1_000
+_LISTED_FILES = 100
+_MAX_DEPTH = 8
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_FENCE = re.compile(r"^---[ \t]*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class SkillCard:
+    """What is told of a skill before it is loaded."""
+
+    name: str
+    description: str
+
+
+class BadSkill(ValueError):
+    """A main document that has no usable front matter; the message says what it lacks."""
+
+
+class SkillFolder:
+    """Reads skills anew at every call, so that an operator's changes count at once."""
+
+    def __init__(self, root: Path) -> None:
+        """`root` holds one folder per skill."""
+        self._root = root
+
+    def cards(self) -> tuple[SkillCard, ...]:
+        """Every skill by name. One that cannot be read is left out, with a warning in the log."""
+        found: list[SkillCard] = []
+        for name in self._names():
+            try:
+                document = parse_skill(name, self._read(name, MAIN_DOCUMENT))
+            except (BadSkill, PathRefused, OSError, ToolFailure) as error:
+                log.warning("Skill %s is not offered: %s", name, error)
+                continue
+            found.append(SkillCard(document.name, document.description))
+        return tuple(found)
+
+    def load(self, name: str) -> SkillDocument:
+        """The main document of skill `name`. Raises `ToolFailure` when there is none or it is broken."""
+        try:
+            document = parse_skill(name, self._read_of(name, MAIN_DOCUMENT))
+        except BadSkill as error:
+            raise _refused(f"Skill {name!r} is broken: {error}", "Tell the operator.") from None
+        files = list(self._files(name))
+        listed = tuple(files[:_LISTED_FILES])
+        return document.model_copy(update={"files": listed, "more_files": len(files) > _LISTED_FILES})
+
+    def load_file(self, name: str, path: str) -> SkillFile:
+        """The supporting file `path` of skill `name`. Raises `ToolFailure` for a path that leads out of its folder."""
+        return SkillFile(name=name, path=path, text=self._read_of(name, path))
+
+    def _names(self) -> list[str]:
+        try:
+            entries = [entry.name for entry in os.scandir(self._root) if entry.is_dir(follow_symlinks=False)]
+        except OSError as error:
+            log.warning("The skills cannot be listed: %s", error.strerror)
+            return []
+        return sorted(name for name in entries if _NAME.match(name))[:MAX_SKILLS]
+
+    def _read_of(self, name: str, path: str) -> str:
+        if not _NAME.match(name):
+            raise self._unknown(name)
+        try:
+            return self._read(name, path)
+        except NothingThere as error:
+            if path == MAIN_DOCUMENT:
+                raise self._unknown(name) from None
+            some = ", ".join(list(self._files(name))[:20]) or "none"
+            raise _refused(str(error), f"Supporting files of {name}: {some}.", ErrorCategory.NOT_FOUND) from None
+        except PathRefused as error:
+            raise _refused(str(error), "Name a file as the skill's main document does.") from None
+        except (FileNotFoundError, NotADirectoryError):
+            raise self._unknown(name) from None
+
+    def _read(self, name: str, path: str) -> str:
+        with opened_folder(self._root / name) as folder, os.fdopen(open_file_beneath(folder, path), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise _refused(
+                f"{path!r} has {size} bytes; of a skill's file at most {MAX_FILE_BYTES} are read.",
+                "Split the file, or keep large data elsewhere.",
+            )
+        try:
+            return content.decode()
+        except UnicodeDecodeError:
+            raise _refused(f"{path!r} is no text (UTF-8).", "Only text can be loaded.") from None
+
+    def _files(self, name: str) -> Iterator[str]:
+        """Supporting files by name, one more than are listed; links are not shown, though good ones can be loaded."""
+        base = self._root / name
+        count = 0
+        for folder, folders, files in os.walk(base):
+            folders.sort()
+            if len(Path(folder).relative_to(base).parts) >= _MAX_DEPTH:
+                folders.clear()
+            for file in sorted(files):
+                path = Path(folder, file)
+                shown = path.relative_to(base).as_posix()
+                if shown == MAIN_DOCUMENT or file.startswith(".") or path.is_symlink():
+                    continue
+                yield shown
+                count += 1
+                if count > _LISTED_FILES:
+                    return
+
+    def _unknown(self, name: str) -> ToolFailure:
+        known = [card.name for card in self.cards()]
+        near = difflib.get_close_matches(name, known, n=3)
+        shown = f"Did you mean {' or '.join(near)}?" if near else f"Skills: {', '.join(known[:50]) or 'none'}."
+        return _refused(f"There is no skill {name[:100]!r}.", shown, ErrorCategory.NOT_FOUND)
+
+
+def parse_skill(name: str, text: str) -> SkillDocument:
+    """The document of the skill in folder `name`. Raises `BadSkill` that says what its front matter lacks."""
+    front, body = _parted(text)
+    if len(front.encode()) > MAX_FRONT_MATTER_BYTES:
+        raise BadSkill(f"its front matter has more than {MAX_FRONT_MATTER_BYTES} bytes")
+    try:
+        loaded: object = yaml.safe_load(front)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        raise BadSkill("its front matter is no YAML") from None
+    entries = cast("dict[object, object]", loaded) if isinstance(loaded, dict) else {}
+    said, description = entries.get("name"), entries.get("description")
+    if said != name:
+        raise BadSkill(f"its front matter must say `name: {name}`, as its folder is called")
+    if not isinstance(description, str) or not description.strip():
+        raise BadSkill("its front matter has no `description`")
+    short = " ".join(description.split())[:MAX_DESCRIPTION_CHARS]
+    return SkillDocument(name=name, description=short, text=body.strip("\n"))
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """Front matter and body."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    fences = list(_FENCE.finditer(text))
+    if len(fences) < 2 or fences[0].start() != 0:
+        raise BadSkill("it does not begin with front matter between two lines `---`")
+    return text[fences[0].end() : fences[1].start()], text[fences[1].end() :]
+
+
+def _refused(message: str, hint: str, category: ErrorCategory = ErrorCategory.VALIDATION) -> ToolFailure:
+    return ToolFailure(ErrorEnvelope(tool="", message=message, category=category, retryable=False, hint=hint))

@@ -1,0 +1,221 @@
+"""Contracts of the activities that read lists, datasets and key-value stores. Frozen and free of I/O imports."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from outlast.activities.contracts import Caller, Contract
+
+RunStatus = Literal["READY", "RUNNING", "SUCCEEDED", "FAILED", "TIMING-OUT", "TIMED-OUT", "ABORTING", "ABORTED"]
+"""States of a run (Apify API v2, run object, `status`)."""
+
+
+class ListInput(Contract):
+    """Order for one page of a list of the caller."""
+
+    caller: Caller
+    offset: int = 0
+    limit: int = 10
+    desc: bool = False
+
+
+class RunListInput(ListInput):
+    """Order for one page of the caller's runs, or of the runs of one Actor."""
+
+    actor: str | None = None
+    status: RunStatus | None = None
+
+
+class RunItem(Contract):
+    """A run as a list of runs shows it."""
+
+    run_id: str
+    actor_id: str
+    status: str
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    build_number: str | None = None
+    usage_total_usd: float | None = None
+    dataset_id: str
+    key_value_store_id: str
+
+
+class RunPage(Contract):
+    """One page of a list of runs. `total` counts the runs on all pages."""
+
+    runs: tuple[RunItem, ...]
+    total: int
+    offset: int
+
+
+class StorageListInput(ListInput):
+    """Order for one page of the caller's storages. Storages that runs made have no name: `unnamed` lists them too."""
+
+    unnamed: bool = False
+
+
+class StorageRef(Contract):
+    """Points at a dataset or a key-value store on behalf of a caller: an id, `user~name` or `user/name`."""
+
+    caller: Caller
+    storage_id: str
+
+
+class StorageInfo(Contract):
+    """What datasets and key-value stores have in common."""
+
+    id: str
+    name: str | None = None
+    created_at: datetime
+    modified_at: datetime
+    accessed_at: datetime | None = None
+    actor_id: str | None = None
+    run_id: str | None = None
+    size_bytes: int | None = None
+    console_url: str | None = None
+
+
+class DatasetInfo(StorageInfo):
+    """A dataset. Its count may lag a few seconds behind its items."""
+
+    item_count: int
+    clean_item_count: int | None = None
+    fields: tuple[str, ...] = ()
+
+
+class KeyValueStoreInfo(StorageInfo):
+    """A key-value store."""
+
+
+class DatasetListPage(Contract):
+    """One page of the caller's datasets."""
+
+    datasets: tuple[DatasetInfo, ...]
+    total: int
+    offset: int
+
+
+class KeyValueStoreListPage(Contract):
+    """One page of the caller's key-value stores."""
+
+    stores: tuple[KeyValueStoreInfo, ...]
+    total: int
+    offset: int
+
+
+class DatasetSchemaInput(StorageRef):
+    """Order for the schema of a dataset's first rows."""
+
+    limit: int = 5
+    clean: bool = True
+    max_bytes: int = Field(default=1_048_576, description="Rows are read up to this size, whatever `limit` says.")
+    max_schema_bytes: int = Field(default=49_152, description="A larger schema loses its deepest levels.")
+
+
+class DatasetSchema(Contract):
+    """The schema that every row read fits."""
+
+    dataset_id: str
+    item_schema: dict[str, JsonValue]
+    rows_read: int
+    total: int
+    simplified: bool = Field(default=False, description="Whether the deepest levels were left out, for want of room.")
+
+
+class KeysInput(StorageRef):
+    """Order for one page of a store's keys, in the store's own order."""
+
+    exclusive_start_key: str | None = None
+    prefix: str | None = None
+    limit: int = 100
+
+
+class RecordKey(Contract):
+    """A key and the size of what it holds."""
+
+    key: str
+    size_bytes: int
+
+
+class KeyPage(Contract):
+    """One page of keys. `next_start_key` goes on; None on the last page."""
+
+    keys: tuple[RecordKey, ...]
+    next_start_key: str | None = None
+
+
+class RecordInput(StorageRef):
+    """Order for one record, or for a part of one that is text."""
+
+    key: str
+    offset: int = Field(default=0, description="Bytes to skip of a record that is text.")
+    max_bytes: int = Field(default=49_152, description="Size of the part that is read of a text; a blob may be as big.")
+
+
+class Record(Contract):
+    """A record as far as it may be shown: `value` when it is JSON and whole, `text`, `blob_base64`, or only its URL."""
+
+    store_id: str
+    key: str
+    content_type: str
+    kind: Literal["json", "text", "binary"]
+    size_bytes: int | None = Field(default=None, description="Size of the whole; None when the platform does not say.")
+    value: JsonValue = None
+    text: str | None = None
+    blob_base64: str | None = None
+    offset: int = 0
+    next_offset: int | None = Field(default=None, description="Where the text goes on; None at its end.")
+    url: str = Field(description="Where the record can be fetched with the caller's own token.")
+
+
+class DatasetItemsInput(Contract):
+    """Order for one page of a dataset (Apify API v2, `GET /v2/datasets/:id/items`)."""
+
+    caller: Caller
+    dataset_id: str
+    offset: int = 0
+    limit: int = 100
+    fields: tuple[str, ...] = ()
+    omit: tuple[str, ...] = ()
+    flatten: tuple[str, ...] = Field(default=(), description="Object fields to spread into `field.inner` fields.")
+    paths: tuple[str, ...] = Field(default=(), description="Of each row only these dot paths, as one flat object.")
+    clean: bool = False
+    desc: bool = False
+    max_bytes: int = Field(default=65_536, description="The page ends before the row that would exceed this size.")
+    max_text_chars: int | None = Field(default=None, description="Cut longer texts and lists, for a preview.")
+    expect_items: bool = Field(default=False, description="Probe again before reporting an empty dataset: counts lag.")
+    whole: bool = Field(default=False, description="Give no rows at all when some of the dataset do not fit.")
+    describe_run_store: str | None = Field(
+        default=None,
+        description="A run's key-value store: the page then names its keys and has the schema of the rows read.",
+    )
+    describe_run_actor: str | None = Field(
+        default=None, description="Id of a run's Actor, besides `describe_run_store`: the page then has its name."
+    )
+
+
+class DatasetPage(Contract):
+    """One page of a dataset. `rows_cut` rows of the requested page did not fit into `max_bytes`."""
+
+    dataset_id: str
+    items: tuple[JsonValue, ...]
+    offset: int
+    limit: int
+    total: int
+    fields: tuple[str, ...] = ()
+    rows_cut: int = 0
+    rows_read: int | None = Field(default=None, description="Rows the page spans, those included that `clean` hides.")
+    size_bytes: int = 0
+    items_schema: dict[str, JsonValue] | None = Field(
+        default=None, description="What the rows read have in common, as far as 700 bytes can say it. Uncut rows."
+    )
+    keys: tuple[str, ...] | None = Field(
+        default=None, description="The first 20 keys of the run's store; None when they could not be listed."
+    )
+    actor_name: str | None = Field(default=None, description="The run's Actor as `user/name`, where it was asked for.")
+
+    @property
+    def end(self) -> int:
+        """Offset of the first row after the page."""
+        return self.offset + (len(self.items) if self.rows_read is None else self.rows_read)

@@ -1,0 +1,55 @@
+"""Activities that read the rows of datasets, as streams, so that memory stays flat."""
+
+import asyncio
+
+from temporalio import activity
+
+from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.heartbeat import reading
+from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage, DatasetSchema, DatasetSchemaInput
+from outlast.activities.storages.described_pages import fetch_described_page, fetch_known_page
+from outlast.activities.storages.item_schema import schema_of_items, simplified_schema
+
+
+class DatasetActivities:
+    """Activities that read a caller's datasets."""
+
+    def __init__(self, platform: ApifyPlatform) -> None:
+        """Read through `platform`."""
+        self._platform = platform
+
+    @activity.defn
+    async def fetch_dataset_items(self, order: DatasetItemsInput) -> DatasetPage:
+        """One page of a dataset, cut before the row that would exceed `max_bytes`.
+
+        With `describe_run_store` it also has the keys of that store and the schema of its rows; a page whose keys
+        cannot be listed has none.
+        Fails with `not_found` when the caller has no such dataset.
+        """
+        async with reading():
+            return await fetch_described_page(self._platform.client(order.caller), order)
+
+    @activity.defn
+    async def infer_dataset_schema(self, order: DatasetSchemaInput) -> DatasetSchema:
+        """The schema of a dataset's first rows. Fails with `not_found` when the caller has no such dataset."""
+        async with reading():
+            client = self._platform.client(order.caller)
+            page = await fetch_known_page(
+                client,
+                DatasetItemsInput(
+                    caller=order.caller,
+                    dataset_id=order.storage_id,
+                    limit=order.limit,
+                    clean=order.clean,
+                    max_bytes=order.max_bytes,
+                ),
+            )
+            schema = await asyncio.to_thread(schema_of_items, page.items)
+            fitting = simplified_schema(schema, max_bytes=order.max_schema_bytes)
+            return DatasetSchema(
+                dataset_id=order.storage_id,
+                item_schema=fitting,
+                rows_read=len(page.items),
+                total=page.total,
+                simplified=fitting is not schema,
+            )

@@ -1,0 +1,111 @@
+"""Pages of datasets, and what goes with them when they are a run's: the keys of its store, the schema of its rows."""
+
+import asyncio
+from collections.abc import Awaitable
+from datetime import timedelta
+from typing import TypedDict, TypeVar
+
+from apify_client import ApifyClientAsync
+from apify_client.errors import NotFoundError
+from pydantic import JsonValue
+from temporalio import activity
+
+from outlast.activities.failures.classify import redact
+from outlast.activities.failures.not_found import explain_missing
+from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
+from outlast.activities.storages.item_schema import schema_of_items, simplified_schema
+from outlast.activities.storages.rows import fetch_page
+
+_EMPTY_PROBES = 6
+_EMPTY_PROBE_PAUSE = timedelta(milliseconds=500)
+"""A dataset's count can lag a few seconds behind its items after a run has ended."""
+_DESCRIBED_SCHEMA_BYTES = 700
+"""With a preview of 2 KB, what a run's answer says of its storages stays a small part of its history."""
+_DESCRIBED_KEYS = 20
+_EXTRAS_SECONDS = 10.0
+"""A page does not wait longer for what only goes with it."""
+
+Extra = TypeVar("Extra")
+
+
+async def fetch_described_page(client: ApifyClientAsync, order: DatasetItemsInput) -> DatasetPage:
+    """The page that `order` describes; with `describe_run_store` also that store's keys and the schema of the rows.
+
+    A page whose keys cannot be listed has none. Fails with `not_found` when the caller has no such dataset.
+    """
+    if order.describe_run_store is None:
+        return await _fetch_expected_page(client, order)
+    uncut: list[JsonValue] = []
+    extras = asyncio.create_task(_extras(client, order.describe_run_store, order.describe_run_actor))
+    try:
+        page = await _fetch_expected_page(client, order, uncut)
+        return await _described(page, uncut, await extras)
+    finally:
+        extras.cancel()
+
+
+async def _fetch_expected_page(
+    client: ApifyClientAsync, order: DatasetItemsInput, uncut: list[JsonValue] | None = None
+) -> DatasetPage:
+    """The page; when rows are expected and there are none, what it is a few seconds later."""
+    page = await fetch_known_page(client, order, uncut)
+    probes = _EMPTY_PROBES if order.expect_items else 0
+    while not page.items and not page.rows_cut and page.total <= order.offset and probes:
+        await asyncio.sleep(_EMPTY_PROBE_PAUSE.total_seconds())
+        page = await fetch_known_page(client, order, uncut)
+        probes -= 1
+    return page
+
+
+async def _described(page: DatasetPage, uncut: list[JsonValue], extras: "_Extras") -> DatasetPage:
+    schema = await asyncio.to_thread(schema_of_items, uncut) if uncut else None
+    fitting = simplified_schema(schema, max_bytes=_DESCRIBED_SCHEMA_BYTES) if schema else None
+    return page.model_copy(update={"items_schema": fitting, **extras})
+
+
+class _Extras(TypedDict):
+    keys: tuple[str, ...] | None
+    actor_name: str | None
+
+
+async def _extras(client: ApifyClientAsync, store_id: str, actor_id: str | None) -> _Extras:
+    name = _actor_name(client, actor_id) if actor_id else _nothing()
+    keys, actor_name = await asyncio.gather(
+        _if_possible(_first_keys(client, store_id), f"keys of store {store_id}"),
+        _if_possible(name, f"name of Actor {actor_id}"),
+    )
+    return _Extras(keys=keys, actor_name=actor_name)
+
+
+async def _if_possible(fetching: Awaitable[Extra], what: str) -> Extra | None:
+    """What is fetched; None, and a warning in the log, when it cannot be had."""
+    try:
+        async with asyncio.timeout(_EXTRAS_SECONDS):
+            return await fetching
+    except Exception as error:  # noqa: BLE001 (whatever it is: rows without these are better than no rows)
+        activity.logger.warning("No %s: %s", what, redact(repr(error)))
+        return None
+
+
+async def _first_keys(client: ApifyClientAsync, store_id: str) -> tuple[str, ...]:
+    page = await client.key_value_store(store_id).list_keys(limit=_DESCRIBED_KEYS)
+    return tuple(item.key for item in page.items)
+
+
+async def _actor_name(client: ApifyClientAsync, actor_id: str) -> str | None:
+    found = await client.actor(actor_id).get()
+    return f"{found.username}/{found.name}" if found else None
+
+
+async def _nothing() -> None:
+    return None
+
+
+async def fetch_known_page(
+    client: ApifyClientAsync, order: DatasetItemsInput, uncut: list[JsonValue] | None = None
+) -> DatasetPage:
+    """The page; rows as they were before they were cut go to `uncut`. Raises `ToolFailure` that explains a 404."""
+    try:
+        return await fetch_page(client, order, uncut=uncut)
+    except NotFoundError:
+        raise await explain_missing(client, "dataset", order.dataset_id) from None

@@ -1,0 +1,160 @@
+"""Rows of a dataset, read as a stream: only the row at hand and the page so far are in memory."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+import orjson
+from apify_client import ApifyClientAsync
+from apify_client.http_clients import HttpResponse
+from pydantic import JsonValue
+
+from outlast.activities.failures.not_found import not_found
+from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
+
+JsonObject = dict[str, JsonValue]
+
+
+async def fetch_page(
+    client: ApifyClientAsync, order: DatasetItemsInput, *, uncut: list[JsonValue] | None = None
+) -> DatasetPage:
+    """The page that `order` describes, cut before the row that would exceed its size.
+
+    The rows read are appended to `uncut` as they were before they were shortened, the first that did not fit too.
+    """
+    items: list[JsonValue] = []
+    size, rows_read, is_cut = 0, 0, False
+    async with client.dataset(order.dataset_id).stream_items(
+        item_format="jsonl",
+        offset=order.offset,
+        limit=order.limit,
+        fields=_fields_to_ask_for(order),
+        omit=list(order.omit) or None,
+        flatten=list(order.flatten) or None,
+        # Empty rows are left out below and not by the platform, so that a page knows which rows it spans.
+        skip_hidden=order.clean or None,
+        desc=order.desc or None,
+    ) as response:
+        total_header = response.headers.get("x-apify-pagination-total")
+        async for line in lines_of(response):
+            whole = _selected(line, order)
+            row, row_bytes = _shown(whole, line, order)
+            if uncut is not None and row is not None:
+                uncut.append(whole)
+            if size + row_bytes > order.max_bytes:
+                is_cut = True
+                break
+            rows_read += 1
+            if row is not None:
+                items.append(row)
+                size += row_bytes
+    total = int(total_header) if total_header is not None else await _item_count(client, order.dataset_id)
+    total = max(total, order.offset + rows_read) if rows_read else total
+    fields = top_level_fields(items)
+    if order.whole and (is_cut or order.offset + rows_read < total):
+        items, rows_read, size = [], 0, 0
+    return DatasetPage(
+        dataset_id=order.dataset_id,
+        items=tuple(items),
+        offset=order.offset,
+        limit=order.limit,
+        total=total,
+        fields=fields,
+        rows_cut=max(0, min(order.limit, total - order.offset) - rows_read) if is_cut else 0,
+        rows_read=rows_read,
+        size_bytes=size,
+    )
+
+
+async def lines_of(response: HttpResponse) -> AsyncIterator[bytes]:
+    """The non-empty lines of a streamed body; only the line at hand is in memory."""
+    rest = b""
+    async for chunk in response.aiter_bytes():
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            if line.strip():
+                yield line
+    if rest.strip():
+        yield rest
+
+
+def top_level_fields(items: Iterable[JsonValue]) -> tuple[str, ...]:
+    """Names of the rows' top-level fields, in the order in which they first appear."""
+    names: dict[str, None] = {}
+    for item in items:
+        if isinstance(item, dict):
+            names.update(dict.fromkeys(item))
+    return tuple(names)
+
+
+def picked(row: JsonValue, paths: Sequence[str]) -> JsonObject:
+    """`row` reduced to dot paths, as one flat object: `{"crawl.statusCode": 200}`. A path may lead nowhere.
+
+    A number in a path is a position in a list; any other name is looked up in each of the list's objects.
+    """
+    found = ((path, _followed(row, path)) for path in paths)
+    return {path: values[0] for path, values in found if values}
+
+
+def _followed(value: JsonValue, path: str) -> list[JsonValue]:
+    """The value at `path` as the only element; none when there is no such value."""
+    if not path:
+        return [value]
+    if isinstance(value, list):
+        return _followed_in_list(value, path)
+    if not isinstance(value, dict):
+        return []
+    if path in value:  # a name may contain dots itself
+        return [value[path]]
+    head, dot, rest = path.partition(".")
+    return _followed(value[head], rest) if dot and head in value else []
+
+
+def _followed_in_list(values: list[JsonValue], path: str) -> list[JsonValue]:
+    head, _, rest = path.partition(".")
+    if head.isdecimal():
+        return _followed(values[int(head)], rest) if int(head) < len(values) else []
+    found = [element for value in values for element in _followed(value, path)]
+    return [found] if found else []
+
+
+def _fields_to_ask_for(order: DatasetItemsInput) -> list[str] | None:
+    """Fields that the platform is to send: of a dot path the whole first field, since it selects no deeper."""
+    heads = (path.partition(".")[0] for path in order.paths)
+    return list(dict.fromkeys([*order.fields, *heads, *order.paths])) or None
+
+
+def _selected(line: bytes, order: DatasetItemsInput) -> JsonValue:
+    row: JsonValue = orjson.loads(line)
+    return picked(row, order.paths) if order.paths else row
+
+
+def _shown(row: JsonValue, line: bytes, order: DatasetItemsInput) -> tuple[JsonValue, int]:
+    """The row as the page holds it with its size, or None and nothing for a row that is left out."""
+    if order.clean and (row is None or row == {}):
+        return None, 0
+    if order.max_text_chars is not None:
+        row = shortened(row, order.max_text_chars)
+    is_changed = order.paths or order.max_text_chars is not None
+    return row, len(orjson.dumps(row)) if is_changed else len(line)
+
+
+async def _item_count(client: ApifyClientAsync, dataset_id: str) -> int:
+    found = await client.dataset(dataset_id).get()
+    if found is None:
+        raise not_found(f"There is no dataset {dataset_id!r}.")
+    return found.item_count
+
+
+_SHOWN_ENTRIES = 3
+
+
+def shortened(value: JsonValue, max_chars: int) -> JsonValue:
+    """`value` with texts of at most `max_chars` and lists of three entries; says what was left out."""
+    if isinstance(value, str) and len(value) > max_chars:
+        return f"{value[:max_chars]}… ({len(value)} characters)"
+    if isinstance(value, list):
+        shown = [shortened(part, max_chars) for part in value[:_SHOWN_ENTRIES]]
+        left_out = len(value) - len(shown)
+        return [*shown, f"… ({left_out} more)"] if left_out else shown
+    if isinstance(value, dict):
+        return {name: shortened(part, max_chars) for name, part in value.items()}
+    return value

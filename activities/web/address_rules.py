@@ -1,0 +1,156 @@
+"""Which web addresses may be fetched. The one guard of all fetching: pure rules, applied before and at each connection.
+
+A name is judged twice: as it is written (scheme, port, user, origin), and as the IP addresses that it resolves to when
+the connection is made (`activities.web.fetcher`), so that neither a redirect nor a changing DNS answer gets around it.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import unquote
+
+import httpx
+
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+MAX_URL_CHARS = 2_048
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_WEB_PORTS = frozenset({80, 443, 8080, 8443})
+_HOST = re.compile(r"[a-z0-9._-]{1,253}|[0-9a-f:.]{2,45}")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+"""IPv4 addresses as seen through a NAT64 gateway (RFC 6052)."""
+
+
+class AddressRefused(ToolFailure):
+    """The address may not be fetched."""
+
+    def __init__(self, address: str, reason: str, hint: str | None = None) -> None:
+        """Say which address, and why."""
+        shown = address if len(address) <= 200 else address[:199] + "…"
+        super().__init__(
+            ErrorEnvelope(
+                tool="",
+                message=f"{shown!r} may not be fetched: {reason}.",
+                category=ErrorCategory.PERMISSION,
+                retryable=False,
+                hint=hint or "Give the full address of a public web page, such as https://example.com/page.",
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WebAddress:
+    """An http(s) address, parsed once: what is checked is what is connected to."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+    fragment: str
+
+    @classmethod
+    def parse(cls, text: str, *, base: "WebAddress | None" = None) -> Self:
+        """Parse an address, relative to `base` when there is one. Raises `AddressRefused` for what is none."""
+        if len(text) > MAX_URL_CHARS:
+            raise AddressRefused(text, f"it is longer than {MAX_URL_CHARS} characters")
+        if "\\" in text or any(ord(letter) <= 0x20 or ord(letter) == 0x7F for letter in text):
+            raise AddressRefused(text, "it has characters that an address must not have")
+        try:
+            url = httpx.URL(base.url).join(text) if base else httpx.URL(text)
+        except (httpx.InvalidURL, ValueError):
+            raise AddressRefused(text, "it is not a valid address") from None
+        if url.scheme not in _DEFAULT_PORTS:
+            raise AddressRefused(text, "only http and https are fetched")
+        if url.userinfo:
+            raise AddressRefused(text, "it names a user")
+        host = url.raw_host.decode("ascii").rstrip(".").lower()
+        port = url.port or _DEFAULT_PORTS[url.scheme]
+        if not _HOST.fullmatch(host) or port > 65_535:
+            raise AddressRefused(text, "it names no host that there can be")
+        return cls(url.scheme, host, port, url.raw_path.decode("ascii"), url.fragment)
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """Scheme, host and port."""
+        return self.scheme, self.host, self.port
+
+    @property
+    def netloc(self) -> str:
+        """Host and port as the `Host` header has them."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The address without its fragment."""
+        return f"{self.scheme}://{self.netloc}{self.target}"
+
+    def is_below(self, base: "WebAddress") -> bool:
+        """Whether this is `base` or lies in its folder. Anything that a server might take for `..` is outside."""
+        path = unquote(self.target.partition("?")[0])
+        if self.origin != base.origin or ".." in path.replace("\\", "/").split("/"):
+            return False
+        folder = base.target.partition("?")[0]
+        return path.startswith(folder if folder.endswith("/") else folder + "/") or path == folder.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRules:
+    """What may be fetched: with `sites` only what lies below one of them, else any public address.
+
+    `trusts_sites` says that an operator named the sites: their hosts may be anywhere then, on loopback too.
+    `allow_private` lets every private and loopback address be fetched; link-local ones, where clouds serve
+    credentials, never are.
+    """
+
+    sites: tuple[WebAddress, ...] = ()
+    trusts_sites: bool = False
+    allow_private: bool = False
+
+    def check(self, address: WebAddress) -> None:
+        """Judge an address as it is written. Raises `AddressRefused`."""
+        if self.sites:
+            if not any(address.is_below(site) for site in self.sites):
+                named = " or ".join(site.url for site in self.sites)
+                raise AddressRefused(address.url, "it is outside the documentation", f"Fetch addresses below {named}.")
+        elif address.port not in _WEB_PORTS and not self.allow_private:
+            ports = ", ".join(map(str, sorted(_WEB_PORTS)))
+            raise AddressRefused(address.url, f"its port is not one of {ports}")
+
+    def check_resolved(self, host: str, port: int, resolved: Iterable[IpAddress]) -> None:
+        """Judge the IP addresses that `host` stands for: a single bad one condemns all. Raises `AddressRefused`."""
+        if self.trusts_sites and any((site.host, site.port) == (host, port) for site in self.sites):
+            return
+        for address in resolved:
+            if not self._may_connect(address):
+                raise AddressRefused(host, "it leads to an address that is not public")
+
+    def _may_connect(self, address: IpAddress) -> bool:
+        plain = unwrapped(address)
+        if self.allow_private and (plain.is_private or plain.is_loopback):
+            return not (plain.is_link_local or plain.is_unspecified or plain.is_multicast)
+        return is_public(plain)
+
+
+def is_public(address: IpAddress) -> bool:
+    """Whether an address belongs to a host on the public internet."""
+    plain = unwrapped(address)
+    site_local = isinstance(plain, ipaddress.IPv6Address) and plain.is_site_local
+    return plain.is_global and not (plain.is_multicast or plain.is_reserved or plain.is_unspecified or site_local)
+
+
+def unwrapped(address: IpAddress) -> IpAddress:
+    """The IPv4 address inside an IPv6 one that only carries it: mapped, 6to4, Teredo, NAT64."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    inner = address.ipv4_mapped or address.sixtofour
+    if inner is None and address.teredo is not None:
+        inner = address.teredo[1]
+    return inner or address

@@ -1,0 +1,70 @@
+"""Contracts of the activities that read web pages and documentation. Frozen and free of I/O imports."""
+
+from pydantic import Field
+
+from outlast.activities.contracts import Contract
+
+
+class DocsSearchInput(Contract):
+    """Order for the sections of the documentation that fit a query best."""
+
+    query: str
+    offset: int = 0
+    limit: int = 5
+
+
+class DocsHit(Contract):
+    """One section: where it is, what it is called, and the words around the match."""
+
+    url: str
+    title: str
+    snippet: str
+
+
+class DocsHits(Contract):
+    """The best sections, at most one of each page. `total` counts the pages that fit at all."""
+
+    hits: tuple[DocsHit, ...]
+    total: int
+    offset: int
+    pages_indexed: int
+
+
+class DocsPageInput(Contract):
+    """Order for a page of the documentation, or one section of it, as Markdown."""
+
+    url: str = Field(description="Address of the page, absolute or relative to the documentation's root.")
+    offset: int = Field(default=0, description="Bytes to skip.")
+    max_bytes: int = 49_152
+
+
+class DocsPage(Contract):
+    """A part of a page."""
+
+    url: str
+    title: str
+    markdown: str
+    offset: int
+    next_offset: int | None = None
+    size_bytes: int
+    sections: tuple[str, ...] = Field(default=(), description="Fragments of the page's headings.")
+
+
+class HtmlSkeletonInput(Contract):
+    """Order for one chunk of a page's bare structure."""
+
+    url: str
+    chunk: int = 1
+    max_bytes: int = 49_152
+
+
+class HtmlSkeleton(Contract):
+    """One chunk of a page without scripts, styles, comments and long texts."""
+
+    url: str
+    title: str
+    html: str
+    chunk: int
+    total_chunks: int
+    size_bytes: int
+    original_bytes: int

@@ -1,0 +1,220 @@
+"""Fetching web pages under `AddressRules`: each hop is checked, each connection goes to an address that was checked."""
+
+import asyncio
+import ipaddress
+import socket
+import zlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self, cast
+
+import httpcore
+import httpx
+
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.web.address_rules import AddressRules, IpAddress, WebAddress
+
+MAX_HOPS = 5
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_USER_AGENT = "Outlast (documentation and page tools)"
+_INFLATE_STEP_BYTES = 65_536
+
+HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
+TEXT_TYPES = frozenset({"text/markdown", "text/plain", "text/x-markdown"})
+XML_TYPES = frozenset({"application/xml", "text/xml"})
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """How much, and how long. All hops of one fetch share the time."""
+
+    max_bytes: int = 5 * 1024 * 1024
+    total_seconds: float = 20.0
+    connect_seconds: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class WebPage:
+    """What an address answered, redirects followed."""
+
+    address: WebAddress
+    mime_type: str
+    text: str
+    size_bytes: int
+
+
+class GuardedNetwork(httpcore.AsyncNetworkBackend):
+    """Resolves a name, has the rules judge every address of it, and connects to one of those: no second look-up."""
+
+    def __init__(self, rules: AddressRules) -> None:
+        """Judge by `rules`."""
+        self._rules = rules
+        self._network = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Connect to `host` (`httpcore.AsyncNetworkBackend`). Raises `AddressRefused`."""
+        resolved = await _resolve(host, port)
+        self._rules.check_resolved(host, port, resolved)
+        failure: Exception | None = None
+        for address in resolved:
+            try:
+                return await self._network.connect_tcp(str(address), port, timeout, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure or httpcore.ConnectError(f"{host} has no address.")
+
+    async def sleep(self, seconds: float) -> None:
+        """Pause (`httpcore.AsyncNetworkBackend`)."""
+        await asyncio.sleep(seconds)
+
+
+class WebFetcher:
+    """Fetches text under one set of rules. Sends no cookies and no credentials, and no proxy is asked."""
+
+    def __init__(self, rules: AddressRules, limits: FetchLimits | None = None) -> None:
+        """Fetch what `rules` allow, within `limits`."""
+        self.rules = rules
+        self._limits = limits or FetchLimits()
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=httpx.create_ssl_context(),
+            network_backend=GuardedNetwork(rules),
+            max_connections=20,
+            max_keepalive_connections=10,
+            keepalive_expiry=5.0,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._pool.aclose()
+
+    async def fetch(self, address: WebAddress, *, accept: frozenset[str]) -> WebPage:
+        """The page at `address`, whose type must be in `accept`. Raises `ToolFailure` that says why there is none."""
+        try:
+            async with asyncio.timeout(self._limits.total_seconds):
+                return await self._follow(address, accept)
+        except (TimeoutError, httpcore.TimeoutException):
+            raise _failed(address, "it did not answer in time", ErrorCategory.TIMEOUT) from None
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol, OSError) as error:
+            raise _failed(address, f"the connection failed ({type(error).__name__})", ErrorCategory.NETWORK) from None
+
+    async def _follow(self, address: WebAddress, accept: frozenset[str]) -> WebPage:
+        for _ in range(MAX_HOPS):
+            self.rules.check(address)
+            page = await self._hop(address, accept)
+            if isinstance(page, WebPage):
+                return page
+            address = page
+        raise _failed(address, f"it redirects more than {MAX_HOPS} times", ErrorCategory.VALIDATION)
+
+    async def _hop(self, address: WebAddress, accept: frozenset[str]) -> WebPage | WebAddress:
+        """One request: the page, or where it redirects to."""
+        headers: Mapping[str | bytes, str | bytes] = {
+            "Host": address.netloc,
+            "Accept": ", ".join(sorted(accept)),
+            "Accept-Encoding": "gzip",
+            "User-Agent": _USER_AGENT,
+        }
+        limits = self._limits
+        timeouts = {"connect": limits.connect_seconds, "read": limits.total_seconds, "pool": limits.total_seconds}
+        url = httpcore.URL(scheme=address.scheme, host=address.host, port=address.port, target=address.target)
+        async with self._pool.stream("GET", url, headers=headers, extensions={"timeout": timeouts}) as response:
+            answered = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+            if response.status in _REDIRECTS and "location" in answered:
+                return WebAddress.parse(answered["location"], base=address)
+            _check_status(address, response.status)
+            mime_type = answered.get("content-type", "").partition(";")[0].strip().lower()
+            if mime_type not in accept:
+                raise _failed(address, f"its type is {mime_type or 'not given'}", ErrorCategory.VALIDATION)
+            body = await self._read(address, response, answered.get("content-encoding", "identity").lower())
+        return WebPage(address, mime_type, _text(body, answered.get("content-type", "")), len(body))
+
+    async def _read(self, address: WebAddress, response: httpcore.Response, encoding: str) -> bytes:
+        if encoding not in ("identity", "gzip"):
+            raise _failed(address, f"it is encoded as {encoding}", ErrorCategory.VALIDATION)
+        chunks: AsyncIterator[bytes] = response.aiter_stream()
+        body = bytearray()
+        async for chunk in _inflated(chunks) if encoding == "gzip" else chunks:
+            body += chunk
+            if len(body) > self._limits.max_bytes:
+                raise _failed(address, f"it is larger than {self._limits.max_bytes} bytes", ErrorCategory.VALIDATION)
+        return bytes(body)
+
+
+async def _resolve(host: str, port: int) -> list[IpAddress]:
+    """The addresses of a name. Whatever notation an IP address is written in, the resolver gives the address itself."""
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError):
+        raise ToolFailure(
+            ErrorEnvelope(
+                tool="",
+                message=f"There is no host {host!r}.",
+                category=ErrorCategory.NOT_FOUND,
+                retryable=False,
+                hint="Check the address.",
+            )
+        ) from None
+    texts = dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found)
+    return [ipaddress.ip_address(text) for text in texts]
+
+
+async def _inflated(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Gzip undone in small steps, so that a few bytes cannot fill the memory before the size is looked at."""
+    inflater: Any = zlib.decompressobj(wbits=31)
+    async for chunk in chunks:
+        rest = chunk
+        while rest and not inflater.eof:
+            try:
+                yield inflater.decompress(rest, _INFLATE_STEP_BYTES)
+            except zlib.error as error:
+                raise httpcore.RemoteProtocolError(str(error)) from None
+            rest = inflater.unconsumed_tail
+
+
+def _text(body: bytes, content_type: str) -> str:
+    parameters = (parameter.partition("=") for parameter in content_type.split(";")[1:])
+    named = next((value.strip(" \"'") for name, _, value in parameters if name.strip().lower() == "charset"), "utf-8")
+    try:
+        return body.decode(named, errors="replace")
+    except LookupError:
+        return body.decode(errors="replace")
+
+
+def _check_status(address: WebAddress, status: int) -> None:
+    if status in (404, 410):
+        raise _failed(address, "there is no such page", ErrorCategory.NOT_FOUND)
+    if status == 429:
+        raise _failed(address, "it asks for fewer requests (429)", ErrorCategory.RATE_LIMIT)
+    if status >= 500:
+        raise _failed(address, f"its server answered {status}", ErrorCategory.PLATFORM)
+    if status != 200:
+        raise _failed(address, f"its server answered {status}", ErrorCategory.VALIDATION)
+
+
+def _failed(address: WebAddress, reason: str, category: ErrorCategory) -> ToolFailure:
+    retryable = category in (
+        ErrorCategory.TIMEOUT,
+        ErrorCategory.NETWORK,
+        ErrorCategory.RATE_LIMIT,
+        ErrorCategory.PLATFORM,
+    )
+    return ToolFailure(
+        ErrorEnvelope(
+            tool="",
+            message=f"{address.url} could not be fetched: {reason}.",
+            category=category,
+            retryable=retryable,
+            hint="Try another page." if not retryable else "Try again later, or try another page.",
+        )
+    )

@@ -1,0 +1,60 @@
+"""Bare structures of web pages, chunk by chunk."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from outlast.activities.failures.not_found import not_found
+from outlast.activities.web.address_rules import WebAddress
+from outlast.activities.web.contracts import HtmlSkeleton, HtmlSkeletonInput
+from outlast.activities.web.fetcher import HTML_TYPES, WebFetcher
+from outlast.activities.web.markdown import chunks_of, skeleton_of_html
+
+_KEPT_SECONDS = 300.0
+_MAX_KEPT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Skeleton:
+    url: str
+    title: str
+    html: str
+    original_bytes: int
+    made: float
+
+
+class HtmlSkeletons:
+    """Makes skeletons, and keeps each for a while, since the chunks of a page are asked for one after the other."""
+
+    def __init__(self, fetcher: WebFetcher) -> None:
+        """`fetcher` gets whatever address a caller names, under its own rules."""
+        self._fetcher = fetcher
+        self._kept: dict[str, _Skeleton] = {}
+
+    async def chunk(self, order: HtmlSkeletonInput) -> HtmlSkeleton:
+        """One chunk of a page. Raises `ToolFailure` when there is no such page or chunk."""
+        page = await self._skeleton(WebAddress.parse(order.url))
+        chunks = chunks_of(page.html, order.max_bytes)
+        if order.chunk > len(chunks):
+            raise not_found(f"{page.url} has {len(chunks)} chunks.", f"Ask for 1 to {len(chunks)}.")
+        return HtmlSkeleton(
+            url=page.url,
+            title=page.title,
+            html=chunks[order.chunk - 1],
+            chunk=order.chunk,
+            total_chunks=len(chunks),
+            size_bytes=len(page.html.encode()),
+            original_bytes=page.original_bytes,
+        )
+
+    async def _skeleton(self, address: WebAddress) -> _Skeleton:
+        kept = self._kept.get(address.url)
+        if kept is not None and time.monotonic() - kept.made < _KEPT_SECONDS:
+            return kept
+        page = await self._fetcher.fetch(address, accept=HTML_TYPES)
+        title, html = await asyncio.to_thread(skeleton_of_html, page.text)
+        while len(self._kept) >= _MAX_KEPT:
+            self._kept.pop(next(iter(self._kept)))
+        made = _Skeleton(page.address.url, title, html, page.size_bytes, time.monotonic())
+        self._kept[address.url] = made
+        return made

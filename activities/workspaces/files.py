@@ -1,0 +1,143 @@
+"""Workspaces as folders: one per conversation below a root, made when it is first needed; reading files in them."""
+
+import hashlib
+import json
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.safe_open import NothingThere, PathRefused, open_file_beneath, opened_folder
+from outlast.activities.workspaces.activities import WORKSPACE, FileLines, ReadFileInput, WorkspaceOwner
+
+MAX_READ_BYTES = 1024 * 1024
+"""Of one answer."""
+MAX_SCANNED_BYTES = 256 * 1024 * 1024
+"""How far a file is read for lines further on: a bound on time and disk, not on memory."""
+_CHUNK_BYTES = 65_536
+
+
+class Workspaces:
+    """The folders below `root`. What is in them belongs to `uid` when that is given: commands run as that user."""
+
+    def __init__(self, root: Path, *, uid: int | None = None) -> None:
+        """`root` is made when it is missing; it has to be the same folder for every worker."""
+        self._root = root.absolute()
+        self._uid = uid
+
+    def path(self, owner: WorkspaceOwner) -> Path:
+        """The folder of `owner`, made when it is missing. Its name says nothing about who that is."""
+        self._root.mkdir(mode=0o711, parents=True, exist_ok=True)
+        folder = self._root / folder_name(owner)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        with opened_folder(folder) as descriptor:
+            if self._uid is not None and os.fstat(descriptor).st_uid != self._uid:
+                os.fchown(descriptor, self._uid, self._uid)
+        return folder
+
+    @contextmanager
+    def opened(self, owner: WorkspaceOwner) -> Generator[int]:
+        """A descriptor of the folder of `owner`."""
+        with opened_folder(self.path(owner)) as descriptor:
+            yield descriptor
+
+
+def folder_name(owner: WorkspaceOwner) -> str:
+    """Derived from caller and conversation, so that no two of them meet, whatever they are called."""
+    return hashlib.sha256(json.dumps([owner.caller_id, owner.session_id]).encode()).hexdigest()[:32]
+
+
+class WorkspaceFiles:
+    """Reads text files in workspaces."""
+
+    def __init__(self, workspaces: Workspaces) -> None:
+        """Read below `workspaces`."""
+        self._workspaces = workspaces
+
+    def read(self, order: ReadFileInput) -> FileLines:
+        """Lines of a file, at most `MAX_READ_BYTES`. Raises `ToolFailure`."""
+        path = _within(order.path)
+        try:
+            with (
+                self._workspaces.opened(order.owner) as folder,
+                os.fdopen(open_file_beneath(folder, path), "rb") as file,
+            ):
+                return _lines(file, order)
+        except NothingThere as error:
+            raise _refused(str(error), ErrorCategory.NOT_FOUND, "Paths are relative to the workspace.") from None
+        except PathRefused as error:
+            raise _refused(str(error), ErrorCategory.FILESYSTEM, "Only files of the workspace can be read.") from None
+
+
+def _within(path: str) -> str:
+    """`path` as it is below the workspace: what a command knows as `/workspace/a` is `a`."""
+    shown = PurePosixPath(path)
+    if shown.is_absolute() and shown.is_relative_to(WORKSPACE) and "\0" not in path:
+        return str(shown.relative_to(WORKSPACE))
+    return path
+
+
+def _lines(file: BinaryIO, order: ReadFileInput) -> FileLines:
+    size = os.fstat(file.fileno()).st_size
+    if b"\0" in file.read(_CHUNK_BYTES):
+        raise _refused(f"{order.path!r} is no text: it has NUL bytes.", ErrorCategory.FILESYSTEM, "Only text is read.")
+    file.seek(0)
+    _skip(file, order)
+    shown: list[bytes] = []
+    left, cut = MAX_READ_BYTES, None
+    while len(shown) < order.limit:
+        line = file.readline(left + 1)
+        if len(line) > left:
+            if not shown:
+                shown, cut = [line[:left]], _rest_of_line(file, len(line), order)
+            else:
+                file.seek(-len(line), os.SEEK_CUR)
+            break
+        if not line:
+            break
+        shown.append(line)
+        left -= len(line)
+    following = order.offset + len(shown)
+    return FileLines(
+        path=order.path,
+        text=b"".join(shown).decode(errors="replace"),
+        offset=order.offset,
+        lines=len(shown),
+        next_offset=following if file.read(1) else None,
+        cut_line_bytes=cut,
+        size_bytes=size,
+    )
+
+
+def _skip(file: BinaryIO, order: ReadFileInput) -> None:
+    """Go to the line `order.offset`, in pieces: a line may be as long as the file."""
+    lines = 0
+    while lines < order.offset and (piece := file.readline(_CHUNK_BYTES)):
+        lines += piece.endswith(b"\n")
+        _bound(file, order)
+
+
+def _rest_of_line(file: BinaryIO, seen: int, order: ReadFileInput) -> int:
+    """Go to the end of a line of which `seen` bytes are known; gives its size."""
+    file.seek(-1, os.SEEK_CUR)
+    seen -= 1
+    while piece := file.readline(_CHUNK_BYTES):
+        seen += len(piece)
+        _bound(file, order)
+        if piece.endswith(b"\n"):
+            break
+    return seen
+
+
+def _bound(file: BinaryIO, order: ReadFileInput) -> None:
+    if file.tell() > MAX_SCANNED_BYTES:
+        message = f"{order.path!r} is read up to {MAX_SCANNED_BYTES} bytes; what is asked for lies behind them."
+        raise _refused(message, ErrorCategory.VALIDATION, "Split the file, or ask for earlier lines.")
+
+
+def _refused(message: str, category: ErrorCategory, hint: str) -> ToolFailure:
+    return ToolFailure(ErrorEnvelope(tool="", message=message, category=category, retryable=False, hint=hint))

@@ -1,0 +1,53 @@
+"""The FastAPI application: routes, errors, limits."""
+
+from fastapi import FastAPI
+
+from outlast.api.http.body_limit import BodyLimit
+from outlast.api.http.known_hosts import KnownHosts
+from outlast.api.http.openapi import publish_openapi
+from outlast.api.http.problems import install_problem_handlers
+from outlast.api.mcp.http import install_mcp
+from outlast.api.metrics import RequestMetrics
+from outlast.api.rest import (
+    adapter_routes,
+    handoff_routes,
+    operator_routes,
+    output_routes,
+    session_routes,
+    task_routes,
+    tool_routes,
+)
+from outlast.api.services import Services
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+
+DESCRIPTION = """
+Every tool call is a durable task: it survives the death of any process, never pays twice for one run, can be waited
+for or collected later. Errors are RFC 9457 problem documents whose `detail` says what to do.
+"""
+
+_ROUTES = (
+    task_routes,
+    handoff_routes,
+    session_routes,
+    tool_routes,
+    output_routes,
+    adapter_routes,
+    operator_routes,
+)
+
+
+def build_app(services: Services) -> FastAPI:
+    """The application that serves `services`."""
+    app = FastAPI(title="Outlast", version="0.1.0", description=DESCRIPTION, separate_input_output_schemas=False)
+    app.state.services = services
+    install_problem_handlers(app)
+    for module in _ROUTES:
+        app.include_router(module.router)
+    install_mcp(app, services)
+    publish_openapi(app)
+    app.add_middleware(BodyLimit, max_bytes=services.settings.max_body_bytes)
+    app.add_middleware(RequestMetrics)
+    if services.settings.is_loopback:
+        app.add_middleware(KnownHosts, names=LOOPBACK_NAMES)
+    return app

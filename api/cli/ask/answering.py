@@ -1,0 +1,111 @@
+"""Answering what a task asks: on the terminal while it is watched, and by `outlast tasks answer`."""
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+
+from rich.markup import escape
+
+from outlast.api.cli.ask.prompts import Answer, Lines, ask_on_terminal, typed_lines
+from outlast.api.cli.errors import CliError, ExitCode
+from outlast.api.cli.http.follow import Event
+from outlast.api.cli.http.models import InputRequest, Task
+from outlast.api.cli.running import Context
+from outlast.api.cli.show.progress import TaskProgress
+from outlast.api.cli.show.wording import one_line
+
+_OVER = ("input_answered", "handler_returned", "task_completed")
+
+
+class Answering:
+    """Puts questions to whoever sits at the terminal, while the task's events go on."""
+
+    def __init__(self, context: Context, task_id: str, lines: Lines | None, progress: TaskProgress | None) -> None:
+        """Without `lines` nobody is asked, but told how to answer."""
+        self._context = context
+        self._task_id = task_id
+        self._lines = lines
+        self._progress = progress
+        self._asking: asyncio.Task[None] | None = None
+        self._told: set[str] = set()
+
+    def hear(self, event: Event) -> None:
+        """Ask when something is asked; stop asking when somebody else was quicker."""
+        if event.name in _OVER:
+            self.stop()
+        elif event.name == "input_required" and (self._asking is None or self._asking.done()):
+            self._asking = asyncio.create_task(self._ask())
+
+    def stop(self) -> None:
+        """Ask nothing any more."""
+        if self._asking is not None and self._asking is not asyncio.current_task():
+            self._asking.cancel()
+
+    async def _ask(self) -> None:
+        task = await self._context.client.get(self._task_id)
+        for key, question in (task.input_requests or {}).items():
+            if self._lines is None or _is_for_program(question):
+                self._tell(key, question)
+                continue
+            with suppress(EOFError), _paused(self._progress):
+                await ask_until_taken(self._context, self._lines, task, key, question)
+
+    def _tell(self, key: str, question: InputRequest) -> None:
+        if key not in self._told:
+            self._told.add(key)
+            self._context.output.note(f"[magenta]?[/] {escape(one_line(question.message))}")
+            if not _is_for_program(question):
+                self._context.output.command(self._context.options.command(f"tasks answer {self._task_id}"))
+
+
+def _is_for_program(question: InputRequest) -> bool:
+    """Whether nobody can type the answer."""
+    return question.handoff is not None and question.handoff.audience == "program"
+
+
+@asynccontextmanager
+async def answering(context: Context, task_id: str, progress: TaskProgress | None = None) -> AsyncGenerator[Answering]:
+    """Answer what the task asks while the block runs, when there is a terminal to ask on."""
+    interactive = not context.output.as_json and context.output.is_live and sys.stdin.isatty()
+    async with AsyncExitStack() as stack:
+        lines = await stack.enter_async_context(typed_lines()) if interactive else None
+        session = Answering(context, task_id, lines, progress)
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+async def ask_until_taken(context: Context, lines: Lines, task: Task, key: str, question: InputRequest) -> None:
+    """Ask on the terminal until the server takes the answer, or says that nobody waits for one any more."""
+    while True:
+        try:
+            await submit(context, task, key, await ask_on_terminal(context.output, lines, question))
+        except CliError as refused:
+            if refused.exit_code is not ExitCode.USAGE:
+                raise
+            context.output.error(refused)
+            if key not in ((await context.client.get(task.id)).input_requests or {}):
+                return
+        else:
+            context.output.note("[green]✓[/] taken")
+            return
+
+
+async def submit(context: Context, task: Task, key: str, answer: Answer) -> Task:
+    """Send one answer. Raises `CliError` when it is refused."""
+    return await context.client.answer(task.id, {key: answer})
+
+
+@contextmanager
+def _paused(progress: TaskProgress | None) -> Generator[None]:
+    """No live board while the block runs."""
+    if progress is None:
+        yield
+        return
+    progress.pause()
+    try:
+        yield
+    finally:
+        progress.resume()

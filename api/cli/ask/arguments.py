@@ -1,0 +1,80 @@
+"""A tool's arguments, as they are typed: JSON, a file, standard input, or one by one."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+from outlast.api.cli.errors import BadInput
+
+_EXAMPLE = """An example: outlast call outlast--sleeper '{"seconds": 5}'"""
+
+
+def read_arguments(source: str | None, pairs: list[str]) -> dict[str, Any]:
+    """The arguments of JSON, `@file` or `-` (standard input), with each `name=value` of `pairs` put over them.
+
+    Raises `BadInput` with the place of the mistake.
+    """
+    arguments = _parse_object(*_read(source)) if source is not None else {}
+    for pair in pairs:
+        _put(arguments, pair)
+    return arguments
+
+
+def _read(source: str) -> tuple[str, str]:
+    """The JSON text and where it is from."""
+    if source == "-":
+        return sys.stdin.read(), "standard input"
+    if not source.startswith("@"):
+        return source, "the arguments"
+    path = Path(source[1:])
+    try:
+        return path.read_text(encoding="utf-8"), str(path)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise BadInput(f"Cannot read {path}: {reason}.") from error
+
+
+def _parse_object(text: str, origin: str) -> dict[str, Any]:
+    try:
+        value: Any = json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise BadInput(f"Not valid JSON in {origin}, {place}: {error.msg}.", hint=_EXAMPLE) from error
+    except RecursionError as error:
+        raise BadInput(f"The JSON in {origin} is nested too deeply.") from error
+    if not isinstance(value, dict):
+        raise BadInput(f"The arguments must be a JSON object; {origin} holds {_kind(value)}.", hint=_EXAMPLE)
+    return cast("dict[str, Any]", value)
+
+
+def _refuse_constant(constant: str) -> Any:
+    raise BadInput(f"{constant} is not a JSON number.")
+
+
+def _put(arguments: dict[str, Any], pair: str) -> None:
+    """Set one `name=value`; a dotted name reaches into objects."""
+    name, separator, value = pair.partition("=")
+    *path, last = name.split(".")
+    if not separator or not all([*path, last]):
+        raise BadInput(f"--arg takes name=value, not {pair!r}.", hint="An example: --arg seconds=5")
+    target = arguments
+    for part in path:
+        inner: Any = target.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise BadInput(f"--arg {name}: {part!r} is {_kind(inner)}, not an object.")
+        target = cast("dict[str, Any]", inner)
+    target[last] = _value(value)
+
+
+def _value(text: str) -> Any:
+    """JSON where it is JSON, else the text itself: `5`, `true`, `["a"]`, `hello`."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, BadInput):
+        return text
+
+
+def _kind(value: Any) -> str:
+    names: dict[Any, str] = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+    return names.get(type(value), "null")

@@ -1,0 +1,123 @@
+"""Showing a turn on the terminal while it happens."""
+
+import asyncio
+import signal
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from rich.markup import escape
+
+from outlast.api.cli.ask.answering import ask_until_taken
+from outlast.api.cli.ask.prompts import Lines
+from outlast.api.cli.chat.conversation import Conversation
+from outlast.api.cli.errors import CliError, ExitCode
+from outlast.api.cli.http.follow import Event
+from outlast.api.cli.running import Context
+from outlast.api.cli.show.wording import one_line, printable
+
+_SHOWN_CHARS = 100
+
+
+class ChatTurns:
+    """Sends messages of one conversation and shows what becomes of them."""
+
+    def __init__(self, context: Context, conversation: Conversation, options: Mapping[str, Any]) -> None:
+        """`options` go with every message."""
+        self._context = context
+        self._conversation = conversation
+        self._options = options
+        self._at_line_start = True
+
+    async def answer(self, message: str, *, lines: Lines | None) -> ExitCode:
+        """Show the answer to `message` to its end. Without `lines` nobody is asked what a tool asks."""
+        turn_id = await self._conversation.send(message, self._options)
+        status = "failed"
+        with self._cancelled_by_ctrl_c(turn_id):
+            async for event in self._conversation.events(turn_id):
+                if self._context.output.as_json:
+                    self._context.output.line(event.document())
+                else:
+                    await self._show(event, lines)
+                status = event.data.get("status", status) if event.name == "finish" else status
+        self._end_line()
+        return ExitCode.OK if status == "completed" else ExitCode.FAILED
+
+    async def _show(self, event: Event, lines: Lines | None) -> None:
+        data = event.data
+        match event.name:
+            case "text-delta":
+                self._write(str(data["text"]))
+            case "tool-call":
+                self._note(f"[cyan]→[/] {_cut(data['tool'])} [dim]{_cut(data.get('arguments', ''))}[/]")
+            case "tool-result":
+                mark = "[red]✗[/]" if data.get("is_error") else "[green]✓[/]"
+                self._note(f"{mark} {_cut(data['tool'])} [dim]{_cut(data.get('preview', ''))}[/]")
+            case "hand-off":
+                await self._ask(str(data["task_id"]), lines)
+            case "reminder":
+                self._note(f"[yellow]![/] {_cut(data['text'])}")
+            case "retry":
+                self._note(f"[yellow]…[/] asked again ({_cut(data.get('error_kind', 'the answer was cut off'))})")
+            case "error":
+                self._note(f"[red]✗[/] {escape(one_line(str(data['message'])))}")
+            case "finish" if data.get("status") != "completed":
+                self._note(f"[yellow]■[/] {_cut(data['status'])}: {_cut(data.get('reason', ''))}")
+            case _:
+                pass
+
+    async def _ask(self, task_id: str, lines: Lines | None) -> None:
+        task = await self._context.client.get(task_id)
+        for key, question in (task.input_requests or {}).items():
+            if lines is None:
+                self._note(f"[magenta]?[/] {_cut(question.message)}")
+                self._context.output.command(self._context.options.command(f"tasks answer {task_id}"))
+                continue
+            self._end_line()
+            with suppress(EOFError):
+                await ask_until_taken(self._context, lines, task, key, question)
+
+    @contextmanager
+    def _cancelled_by_ctrl_c(self, turn_id: str) -> Generator[None]:
+        """Ctrl-C stops the turn instead of the command; a second one leaves."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        cancelling: list[asyncio.Task[None]] = []
+
+        def interrupt() -> None:
+            if not cancelling:
+                cancelling.append(loop.create_task(self._cancel(turn_id)))
+            elif task is not None:
+                task.cancel()
+
+        loop.add_signal_handler(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            if task is not None:
+                loop.add_signal_handler(signal.SIGINT, task.cancel)
+
+    async def _cancel(self, turn_id: str) -> None:
+        self._note("[yellow]■[/] stopping the answer, its tools and their runs …")
+        try:
+            await self._conversation.cancel(turn_id)
+        except CliError as error:
+            self._context.output.error(error)
+
+    def _write(self, text: str) -> None:
+        file = self._context.output.out.file
+        file.write(printable(text))
+        file.flush()
+        self._at_line_start = text.endswith("\n")
+
+    def _note(self, renderable: str) -> None:
+        self._end_line()
+        self._context.output.note(renderable)
+
+    def _end_line(self) -> None:
+        if not self._at_line_start:
+            self._write("\n")
+
+
+def _cut(text: object) -> str:
+    line = one_line(str(text))
+    return escape(line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…")

@@ -1,0 +1,122 @@
+"""`outlast bench tools`: what conversations with tools cost, measured on a running server."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from outlast.api.cli.errors import BadInput, ExitCode
+from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, Options, TokenOption, UrlOption
+from outlast.api.cli.running import Context, run_action
+
+if TYPE_CHECKING:
+    from outlast.api.cli.chat.bench_figures import Figures
+
+app = typer.Typer(no_args_is_help=True, help="Measure a running server.")
+
+DEFAULT_STEPS = 8
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What is to be measured."""
+
+    providers: tuple[str, ...]
+    model_ids: tuple[str, ...]
+    runs: int
+    steps: int
+    tools: tuple[str, ...] | None
+    mask: bool
+    compression: bool
+
+    def models(self) -> list[tuple[str, str]]:
+        """Providers with their models. Raises `BadInput` when one has none."""
+        if len(self.providers) != len(self.model_ids):
+            raise BadInput("Give as many --model as --provider: the first belongs to the first.")
+        return list(zip(self.providers, self.model_ids, strict=True))
+
+
+@app.callback()
+def bench() -> None:
+    """Measure a running server."""
+
+
+@app.command()
+def tools(
+    provider: Annotated[
+        list[str], typer.Option(metavar="ID", help="Provider of the model; repeat it, each with a --model.")
+    ],
+    model: Annotated[list[str], typer.Option(metavar="ID", help="The model, in its provider's words.")],
+    runs: Annotated[int, typer.Option(min=1, metavar="N", help="Conversations with each model.")] = 3,
+    steps: Annotated[
+        int, typer.Option(min=1, max=200, metavar="K", help="Calls of the model per message, at most.")
+    ] = DEFAULT_STEPS,
+    mask: Annotated[bool, typer.Option("--mask", help="Send a mask with each message, another for each.")] = False,
+    no_compression: Annotated[
+        bool, typer.Option("--no-compression", help="Have outputs of any size sent to the model as they are.")
+    ] = False,
+    selected: Annotated[
+        str | None, typer.Option("--tools", metavar="NAMES", help="Other tools for the conversations, comma-separated.")
+    ] = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Hold the same conversations with each model, and print one JSON document of what they cost.
+
+    Tokens are averages per conversation. The models are called for real, and so are the tools: both may cost money.
+
+    Examples:
+      outlast bench tools --provider anthropic --model claude-sonnet-4-5 --runs 5
+      outlast bench tools --provider openai --model gpt-5 --provider generic --model qwen3 --mask
+    """
+    names = tuple(name.strip() for name in selected.split(",") if name.strip()) if selected else None
+    order = _Order(tuple(provider), tuple(model), runs, steps, names, mask, compression=not no_compression)
+    run_action(Options(url, token, data_dir, as_json=True), lambda context: _bench(context, order))
+
+
+async def _bench(context: Context, order: _Order) -> ExitCode:
+    from outlast.api.cli.chat.bench_figures import Figures  # noqa: PLC0415 (costs httpx, which `--help` must not pay)
+    from outlast.api.cli.chat.bench_prompts import PROMPTS  # noqa: PLC0415
+
+    measured: list[dict[str, Any]] = []
+    failed = 0
+    for provider_id, model_id in order.models():
+        figures = Figures()
+        for _ in range(order.runs):
+            await _converse(context, order, {"providerId": provider_id, "modelId": model_id}, figures)
+        failed += figures.failed_turns
+        measured.append({"providerId": provider_id, "modelId": model_id, **figures.document()})
+    context.output.document(
+        {
+            "runs": order.runs,
+            "messages": len(PROMPTS),
+            "maxSteps": order.steps,
+            "mask": order.mask,
+            "compression": order.compression,
+            "providers": measured,
+        }
+    )
+    return ExitCode.FAILED if failed else ExitCode.OK
+
+
+async def _converse(context: Context, order: _Order, model: dict[str, str], figures: "Figures") -> None:
+    """One conversation from its beginning to its end."""
+    from outlast.api.cli.chat.bench_prompts import PROMPTS, TOOLS, mask_of  # noqa: PLC0415
+    from outlast.api.cli.chat.conversation import Conversation  # noqa: PLC0415
+
+    conversation = Conversation(context.client, None)
+    # Otherwise the second conversation would be read from the cache of the first, word for word.
+    own = f"This is conversation {conversation.session_id}."
+    options = {
+        "maxSteps": order.steps,
+        "tools": order.tools or TOOLS,
+        "instructions": own,
+        "output": {"compress": order.compression},
+    }
+    session = await conversation.begin({**model, **options})
+    figures.conversations += 1
+    for prompt in PROMPTS:
+        mask = {"toolMask": mask_of(prompt, session["tools"])} if order.mask else {}
+        turn_id = await conversation.send(prompt.message, mask)
+        figures.add_turn([event async for event in conversation.events(turn_id)])

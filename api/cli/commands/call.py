@@ -1,0 +1,188 @@
+"""`outlast call`: call a tool as a task, and follow it."""
+
+import secrets
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from outlast.api.cli.ask.arguments import read_arguments
+from outlast.api.cli.errors import CliError, ExitCode
+from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
+from outlast.api.cli.running import Context, run_action
+from outlast.api.cli.show.durations import parse_duration
+
+if TYPE_CHECKING:
+    from outlast.api.cli.http.models import Task, TaskAnswer
+
+_LIMITS = "Limits"
+_RESULT_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What was asked for on the command line."""
+
+    tool: str
+    source: str | None
+    pairs: list[str]
+    mode: str | None
+    session: str | None
+    idempotency_key: str | None
+    deadline_seconds: float | None
+    max_usd: float | None
+    max_items: int | None
+    max_run_seconds: float | None
+    detach: bool
+
+
+def call(
+    tool: Annotated[
+        str, typer.Argument(metavar="TOOL", help="Name of the tool (`outlast tools ls`), or an Actor as user/name.")
+    ],
+    arguments: Annotated[
+        str | None,
+        typer.Argument(metavar="JSON", help="The arguments: a JSON object, @FILE, or - for standard input."),
+    ] = None,
+    arg: Annotated[
+        list[str] | None,
+        typer.Option("--arg", "-a", metavar="NAME=VALUE", help="One argument; dots reach into objects. Repeatable."),
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the task's id and leave.")] = False,
+    mode: Annotated[
+        str | None, typer.Option(help="default waits for runs, openai answers once they have started.")
+    ] = None,
+    session: Annotated[str | None, typer.Option(metavar="ID", help="Conversation that the call belongs to.")] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="The same key and call give the same task.")
+    ] = None,
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            parser=parse_duration,
+            metavar="TIME",
+            help="The task fails after this: 90s, 10m, 2h.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = None,
+    max_usd: Annotated[
+        float | None, typer.Option(min=0, help="US dollars that the run may cost.", rich_help_panel=_LIMITS)
+    ] = None,
+    max_items: Annotated[
+        int | None, typer.Option(min=1, help="Rows that the run may produce.", rich_help_panel=_LIMITS)
+    ] = None,
+    max_run_time: Annotated[
+        float | None,
+        typer.Option(
+            parser=parse_duration, metavar="TIME", help="Time that the run may take.", rich_help_panel=_LIMITS
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Call a tool, show how far it is, print its answer.
+
+    The call is a durable task: Ctrl-C stops the watching, not the task.
+
+    Examples:
+      outlast call outlast--sleeper '{"seconds": 5}'
+      outlast call call-actor -a actor=outlast/sleeper -a input.seconds=5
+      outlast call outlast--site-crawler @input.json --detach
+    """
+    order = Order(
+        tool, arguments, arg or [], mode, session, idempotency_key, deadline, max_usd, max_items, max_run_time, detach
+    )
+    run_action(Options(url, token, data_dir, as_json), lambda context: call_tool(context, order))
+
+
+async def call_tool(context: Context, order: Order) -> ExitCode:
+    """Start the task and, unless detached, see it through."""
+    request = _request(order)
+    context.interrupted = CliError(
+        "Interrupted while the call was being sent; it may have been accepted.",
+        exit_code=ExitCode.INTERRUPTED,
+        hint=f"`{context.options.command('tasks ls --limit 3')}` shows the newest tasks.",
+    )
+    # A key of our own makes it safe to send the call again when the answer to it is lost.
+    key = order.idempotency_key or f"{order.tool}-{secrets.token_hex(8)}"
+    task = await context.client.start(request, idempotency_key=key)
+    if order.detach:
+        return _leave(context, task)
+    answer = await see_through(context, task)
+    return show_answer(context, answer)
+
+
+async def see_through(context: Context, task: "Task") -> "TaskAnswer":
+    """Follow `task` on the screen until its handler has returned; its answer."""
+    from outlast.api.cli.show.watching import going_on, show_progress  # noqa: PLC0415 (httpx)
+
+    context.interrupted = going_on(context, task.id)
+    context.output.note(f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}")
+    if task.finished_at is None:
+        await show_progress(context, task)
+    return await collect(context, task.id, wait_seconds=_RESULT_SECONDS)
+
+
+async def collect(context: Context, task_id: str, *, wait_seconds: float) -> "TaskAnswer":
+    """What a task has come to; the result is absent when there was none within `wait_seconds`."""
+    deadline = time.monotonic() + wait_seconds
+    answer = await context.client.result(task_id, wait_seconds=wait_seconds)
+    while answer.result is None and time.monotonic() < deadline:
+        answer = await context.client.result(task_id, wait_seconds=deadline - time.monotonic())
+    return answer
+
+
+def show_answer(context: Context, answer: "TaskAnswer") -> ExitCode:
+    """Print an answer; the exit code that goes with it."""
+    from outlast.api.cli.show.watching import exit_code_of, summary_line  # noqa: PLC0415 (httpx)
+
+    output, task = context.output, answer.task
+    if output.as_json:
+        output.document(answer.document())
+    elif answer.result is not None:
+        output.note(summary_line(task))
+        output.text(answer.result.text)
+        if answer.result.locator is not None:
+            output.command(f"all of it  {context.options.command(f'output get {answer.result.locator} -o FILE')}")
+    if answer.result is None and not output.as_json:
+        _say_not_done(context, task)
+    if not task.is_final:
+        return ExitCode.NOT_DONE
+    return ExitCode.FAILED if answer.result is not None and answer.result.is_error else exit_code_of(task)
+
+
+def _say_not_done(context: Context, task: "Task") -> None:
+    doing = f": {task.status_message}" if task.status_message else "."
+    again = f"`{context.options.command(f'tasks result {task.id} --wait 10m')}` waits for it."
+    context.output.error(CliError(f"Task {task.id} is {task.status}{doing}", exit_code=ExitCode.NOT_DONE, hint=again))
+
+
+def _leave(context: Context, task: "Task") -> ExitCode:
+    output, command = context.output, context.options.command
+    if output.as_json:
+        output.document(task.document())
+        return ExitCode.OK
+    output.text(task.id)
+    output.command(f"watch   {command(f'tasks watch {task.id}')}")
+    output.command(f"result  {command(f'tasks result {task.id} --wait 10m')}")
+    return ExitCode.OK
+
+
+def _request(order: Order) -> dict[str, Any]:
+    """The order as the API takes it. Raises `BadInput`."""
+    from outlast.api.cli.http.requests import build_request  # noqa: PLC0415
+
+    return build_request(
+        tool=order.tool,
+        arguments=read_arguments(order.source, order.pairs),
+        mode=order.mode,
+        session=order.session,
+        deadline_seconds=order.deadline_seconds,
+        max_usd=order.max_usd,
+        max_items=order.max_items,
+        max_run_seconds=order.max_run_seconds,
+    )

@@ -1,0 +1,77 @@
+"""`outlast chat`: a conversation on the terminal, with a model that works with Outlast's tools."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from outlast.api.cli.errors import ExitCode
+from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
+from outlast.api.cli.running import Context, run_action
+
+if TYPE_CHECKING:
+    from outlast.api.cli.ask.prompts import Lines
+
+
+def chat(
+    message: Annotated[
+        str | None, typer.Argument(metavar="MESSAGE", help="Say only this, print the answer, and leave.")
+    ] = None,
+    provider: Annotated[
+        str | None, typer.Option(metavar="ID", help="Provider of the model: openai, anthropic, zai, generic.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(metavar="ID", help="The model, in its provider's words.")] = None,
+    tools: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Categories, tools and Actors, comma-separated.")
+    ] = None,
+    session: Annotated[str | None, typer.Option(metavar="ID", help="Go on with this conversation.")] = None,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Talk to a model that works with Outlast's tools.
+
+    Every answer is a durable turn. Ctrl-C stops the answer under way, its tools and their runs; Ctrl-D leaves. What a
+    tool asks is asked here. The tools of a conversation are those that it began with.
+
+    Examples:
+      outlast chat --provider anthropic --model claude-sonnet-4-5
+      outlast chat --provider openai --model gpt-5 --tools actors,docs "What does apify/rag-web-browser do?"
+    """
+    chosen = {"providerId": provider, "modelId": model}
+    options: dict[str, Any] = {name: value for name, value in chosen.items() if value}
+    selectors = [name.strip() for name in tools.split(",") if name.strip()] if tools else None
+    run_action(
+        Options(url, token, data_dir, as_json), lambda context: _chat(context, message, session, options, selectors)
+    )
+
+
+async def _chat(
+    context: Context, message: str | None, session: str | None, options: dict[str, Any], tools: list[str] | None
+) -> ExitCode:
+    from outlast.api.cli.ask.prompts import typed_lines  # noqa: PLC0415
+    from outlast.api.cli.chat.chat_turns import ChatTurns  # noqa: PLC0415 (costs httpx, which `--help` must not pay)
+    from outlast.api.cli.chat.conversation import Conversation  # noqa: PLC0415
+
+    conversation = Conversation(context.client, session)
+    began = await conversation.begin({**options, **({"tools": tools} if tools else {})})
+    turns = ChatTurns(context, conversation, options)
+    if message is not None:
+        return await turns.answer(message, lines=None)
+    model = f"{began.get('provider_id') or '?'}/{began.get('model_id') or '?'}"
+    context.output.note(
+        f"[dim]session {conversation.session_id}, {model}, {len(began['tools'])} tools. Ctrl-D leaves.[/]"
+    )
+    async with typed_lines() as lines:
+        await _talk(context, turns, lines)
+    return ExitCode.OK
+
+
+async def _talk(context: Context, turns: Any, lines: "Lines") -> None:
+    while True:
+        try:
+            said = await lines.ask(context.output, "[bold cyan]>[/]")
+        except EOFError:
+            return
+        if said:
+            await turns.answer(said, lines=lines)

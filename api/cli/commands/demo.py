@@ -1,0 +1,140 @@
+"""`outlast demo`: a real Actor as a durable task, from nothing to rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from outlast.api.cli.commands.up import (
+    ActorsOption,
+    ApiPortOption,
+    LogFormatOption,
+    ReadyTimeoutOption,
+    StackDataDirOption,
+    TemporalPortOption,
+    TemporalUiPortOption,
+    stack_config,
+    stack_failure,
+)
+from outlast.api.cli.errors import CliError, ExitCode
+from outlast.api.cli.options import DEFAULT_DATA_DIR, JsonOption, Options, TokenOption
+from outlast.api.cli.running import Context, finish, notice_on
+from outlast.api.cli.show.output import Output
+
+if TYPE_CHECKING:
+    from outlast.deploy.local.addresses import StackAddresses
+
+_SITE_CRAWLER = "outlast--site-crawler"
+_APIFY_CRAWLER = "apify--website-content-crawler"
+_APIFY_SITE = "https://docs.apify.com/academy/web-scraping-for-beginners"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the demo is told."""
+
+    data_dir: Path
+    token: str | None
+    start_url: str | None
+    max_pages: int
+    keep: bool
+
+
+def demo(
+    start_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where to crawl.", show_default="the site that the stack serves")
+    ] = None,
+    max_pages: Annotated[int, typer.Option(min=1, help="Pages to crawl at most.")] = 20,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running until Ctrl-C.")] = False,
+    data_dir: StackDataDirOption = DEFAULT_DATA_DIR,
+    actors: ActorsOption = None,
+    api_port: ApiPortOption = None,
+    temporal_port: TemporalPortOption = None,
+    temporal_ui_port: TemporalUiPortOption = None,
+    log_format: LogFormatOption = None,
+    ready_timeout: ReadyTimeoutOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Crawl a site with a real Actor, as a durable task, and show the rows.
+
+    Starts the stack on the data directory, or joins the one that runs there already.
+    """
+    output = Output(as_json=as_json)
+    given = {
+        "data_dir": data_dir,
+        "actors": tuple(actors) if actors else None,
+        "api_port": api_port,
+        "temporal_port": temporal_port,
+        "temporal_ui_port": temporal_ui_port,
+        "log_format": log_format,
+        "ready_timeout_seconds": ready_timeout,
+    }
+    order = Order(data_dir, token, start_url, max_pages, keep)
+    finish(output, lambda: run_demo(output, order, given))
+
+
+async def run_demo(output: Output, order: Order, given: Mapping[str, Any]) -> ExitCode:
+    """Demonstrate on the running stack, or on one that is started for it."""
+    from outlast.api.cli.http.server import running_stack  # noqa: PLC0415
+
+    output.note("[bold]Outlast demo[/]: a real Actor, run as a durable task\n")
+    running = running_stack(order.data_dir)
+    if running is not None:
+        output.note(f"[green]✓[/] joined the stack that runs on {order.data_dir} [dim](process {running.pid})[/]")
+        return await demonstrate(output, order, running.addresses, stays_up=True)
+    return await _on_own_stack(output, order, given)
+
+
+async def _on_own_stack(output: Output, order: Order, given: Mapping[str, Any]) -> ExitCode:
+    from outlast.api.cli.show.stack_report import StackReport, address_table  # noqa: PLC0415
+    from outlast.deploy.local.errors import StackError  # noqa: PLC0415 (the Temporal SDK)
+    from outlast.deploy.local.events import ignore_event  # noqa: PLC0415
+    from outlast.deploy.local.stack import Stack  # noqa: PLC0415
+
+    config = stack_config(given)
+    with StackReport(output) as report:
+        try:
+            async with Stack(config, on_event=ignore_event if output.as_json else report.tell) as stack:
+                report.is_up()
+                code = await demonstrate(output, order, stack.addresses, stays_up=order.keep)
+                if order.keep:
+                    output.note("\n[bold green]The stack stays up[/] until Ctrl-C.\n")
+                    output.note(address_table(stack.addresses, config.data_dir))
+                    await stack.wait()
+                report.is_over()
+        except (StackError, OSError) as error:
+            report.stop_spinner()
+            raise stack_failure(error) from error
+    return code
+
+
+async def demonstrate(output: Output, order: Order, addresses: "StackAddresses", *, stays_up: bool) -> ExitCode:
+    """Crawl, and show what came of it."""
+    from outlast.api.cli.http.client import ApiClient  # noqa: PLC0415 (httpx)
+    from outlast.api.cli.http.server import find_server  # noqa: PLC0415
+    from outlast.api.cli.show.demo_display import show_demo  # noqa: PLC0415
+
+    options = Options(url=addresses.api_url, token=order.token, data_dir=order.data_dir, as_json=output.as_json)
+    async with ApiClient(find_server(options), notice_on(output)) as client:
+        context = Context(output, client, Options(data_dir=order.data_dir, as_json=output.as_json))
+        return await show_demo(
+            context, await _crawl_request(context, order, addresses.docs_site_url), stays_up=stays_up
+        )
+
+
+async def _crawl_request(context: Context, order: Order, docs_site_url: str | None) -> dict[str, Any]:
+    """The call to demonstrate: the shipped crawler where it exists, Apify's own on Apify."""
+    from outlast.api.cli.http.requests import build_request  # noqa: PLC0415 (pydantic)
+
+    start_urls = [{"url": order.start_url or docs_site_url or _APIFY_SITE}]
+    try:
+        await context.client.tool(_SITE_CRAWLER)
+    except CliError as error:
+        if error.exit_code is not ExitCode.USAGE:
+            raise
+        arguments = {"startUrls": start_urls, "maxCrawlPages": order.max_pages, "crawlerType": "cheerio"}
+        return build_request(tool=_APIFY_CRAWLER, arguments=arguments, max_items=order.max_pages)
+    return build_request(tool=_SITE_CRAWLER, arguments={"startUrls": start_urls, "maxPages": order.max_pages})

@@ -1,0 +1,85 @@
+"""`outlast doctor`: look at every part, say what is wrong and what to do."""
+
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table
+
+from outlast.api.cli.errors import ExitCode
+from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
+from outlast.api.cli.running import Context, run_action
+from outlast.api.cli.show.output import with_commands
+
+if TYPE_CHECKING:
+    from outlast.api.cli.checks.check import Check
+
+_MARKS = {"ok": "[green]✓[/]", "warn": "[yellow]![/]", "fail": "[bold red]✗[/]", "skip": "[dim]-[/]"}
+
+
+def doctor(
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+    as_json: JsonOption = False,
+) -> None:
+    """Look at every part and say what is wrong. Exit code 1 when something is."""
+    run_action(Options(url, token, data_dir, as_json), diagnose)
+
+
+async def diagnose(context: Context) -> ExitCode:
+    """Make all checks and print them."""
+    checks = await _all_checks(context)
+    output = context.output
+    bad = [check for check in checks if check.health == "fail"]
+    if output.as_json:
+        output.document({"ok": not bad, "checks": [asdict(check) for check in checks]})
+    else:
+        output.show(_table(checks))
+        output.show(f"\n{_verdict(checks)}")
+    return ExitCode.FAILED if bad else ExitCode.OK
+
+
+async def _all_checks(context: Context) -> "list[Check]":
+    from outlast.api.cli.checks import machine, parts  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
+    from outlast.api.cli.http.server import running_stack  # noqa: PLC0415
+
+    data_dir, environment = context.options.data_dir, dict(os.environ)
+    around = parts.Surroundings(data_dir, running_stack(data_dir), environment)
+    return [
+        machine.check_python(),
+        machine.check_data_dir(data_dir),
+        machine.check_disk(data_dir),
+        machine.check_seal_keys(data_dir, environment),
+        machine.check_temporal_server(environment),
+        *([] if around.state else machine.check_ports(environment)),
+        parts.check_stack(around),
+        *await parts.check_server(context.client, around),
+        await parts.check_platform(around),
+        await parts.check_metrics(around),
+        await parts.check_temporal_ui(around),
+    ]
+
+
+def _table(checks: "list[Check]") -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for check in checks:
+        style = "dim" if check.health == "skip" else "default"
+        table.add_row(_MARKS[check.health], f"[{style}]{check.name}[/]", f"[{style}]{escape(check.finding)}[/]")
+        if check.advice:
+            table.add_row("", "", f"[cyan]→[/] {with_commands(check.advice)}")
+    return table
+
+
+def _verdict(checks: "list[Check]") -> str:
+    failed = [check.name for check in checks if check.health == "fail"]
+    warned = [check.name for check in checks if check.health == "warn"]
+    if failed:
+        return f"[bold red]Not well:[/] {', '.join(failed)}."
+    if warned:
+        return f"[green]It works.[/] Worth a look: {', '.join(warned)}."
+    return "[bold green]All is well.[/]"

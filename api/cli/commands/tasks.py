@@ -1,0 +1,260 @@
+"""`outlast tasks`: list, look at, watch, collect and cancel tasks."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.markup import escape
+
+from outlast.api.cli.ask.given_answers import Given, question_key
+from outlast.api.cli.commands.call import collect, show_answer
+from outlast.api.cli.errors import ExitCode
+from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
+from outlast.api.cli.running import Context, run_action
+from outlast.api.cli.show.durations import parse_duration
+
+if TYPE_CHECKING:
+    from outlast.api.cli.http.models import Task
+
+app = typer.Typer(no_args_is_help=True, help="List, look at, watch, collect and cancel tasks.")
+
+TaskIdArgument = Annotated[str, typer.Argument(metavar="TASK", help="Id of the task.", show_default=False)]
+Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
+
+_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Which tasks to list, and how many."""
+
+    status: str | None
+    tool: str | None
+    session_id: str | None
+    limit: int
+    page_token: str | None
+
+
+@app.command()
+def ls(
+    status: Annotated[Status | None, typer.Option(help="Only tasks in this state.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Only calls of this tool.")] = None,
+    session: Annotated[str | None, typer.Option(metavar="ID", help="Only calls of this session.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Tasks to list at most.")] = 20,
+    page_token: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="`next_page_token` of the list before (see --json).")
+    ] = None,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """List your tasks: open ones first, then those that ended last."""
+    listing = Listing(status, tool, session, limit, page_token)
+    run_action(Options(url, token, data_dir, as_json), lambda context: list_tasks(context, listing))
+
+
+@app.command()
+def get(
+    task_id: TaskIdArgument,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Show one task: its state, its run, where its workflow is."""
+    run_action(Options(url, token, data_dir, as_json), lambda context: get_task(context, task_id))
+
+
+@app.command()
+def watch(
+    task_id: TaskIdArgument,
+    after: Annotated[str | None, typer.Option(metavar="EVENT", help="Only events after the one with this id.")] = None,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Follow a task until its workflow has ended; with --json, one event per line.
+
+    Reconnects when the server goes away. Ctrl-C stops the watching, not the task. The exit code is the task's.
+    """
+    run_action(Options(url, token, data_dir, as_json), lambda context: watch_task(context, task_id, after))
+
+
+@app.command()
+def result(
+    task_id: TaskIdArgument,
+    wait: Annotated[
+        float | None,
+        typer.Option("--wait", "-w", parser=parse_duration, metavar="TIME", help="Wait for it this long: 90s, 10m."),
+    ] = None,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Print a task's result. Exit code 6 when there is none yet."""
+    run_action(Options(url, token, data_dir, as_json), lambda context: task_result(context, task_id, wait or 0))
+
+
+@app.command()
+def cancel(
+    task_id: TaskIdArgument,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Stay until the task has ended.")] = False,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Cancel a task and abort its run.
+
+    The task is cancelled once the platform says that the run has ended.
+    """
+    run_action(Options(url, token, data_dir, as_json), lambda context: cancel_task(context, task_id, wait=wait))
+
+
+@app.command()
+def answer(
+    task_id: TaskIdArgument,
+    content: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="JSON", help="The answer: a JSON object, @FILE, or - for standard input.", show_default=False
+        ),
+    ] = None,
+    arg: Annotated[
+        list[str] | None,
+        typer.Option("--arg", "-a", metavar="NAME=VALUE", help="One field of the answer. Repeatable."),
+    ] = None,
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="Which question, when there are several.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve the call.")] = False,
+    no: Annotated[bool, typer.Option("--no", help="Do not approve the call.")] = False,
+    note: Annotated[str | None, typer.Option(metavar="TEXT", help="A note with the approval.")] = None,
+    decline: Annotated[bool, typer.Option("--decline", help="Give no answer.")] = False,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Answer what a task asks: with what is given here, else by asking you.
+
+    Examples:
+      outlast tasks answer TASK --yes --note "Go ahead"
+      outlast tasks answer TASK -a colour=red
+    """
+    given = Given(content, arg or [], key, "yes" if yes else "no" if no else None, note, decline)
+    run_action(Options(url, token, data_dir, as_json), lambda context: answer_task(context, task_id, given))
+
+
+async def answer_task(context: Context, task_id: str, given: Given) -> ExitCode:
+    """Send one answer, typed on the command line or on the terminal."""
+    from outlast.api.cli.ask.answering import ask_until_taken, submit  # noqa: PLC0415 (httpx)
+    from outlast.api.cli.ask.prompts import typed_lines  # noqa: PLC0415
+
+    task = await context.client.get(task_id)
+    key = question_key(task, given)
+    if given.says_something:
+        task = await submit(context, task, key, given.answer())
+    else:
+        async with typed_lines() as lines:
+            await ask_until_taken(context, lines, task, key, (task.input_requests or {})[key])
+        task = await context.client.get(task_id)
+    if context.output.as_json:
+        context.output.document(task.document())
+    else:
+        context.output.note(f"{escape(task_id)} has the answer to {escape(key)}.")
+        context.output.command(f"result  {context.options.command(f'tasks result {task_id} --wait 10m')}")
+    return ExitCode.OK
+
+
+async def list_tasks(context: Context, listing: Listing) -> ExitCode:
+    """Print as many tasks as asked for, page by page."""
+    from outlast.api.cli.show.task_display import task_table  # noqa: PLC0415 (pydantic)
+
+    tasks: list[Task] = []
+    page_token = listing.page_token
+    while True:
+        page = await context.client.list(
+            status=listing.status,
+            tool=listing.tool,
+            session_id=listing.session_id,
+            page_size=min(listing.limit - len(tasks), _PAGE),
+            page_token=page_token,
+        )
+        tasks += page.tasks
+        page_token = page.next_page_token
+        if page_token is None or len(tasks) >= listing.limit:
+            break
+    output = context.output
+    if output.as_json:
+        rows = [task.document() for task in tasks]
+        output.document({"tasks": rows, "next_page_token": page_token})
+    elif not tasks:
+        output.note(_nothing_listed(context, listing))
+    else:
+        output.show(task_table(tasks, width=output.out.width))
+        if page_token is not None:
+            output.note(f"[dim]The newest {len(tasks)}; --limit {listing.limit * 5} shows more.[/]")
+    return ExitCode.OK
+
+
+async def get_task(context: Context, task_id: str) -> ExitCode:
+    """Print one task."""
+    from outlast.api.cli.show.task_display import task_sheet  # noqa: PLC0415 (pydantic)
+
+    task = await context.client.get(task_id)
+    if context.output.as_json:
+        context.output.document(task.document())
+    else:
+        context.output.sheet(task_sheet(task))
+    return ExitCode.OK
+
+
+async def watch_task(context: Context, task_id: str, after: str | None) -> ExitCode:
+    """Print a task's events to the end."""
+    from outlast.api.cli.show.watching import exit_code_of, going_on, show_events, summary_line  # noqa: PLC0415 (httpx)
+
+    task = await context.client.get(task_id)
+    context.interrupted = going_on(context, task_id)
+    await show_events(context, task, after=after)
+    task = await context.client.get(task_id)
+    context.output.note(summary_line(task))
+    context.output.command(f"result  {context.options.command(f'tasks result {task_id}')}")
+    return exit_code_of(task)
+
+
+async def task_result(context: Context, task_id: str, wait_seconds: float) -> ExitCode:
+    """Print what a task has come to."""
+    from outlast.api.cli.show.watching import going_on  # noqa: PLC0415 (httpx)
+
+    if wait_seconds > 0:
+        context.interrupted = going_on(context, task_id)
+    return show_answer(context, await collect(context, task_id, wait_seconds=wait_seconds))
+
+
+async def cancel_task(context: Context, task_id: str, *, wait: bool) -> ExitCode:
+    """Ask for a task to be cancelled and, if told to, stay until it has ended."""
+    from outlast.api.cli.show.watching import going_on, show_progress, summary_line  # noqa: PLC0415 (httpx)
+
+    output = context.output
+    task = await context.client.cancel(task_id)
+    if wait:
+        context.interrupted = going_on(context, task_id)
+        await show_progress(context, task, until_end=True)
+        task = await context.client.get(task_id)
+    if output.as_json:
+        output.document(task.document())
+    elif task.finished_at is not None:
+        output.note(summary_line(task))
+    else:
+        output.note(f"Cancelling {escape(task_id)}: it is cancelled once its run has ended.")
+        output.command(f"watch  {context.options.command(f'tasks watch {task_id}')}")
+    return ExitCode.OK
+
+
+def _nothing_listed(context: Context, listing: Listing) -> str:
+    if listing.status or listing.tool or listing.session_id:
+        return "No task matches."
+    command = context.options.command("""call outlast--sleeper '{"seconds": 5}'""")
+    return f"No tasks yet. Start one: [bold]{escape(command)}[/]"

@@ -1,0 +1,107 @@
+"""`outlast tools`: what can be called."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from outlast.api.cli.errors import ExitCode
+from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
+from outlast.api.cli.running import Context, run_action
+from outlast.api.cli.show.schema_words import describe_arguments, example_arguments
+from outlast.api.cli.show.wording import one_line, printable
+
+if TYPE_CHECKING:
+    from outlast.api.cli.http.models import Tool
+
+app = typer.Typer(no_args_is_help=True, help="List the tools that can be called, and show their arguments.")
+
+ModeOption = Annotated[str | None, typer.Option(help="As which mode presents them: default or openai.")]
+
+
+@app.command()
+def ls(
+    mode: ModeOption = None,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """List the tools."""
+    run_action(Options(url, token, data_dir, as_json), lambda context: list_tools(context, mode))
+
+
+@app.command()
+def get(
+    name: Annotated[str, typer.Argument(metavar="TOOL", help="Name of a tool, or any Actor as user/name.")],
+    mode: ModeOption = None,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Show what a tool does and which arguments it takes."""
+    run_action(Options(url, token, data_dir, as_json), lambda context: get_tool(context, name, mode))
+
+
+async def list_tools(context: Context, mode: str | None) -> ExitCode:
+    """Print the tools by category."""
+    found = await context.client.tools(mode=mode)
+    output = context.output
+    if output.as_json:
+        output.document(found.document())
+        return ExitCode.OK
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("TOOL", no_wrap=True, style="bold")
+    table.add_column("CATEGORY", no_wrap=True, style="dim")
+    table.add_column("WHAT IT DOES", overflow="fold")
+    for tool in sorted(found.tools, key=lambda tool: (tool.category, tool.name)):
+        table.add_row(escape(tool.name), escape(tool.category), escape(_purpose(tool)))
+    output.show(table)
+    command = context.options.command
+    output.note()
+    output.command(f"its arguments  {command('tools get TOOL')}")
+    output.command(f"any Actor      {command('call USER/NAME')}")
+    return ExitCode.OK
+
+
+async def get_tool(context: Context, name: str, mode: str | None) -> ExitCode:
+    """Print one tool."""
+    from outlast.api.cli.http.requests import tool_name  # noqa: PLC0415 (pydantic)
+
+    tool = await context.client.tool(tool_name(name), mode=mode)
+    output = context.output
+    if output.as_json:
+        output.document(tool.document())
+        return ExitCode.OK
+    output.show(f"[bold]{escape(tool.name)}[/]  [dim]{escape(tool.title)}, {escape(tool.category)}[/]")
+    output.show(f"\n{escape(printable(tool.description))}\n")
+    output.show(_arguments_table(tool))
+    call = f"call {tool.name} '{example_arguments(tool.input_schema)}'"
+    output.note()
+    output.command(f"call it  {context.options.command(call)}")
+    return ExitCode.OK
+
+
+def _arguments_table(tool: "Tool") -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("ARGUMENT", no_wrap=True)
+    table.add_column("TYPE", no_wrap=True, style="cyan")
+    table.add_column("WHAT IT IS", overflow="fold")
+    arguments = describe_arguments(tool.input_schema)
+    for argument in arguments:
+        mark = "[red]*[/]" if argument.is_required else ""
+        table.add_row(f"{escape(argument.name)}{mark}", escape(argument.type), escape(argument.explanation))
+    table.caption = "[red]*[/] must be given" if any(argument.is_required for argument in arguments) else None
+    table.caption_justify = "left"
+    return table
+
+
+def _purpose(tool: "Tool") -> str:
+    """The first sentence that says what the tool does; for an Actor's tool, what the Actor does."""
+    text = one_line(tool.description)
+    if tool.actor:
+        text = text.partition(" and returns what it produced. ")[2] or text
+    sentence, dot, _ = text.partition(". ")
+    return sentence + ("." if dot else "")

@@ -1,0 +1,198 @@
+"""`outlast up`: the embedded stack, until Ctrl-C."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from outlast.api.cli.errors import BadInput, CliError, ExitCode
+from outlast.api.cli.options import DEFAULT_DATA_DIR, JsonOption
+from outlast.api.cli.running import finish
+from outlast.api.cli.show.durations import parse_duration
+from outlast.api.cli.show.output import Output
+
+if TYPE_CHECKING:
+    from outlast.deploy.local.config import StackConfig
+
+_PORTS = "Ports (a default that is taken gives way; one asked for is used or refused; 0 is any free one)"
+
+StackDataDirOption = Annotated[
+    Path, typer.Option("--data-dir", envvar="OUTLAST_DATA_DIR", help="Where everything is kept.")
+]
+ActorsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--actors",
+        envvar="OUTLAST_ACTORS",
+        exists=True,
+        file_okay=False,
+        help="Folder of an Actor of your own, or of several, for the sandbox. Repeatable.",
+    ),
+]
+ReadyTimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--ready-timeout",
+        envvar="OUTLAST_READY_TIMEOUT",
+        parser=parse_duration,
+        metavar="TIME",
+        show_default="60s",
+        help="Give up when a part is not ready after this; more for a slow machine.",
+    ),
+]
+ToolsFromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tools-from",
+        envvar="OUTLAST_TOOLS_FROM",
+        metavar="MODULE[,MODULE]",
+        help="Python modules with tools of your own.",
+    ),
+]
+LogFormatOption = Annotated[
+    Literal["text", "json"] | None,
+    typer.Option(envvar="OUTLAST_LOG_FORMAT", help="Form of the logs; json also prints this command's events as JSON."),
+]
+
+
+def _port_option(what: str, default: int, name: str) -> Any:
+    return typer.Option(
+        envvar=f"OUTLAST_{name.upper()}_PORT",
+        min=0,
+        max=65535,
+        metavar="PORT",
+        show_default=str(default),
+        help=f"Port of {what}.",
+        rich_help_panel=_PORTS,
+    )
+
+
+ApiPortOption = Annotated[int | None, _port_option("the API", 8400, "api")]
+TemporalPortOption = Annotated[int | None, _port_option("the Temporal server", 7233, "temporal")]
+TemporalUiPortOption = Annotated[int | None, _port_option("the Temporal UI", 8233, "temporal_ui")]
+
+
+def up(
+    data_dir: StackDataDirOption = DEFAULT_DATA_DIR,
+    actors: ActorsOption = None,
+    api_host: Annotated[
+        str | None,
+        typer.Option(
+            envvar="OUTLAST_API_HOST",
+            show_default="127.0.0.1",
+            help="Address that the API listens on. Beyond loopback, set OUTLAST_API_KEYS.",
+        ),
+    ] = None,
+    api_port: ApiPortOption = None,
+    temporal_port: TemporalPortOption = None,
+    temporal_ui_port: TemporalUiPortOption = None,
+    temporal_http_port: Annotated[int | None, _port_option("Temporal's HTTP API", 7243, "temporal_http")] = None,
+    temporal_metrics_port: Annotated[int | None, _port_option("Temporal's metrics", 7253, "temporal_metrics")] = None,
+    sandbox_port: Annotated[int | None, _port_option("the sandbox platform", 8401, "sandbox")] = None,
+    worker_metrics_port: Annotated[int | None, _port_option("the worker's metrics", 8402, "worker_metrics")] = None,
+    site_dir: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="OUTLAST_SITE_DIR",
+            exists=True,
+            file_okay=False,
+            help="Folder of Markdown that the sandbox serves as a site.",
+            show_default="this project's docs",
+        ),
+    ] = None,
+    tools_from: ToolsFromOption = None,
+    log_format: LogFormatOption = None,
+    ready_timeout: ReadyTimeoutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Start the embedded stack and stay until Ctrl-C.
+
+    Temporal, the sandbox platform, a worker and the API, as supervised processes: one that ends comes back, and all
+    state is in the data directory. With APIFY_TOKEN set tools work on that platform instead of the sandbox, with
+    TEMPORAL_ADDRESS on that Temporal server.
+    """
+    output = Output(as_json=as_json or log_format == "json")
+    given = {
+        "data_dir": data_dir,
+        "actors": tuple(actors) if actors else None,
+        "api_host": api_host,
+        "api_port": api_port,
+        "temporal_port": temporal_port,
+        "temporal_ui_port": temporal_ui_port,
+        "temporal_http_port": temporal_http_port,
+        "temporal_metrics_port": temporal_metrics_port,
+        "sandbox_port": sandbox_port,
+        "worker_metrics_port": worker_metrics_port,
+        "site_dir": site_dir,
+        "tools_from": tools_from,
+        "log_format": log_format,
+        "ready_timeout_seconds": ready_timeout,
+    }
+    finish(output, lambda: serve(output, given))
+
+
+async def serve(output: Output, given: Mapping[str, Any]) -> ExitCode:
+    """Run the stack until it is asked to stop."""
+    # Costs 0.5 s (the Temporal SDK), which no other command must pay.
+    from outlast.api.cli.show.stack_report import StackReport  # noqa: PLC0415
+    from outlast.deploy.local.errors import StackError  # noqa: PLC0415
+    from outlast.deploy.local.stack import Stack  # noqa: PLC0415
+
+    config = stack_config(given)
+    with StackReport(output) as report:
+        try:
+            async with Stack(config, on_event=report.tell) as stack:
+                report.is_up()
+                _announce(output, stack, config)
+                await stack.wait()
+                output.note("\nStopping: the API first, Temporal last. Ctrl-C again does not wait.")
+        except (StackError, OSError) as error:
+            report.stop_spinner()
+            raise stack_failure(error) from error
+    return ExitCode.OK
+
+
+def stack_config(given: Mapping[str, Any]) -> "StackConfig":
+    """The configuration of flags and environment. Raises `BadInput`."""
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from outlast.deploy.local.config import StackConfig  # noqa: PLC0415
+
+    try:
+        return StackConfig.from_environment(**given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = str(first["loc"][0])
+        raise BadInput(
+            f"OUTLAST_{name.upper()}: {first['msg']}.", hint="`outlast up --help` lists the settings."
+        ) from error
+
+
+def stack_failure(error: Exception) -> CliError:
+    """A stack's error in the words and exit codes of the command line; its message says what to do."""
+    from outlast.deploy.local.errors import DataDirectoryInUseError, PortTakenError, StackInterruptedError  # noqa: PLC0415
+
+    if isinstance(error, StackInterruptedError):
+        return CliError("Interrupted; everything was stopped.", exit_code=ExitCode.INTERRUPTED)
+    if isinstance(error, OSError):
+        return CliError(
+            f"{error.filename or 'The data directory'}: {error.strerror or error}.", exit_code=ExitCode.FAILED
+        )
+    refused = isinstance(error, DataDirectoryInUseError | PortTakenError)
+    return CliError(str(error), exit_code=ExitCode.USAGE if refused else ExitCode.FAILED)
+
+
+def _announce(output: Output, stack: Any, config: "StackConfig") -> None:
+    from outlast.api.cli.show.stack_report import address_table  # noqa: PLC0415
+
+    if output.as_json:
+        document = {"event": "up", "data_dir": str(config.data_dir), "addresses": stack.addresses.model_dump()}
+        output.line(document)
+        return
+    output.show("\n[bold green]Outlast is up.[/]\n")
+    output.show(address_table(stack.addresses, config.data_dir))
+    where = "" if config.data_dir == DEFAULT_DATA_DIR else f" --data-dir {config.data_dir}"
+    if stack.addresses.sandbox_url:
+        output.show(f"\nTry   [bold]outlast call outlast--sleeper '{{\"seconds\": 5}}'{where}[/]")
+    output.show("[dim]Ctrl-C stops it; tasks that are open go on at the next `outlast up`.[/]\n")

@@ -1,0 +1,130 @@
+"""Tasks as every front door shows them."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, SecretStr
+from pydantic.json_schema import SkipJsonSchema
+
+from outlast.activities.runs.contracts import RunState
+from outlast.workflows.contracts.questions import InputRequest
+from outlast.workflows.contracts.tool_calls import CallOptions, Progress, TaskStatus, ToolResult
+from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
+
+
+class TaskRequest(BaseModel):
+    """A tool call to be carried out as a task."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"tool": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 5}}}]
+        },
+    )
+
+    tool: str = Field(min_length=1, max_length=128, description="Name of the tool, see GET /v1/tools.")
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="Arguments that fit the tool's schema.")
+    mode: str | None = Field(
+        default=None, description="`default` waits for runs, `openai` answers when they have started."
+    )
+    session_id: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        pattern=r"^[\w.:@-]+$",
+        description="Conversation the call belongs to.",
+    )
+    message_id: str | None = Field(
+        default=None, min_length=1, max_length=200, description="Message of the conversation that asks for the call."
+    )
+    tool_call_id: str | None = Field(
+        default=None, min_length=1, max_length=200, description="The model's own id of the call."
+    )
+    options: CallOptions = Field(default_factory=CallOptions, description="Deadline and budget of the call.")
+    tool_mask: ToolMask = Field(
+        default=None, validation_alias=AliasChoices("toolMask", "tool_mask"), description=TOOL_MASK_DESCRIPTION
+    )
+    payment: SkipJsonSchema[SecretStr | None] = Field(default=None, exclude=True)
+    offered_tools: SkipJsonSchema[tuple[str, ...]] = Field(default=(), exclude=True)
+
+
+class Task(BaseModel):
+    """A tool call and how far it is."""
+
+    id: str
+    tool: str
+    status: TaskStatus
+    status_message: str | None = Field(default=None, description="What the task is doing, or what it has come to.")
+    mode: str
+    executor: Literal["none", "sync", "async"]
+    actor: str | None = None
+    session_id: str | None = None
+    created_at: datetime
+    finished_at: datetime | None = Field(
+        default=None, description="When the workflow ended: answer given, no run running."
+    )
+    expires_at: datetime | None = Field(default=None, description="Until when an ended task is kept.")
+    answered: bool = Field(default=False, description="Whether the tool's handler has returned.")
+    input_requests: dict[str, InputRequest] | None = Field(
+        default=None, description="Questions that the task waits for, by key, when its status is input_required."
+    )
+    run: RunState | None = Field(default=None, description="The Actor run, as last seen.")
+    progress: Progress | None = Field(default=None, description="How far the tool says it is.")
+    workflow_url: str | None = Field(default=None, description="The task's workflow in the Temporal UI.")
+
+    @property
+    def asks_people(self) -> bool:
+        """Whether it asks something that a person or a model can answer."""
+        return any(not question.is_for_program for question in (self.input_requests or {}).values())
+
+
+class TaskPage(BaseModel):
+    """Tasks: open ones first, then those that ended last."""
+
+    tasks: list[Task]
+    next_page_token: str | None = Field(
+        default=None, description="Pass as page_token for the next page; absent on the last."
+    )
+
+
+class TaskAnswer(BaseModel):
+    """What a task has come to. `result` is absent while the handler has not returned."""
+
+    task: Task
+    result: ToolResult | None = None
+
+
+EventName = Literal[
+    "created",
+    "run_started",
+    "status_message",
+    "input_required",
+    "output_stored",
+    "isomorphic_handoff",
+    "input_answered",
+    "handler_returned",
+    "task_completed",
+    "run_finished",
+]
+
+
+class TaskEvent(BaseModel):
+    """One event of a task's life. `id` orders the durable ones; status messages have none and are not replayed."""
+
+    name: EventName
+    id: str | None = None
+    time: datetime | None = None
+    data: dict[str, JsonValue]
+
+
+class ToolView(BaseModel):
+    """A tool as it is offered."""
+
+    name: str
+    title: str
+    category: str
+    description: str
+    input_schema: dict[str, JsonValue]
+    output_schema: dict[str, JsonValue] | None = None
+    annotations: dict[str, bool | str]
+    actor: str | None = Field(default=None, description="The Actor behind a direct Actor tool.")

@@ -1,0 +1,197 @@
+"""Which tools a caller is offered, direct Actor tools included."""
+
+import logging
+import time
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from outlast.activities.actors.definitions import ActorDefinition, fetch_actor_definition
+from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.contracts import Caller
+from outlast.activities.failures.classify import classify
+from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.mcp_actors.activities import fetch_mcp_tools
+from outlast.api.errors import PlatformUnavailable, Unauthenticated, UnknownToolCalled
+from outlast.workflows.tools.core.actor_mcp import proxied_tools
+from outlast.workflows.tools.core.actor_names import actor_tool_name, normalised_actor, possible_servers
+from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.loader import DEFAULT_SELECTORS, Selection, ToolSet, base_tools, load_tools, tool_set
+from outlast.workflows.tools.registry import TOOL_ALIASES, UnknownTool, actor_tool_of
+
+log = logging.getLogger("outlast.api")
+
+_DEFINITION_SECONDS = 300
+_MAX_DEFINITIONS = 5_000
+
+
+class Catalogue:
+    """Loads Actor definitions when they are first asked for, and keeps them for five minutes."""
+
+    def __init__(
+        self, platform: ApifyPlatform, *, actors: tuple[str, ...], selectors: tuple[str, ...] = DEFAULT_SELECTORS
+    ) -> None:
+        """`actors` are offered as tools of their own; `selectors` to connections that choose no tools."""
+        self._platform = platform
+        self._actors = actors
+        self._selectors = selectors
+        self._definitions: dict[tuple[str, str], tuple[ActorDefinition | None, float]] = {}
+        self._proxied: dict[tuple[str, str], tuple[tuple[Tool, ...], float]] = {}
+
+    async def tools(self, mode: str, caller: Caller) -> ToolSet:
+        """All tools of `mode` and those of the default Actors.
+
+        An Actor that cannot be loaded is left out, with a warning in the log. Raises `UnknownToolCalled` for an
+        unknown mode.
+        """
+        tools = self._base(mode)
+        loaded = [definition for actor in self._actors for definition in await self._load_actor(mode, actor, caller)]
+        served = (definition for definition in tools.tools.values() if not definition.needs_connection)
+        return tool_set(mode, [*served, *loaded])
+
+    async def load(self, selection: Selection, caller: Caller) -> ToolSet:
+        """The tools that a connection's `selection` stands for. Raises `UnknownToolCalled` for an unknown mode."""
+        chosen = replace(selection, default_selectors=self._selectors, default_actors=self._actors)
+
+        async def load_actor(actor: str) -> tuple[Tool, ...]:
+            return await self._load_actor(selection.mode, normalised_actor(actor), caller)
+
+        try:
+            return await load_tools(chosen, load_actor)
+        except UnknownTool as error:
+            raise UnknownToolCalled(error.envelope) from error
+
+    async def actor_tools(self, mode: str, actor: str, caller: Caller) -> tuple[Tool, ...]:
+        """The direct tool of `actor`, or the tools of the MCP server that it is.
+
+        None when it cannot be loaded, with a warning in the log.
+        """
+        return await self._load_actor(mode, normalised_actor(actor), caller)
+
+    async def resolve(self, mode: str, name: str, caller: Caller) -> Tool:
+        """The tool called `name`; `user--name` is the direct tool of any Actor that the caller can see.
+
+        `user--name-tool` is a tool of an Actor that is an MCP server.
+
+        Raises `UnknownToolCalled`, or `PlatformUnavailable` when an Actor cannot be looked up now.
+        """
+        base = self._base(mode)
+        name = TOOL_ALIASES.get(name, name)
+        if name in base.tools:
+            return base.tools[name]
+        actor = _actor_named(name, self._actors)
+        definition = await self._definition(actor, caller) if actor else None
+        if definition is not None:
+            return _tool_of(mode, definition)
+        proxied = await self._proxied_tool(name, caller)
+        if proxied is not None:
+            return proxied
+        try:
+            return base.get(name)
+        except UnknownTool as error:
+            raise UnknownToolCalled(error.envelope) from error
+
+    async def full_name(self, actor: str, caller: Caller) -> str:
+        """`actor` as `user/name`, also when it is an id; as it is when there is no such Actor.
+
+        Raises `PlatformUnavailable`.
+        """
+        definition = await self._definition(normalised_actor(actor), caller)
+        return definition.full_name if definition else normalised_actor(actor)
+
+    async def input_schema(self, actor: str, caller: Caller) -> dict[str, JsonValue] | None:
+        """The input schema of `actor`, or None when the caller can see no such Actor. Raises `PlatformUnavailable`."""
+        definition = await self._definition(normalised_actor(actor), caller)
+        return definition.input_schema if definition else None
+
+    def _base(self, mode: str) -> ToolSet:
+        try:
+            return base_tools(mode)
+        except UnknownTool as error:
+            raise UnknownToolCalled(error.envelope) from error
+
+    async def _load_actor(self, mode: str, actor: str, caller: Caller) -> tuple[Tool, ...]:
+        try:
+            definition = await self._definition(actor, caller)
+            if definition is not None and definition.mcp_path is not None:
+                return await self._mcp_tools(definition.full_name, caller)
+        except (PlatformUnavailable, Unauthenticated) as error:
+            log.warning("Actor %s is not offered: %s", actor, error)
+            return ()
+        if definition is None:
+            log.warning("Actor %s is not offered: the platform has no such Actor", actor)
+            return ()
+        return (_tool_of(mode, definition),)
+
+    async def _mcp_tools(self, actor: str, caller: Caller) -> tuple[Tool, ...]:
+        """The tools of an Actor that is an MCP server, as they were at most five minutes ago."""
+        key = (caller.id, actor)
+        tools, fetched = self._proxied.get(key, ((), float("-inf")))
+        if time.monotonic() - fetched < _DEFINITION_SECONDS:
+            return tools
+        try:
+            listed = await fetch_mcp_tools(self._platform, caller, actor)
+        except Exception as error:
+            raise PlatformUnavailable(f"Cannot list the tools of {actor}: {classify(error).message}") from error
+        if len(self._proxied) >= _MAX_DEFINITIONS:
+            self._proxied.clear()
+        tools = proxied_tools(actor, listed.tools)
+        self._proxied[key] = (tools, time.monotonic())
+        return tools
+
+    async def _proxied_tool(self, name: str, caller: Caller) -> Tool | None:
+        """A tool of one of the MCP servers that this process knows, or of one whose name `name` begins with."""
+        known = [
+            actor
+            for (caller_id, actor), (tools, _) in self._proxied.items()
+            if caller_id == caller.id and any(tool.name == name for tool in tools)
+        ]
+        for actor in (*known, *possible_servers(name)):
+            definition = await self._definition(actor, caller)
+            if definition is None or definition.mcp_path is None:
+                continue
+            tools = await self._mcp_tools(definition.full_name, caller)
+            found = next((tool for tool in tools if tool.name == name), None)
+            if found is not None:
+                return found
+        return None
+
+    async def _definition(self, actor: str, caller: Caller) -> ActorDefinition | None:
+        key = (caller.id, actor)
+        definition, fetched = self._definitions.get(key, (None, float("-inf")))
+        if time.monotonic() - fetched < _DEFINITION_SECONDS:
+            return definition
+        try:
+            definition = await fetch_actor_definition(self._platform.client(caller), actor)
+        except Exception as error:
+            envelope = classify(error)
+            if envelope.category is ErrorCategory.AUTHENTICATION:
+                raise Unauthenticated(
+                    f"Cannot look up the Actor {actor}: {envelope.message} {envelope.hint}"
+                ) from error
+            if envelope.category is not ErrorCategory.NOT_FOUND:
+                raise PlatformUnavailable(f"Cannot look up the Actor {actor}: {envelope.message}") from error
+            definition = None
+        if len(self._definitions) >= _MAX_DEFINITIONS:
+            self._definitions.clear()
+        self._definitions[key] = (definition, time.monotonic())
+        return definition
+
+
+def _tool_of(mode: str, definition: ActorDefinition) -> Tool:
+    return actor_tool_of(
+        mode,
+        definition.full_name,
+        title=definition.title,
+        description=definition.description,
+        schema=definition.input_schema,
+    )
+
+
+def _actor_named(tool_name: str, known: tuple[str, ...]) -> str | None:
+    """The Actor whose direct tool has this name."""
+    for actor in known:
+        if actor_tool_name(actor) == tool_name:
+            return actor
+    user, separator, name = tool_name.replace("-dot-", ".").partition("--")
+    return f"{user}/{name}" if separator and user and name else None

@@ -1,0 +1,67 @@
+"""What the server tells a model about itself: common text, the mode's own, and what this connection has or lacks."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from outlast.activities.skills.folder import SkillCard, SkillFolder
+from outlast.workflows.tools.loader import ToolSet
+from outlast.workflows.tools.registry import MODES
+
+_WHAT_IT_IS = """
+Outlast runs tools as durable tasks, most of all Apify Actors: serverless programs that crawl, search and process.
+""".strip()
+_TASKS = """
+- A call that takes long is not lost when it outlasts your patience or your connection: it goes on as a task. Collect it
+  with get-task (waitSecs), find it with list-tasks, stop it and what it costs with cancel-task.
+""".strip()
+_OUTPUTS = """
+- A large output is stored: the answer has `compressed: true`, a `locator`, and a summary with the first rows. Often
+  they are enough. When not, call restore-tool-output with the locator for the part that you need: a filter, few fields,
+  a range. Do not restore an output to repeat it or to pass it on: its locator is enough to refer to it.
+- An Actor's rows are in a dataset. Of older runs get them with get-actor-output, few fields at a time.
+- When a run fails, read the end of its log with get-actor-log before you call again.
+""".strip()
+COMMON = f"{_WHAT_IT_IS}\n{_TASKS}\n{_OUTPUTS}"
+
+
+_MAX_SKILLS = 50
+_MAX_SKILL_CHARS = 240
+_SKILL_TOOL = "Skill"
+
+
+def server_instructions(
+    mode: str, missing_actors: Sequence[str] = (), skills: Sequence[SkillCard] | None = None
+) -> str:
+    """The instructions of a connection in `mode`. `missing_actors` were asked for and cannot be loaded."""
+    parts = [COMMON, MODES[mode].instructions.strip()]
+    if missing_actors:
+        parts.append(f"- These Actors were asked for and cannot be loaded as tools now: {', '.join(missing_actors)}.")
+    if skills:
+        parts.append(_listed(skills))
+    return "\n".join(part for part in parts if part)
+
+
+def turn_instructions(missing_actors: Sequence[str] = (), skills: Sequence[SkillCard] | None = None) -> str:
+    """The same for turns, which wait for their tools themselves and so know no tools that look after tasks."""
+    said = server_instructions("default", missing_actors, skills)
+    return said.replace(f"{_TASKS}\n", "", 1)
+
+
+async def offered_skills(folder: Path | None, tools: ToolSet) -> Sequence[SkillCard]:
+    """The skills of a connection that has these tools; none when it cannot load any."""
+    if folder is None or _SKILL_TOOL not in tools.tools:
+        return ()
+    return await asyncio.to_thread(SkillFolder(folder).cards)
+
+
+def _listed(skills: Sequence[SkillCard]) -> str:
+    """The skills by name, each with the beginning of its description: instructions stay short, whatever there is."""
+    lines = [f"- Skills, to be loaded with {_SKILL_TOOL} before work of their kind:"]
+    for card in skills[:_MAX_SKILLS]:
+        cut = len(card.description) > _MAX_SKILL_CHARS
+        lines.append(f"  - {card.name}: {card.description[: _MAX_SKILL_CHARS - 1] + '…' if cut else card.description}")
+    if len(skills) > _MAX_SKILLS:
+        names = ", ".join(card.name for card in skills[_MAX_SKILLS : 3 * _MAX_SKILLS])
+        lines.append(f"  - and {len(skills) - _MAX_SKILLS} more: {names}")
+    return "\n".join(lines)

@@ -1,0 +1,47 @@
+"""From a `ToolResult` to the answer of `tools/call`."""
+
+from typing import Any
+
+from pydantic import JsonValue
+
+from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
+
+JsonObject = dict[str, JsonValue]
+_UI_PREFIX = "openai/"
+_PRIVATE_PREFIX = "outlast/added"
+
+
+def call_result(result: ToolResult, *, mode: str, meta: JsonObject | None = None) -> dict[str, Any]:
+    """The wire form (`CallToolResult`). Outside the UI mode no `openai/` key leaves the server."""
+    answer: dict[str, Any] = {
+        "content": _content(result),
+        "isError": result.is_error,
+    }
+    if result.structured is not None:
+        answer["structuredContent"] = result.structured
+    if result.error is not None:
+        meta = {"outlast/error": result.error.model_dump(mode="json", exclude_none=True), **(meta or {})}
+    entries = visible_meta({**result.meta, **(meta or {})}, mode=mode)
+    if entries:
+        answer["_meta"] = entries
+    return answer
+
+
+def _content(result: ToolResult) -> list[Any]:
+    if result.raw_content is not None:
+        return list(result.raw_content)
+    return [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in result.content]
+
+
+def visible_meta(meta: JsonObject, *, mode: str) -> JsonObject:
+    """`meta` without what is not for this client."""
+    return {
+        key: value
+        for key, value in meta.items()
+        if not key.startswith(_PRIVATE_PREFIX) and (mode == "openai" or not key.startswith(_UI_PREFIX))
+    }
+
+
+def text_result(text: str, *, structured: JsonObject | None = None) -> ToolResult:
+    """An answer of one piece of text."""
+    return ToolResult(content=(TextContent(text=text),), structured=structured)

@@ -1,0 +1,59 @@
+"""A tool's JSON Schema as providers accept it. What they refuse they refuse for the whole list of tools.
+
+Optional fields, defaults, `$defs` and everything else stay as they are. Three things differ, each only where it must:
+an object without `properties` gets none, rules at the top level (`anyOf` and its like) are told in words, and fields
+whose names no provider takes get other names. The server checks every argument against the tool's own schema.
+"""
+
+import json
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from outlast.api.offer.portable_names import FIELD_NAME, fitting_names
+from outlast.workflows.tools.framework.tool import Tool
+
+JsonObject = dict[str, JsonValue]
+
+_REFUSED_AT_THE_TOP = ("oneOf", "anyOf", "allOf", "not", "enum")
+
+
+@dataclass(frozen=True)
+class PortableTool:
+    """A tool in words that every provider takes. `fields` has the tool's own names by the ones shown."""
+
+    definition: Tool
+    name: str
+    description: str
+    schema: JsonObject
+    fields: dict[str, str]
+
+    def own_arguments(self, arguments: JsonObject) -> JsonObject:
+        """What a model has said, by the tool's own names."""
+        return {self.fields.get(name, name): value for name, value in arguments.items()}
+
+
+def portable(definition: Tool, name: str) -> PortableTool:
+    """`definition` under `name`."""
+    schema: JsonObject = {"type": "object", "properties": {}, **definition.input_schema}
+    rules = {keyword: schema.pop(keyword) for keyword in _REFUSED_AT_THE_TOP if keyword in schema}
+    description = definition.description
+    if rules:
+        description += f"\n\nThe arguments also have to fit this JSON Schema: {json.dumps(rules, ensure_ascii=False)}"
+    return PortableTool(definition, name, description, *_with_fitting_fields(schema))
+
+
+def _with_fitting_fields(schema: JsonObject) -> tuple[JsonObject, dict[str, str]]:
+    properties = schema["properties"]
+    if not isinstance(properties, dict):
+        return schema, {}
+    shown = fitting_names(properties, FIELD_NAME)
+    renamed = {alias: name for alias, name in shown.items() if alias != name}
+    if not renamed:
+        return schema, {}
+    schema["properties"] = {alias: properties[name] for alias, name in shown.items()}
+    required = schema.get("required")
+    if isinstance(required, list):
+        alias_of = {name: alias for alias, name in shown.items()}
+        schema["required"] = [alias_of.get(name, name) if isinstance(name, str) else name for name in required]
+    return schema, renamed

@@ -1,1 +1,0 @@
-"""Tools as every provider takes them: names and schemas that fit all of their rules."""

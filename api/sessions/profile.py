@@ -1,0 +1,96 @@
+"""The profile of a session: its tools, serialised once, and the beginning of its prompts."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from outlast.activities.contracts import Caller
+from outlast.activities.llm.providers.definitions import Definition, canonical_definitions
+from outlast.api.contracts.sessions import SessionRequest
+from outlast.api.offer.catalogue import Catalogue
+from outlast.api.offer.instructions import offered_skills, turn_instructions
+from outlast.api.offer.portable_names import fitting_names
+from outlast.api.offer.portable_schemas import PortableTool, portable
+from outlast.api.permissions import PermissionRules
+from outlast.workflows.contracts.turns import CarriedRule, SessionProfile, ToolSnapshot, TurnTool
+from outlast.workflows.tools.extensions import extension_entries
+from outlast.workflows.tools.loader import Selection, tool_set
+from outlast.workflows.turns.prompt import system_text
+
+DefinitionHook = Callable[[Definition], Definition]
+TURN_MODE = "default"
+"""A turn waits for its tools, so they are those whose answer is what they have done."""
+
+
+DEFINITION_HOOKS = "DEFINITION_HOOKS"
+"""Attribute of a tools module (OUTLAST_TOOLS_FROM): functions that take a `Definition` and give the one to be shown."""
+
+log = logging.getLogger("outlast.api")
+
+
+async def profile_for(
+    request: SessionRequest, catalogue: Catalogue, caller: Caller, *, skills_dir: Path | None, masking: bool
+) -> SessionProfile:
+    """What the turns of the session have in common. Hooks see its definitions only without `masking`.
+
+    Raises `UnknownToolCalled`.
+    """
+    loaded = await catalogue.load(Selection(TURN_MODE, request.tools), caller)
+    usable = [tool for tool in loaded.tools.values() if not tool.in_front and not tool.needs_connection]
+    offered = tool_set(TURN_MODE, usable, loaded.missing_actors)
+    shown = [portable(offered.tools[own], name) for name, own in fitting_names(offered.tools).items()]
+    skills = await offered_skills(skills_dir, offered)
+    instructions = turn_instructions(offered.missing_actors, skills)
+    return SessionProfile(
+        provider_id=request.provider_id,
+        model_id=request.model_id,
+        system=system_text(offered.tools, instructions=instructions, own=request.instructions),
+        snapshot=_snapshot(shown, _hooks(masking=masking)),
+        tool_mask=request.tool_mask,
+        max_steps=request.max_steps,
+        budgets=request.budgets,
+        output=request.output,
+    )
+
+
+def carried_rules(rules: PermissionRules, caller: Caller) -> tuple[CarriedRule, ...]:
+    """Those of the operator's rules that are about `caller`, for calls that are made inside a turn."""
+    return tuple(
+        CarriedRule(tool=rule.tool, action=rule.action, text=rule.text)
+        for rule in rules.rules
+        if rule.fits_caller(caller.id)
+    )
+
+
+def _hooks(*, masking: bool) -> tuple[DefinitionHook, ...]:
+    hooks: tuple[DefinitionHook, ...] = extension_entries(DEFINITION_HOOKS)
+    if masking and hooks:
+        log.info("%d hooks that rewrite definitions are passed over: tool masks are on", len(hooks))
+        return ()
+    return hooks
+
+
+def _snapshot(shown: list[PortableTool], hooks: tuple[DefinitionHook, ...]) -> ToolSnapshot:
+    definitions = canonical_definitions(_defined(tool, hooks) for tool in shown)
+    return ToolSnapshot(definitions_json=definitions, tools=tuple(_turn_tool(tool) for tool in shown))
+
+
+def _defined(tool: PortableTool, hooks: tuple[DefinitionHook, ...]) -> Definition:
+    """The tool as a model sees it. A hook may change everything but the name, by which it is called."""
+    definition = Definition(tool.name, tool.description, tool.schema)
+    for hook in hooks:
+        definition = replace(hook(definition), name=tool.name)
+    return definition
+
+
+def _turn_tool(tool: PortableTool) -> TurnTool:
+    definition = tool.definition
+    return TurnTool(
+        shown=tool.name,
+        name=definition.name,
+        actor=definition.actor,
+        calls_actor=definition.calls_actor,
+        input_schema_json=definition.input_schema_json,
+        fields=tool.fields,
+    )

@@ -1,0 +1,444 @@
+"""`TaskClient`: tasks over Temporal. There is no task table: Temporal is the task store."""
+
+import asyncio
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowUpdateFailedError,
+)
+from temporalio.common import (
+    Priority,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError
+
+from outlast.activities.contracts import Caller
+from outlast.activities.failures.classify import redact
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.api.contracts.tasks import Task, TaskAnswer, TaskEvent, TaskPage, TaskRequest
+from outlast.api.errors import (
+    BadRequest,
+    IdempotencyKeyReused,
+    InvalidCall,
+    TaskFinished,
+    TaskNotFound,
+    TemporalUnavailable,
+)
+from outlast.api.tasks.call_builder import CallBuilder
+from outlast.api.tasks.submitted_input import Answers, refusal_of
+from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.session_starts import count_refusal, ensure_session
+from outlast.api.temporal.task_events import EventLog, stream_events
+from outlast.api.temporal.task_view import memo_model, owner_of, task_from
+from outlast.api.temporal.visibility import list_query, read_page_token, write_page_token
+from outlast.workflows.contracts import memo, search_attributes
+from outlast.workflows.contracts.questions import InputAnswer, SubmitInput
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from outlast.workflows.contracts.tool_calls import (
+    CallRefused,
+    TaskStatus,
+    TaskSummary,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+)
+from outlast.workflows.stubs.failures import signature
+from outlast.workflows.tool_call import ToolCallWorkflow
+from outlast.workflows.tools.framework.tool import Tool
+
+_READABLE_KEY_CHARS = 16
+MAX_PAGE = 200
+_TASK_TYPE = ToolCallWorkflow.__name__
+_TAKEN_SECONDS = 30.0
+_MAX_EVENT_ID_CHARS = 20
+_TOLD_VIOLATIONS = 20
+_TOLD_PATH_CHARS = 200
+_OLD_PAGE = "The page token is not valid any more; list again from the first page."
+
+
+class TaskClient:
+    """Start, describe, await, cancel, list and follow tasks. Every front door goes through it.
+
+    Each method raises an `outlast.api.errors.ApiError` for what it has to refuse, `TemporalUnavailable` among them.
+    """
+
+    def __init__(self, client: Client, builder: CallBuilder, *, fair: bool = False, ui_url: str | None) -> None:
+        """With `fair`, callers get equal shares of the workers; `ui_url` is the Temporal UI's root, for links."""
+        self._client = client
+        self._builder = builder
+        self._answers = Answers(builder)
+        self._fair = fair
+        self._ui_url = ui_url
+        self._kept_for: timedelta | None = None
+
+    async def start(self, caller: Caller, request: TaskRequest, *, idempotency_key: str | None = None) -> Task:
+        """Check the call and start it. The same key and request give the same task.
+
+        Raises `InvalidCall`, which the call's session counts, and `IdempotencyKeyReused`; then nothing was started.
+        """
+        try:
+            built = await self._builder.build(caller, request)
+        except InvalidCall as refusal:
+            await self.count_refusal(caller, request.session_id, refusal.envelope)
+            raise
+        call, summary = built.call, built.summary
+        task_id = _task_id(caller, call.tool, idempotency_key)
+        with temporal_errors():
+            if call.session_id is not None:
+                await ensure_session(self._client, caller.id, call.session_id)
+            try:
+                await self._start_workflow(call, task_id, summary)
+            except WorkflowAlreadyStartedError:
+                return await self._existing(caller, task_id, built.fingerprints)
+        return _just_started(task_id, summary, self._workflow_url(task_id))
+
+    async def count_refusal(self, caller: Caller, session_id: str | None, error: ErrorEnvelope) -> None:
+        """Have the session, if there is one, count a call that became no task as it counts tasks that failed."""
+        if session_id is not None:
+            error = _without_values(error)
+            refused = CallRefused(tool=error.tool, error=error, error_signature=signature(error))
+            await count_refusal(self._client, caller.id, session_id, refused)
+
+    async def describe(self, caller: Caller, task_id: str) -> Task:
+        """The task as it is now. Readable while no worker is alive. Raises `TaskNotFound`."""
+        return await self._view(await self._described(caller, task_id))
+
+    async def answer(self, caller: Caller, task_id: str, *, wait_seconds: float = 0) -> TaskAnswer:
+        """The task's result, waiting for it at most `wait_seconds`. Raises `TaskNotFound`."""
+        description = await self._described(caller, task_id)
+        summary = await memo_model(description, memo.SUMMARY, TaskSummary)
+        result = await self._result(description)
+        if result is None and wait_seconds > 0 and summary is not None:
+            await self._await_handler(task_id, summary.executor, wait_seconds)
+            description = await self._described(caller, task_id)
+            result = await self._result(description)
+        return TaskAnswer(task=await self._view(description), result=result)
+
+    async def answer_or_question(self, caller: Caller, task_id: str, *, wait_seconds: float) -> TaskAnswer:
+        """Like `answer`, but returns also as soon as the task asks its client something that others than programs
+        can answer.
+        """
+        deadline = asyncio.get_running_loop().time() + wait_seconds
+        position = (0, 0)
+        while True:
+            answer = await self.answer(caller, task_id)
+            left = deadline - asyncio.get_running_loop().time()
+            if answer.result is not None or answer.task.asks_people or left <= 0:
+                return answer
+            position = await self._await_change(task_id, left, after=position)
+
+    async def call(
+        self, caller: Caller, request: TaskRequest, *, wait_seconds: float, idempotency_key: str | None = None
+    ) -> TaskAnswer:
+        """Start a call and wait for its answer at most `wait_seconds`; the task goes on in any case."""
+        task = await self.start(caller, request, idempotency_key=idempotency_key)
+        if wait_seconds <= 0:
+            return TaskAnswer(task=task)
+        if task.executor == "async" or task.status.is_final:
+            return await self.answer(caller, task.id, wait_seconds=wait_seconds)
+        outcome = await self._outcome_within(task.id, wait_seconds)
+        if outcome is None:
+            return TaskAnswer(task=await self.describe(caller, task.id))
+        status = _status_of(outcome.result)
+        finished = {
+            "status": status,
+            "status_message": outcome.result.headline,
+            "run": outcome.run,
+            "answered": status is not TaskStatus.CANCELLED,
+        }
+        return TaskAnswer(task=task.model_copy(update=finished), result=outcome.result)
+
+    async def cancel(self, caller: Caller, task_id: str) -> Task:
+        """Ask for the task to be cancelled; it is `cancelled` once the platform says that its run has ended.
+
+        A completed task whose run still goes on has that run aborted. Raises `TaskFinished` when nothing is left to
+        cancel, and `TaskNotFound`.
+        """
+        description = await self._described(caller, task_id)
+        if description.status is not WorkflowExecutionStatus.RUNNING:
+            raise TaskFinished(f"Task {task_id} has ended; there is nothing left to cancel.")
+        with temporal_errors():
+            await self._client.get_workflow_handle(task_id).cancel()
+        return await self.describe(caller, task_id)
+
+    async def cancel_if_open(self, caller: Caller, task_id: str) -> None:
+        """Cancel the task unless it has ended already."""
+        with suppress(TaskFinished):
+            await self.cancel(caller, task_id)
+
+    async def submit_input(self, caller: Caller, task_id: str, answers: dict[str, InputAnswer]) -> Task:
+        """Answer questions of a task. Raises `InvalidCall` for an answer that breaks the question's schema,
+        `AnswerNotTaken` for one to what is not asked (any more), `TaskFinished`, `TaskNotFound`; then nothing changes.
+        """
+        task = await self.describe(caller, task_id)
+        if task.finished_at is not None or task.status.is_final:
+            raise TaskFinished(f"Task {task_id} has ended; it asks nothing any more.")
+        submitted = SubmitInput(answers=await self._answers.ready(caller, task, answers), answered_by=caller.id)
+        handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
+        try:
+            async with asyncio.timeout(_TAKEN_SECONDS):
+                with temporal_errors(missing=_no_such_task(task_id)):
+                    await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # a type is left open
+                        ToolCallWorkflow.submit_input, submitted
+                    )
+        except WorkflowUpdateFailedError as error:
+            raise refusal_of(task_id, error) from error
+        except TaskNotFound:
+            raise TaskFinished(f"Task {task_id} has ended; it asks nothing any more.") from None
+        except TimeoutError:
+            raise TemporalUnavailable(
+                f"No worker has taken the answer within {_TAKEN_SECONDS:g} seconds. Look at the task, and answer again."
+            ) from None
+        return await self.describe(caller, task_id)
+
+    def refuse_denied(self, caller: Caller, definition: Tool) -> None:
+        """Raise `InvalidCall` unless the operator's rules let a tool that the front door answers be called."""
+        self._builder.refuse_denied(caller, definition)
+
+    async def list(
+        self,
+        caller: Caller,
+        *,
+        status: TaskStatus | None = None,
+        tool: str | None = None,
+        session_id: str | None = None,
+        page_size: int = 50,
+        page_token: str | None = None,
+    ) -> TaskPage:
+        """The caller's tasks: open ones first, then those that ended last (the order of Temporal's visibility).
+
+        Raises `BadRequest` for a page token that is not one of ours.
+        """
+        query = list_query(caller.id, status=status, tool=tool, session_id=session_id)
+        token = read_page_token(page_token, query) if page_token else None
+        pages = self._client.list_workflows(query, page_size=min(page_size, MAX_PAGE), next_page_token=token)
+        with temporal_errors(invalid=BadRequest(_OLD_PAGE)):
+            await pages.fetch_next_page(page_size=min(page_size, MAX_PAGE))
+        found = [await self._view_or_none(execution) for execution in pages.current_page or ()]
+        next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None
+        return TaskPage(tasks=[task for task in found if task is not None], next_page_token=next_token)
+
+    async def events(self, caller: Caller, task_id: str, *, after: str | None = None) -> AsyncIterator[TaskEvent]:
+        """Events after the one with id `after`, as they happen. Raises `TaskNotFound`, or `BadRequest` for a bad id."""
+        position = event_position(after)
+        await self._described(caller, task_id)
+        return self._stream(task_id, position)
+
+    async def readiness(self, *, timeout_seconds: float) -> tuple[bool, bool]:
+        """Whether the Temporal server answers, and whether a worker polls for tool calls."""
+        request = DescribeTaskQueueRequest(
+            namespace=self._client.namespace,
+            task_queue=TaskQueue(name=TOOLS_TASK_QUEUE),
+            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+        )
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                described = await self._client.workflow_service.describe_task_queue(request, retry=False)
+        except (RPCError, RuntimeError, TimeoutError):
+            return False, False
+        return True, bool(described.pollers)
+
+    async def count_open(self) -> int:
+        """How many tasks have not ended, of all callers."""
+        with temporal_errors():
+            query = "WorkflowType = 'ToolCallWorkflow' AND ExecutionStatus = 'Running'"
+            return (await self._client.count_workflows(query)).count
+
+    async def _stream(self, task_id: str, position: tuple[int, int]) -> AsyncIterator[TaskEvent]:
+        handle = self._client.get_workflow_handle(task_id)
+        with temporal_errors():
+            async for event in stream_events(handle, self._client.data_converter, after=position):
+                yield event
+
+    async def _start_workflow(
+        self, call: ToolCall, task_id: str, summary: TaskSummary
+    ) -> WorkflowHandle[Any, ToolOutcome]:
+        return await self._client.start_workflow(
+            ToolCallWorkflow.run,
+            call,
+            id=task_id,
+            task_queue=TOOLS_TASK_QUEUE,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+            memo={memo.SUMMARY: summary},
+            search_attributes=search_attributes.of_task(call, summary),
+            static_summary=f"{call.tool} for {call.caller.id}",
+            priority=Priority(fairness_key=call.caller.id[:64]) if self._fair else Priority.default,
+        )
+
+    async def _existing(self, caller: Caller, task_id: str, fingerprints: tuple[str, ...]) -> Task:
+        description = await self._described(caller, task_id)
+        first = await memo_model(description, memo.SUMMARY, TaskSummary)
+        if first is None or first.fingerprint not in fingerprints:
+            raise IdempotencyKeyReused(
+                f"This key started task {task_id} with another request. Use a new key for a new request."
+            )
+        return await self._view(description)
+
+    async def _described(self, caller: Caller, task_id: str) -> WorkflowExecutionDescription:
+        with temporal_errors(missing=_no_such_task(task_id)):
+            description = await self._client.get_workflow_handle(task_id).describe()
+        # A caller also owns its sessions' workflows; those are not tasks.
+        if owner_of(description) != caller.id or description.workflow_type != _TASK_TYPE:
+            raise _no_such_task(task_id)
+        return description
+
+    async def _view(self, execution: WorkflowExecutionDescription) -> Task:
+        task = await self._view_or_none(execution)
+        if task is None:
+            raise _no_such_task(execution.id)
+        return task
+
+    async def _view_or_none(self, execution: Any) -> Task | None:
+        task = await task_from(execution, ui_url=self._ui_url, namespace=self._client.namespace)
+        if task is None or task.finished_at is None:
+            return task
+        retention = await self._retention()
+        return task.model_copy(update={"expires_at": task.finished_at + retention}) if retention else task
+
+    async def _retention(self) -> timedelta | None:
+        """How long Temporal keeps ended workflows; None while it does not say."""
+        if self._kept_for is None:
+            request = DescribeNamespaceRequest(namespace=self._client.namespace)
+            with suppress(RPCError):
+                described = await self._client.workflow_service.describe_namespace(request)
+                self._kept_for = described.config.workflow_execution_retention_ttl.ToTimedelta()
+        return self._kept_for
+
+    async def _result(self, description: WorkflowExecutionDescription) -> ToolResult | None:
+        """The handler's answer, when there is one already."""
+        if description.status is WorkflowExecutionStatus.RUNNING:
+            with temporal_errors():
+                return await memo_model(description, memo.RESULT, ToolResult)
+        outcome = await self._outcome_within(description.id, None)
+        return outcome.result if outcome else None
+
+    async def _outcome_within(self, task_id: str, seconds: float | None) -> ToolOutcome | None:
+        """How the workflow ended, or None when it has not within `seconds`."""
+        handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
+        try:
+            with temporal_errors(missing=_no_such_task(task_id)):
+                return await asyncio.wait_for(handle.result(), seconds)
+        except TimeoutError:
+            return None
+        except WorkflowFailureError as error:
+            return ToolOutcome(result=ToolResult.failed(_abnormal(task_id, error)))
+
+    async def _await_handler(self, task_id: str, executor: str, seconds: float) -> None:
+        """Return when the handler has returned, or after `seconds`."""
+        if executor != "async":
+            await self._outcome_within(task_id, seconds)
+            return
+        log = EventLog(self._client.get_workflow_handle(task_id), self._client.data_converter)
+        try:
+            with temporal_errors(missing=_no_such_task(task_id)):
+                async with asyncio.timeout(seconds):
+                    async for event in log.follow():
+                        if event.name == "task_completed":
+                            return
+        except TimeoutError:
+            return
+
+    async def _await_change(self, task_id: str, seconds: float, *, after: tuple[int, int]) -> tuple[int, int]:
+        """Wait at most `seconds` until the handler returns or asks something; the position up to which was read."""
+        log = EventLog(self._client.get_workflow_handle(task_id), self._client.data_converter)
+        try:
+            with temporal_errors(missing=_no_such_task(task_id)):
+                async with asyncio.timeout(seconds):
+                    async for event in log.follow(after=after):
+                        after = event_position(event.id)
+                        if event.name in ("task_completed", "input_required"):
+                            return after
+        except TimeoutError:
+            pass
+        return after
+
+    def _workflow_url(self, task_id: str) -> str | None:
+        if self._ui_url is None:
+            return None
+        return f"{self._ui_url.rstrip('/')}/namespaces/{self._client.namespace}/workflows/{task_id}"
+
+
+def _no_such_task(task_id: str) -> TaskNotFound:
+    return TaskNotFound(f"You have no task {task_id!r}. Tasks are kept for as long as Temporal keeps their history.")
+
+
+def _without_values(error: ErrorEnvelope) -> ErrorEnvelope:
+    """`error` as it may stand in a history: what is said of wrong values repeats them, and they may be secret.
+
+    The session keeps its latest events, so one of them may not be as large as a caller likes.
+    """
+    found = (error.violations or ())[:_TOLD_VIOLATIONS]
+    places = tuple(Violation(path=one.path[:_TOLD_PATH_CHARS], message="It does not fit.") for one in found)
+    return error.model_copy(update={"violations": places or None})
+
+
+def _task_id(caller: Caller, tool: str, idempotency_key: str | None) -> str:
+    """Derived from caller and key when there is a key, so that a repeated request meets the first one's task.
+
+    What the key begins with stays readable; what makes it the caller's own is the digest.
+    """
+    if idempotency_key is None:
+        return f"{tool}-{secrets.token_hex(10)}"
+    digest = hashlib.sha256(json.dumps([caller.id, idempotency_key]).encode()).hexdigest()
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", idempotency_key)[:_READABLE_KEY_CHARS].strip("-")
+    return f"{readable or 'task'}-{digest[:20]}"
+
+
+def _just_started(task_id: str, summary: TaskSummary, workflow_url: str | None) -> Task:
+    return Task(
+        id=task_id,
+        tool=summary.tool,
+        status=TaskStatus.WORKING,
+        mode=summary.mode,
+        executor=summary.executor,
+        actor=summary.actor,
+        session_id=summary.session_id,
+        created_at=summary.created_at,
+        workflow_url=workflow_url,
+    )
+
+
+def _status_of(result: ToolResult) -> TaskStatus:
+    if result.error is not None and result.error.category is ErrorCategory.CANCELLED and not result.structured:
+        return TaskStatus.CANCELLED
+    return TaskStatus.FAILED if result.is_error else TaskStatus.COMPLETED
+
+
+def _abnormal(task_id: str, error: WorkflowFailureError) -> ErrorEnvelope:
+    cancelled = isinstance(error.cause, CancelledError)
+    return ErrorEnvelope(
+        tool="",
+        message=f"Task {task_id} was cancelled."
+        if cancelled
+        else redact(f"Task {task_id} did not end by itself: {error.cause}"),
+        category=ErrorCategory.CANCELLED if cancelled else ErrorCategory.UNKNOWN,
+        retryable=False,
+    )
+
+
+def event_position(event_id: str | None) -> tuple[int, int]:
+    """Where in a task's history an event stands; the beginning for None. Raises `BadRequest` for what is no id."""
+    if not event_id:
+        return (0, 0)
+    event, _, position = event_id.partition(".")
+    if len(event_id) > _MAX_EVENT_ID_CHARS or not event.isdecimal() or not position.isdecimal():
+        raise BadRequest(f"{event_id[:50]!r} is not the id of an event; pass the last id received, or none.")
+    return (int(event), int(position))

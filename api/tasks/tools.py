@@ -1,0 +1,148 @@
+"""The tools that look after tasks (`get-task` and its fellows), answered without a workflow of their own."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from pydantic import JsonValue
+
+from outlast.activities.contracts import Caller
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.api.contracts.tasks import Task
+from outlast.api.errors import ApiError, InvalidCall
+from outlast.api.tasks.client import TaskClient
+from outlast.workflows.contracts.questions import InputAnswer, InputRequest
+from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
+from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.common.tasks.task_tools import (
+    AnswerTaskArguments,
+    GetTaskArguments,
+    ListTasksArguments,
+    TaskArguments,
+)
+from outlast.workflows.tools.framework.tool import Tool
+
+JsonObject = dict[str, JsonValue]
+
+
+class TaskTools:
+    """Calls them on behalf of a caller, who sees only its own tasks."""
+
+    def __init__(self, tasks: TaskClient) -> None:
+        """Answer from `tasks`."""
+        self._tasks = tasks
+        self._handlers: dict[str, Callable[[Caller, Any], Awaitable[ToolResult]]] = {
+            "get-task": self._get,
+            "list-tasks": self._list,
+            "cancel-task": self._cancel,
+            "answer-task": self._answer,
+        }
+
+    async def call(self, caller: Caller, definition: Tool, arguments: Mapping[str, Any]) -> ToolResult:
+        """The tool's answer; what has to be refused is an answer too."""
+        try:
+            self._tasks.refuse_denied(caller, definition)
+            return await self._handlers[definition.name](caller, definition.parse(arguments))
+        except ToolError as error:
+            return ToolResult.failed(error.envelope)
+        except InvalidCall as error:
+            return ToolResult.failed(error.envelope)
+        except ApiError as error:
+            return ToolResult.failed(_envelope(definition.name, error))
+
+    async def _get(self, caller: Caller, arguments: GetTaskArguments) -> ToolResult:
+        answer = await self._tasks.answer_or_question(caller, arguments.task_id, wait_seconds=arguments.wait_secs)
+        if answer.result is not None:
+            meta: JsonObject = {**answer.result.meta, "outlast/taskId": answer.task.id}
+            return answer.result.model_copy(update={"meta": meta})
+        lines = [_line(answer.task)]
+        for key, question in (answer.task.input_requests or {}).items():
+            lines.append(_question_line(answer.task, key, question))
+        lines.append("It goes on. Call get-task again, with waitSecs, for its result.")
+        return _said(lines, {"task": _view(answer.task)})
+
+    async def _list(self, caller: Caller, arguments: ListTasksArguments) -> ToolResult:
+        page = await self._tasks.list(
+            caller,
+            status=arguments.status,
+            tool=arguments.tool,
+            page_size=arguments.limit,
+            page_token=arguments.page_token,
+        )
+        lines = [_line(task) for task in page.tasks] or ["You have no such tasks."]
+        if page.next_page_token:
+            lines.append(f"There are more: call list-tasks with pageToken {page.next_page_token}.")
+        structured: JsonObject = {"tasks": [_view(task) for task in page.tasks]}
+        return _said(lines, {**structured, "nextPageToken": page.next_page_token})
+
+    async def _cancel(self, caller: Caller, arguments: TaskArguments) -> ToolResult:
+        task = await self._tasks.cancel(caller, arguments.task_id)
+        return _said(
+            [_line(task), "It is cancelled once its run has ended; get-task says when."], {"task": _view(task)}
+        )
+
+    async def _answer(self, caller: Caller, arguments: AnswerTaskArguments) -> ToolResult:
+        task = await self._tasks.describe(caller, arguments.task_id)
+        question = (task.input_requests or {}).get(arguments.key)
+        if question is not None and question.handoff is not None and question.handoff.kind == "approval":
+            return ToolResult.failed(_not_for_a_model(task))
+        if question is not None and question.is_for_program:
+            return ToolResult.failed(_for_a_program(question))
+        answer = InputAnswer(action=arguments.action, content=arguments.content)
+        task = await self._tasks.submit_input(caller, arguments.task_id, {arguments.key: answer})
+        return _said([_line(task), "The answer was taken. Call get-task for the result."], {"task": _view(task)})
+
+
+def _question_line(task: Task, key: str, question: InputRequest) -> str:
+    if question.handoff is not None and question.handoff.kind == "approval":
+        return f"It waits for a person's approval: {question.message} {_how_to_approve(task)}"
+    if question.is_for_program:
+        return f"It waits for a program of the user's: {question.message}"
+    handed = f" It works with: {question.handoff.parameters}." if question.handoff else ""
+    return f"It asks ({key}): {question.message}{handed} Schema: {question.requested_schema}. Use answer-task."
+
+
+def _how_to_approve(task: Task) -> str:
+    return f"They answer with `outlast tasks answer {task.id}`, or POST /v1/tasks/{task.id}/input."
+
+
+def _for_a_program(question: InputRequest) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool="answer-task",
+        message=f"Only a program of the user's can answer this. {question.message}",
+        category=ErrorCategory.PERMISSION,
+        retryable=False,
+        hint="Tell the user, and call get-task, with waitSecs, for the result.",
+    )
+
+
+def _not_for_a_model(task: Task) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool="answer-task",
+        message="An approval is a person's: a model does not approve its own calls.",
+        category=ErrorCategory.PERMISSION,
+        retryable=False,
+        hint=f"Tell the user that {task.tool} waits for them. {_how_to_approve(task)}",
+    )
+
+
+def _line(task: Task) -> str:
+    message = f": {task.status_message}" if task.status_message else ""
+    return f"{task.id} ({task.tool}) is {task.status.value}{message}"
+
+
+def _view(task: Task) -> JsonObject:
+    return task.model_dump(mode="json", exclude_none=True)
+
+
+def _said(lines: list[str], structured: JsonObject) -> ToolResult:
+    return ToolResult(content=(TextContent(text="\n".join(lines)),), structured=structured)
+
+
+def _envelope(tool: str, error: ApiError) -> ErrorEnvelope:
+    category = {404: ErrorCategory.NOT_FOUND, 409: ErrorCategory.CONFLICT, 503: ErrorCategory.NETWORK}
+    return ErrorEnvelope(
+        tool=tool,
+        message=str(error),
+        category=category.get(error.status, ErrorCategory.VALIDATION),
+        retryable=error.status == 503,
+    )

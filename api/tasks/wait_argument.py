@@ -1,0 +1,67 @@
+"""How long a call waits for its answer: an argument of the front door, which no workflow sees.
+
+Many clients give up after 60 seconds, so a call waits 45 and then tells how to collect the answer. `waitSecs` changes
+that, and stands in the schema of tools whose calls may take longer. An Actor whose own input has a field of that name
+keeps it; `_meta` says it for every tool.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+
+from outlast.workflows.tools.framework.tool import TaskUse, Tool
+from outlast.workflows.tools.registry import MODES
+
+WAIT_ARGUMENT = "waitSecs"
+WAIT_META = "outlast/wait-secs"
+DEFAULT_WAIT_SECONDS = 45.0
+
+JsonObject = dict[str, Any]
+
+
+def waits(definition: Tool, mode: str) -> bool:
+    """Whether `waitSecs` is an argument of the tool: its answer may take long, and the name is free."""
+    if definition.calls_actor and MODES[mode].executor.kind == "async":
+        return False
+    if definition.task_use is TaskUse.NEVER:
+        return False
+    schema: JsonObject = definition.input_schema
+    return WAIT_ARGUMENT not in schema.get("properties", {})
+
+
+def with_wait_argument(schema: JsonObject, max_seconds: int) -> JsonObject:
+    """`schema` and the argument."""
+    described: JsonObject = {
+        "type": "number",
+        "minimum": 0,
+        "maximum": max_seconds,
+        "default": DEFAULT_WAIT_SECONDS,
+        "description": "Seconds to wait for the result. The call goes on when they are over: collect it with get-task.",
+    }
+    return {**schema, "properties": {**schema.get("properties", {}), WAIT_ARGUMENT: described}}
+
+
+def without_wait(definition: Tool, mode: str, arguments: JsonObject) -> JsonObject:
+    """The arguments without `waitSecs`, for front doors that say elsewhere how long to wait.
+
+    Callers copy the schemas that MCP lists.
+    """
+    if WAIT_ARGUMENT not in arguments or not waits(definition, mode):
+        return arguments
+    return {name: value for name, value in arguments.items() if name != WAIT_ARGUMENT}
+
+
+def split_wait(
+    definition: Tool, mode: str, arguments: Mapping[str, object], meta: Mapping[str, Any], max_seconds: int
+) -> tuple[dict[str, object], float]:
+    """The arguments without `waitSecs`, and the seconds. Raises -32602 for what is no number of seconds."""
+    rest = dict(arguments)
+    given = rest.pop(WAIT_ARGUMENT, None) if waits(definition, mode) else None
+    given = meta.get(WAIT_META) if given is None else given
+    if given is None:
+        return rest, DEFAULT_WAIT_SECONDS
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= max_seconds:
+        raise MCPError(INVALID_PARAMS, f"{WAIT_ARGUMENT} takes a number of seconds from 0 to {max_seconds}.")
+    return rest, float(given)

@@ -1,0 +1,88 @@
+"""Events about questions: what is asked, what is handed to the client, who has answered."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, JsonValue
+
+from outlast.api.contracts.tasks import EventName
+from outlast.workflows.contracts.questions import Audience, InputAnswer, InputRequest, InputRequests, SubmitInput
+
+
+class HandoffEvent(BaseModel):
+    """Data of `isomorphic_handoff`: the call is the client's now. It is answered under `key`."""
+
+    key: str
+    kind: Literal["client", "approval"]
+    audience: Audience
+    tool: str
+    phase: str
+    message: str
+    parameters: dict[str, JsonValue]
+    answer_schema: dict[str, JsonValue]
+    deadline: datetime | None
+
+
+class AnswerEvent(BaseModel):
+    """Data of `input_answered`. Of an answer's content only an approval's decision is told."""
+
+    key: str
+    action: str
+    answered_by: str | None
+    kind: Literal["question", "client", "approval"] = "question"
+    tool: str | None = None
+    phase: str | None = None
+    decision: str | None = None
+    note: str | None = None
+
+
+class QuestionLog:
+    """Remembers, while a history is read, which questions are open."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._open: dict[str, InputRequest] = {}
+
+    def asked(self, now: InputRequests) -> Iterator[tuple[EventName, BaseModel]]:
+        """What is new when the open questions are these."""
+        new = {key: request for key, request in now.requests.items() if key not in self._open}
+        self._open = dict(now.requests)
+        if now.requests:
+            yield "input_required", now
+        for key, request in new.items():
+            if request.handoff is not None:
+                yield "isomorphic_handoff", handed_over(key, request)
+
+    def answered(self, submitted: SubmitInput) -> Iterator[tuple[EventName, BaseModel]]:
+        """Who has answered what."""
+        for key, answer in submitted.answers.items():
+            yield "input_answered", _answered(key, self._open.get(key), answer, submitted.answered_by)
+
+
+def handed_over(key: str, request: InputRequest) -> HandoffEvent:
+    """The hand-off that comes with a question asked under `key`; the question must have one."""
+    handoff = request.handoff
+    assert handoff is not None
+    return HandoffEvent(
+        key=key,
+        kind=handoff.kind,
+        audience=handoff.audience,
+        tool=handoff.tool,
+        phase=handoff.phase,
+        message=request.message,
+        parameters=handoff.parameters,
+        answer_schema=request.requested_schema,
+        deadline=handoff.deadline,
+    )
+
+
+def _answered(key: str, request: InputRequest | None, answer: InputAnswer, answered_by: str | None) -> AnswerEvent:
+    handoff = request.handoff if request else None
+    event = AnswerEvent(key=key, action=answer.action, answered_by=answered_by)
+    if handoff is None:
+        return event
+    told: dict[str, object] = {"kind": handoff.kind, "tool": handoff.tool, "phase": handoff.phase}
+    if handoff.kind == "approval":
+        told |= {name: answer.content.get(name) for name in ("decision", "note")}
+    return event.model_copy(update=told)

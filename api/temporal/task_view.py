@@ -1,0 +1,156 @@
+"""From Temporal's description of a workflow to a `Task`: memo, search attributes, activities. Needs no worker."""
+
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from pydantic import BaseModel
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
+from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.common import TypedSearchAttributes
+from temporalio.converter import DataConverter
+
+from outlast.activities.mcp_actors.contracts import CallPhase
+from outlast.activities.runs.contracts import RunState
+from outlast.api.contracts.tasks import Task
+from outlast.workflows.contracts import memo, search_attributes
+from outlast.workflows.contracts.questions import InputRequest, InputRequests
+from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_WORKER_PATIENCE = timedelta(seconds=3)
+_FOLLOWS = "wait_for_run"
+"""The activity that follows a run to its end."""
+_HARMLESS_ATTEMPTS = 2
+"""A step that a dying worker had begun is repeated as well."""
+
+_CLOSED = {
+    WorkflowExecutionStatus.CANCELED: TaskStatus.CANCELLED,
+    WorkflowExecutionStatus.FAILED: TaskStatus.FAILED,
+    WorkflowExecutionStatus.TERMINATED: TaskStatus.FAILED,
+    WorkflowExecutionStatus.TIMED_OUT: TaskStatus.FAILED,
+}
+
+_ENDED_ABNORMALLY = {
+    WorkflowExecutionStatus.FAILED: "The workflow failed; its run may still be running and costing money.",
+    WorkflowExecutionStatus.TERMINATED: "An operator terminated it; its run may still be running and costing money.",
+    WorkflowExecutionStatus.TIMED_OUT: "The workflow timed out; its run may still be running and costing money.",
+    None: None,
+}
+
+
+class LiveProgress(Progress):
+    """Progress that no event of the history tells: it comes from a heartbeat."""
+
+
+async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespace: str) -> Task | None:
+    """Describe the task behind `execution`; None when the workflow is not a task."""
+    summary = await memo_model(execution, memo.SUMMARY, TaskSummary)
+    if summary is None:
+        return None
+    completed = await memo_model(execution, memo.TASK_COMPLETED, TaskCompleted)
+    run = await memo_model(execution, memo.RUN_FINISHED, RunState) or await memo_model(
+        execution, memo.RUN_STARTED, RunState
+    )
+    task = Task(
+        id=execution.id,
+        tool=summary.tool,
+        status=_status(execution, completed),
+        status_message=completed.message if completed else _ENDED_ABNORMALLY.get(execution.status),
+        mode=summary.mode,
+        executor=summary.executor,
+        actor=summary.actor,
+        session_id=summary.session_id,
+        created_at=summary.created_at,
+        finished_at=execution.close_time,
+        answered=completed is not None and completed.status is not TaskStatus.CANCELLED,
+        input_requests=await _open_questions(execution),
+        run=run,
+        progress=await memo_model(execution, memo.PROGRESS, Progress),
+        workflow_url=f"{ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{execution.id}" if ui_url else None,
+    )
+    if isinstance(execution, WorkflowExecutionDescription) and execution.close_time is None:
+        return await _with_progress(task, execution)
+    return task
+
+
+def owner_of(execution: WorkflowExecution) -> str | None:
+    """The id of the caller whose task this is."""
+    attributes: TypedSearchAttributes = execution.typed_search_attributes
+    return attributes.get(search_attributes.CALLER)
+
+
+async def memo_model(execution: WorkflowExecution, key: str, model: type[Model]) -> Model | None:
+    """One entry of the memo, or None when it is not set."""
+    return await execution.memo_value(key, None, type_hint=model)
+
+
+def _status(execution: WorkflowExecution, completed: TaskCompleted | None) -> TaskStatus:
+    if completed is not None:
+        return completed.status
+    if execution.status is not None and execution.status in _CLOSED:
+        return _CLOSED[execution.status]
+    recorded = execution.typed_search_attributes.get(search_attributes.TASK_STATUS)
+    return TaskStatus(recorded) if recorded else TaskStatus.WORKING
+
+
+async def _open_questions(execution: WorkflowExecution) -> dict[str, InputRequest] | None:
+    if execution.close_time is not None:
+        return None
+    asked = await memo_model(execution, memo.INPUT_REQUESTS, InputRequests)
+    return asked.requests if asked and asked.requests else None
+
+
+async def _with_progress(task: Task, description: WorkflowExecutionDescription) -> Task:
+    """Add what the activities under way say: the run's status message, or what is being waited for."""
+    run, message, live = task.run, None, None
+    for activity in description.raw_description.pending_activities:
+        latest = await _heartbeat_run(activity, description.data_converter)
+        live = await _heartbeat_progress(activity, description.data_converter) or live
+        if latest is not None:
+            run, message = latest, latest.status_message
+        elif activity.HasField("last_failure"):
+            message = f"Attempt {activity.attempt}, trying again: {activity.last_failure.message}"
+    if task.status.is_final:
+        return task.model_copy(update={"run": run})
+    progress = live or task.progress
+    said = message or (progress.message if progress else None) or _waiting(description, run)
+    return task.model_copy(update={"run": run, "progress": progress, "status_message": said})
+
+
+def _waiting(description: WorkflowExecutionDescription, run: RunState | None) -> str | None:
+    raw = description.raw_description
+    if raw.workflow_extended_info.cancel_requested:
+        return "Cancelling: waiting until the platform says that the run has ended."
+    attempts = raw.pending_workflow_task.attempt
+    if attempts > _HARMLESS_ATTEMPTS:
+        return f"Attempt {attempts} of a step of the workflow, trying again; its history and the worker's log say why."
+    # Between two activities nobody knows how the run is: what is written of it is its beginning.
+    if run is not None and any(activity.activity_type.name == _FOLLOWS for activity in raw.pending_activities):
+        return run.status_message or f"The run is {run.status}."
+    return "Waiting for a worker." if _is_left_lying(raw) else None
+
+
+def _is_left_lying(raw: DescribeWorkflowExecutionResponse) -> bool:
+    """Whether the next step has been waiting for a worker for longer than a worker that is there would take."""
+    if raw.pending_activities or not raw.HasField("pending_workflow_task"):
+        return False
+    pending = raw.pending_workflow_task
+    waited = datetime.now(UTC) - pending.scheduled_time.ToDatetime(tzinfo=UTC)
+    return not pending.HasField("started_time") and waited > _WORKER_PATIENCE
+
+
+async def _heartbeat_run(activity: PendingActivityInfo, converter: DataConverter) -> RunState | None:
+    if activity.activity_type.name != _FOLLOWS or not activity.heartbeat_details.payloads:
+        return None
+    decoded = await converter.decode(activity.heartbeat_details.payloads, [RunState])
+    return decoded[0]
+
+
+async def _heartbeat_progress(activity: PendingActivityInfo, converter: DataConverter) -> LiveProgress | None:
+    """How far a proxied tool says it is."""
+    if activity.activity_type.name != "call_mcp_tool" or not activity.heartbeat_details.payloads:
+        return None
+    phase: CallPhase = (await converter.decode(activity.heartbeat_details.payloads, [CallPhase]))[0]
+    return LiveProgress.model_validate(phase.progress.model_dump()) if phase.progress else None

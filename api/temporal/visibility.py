@@ -1,0 +1,61 @@
+"""Listing tasks through Temporal's visibility: queries, and page tokens that belong to one query."""
+
+import base64
+import binascii
+import hashlib
+
+from outlast.api.errors import BadRequest
+from outlast.workflows.contracts import search_attributes
+from outlast.workflows.contracts.tool_calls import TaskStatus
+
+_DIGEST_BYTES = 8
+
+
+def list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, session_id: str | None) -> str:
+    """The visibility query (Temporal list filter) for a caller's tasks. Raises `BadRequest` for an odd value."""
+    parts = ["WorkflowType = 'ToolCallWorkflow'", f"{search_attributes.CALLER.name} = {_quoted(caller_id)}"]
+    if status is not None:
+        parts.append(_status_query(status))
+    if tool is not None:
+        parts.append(f"{search_attributes.TOOL.name} = {_quoted(tool)}")
+    if session_id is not None:
+        parts.append(f"{search_attributes.SESSION.name} = {_quoted(session_id)}")
+    return " AND ".join(parts)
+
+
+def write_page_token(token: bytes, query: str) -> str:
+    """Temporal's page token as we hand it out: Temporal itself retries for long when it gets a broken one."""
+    return base64.urlsafe_b64encode(_digest(query.encode()) + _digest(token) + token).decode()
+
+
+def read_page_token(text: str, query: str) -> bytes:
+    """Temporal's page token. Raises `BadRequest` for one that is malformed or belongs to another list."""
+    try:
+        raw = base64.urlsafe_b64decode(text.encode())
+    except (binascii.Error, ValueError) as error:
+        raise BadRequest("The page token is malformed; pass next_page_token of the previous page unchanged.") from error
+    list_digest, digest, token = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES : 2 * _DIGEST_BYTES], raw[2 * _DIGEST_BYTES :]
+    if digest != _digest(token):
+        raise BadRequest("The page token is malformed; pass next_page_token of the previous page unchanged.")
+    if list_digest != _digest(query.encode()):
+        raise BadRequest("The page token belongs to another list; keep the filters the same from page to page.")
+    return token
+
+
+def _status_query(status: TaskStatus) -> str:
+    recorded = f"{search_attributes.TASK_STATUS.name} = '{status.value}'"
+    if status is TaskStatus.FAILED:
+        ended_abnormally = "ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')"
+        never_answered = f"{search_attributes.TASK_STATUS.name} = 'working'"
+        return f"({recorded} OR ({never_answered} AND {ended_abnormally}))"
+    return recorded if status.is_final else f"({recorded} AND ExecutionStatus = 'Running')"
+
+
+def _quoted(value: str) -> str:
+    if not value.isprintable():
+        raise BadRequest(f"No task has {value[:50]!r} as its tool or session: it holds characters that none can have.")
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _digest(value: bytes) -> bytes:
+    return hashlib.sha256(value).digest()[:_DIGEST_BYTES]

@@ -1,0 +1,110 @@
+"""Who is calling: users, and the tokens they or their runs hold. Tokens are kept as digests only."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.requests import Request
+
+from outlast.deploy.local.sandbox.clock import derived_id, now
+from outlast.deploy.local.sandbox.database import Database
+from outlast.deploy.local.sandbox.http.errors import ApiError
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """An account. `run_id` is set when the token is that of a run, so that an Actor is the caller."""
+
+    id: str
+    username: str
+    created_at: float
+    run_id: str | None = None
+
+
+class Users:
+    """All accounts."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._by_digest: dict[str, User] = {}
+
+    def add(self, username: str, token: str) -> User:
+        """Creates the user unless it exists, and gives it this token."""
+        user = User(derived_id("user", username), username, now())
+        with self._database.transaction():
+            self._database.run(
+                "INSERT OR IGNORE INTO users (id, username, created_at) VALUES (?, ?, ?)",
+                (user.id, username, user.created_at),
+            )
+            self.add_token(token, user.id, None)
+        return user
+
+    def add_token(self, token: str, user_id: str, run_id: str | None) -> None:
+        """Makes a token valid for a user; a run's token dies with `drop_run_token`."""
+        # A user may take over a token that was somebody else's; what was remembered of it is then wrong.
+        self._by_digest.pop(_digest(token), None)
+        self._database.run(
+            "INSERT OR REPLACE INTO tokens (digest, user_id, run_id) VALUES (?, ?, ?)",
+            (_digest(token), user_id, run_id),
+        )
+
+    def drop_run_token(self, run_id: str) -> None:
+        """Makes the token of an ended run invalid."""
+        self._database.run("DELETE FROM tokens WHERE run_id = ?", (run_id,))
+        self._by_digest = {digest: user for digest, user in self._by_digest.items() if user.run_id != run_id}
+
+    def get(self, user_id: str) -> User | None:
+        """A user by id."""
+        row = self._database.row("SELECT id, username, created_at FROM users WHERE id = ?", (user_id,))
+        return None if row is None else User(row["id"], row["username"], row["created_at"])
+
+    def caller(self, request: Request) -> User:
+        """The user whose token the request carries. Raises `ApiError` 401."""
+        token = _token_of(request)
+        if token is None:
+            raise ApiError(401, "token-not-provided", "Authentication token was not provided")
+        user = self._find(_digest(token))
+        if user is None:
+            raise ApiError(401, "user-or-token-not-found", "User was not found or authentication token is not valid")
+        return user
+
+    def caller_or_none(self, request: Request) -> User | None:
+        """As `caller`, where an anonymous caller is welcome. A wrong token is still refused."""
+        return None if _token_of(request) is None else self.caller(request)
+
+    def _find(self, digest: str) -> User | None:
+        if digest not in self._by_digest:
+            row = self._database.row(
+                "SELECT users.id, username, created_at, run_id FROM tokens JOIN users ON users.id = tokens.user_id"
+                " WHERE digest = ?",
+                (digest,),
+            )
+            if row is None:
+                return None
+            self._by_digest[digest] = User(row["id"], row["username"], row["created_at"], row["run_id"])
+        return self._by_digest[digest]
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _token_of(request: Request) -> str | None:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and token.strip():
+        return token.strip()
+    return request.query_params.get("token") or None
+
+
+def token_from_file(path: Path) -> str:
+    """The token kept in a file readable by its owner only; made on first use."""
+    if path.exists():
+        return path.read_text().strip()
+    token = f"apify_api_{secrets.token_urlsafe(24)}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(token + "\n")
+    return token

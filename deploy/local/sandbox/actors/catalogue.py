@@ -1,0 +1,72 @@
+"""All Actors that the sandbox knows: the shipped ones and those an operator added."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+from outlast.deploy.local.sandbox.accounts.users import User
+from outlast.deploy.local.sandbox.actors.folder import Actor, BrokenActorError, read_actor_folder
+from outlast.deploy.local.sandbox.http.errors import ApiError
+
+logger = logging.getLogger(__name__)
+
+
+class Catalogue:
+    """Actors by id and by `username~name`."""
+
+    def __init__(self, actors: Iterable[Actor]) -> None:
+        self._by_id = {actor.id: actor for actor in actors}
+        self._by_name = {actor.full_name: actor for actor in self._by_id.values()}
+
+    def all(self) -> list[Actor]:
+        """Every Actor, by name."""
+        return sorted(self._by_id.values(), key=lambda actor: actor.full_name)
+
+    def by_id(self, actor_id: str) -> Actor | None:
+        """For runs whose Actor may have gone since."""
+        return self._by_id.get(actor_id)
+
+    def by_build(self, build_id: str) -> Actor | None:
+        """The Actor that a build belongs to."""
+        return next((actor for actor in self._by_id.values() if actor.build_id == build_id), None)
+
+    def find(self, reference: str, user: User | None) -> Actor:
+        """An Actor by id, `username~name` or `username/name`. Raises `ApiError` 404, also for a private one."""
+        actor = self._by_id.get(reference) or self._by_name.get(reference.replace("~", "/", 1))
+        if actor is None or not is_visible(actor, user):
+            raise ApiError(404, "record-not-found", f"Actor '{reference}' was not found")
+        return actor
+
+
+def is_visible(actor: Actor, user: User | None) -> bool:
+    """Public Actors for everybody, others for their owner."""
+    return actor.is_public or (user is not None and user.username == actor.username)
+
+
+def load_catalogue(directories: Iterable[Path]) -> Catalogue:
+    """Reads all folders; a broken one is a warning that says what to repair, never a crash."""
+    actors: dict[str, Actor] = {}
+    for folder in _actor_folders(directories):
+        try:
+            actor = read_actor_folder(folder)
+        except (BrokenActorError, ValueError, TypeError, AttributeError) as error:
+            logger.warning("skipped an Actor folder: %s", error)
+            continue
+        if actor.id in actors:
+            logger.warning(
+                "Actor %s is taken from %s, no longer from %s", actor.full_name, folder, actors[actor.id].folder
+            )
+        actors[actor.id] = actor
+    return Catalogue(actors.values())
+
+
+def _actor_folders(directories: Iterable[Path]) -> Iterable[Path]:
+    for directory in directories:
+        if (directory / ".actor").is_dir():
+            yield directory
+        elif directory.is_dir():
+            yield from (path for path in sorted(directory.iterdir()) if (path / ".actor").is_dir())
+        else:
+            logger.warning("there is no Actor folder at %s", directory)

@@ -1,0 +1,73 @@
+"""The web application: all routes, and around them the counters and, outermost, the faults."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
+
+from outlast.deploy.local.sandbox.http.errors import (
+    ApiError,
+    handle_api_error,
+    handle_crash,
+    handle_no_route,
+    handle_wrong_method,
+)
+from outlast.deploy.local.sandbox.http.routes.actors import ActorRoutes
+from outlast.deploy.local.sandbox.http.routes.control import ControlRoutes
+from outlast.deploy.local.sandbox.http.routes.datasets import DatasetRoutes
+from outlast.deploy.local.sandbox.http.routes.events import EventRoutes
+from outlast.deploy.local.sandbox.http.routes.key_value_stores import KeyValueStoreRoutes
+from outlast.deploy.local.sandbox.http.routes.request_queues import RequestQueueRoutes
+from outlast.deploy.local.sandbox.http.routes.runs import RunRoutes
+from outlast.deploy.local.sandbox.http.routes.tasks import TaskRoutes
+from outlast.deploy.local.sandbox.http.routes.users import UserRoutes
+from outlast.deploy.local.sandbox.http.site import Site
+from outlast.deploy.local.sandbox.platform import Platform
+from outlast.deploy.local.sandbox.runs.standby import Standby, standing_by
+from outlast.deploy.local.sandbox.settings import DEFAULT_SITE
+from outlast.deploy.local.sandbox.testing.counters import CountingMiddleware
+from outlast.deploy.local.sandbox.testing.faults import FaultMiddleware
+
+
+def build_app(platform: Platform) -> ASGIApp:
+    """The application that uvicorn serves."""
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
+        platform.begin()
+        async with standing_by(standby):
+            yield
+        await platform.end()
+
+    base_url, logs = platform.settings.base_url, platform.settings.data_dir / "standby"
+    standby = Standby(platform.catalogue, platform.users, base_url=base_url, logs=logs)
+    site = Site(platform.settings.site_dir or DEFAULT_SITE, platform.settings.base_url)
+    routes: list[BaseRoute] = [
+        # The storages of a run come before the run: `/runs/last/dataset` must not be read as a run of that name.
+        *DatasetRoutes(platform).routes(),
+        *KeyValueStoreRoutes(platform).routes(),
+        *RequestQueueRoutes(platform).routes(),
+        *RunRoutes(platform).routes(),
+        *ActorRoutes(platform).routes(),
+        *TaskRoutes(platform).routes(),
+        *UserRoutes(platform).routes(),
+        *ControlRoutes(platform).routes(),
+        *EventRoutes(platform).routes(),
+        *standby.routes(),
+        *site.routes(),
+    ]
+    app = Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        exception_handlers={
+            ApiError: handle_api_error,
+            404: handle_no_route,
+            405: handle_wrong_method,
+            500: handle_crash,
+        },
+    )
+    return FaultMiddleware(CountingMiddleware(app, platform.counters), platform.faults)

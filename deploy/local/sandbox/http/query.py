@@ -1,0 +1,159 @@
+"""Query parameters and request bodies, read the way the platform reads them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator
+from typing import Any, Protocol, cast
+
+import brotli  # pyright: ignore[reportMissingTypeStubs]
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from outlast.deploy.local.sandbox.clock import parse_iso
+from outlast.deploy.local.sandbox.http.errors import ApiError, invalid_parameter
+
+JsonObject = dict[str, Any]
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+
+
+def integer(request: Request, name: str, default: int, minimum: int = 0, maximum: int | None = None) -> int:
+    """A number from the query; above the maximum it is cut down, as on the platform."""
+    text = request.query_params.get(name)
+    if text is None or not text:
+        return default
+    try:
+        value = int(float(text))
+    except (ValueError, OverflowError):
+        raise invalid_parameter(f"Query parameter '{name}' must be a number") from None
+    if value < minimum:
+        raise invalid_parameter(f"Query parameter '{name}' must be at least {minimum}")
+    return value if maximum is None else min(value, maximum)
+
+
+def integer_or_none(request: Request, name: str, minimum: int = 0) -> int | None:
+    """A number from the query that may be absent."""
+    return integer(request, name, 0, minimum) if request.query_params.get(name) else None
+
+
+def number_or_none(request: Request, name: str) -> float | None:
+    """A number with decimals from the query that may be absent."""
+    text = request.query_params.get(name)
+    if not text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise invalid_parameter(f"Query parameter '{name}' must be a number") from None
+
+
+def flag(request: Request, name: str, default: bool = False) -> bool:
+    """`1` or `true` from the query."""
+    text = request.query_params.get(name)
+    return default if text is None else text.lower() in {"1", "true", "yes"}
+
+
+def names(request: Request, name: str) -> list[str]:
+    """A comma-separated list from the query."""
+    return [part.strip() for part in request.query_params.get(name, "").split(",") if part.strip()]
+
+
+def moment(request: Request, name: str) -> float | None:
+    """A date from the query, as seconds since the epoch."""
+    text = request.query_params.get(name)
+    if not text:
+        return None
+    try:
+        return parse_iso(text)
+    except ValueError:
+        raise invalid_parameter(f"Query parameter '{name}' must be an ISO 8601 date") from None
+
+
+def json_response(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """An answer in JSON."""
+    return Response(orjson.dumps(value), status, headers, "application/json; charset=utf-8")
+
+
+def data_response(value: object, status: int = 200) -> Response:
+    """The platform's usual envelope."""
+    return json_response({"data": value}, status)
+
+
+def page(items: list[JsonObject], total: int, offset: int, limit: int, desc: bool) -> JsonObject:
+    """One page of a list."""
+    return {"total": total, "offset": offset, "limit": limit, "desc": desc, "count": len(items), "items": items}
+
+
+class Decompressor(Protocol):
+    """What zlib and brotli have in common once wrapped."""
+
+    def decompress(self, data: bytes, /) -> bytes:
+        """The next piece."""
+        ...
+
+
+class _Brotli:
+    def __init__(self) -> None:
+        self._decompressor: Any = brotli.Decompressor()  # pyright: ignore[reportUnknownMemberType]
+
+    def decompress(self, data: bytes, /) -> bytes:
+        return cast("bytes", self._decompressor.process(data))
+
+
+def _decompressor(encoding: str) -> Decompressor | None:
+    match encoding.strip().lower():
+        case "" | "identity":
+            return None
+        case "gzip" | "x-gzip":
+            return zlib.decompressobj(16 + zlib.MAX_WBITS)
+        case "deflate":
+            return zlib.decompressobj()
+        case "br":
+            return _Brotli()
+        case other:
+            raise ApiError(415, "unsupported-content-encoding", f"Content-Encoding '{other}' is not supported")
+
+
+async def body_chunks(request: Request) -> AsyncIterator[bytes]:
+    """The body piece by piece, decompressed. Raises `ApiError` 400 for a broken encoding, 415 for an unknown one."""
+    decompressor = _decompressor(request.headers.get("content-encoding", ""))
+    async for chunk in request.stream():
+        if not chunk:
+            continue
+        if decompressor is None:
+            yield chunk
+            continue
+        try:
+            piece = decompressor.decompress(chunk)
+        except Exception as error:
+            raise ApiError(400, "invalid-request", "The body does not match its Content-Encoding") from error
+        if piece:
+            yield piece
+
+
+async def body_bytes(request: Request, limit_bytes: int = MAX_BODY_BYTES) -> bytes:
+    """The whole body, decompressed. Raises `ApiError` 413 above the limit."""
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in body_chunks(request):
+        size += len(chunk)
+        if size > limit_bytes:
+            raise ApiError(413, "request-too-large", f"The request is larger than {limit_bytes} bytes")
+        parts.append(chunk)
+    return b"".join(parts)
+
+
+async def body_object(request: Request) -> JsonObject:
+    """The body as a JSON object; an empty body is an empty object."""
+    body = await body_bytes(request)
+    if not body:
+        return {}
+    try:
+        value: object = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise ApiError(400, "invalid-request", f"The body is not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ApiError(400, "invalid-request", "The body must be a JSON object")
+    return cast("JsonObject", value)

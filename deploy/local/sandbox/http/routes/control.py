@@ -1,0 +1,99 @@
+"""The control API: orders for faults, counters, users, limits. For this machine only, and without a token."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from outlast.deploy.local.sandbox.http.errors import ApiError, not_found
+from outlast.deploy.local.sandbox.http.query import body_object, json_response
+from outlast.deploy.local.sandbox.platform import Platform
+from outlast.deploy.local.sandbox.settings import is_loopback
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class ControlRoutes:
+    """`/sandbox`."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+
+    def routes(self) -> list[Route]:
+        """Where they answer."""
+        return [
+            Route("/sandbox/healthz", _local(self._health), methods=["GET"]),
+            Route("/sandbox/counters", _local(self._counters), methods=["GET"]),
+            Route("/sandbox/faults", _local(self._list_faults), methods=["GET"]),
+            Route("/sandbox/faults", _local(self._add_fault), methods=["POST"]),
+            Route("/sandbox/faults", _local(self._clear_faults), methods=["DELETE"]),
+            Route("/sandbox/faults/{fault_id:int}", _local(self._clear_fault), methods=["DELETE"]),
+            Route("/sandbox/limits", _local(self._get_limits), methods=["GET"]),
+            Route("/sandbox/limits", _local(self._set_limits), methods=["POST"]),
+            Route("/sandbox/users", _local(self._add_user), methods=["POST"]),
+            Route("/sandbox/actors", _local(self._actors), methods=["GET"]),
+        ]
+
+    async def _health(self, _request: Request) -> Response:
+        return json_response({"status": "ok", "actors": len(self._platform.catalogue.all())})
+
+    async def _counters(self, _request: Request) -> Response:
+        self._platform.runs.flush()
+        return json_response(self._platform.counters.report())
+
+    async def _list_faults(self, _request: Request) -> Response:
+        return json_response({"faults": self._platform.faults.all()})
+
+    async def _add_fault(self, request: Request) -> Response:
+        return json_response(self._platform.faults.add(await body_object(request)).shown(), 201)
+
+    async def _clear_faults(self, _request: Request) -> Response:
+        return json_response({"withdrawn": self._platform.faults.clear()})
+
+    async def _clear_fault(self, request: Request) -> Response:
+        if not self._platform.faults.clear(request.path_params["fault_id"]):
+            raise not_found("Order")
+        return json_response({"withdrawn": 1})
+
+    async def _get_limits(self, _request: Request) -> Response:
+        limits = self._platform.limits
+        return json_response({"memoryMbytes": limits.memory_mbytes, "concurrentRuns": limits.concurrent_runs})
+
+    async def _set_limits(self, request: Request) -> Response:
+        body, limits = await body_object(request), self._platform.limits
+        limits.memory_mbytes = int(body.get("memoryMbytes", limits.memory_mbytes))
+        limits.concurrent_runs = int(body.get("concurrentRuns", limits.concurrent_runs))
+        return await self._get_limits(request)
+
+    async def _add_user(self, request: Request) -> Response:
+        body = await body_object(request)
+        username = str(body.get("username", ""))
+        if not username:
+            raise ApiError(400, "invalid-input", "'username' is required")
+        token = str(body.get("token") or f"apify_api_{secrets.token_urlsafe(24)}")
+        user = self._platform.users.add(username, token)
+        return json_response({"id": user.id, "username": username, "token": token}, 201)
+
+    async def _actors(self, _request: Request) -> Response:
+        actors = self._platform.catalogue.all()
+        return json_response(
+            {
+                "actors": [
+                    {"id": actor.id, "name": actor.full_name, "folder": str(actor.folder), "command": actor.command}
+                    for actor in actors
+                ]
+            }
+        )
+
+
+def _local(handler: Handler) -> Handler:
+    async def guarded(request: Request) -> Response:
+        if request.client is None or not is_loopback(request.client.host):
+            raise ApiError(403, "insufficient-permissions", "The control API answers on this machine only")
+        return await handler(request)
+
+    return guarded

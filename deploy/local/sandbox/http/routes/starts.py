@@ -1,0 +1,124 @@
+"""Starting a run: all checks first, then one transaction, then the process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from outlast.deploy.local.sandbox.accounts.limits import checked_memory
+from outlast.deploy.local.sandbox.accounts.users import User
+from outlast.deploy.local.sandbox.actors.folder import Actor
+from outlast.deploy.local.sandbox.actors.input_schema import prepared_input
+from outlast.deploy.local.sandbox.clock import new_id, now
+from outlast.deploy.local.sandbox.http.errors import ApiError, invalid_parameter
+from outlast.deploy.local.sandbox.http.query import JsonObject, integer_or_none, number_or_none
+from outlast.deploy.local.sandbox.platform import Platform
+from outlast.deploy.local.sandbox.runs.runs import Run
+from outlast.deploy.local.sandbox.runs.webhooks import parse_webhooks
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """What a start may choose; None leaves the choice to the Actor."""
+
+    build: str | None
+    memory_mbytes: int | None
+    timeout_seconds: int | None
+    max_items: int | None
+    max_total_charge_usd: float | None
+    webhooks: list[JsonObject]
+
+    @staticmethod
+    def of(request: Request, saved: JsonObject | None = None) -> StartOptions:
+        """From the query; a task's saved options stand in for what the query leaves out."""
+        defaults = saved or {}
+        timeout = integer_or_none(request, "timeout")
+        memory = integer_or_none(request, "memory")
+        max_items = integer_or_none(request, "maxItems")
+        max_charge = number_or_none(request, "maxTotalChargeUsd")
+        return StartOptions(
+            build=request.query_params.get("build") or defaults.get("build"),
+            memory_mbytes=defaults.get("memoryMbytes") if memory is None else memory,
+            timeout_seconds=defaults.get("timeoutSecs") if timeout is None else timeout,
+            max_items=defaults.get("maxItems") if max_items is None else max_items,
+            max_total_charge_usd=defaults.get("maxTotalChargeUsd") if max_charge is None else max_charge,
+            webhooks=parse_webhooks(request.query_params.get("webhooks")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One accepted request to start an Actor."""
+
+    actor: Actor
+    user: User
+    options: StartOptions
+    body: bytes
+    content_type: str
+    task_id: str | None = None
+
+
+def start_run(platform: Platform, request: Request, start: Start) -> Run:
+    """Checks everything, saves the run as READY and has it started. Raises `ApiError` 400, 402."""
+    actor, options = start.actor, start.options
+    _check_build(actor, options.build)
+    memory_mbytes = checked_memory(options.memory_mbytes or actor.default_memory_mbytes)
+    _check_actor_memory(actor, memory_mbytes)
+    value, content_type = prepared_input(actor.input_schema, start.body, start.content_type)
+    platform.limits.check(platform.runs.open, start.user.id, memory_mbytes)
+    with platform.database.transaction():
+        run = _new_run(platform, request, start, memory_mbytes)
+        run.input_bytes = len(value)
+        if value:
+            platform.stores.put(run.store_id, "INPUT", content_type, value)
+        platform.runs.save(run)
+        platform.webhooks.add(run, options.webhooks)
+    platform.supervisor.start(run)
+    return run
+
+
+def _new_run(platform: Platform, request: Request, start: Start, memory_mbytes: int) -> Run:
+    actor, options, user = start.actor, start.options, start.user
+    run_id, user_agent = new_id(), request.headers.get("user-agent", "")
+    listed_at, shown_at = platform.faults.shown_from(request.method, request.url.path, user_agent)
+    create = platform.storages.create
+    timeout_seconds = options.timeout_seconds
+    return Run(
+        id=run_id,
+        user_id=user.id,
+        actor_id=actor.id,
+        actor_name=actor.full_name,
+        build_id=actor.build_id,
+        build_number=actor.build_number,
+        build_tag=options.build or actor.build_tag,
+        memory_mbytes=memory_mbytes,
+        timeout_seconds=actor.default_timeout_seconds if timeout_seconds is None else timeout_seconds,
+        dataset_id=create("dataset", user.id, actor_id=actor.id, run_id=run_id, max_items=options.max_items),
+        store_id=create("key-value-store", user.id, actor_id=actor.id, run_id=run_id),
+        queue_id=create("request-queue", user.id, actor_id=actor.id, run_id=run_id),
+        started_at=now(),
+        origin="ACTOR" if user.run_id else "API",
+        task_id=start.task_id,
+        max_items=options.max_items,
+        max_total_charge_usd=options.max_total_charge_usd,
+        user_agent=user_agent or None,
+        client_ip=request.client.host if request.client else None,
+        listed_at=listed_at,
+        shown_at=shown_at,
+        prices=actor.price_per_event,
+    )
+
+
+def _check_build(actor: Actor, build: str | None) -> None:
+    if build not in {None, "", actor.build_tag, "latest", actor.build_number, actor.version}:
+        raise ApiError(400, "unknown-build-tag", f"Actor {actor.full_name} has no build '{build}'")
+
+
+def _check_actor_memory(actor: Actor, memory_mbytes: int) -> None:
+    minimum = actor.definition.get("minMemoryMbytes")
+    maximum = actor.definition.get("maxMemoryMbytes")
+    if minimum is not None and memory_mbytes < minimum:
+        raise invalid_parameter(f"Memory must be at least {minimum} MB for this Actor, not {memory_mbytes}")
+    if maximum is not None and memory_mbytes > maximum:
+        raise invalid_parameter(f"Memory must be at most {maximum} MB for this Actor, not {memory_mbytes}")

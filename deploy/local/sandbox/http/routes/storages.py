@@ -1,0 +1,137 @@
+"""What the three kinds of storages answer alike: create, list, get, update, delete."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from outlast.deploy.local.sandbox.accounts.users import User
+from outlast.deploy.local.sandbox.clock import iso, now
+from outlast.deploy.local.sandbox.http.errors import not_found
+from outlast.deploy.local.sandbox.http.query import JsonObject, body_object, data_response, flag, integer, page
+from outlast.deploy.local.sandbox.platform import Platform
+from outlast.deploy.local.sandbox.storages.storages import Kind
+
+# Where the default storage of a run is found, beside the run's own address.
+RUN_PREFIXES = (
+    "/v2/actor-runs/{run_id}",
+    "/v2/acts/{actor_id}/runs/last",
+    "/v2/actors/{actor_id}/runs/last",
+    "/v2/actor-tasks/{task_id}/runs/last",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StorageRoutes:
+    """One kind of storage. `describe` adds what only this kind has; `remove` deletes its content."""
+
+    platform: Platform
+    kind: Kind
+    describe: Callable[[sqlite3.Row], JsonObject]
+    remove: Callable[[str], None]
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """Every address of one storage."""
+        return (f"/v2/{self.kind}s/{{storage_id}}", *(f"{prefix}/{self.kind}" for prefix in RUN_PREFIXES))
+
+    def routes(self) -> list[Route]:
+        """Where they answer."""
+        collection = f"/v2/{self.kind}s"
+        found = [
+            Route(collection, self._list, methods=["GET"]),
+            Route(collection, self._create, methods=["POST"]),
+        ]
+        for prefix in self.prefixes:
+            found += [
+                Route(prefix, self._get, methods=["GET"]),
+                Route(prefix, self._update, methods=["PUT"]),
+                Route(prefix, self._delete, methods=["DELETE"]),
+            ]
+        return found
+
+    def row(self, request: Request) -> tuple[User, sqlite3.Row]:
+        """The caller and the storage that the path names. Raises `ApiError` 401, 404."""
+        user = self.platform.users.caller(request)
+        storage_id = self.platform.storage_id_of(request, user, self.kind)
+        return user, self.platform.storages.get(self.kind, storage_id, user.id)
+
+    def _shown(self, row: sqlite3.Row, username: str) -> JsonObject:
+        return {
+            "id": row["id"],
+            "name": row["name"],
+            "title": row["title"],
+            "userId": row["user_id"],
+            "username": username,
+            "createdAt": iso(row["created_at"]),
+            "modifiedAt": iso(row["modified_at"]),
+            "accessedAt": iso(row["accessed_at"]),
+            "actId": row["actor_id"],
+            "actRunId": row["run_id"],
+            "generalAccess": row["general_access"] or "FOLLOW_USER_SETTING",
+            "consoleUrl": f"{self.platform.settings.base_url}/v2/{self.kind}s/{row['id']}",
+            **self.describe(row),
+        }
+
+    async def _list(self, request: Request) -> Response:
+        user = self.platform.users.caller(request)
+        offset, limit = integer(request, "offset", 0), integer(request, "limit", 1000, 1, 1000)
+        desc, unnamed = flag(request, "desc"), flag(request, "unnamed")
+        rows, total = self.platform.storages.list(
+            self.kind, user.id, offset=offset, limit=limit, desc=desc, unnamed=unnamed
+        )
+        # Both official clients expect a text here, also for a storage without a name.
+        items = [{**self._shown(row, user.username), "name": row["name"] or ""} for row in rows]
+        return data_response({**page(items, total, offset, limit, desc), "unnamed": unnamed})
+
+    async def _create(self, request: Request) -> Response:
+        user = self.platform.users.caller(request)
+        name = request.query_params.get("name")
+        row, is_new = self.platform.storages.get_or_create(self.kind, user.id, name)
+        return data_response(self._shown(row, user.username), 201 if is_new else 200)
+
+    async def _get(self, request: Request) -> Response:
+        user, row = self.row(request)
+        shown = self._shown(row, user.username)
+        if self.kind == "dataset":
+            shown = self._with_late_count(request, row, shown)
+        return data_response(shown)
+
+    def _with_late_count(self, request: Request, row: sqlite3.Row, shown: JsonObject) -> JsonObject:
+        fault = self.platform.faults.state(
+            "late_item_count", request.method, request.url.path, request.headers.get("user-agent", "")
+        )
+        if fault is None or row["modified_at"] + float(fault.options.get("seconds", 2)) < now():
+            return shown
+        return {**shown, "itemCount": 0, "cleanItemCount": 0}
+
+    async def _update(self, request: Request) -> Response:
+        user, row = self.row(request)
+        self.platform.storages.update(self.kind, row, await body_object(request))
+        return data_response(self._shown(self.platform.storages.get(self.kind, row["id"], user.id), user.username))
+
+    async def _delete(self, request: Request) -> Response:
+        _, row = self.row(request)
+        self.platform.storages.delete(row["id"])
+        self.remove(row["id"])
+        return Response(status_code=204)
+
+
+def fields_of(row: sqlite3.Row) -> list[str]:
+    """The top-level fields that a dataset's items have had."""
+    fields: list[str] = orjson.loads(row["fields"])
+    return fields
+
+
+def path_text(request: Request, name: str) -> str:
+    """A piece of the path. Raises `ApiError` 404 when it is empty."""
+    value = str(request.path_params.get(name, ""))
+    if not value:
+        raise not_found("Record")
+    return value

@@ -1,0 +1,79 @@
+"""Shipped Actors written as coroutines, for benchmarks with thousands of runs at once.
+
+Seen from outside they behave like the Actor of the same name: status messages, rows, the OUTPUT record, aborts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, cast
+
+import orjson
+
+from outlast.deploy.local.sandbox.clock import iso, now
+from outlast.deploy.local.sandbox.runs.runs import Run
+from outlast.deploy.local.sandbox.storages.datasets import Datasets
+from outlast.deploy.local.sandbox.storages.key_value_stores import KeyValueStores
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an Actor inside the sandbox may touch."""
+
+    datasets: Datasets
+    stores: KeyValueStores
+    say: Callable[[str], None]
+
+
+async def sleeper(run: Run, surroundings: Surroundings) -> int:
+    """`outlast/sleeper`. Its clock starts with the run, so a restart of the sandbox does not prolong it."""
+    found = surroundings.stores.get(run.store_id, "INPUT")
+    settings = cast("JsonObject", orjson.loads(found[0].read_bytes())) if found else {}
+    seconds, steps = float(settings.get("seconds", 10)), int(settings.get("steps", 10))
+    message, rows = str(settings.get("message", "")), int(settings.get("rows", 1))
+    suffix = f": {message}" if message else ""
+    pushed = surroundings.datasets.item_count(run.dataset_id)
+    for step in range(steps + 1):
+        due = seconds * step / steps
+        await asyncio.sleep(max(0.0, run.started_at + due - now()))
+        surroundings.say(f"Slept {_written(due)} of {_written(seconds)} s{suffix}")
+        until = rows * step // steps
+        if until > pushed:
+            await surroundings.datasets.push(run.dataset_id, orjson.dumps(_rows(settings, seconds, pushed, until)))
+            pushed = until
+    output = {
+        "sleptSeconds": seconds,
+        "requestedSeconds": seconds,
+        "rows": pushed,
+        "message": message,
+        "aborted": False,
+    }
+    surroundings.stores.put(run.store_id, "OUTPUT", "application/json; charset=utf-8", orjson.dumps(output))
+    return _ending(settings.get("failWith"), surroundings)
+
+
+def _rows(settings: JsonObject, seconds: float, first: int, end: int) -> list[JsonObject]:
+    row = {"message": settings.get("message", ""), "seconds": seconds, "createdAt": iso(now())}
+    if settings.get("rowBytes"):
+        row["payload"] = "z" * int(settings["rowBytes"])
+    return [{"index": index, **row} for index in range(first, end)]
+
+
+def _ending(failure: JsonObject | None, surroundings: Surroundings) -> int:
+    if failure is None:
+        return 0
+    surroundings.say(str(failure.get("message", "Failed because the input asked for it.")))
+    return int(failure.get("exitCode", 1))
+
+
+def _written(seconds: float) -> str:
+    return f"{seconds:.2f}".rstrip("0").rstrip(".")
+
+
+IN_PROCESS_ACTORS: dict[str, Callable[[Run, Surroundings], Coroutine[object, object, int]]] = {
+    "outlast/sleeper": sleeper,
+}

@@ -1,0 +1,294 @@
+"""Runs: what the platform knows of each, kept in the database and shown in the platform's words."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import orjson
+
+from outlast.deploy.local.sandbox.clock import iso, iso_or_none, now
+from outlast.deploy.local.sandbox.database import Database, Value
+from outlast.deploy.local.sandbox.http.errors import not_found
+
+JsonObject = dict[str, Any]
+
+FINAL_STATUSES = frozenset({"SUCCEEDED", "FAILED", "ABORTED", "TIMED-OUT"})
+OPEN_STATUSES = ("READY", "RUNNING", "TIMING-OUT", "ABORTING")
+_OPERATION = re.compile(r"outlast-op/([\w.:-]+)")
+
+
+@dataclass(slots=True)
+class Run:
+    """One run. Times are seconds since the epoch; `listed_at` and `shown_at` can be later than the start on order."""
+
+    id: str
+    user_id: str
+    actor_id: str
+    actor_name: str
+    build_id: str
+    build_number: str
+    build_tag: str
+    memory_mbytes: int
+    timeout_seconds: int
+    dataset_id: str
+    store_id: str
+    queue_id: str
+    started_at: float
+    origin: str
+    status: str = "READY"
+    task_id: str | None = None
+    max_items: int | None = None
+    max_total_charge_usd: float | None = None
+    finished_at: float | None = None
+    status_message: str | None = None
+    is_status_message_terminal: bool = False
+    exit_code: int | None = None
+    user_agent: str | None = None
+    client_ip: str | None = None
+    input_bytes: int = 0
+    memory_max_bytes: int = 0
+    memory_now_bytes: int = 0
+    memory_sum_bytes: int = 0
+    memory_samples: int = 0
+    migrations: int = 0
+    resurrections: int = 0
+    listed_at: float = 0.0
+    shown_at: float = 0.0
+    abort_requests: int = 0
+    general_access: str | None = None
+    process_id: int | None = None
+    process_started_at: float | None = None
+    charged: dict[str, int] = field(default_factory=dict[str, int])
+    charged_usd: float = 0.0
+    prices: dict[str, float] = field(default_factory=dict[str, float])
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing will change any more."""
+        return self.status in FINAL_STATUSES
+
+    @property
+    def operation(self) -> str | None:
+        """The caller's mark in the User-Agent of the start, of the form `outlast-op/ID`."""
+        found = _OPERATION.search(self.user_agent or "")
+        return found.group(1) if found else None
+
+    def duration_seconds(self) -> float:
+        """How long it has run."""
+        return max(0.0, (self.finished_at or now()) - self.started_at)
+
+    def compute_units(self) -> float:
+        """Gigabyte-hours of memory."""
+        return self.memory_mbytes / 1024 * self.duration_seconds() / 3600
+
+
+_FIELDS = tuple(description.name for description in fields(Run))
+
+
+class Runs:
+    """All runs. Open ones live in memory too, so that a status message costs no query."""
+
+    def __init__(self, database: Database, compute_unit_usd: float) -> None:
+        self._database = database
+        self._compute_unit_usd = compute_unit_usd
+        self._open: dict[str, Run] = {}
+        self._unsaved: set[str] = set()
+        for row in database.rows(
+            "SELECT document FROM runs WHERE status IN ('READY', 'RUNNING', 'TIMING-OUT', 'ABORTING')"
+        ):
+            run = _run(row)
+            self._open[run.id] = run
+
+    @property
+    def open(self) -> list[Run]:
+        """Runs that have not ended."""
+        return list(self._open.values())
+
+    def save(self, run: Run) -> None:
+        """Writes a run; it is durable on return."""
+        self._unsaved.discard(run.id)
+        if run.is_final:
+            self._open.pop(run.id, None)
+        else:
+            self._open[run.id] = run
+        self._database.run(
+            "INSERT INTO runs (id, user_id, actor_id, task_id, status, started_at, listed_at, operation,"
+            " abort_requested, deleted, document) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)"
+            " ON CONFLICT (id) DO UPDATE SET status = excluded.status, abort_requested = excluded.abort_requested,"
+            " started_at = excluded.started_at, document = excluded.document",
+            (
+                run.id, run.user_id, run.actor_id, run.task_id, run.status, run.started_at, run.listed_at,
+                run.operation, run.abort_requests, orjson.dumps(run),
+            ),
+        )  # fmt: skip
+
+    def save_soon(self, run: Run) -> None:
+        """Marks a run for the next `flush`; for changes that may be lost in a crash."""
+        self._unsaved.add(run.id)
+
+    def flush(self) -> None:
+        """Writes what `save_soon` was told."""
+        if self._unsaved:
+            with self._database.transaction():
+                for run_id in list(self._unsaved):
+                    run = self._open.get(run_id)
+                    self._unsaved.discard(run_id)
+                    if run is not None:
+                        self.save(run)
+
+    def get(self, run_id: str, user_id: str) -> Run:
+        """A user's run. Raises `ApiError` 404, also for somebody else's and for one that does not show yet."""
+        run = self._open.get(run_id) or self._load(run_id)
+        if run is None or run.user_id != user_id or run.shown_at > now():
+            raise not_found("Actor run")
+        return run
+
+    def delete(self, run: Run) -> None:
+        """Hides an ended run for good; the counters still know it."""
+        self._database.run("UPDATE runs SET deleted = 1 WHERE id = ?", (run.id,))
+
+    def list(
+        self, filters: Mapping[str, Value], statuses: list[str], *, offset: int, limit: int, desc: bool
+    ) -> tuple[list[Run], int]:
+        """One page of runs by start, and how many match. Filters: user_id, actor_id, task_id, after, before."""
+        terms = {
+            "user_id": "user_id = ?",
+            "actor_id": "actor_id = ?",
+            "task_id": "task_id = ?",
+            "after": "started_at >= ?",
+            "before": "started_at <= ?",
+        }
+        chosen = {terms[name]: value for name, value in filters.items() if value is not None}
+        condition = " AND ".join(["deleted = 0", "listed_at <= ?", *chosen])
+        parameters: list[Value] = [now(), *chosen.values()]
+        if statuses:
+            condition += f" AND status IN ({','.join('?' * len(statuses))})"
+            parameters += statuses
+        order = "DESC" if desc else "ASC"
+        rows = self._database.rows(
+            f"SELECT id, document FROM runs WHERE {condition}"  # noqa: S608 (constants)
+            f" ORDER BY started_at {order}, sequence {order} LIMIT ? OFFSET ?",
+            [*parameters, limit, offset],
+        )
+        total = self._database.number(f"SELECT count(*) FROM runs WHERE {condition}", parameters)  # noqa: S608
+        return [self._open.get(row["id"]) or _run(row) for row in rows], total
+
+    def details(self, run: Run) -> JsonObject:
+        """The run object of the API."""
+        cost = self.cost_usd(run)
+        duration = run.duration_seconds()
+        return {
+            "id": run.id,
+            "actId": run.actor_id,
+            "userId": run.user_id,
+            "actorTaskId": run.task_id,
+            "startedAt": iso(run.started_at),
+            "finishedAt": iso_or_none(run.finished_at),
+            "status": run.status,
+            "statusMessage": run.status_message,
+            "isStatusMessageTerminal": run.is_status_message_terminal,
+            "meta": self._meta(run),
+            "stats": {
+                "inputBodyLen": run.input_bytes,
+                "migrationCount": run.migrations,
+                "rebootCount": 0,
+                "restartCount": 0,
+                "resurrectCount": run.resurrections,
+                "memAvgBytes": run.memory_sum_bytes / max(1, run.memory_samples),
+                "memMaxBytes": run.memory_max_bytes,
+                "memCurrentBytes": run.memory_now_bytes,
+                "durationMillis": round(duration * 1000),
+                "runTimeSecs": round(duration, 3),
+                "metamorph": 0,
+                "computeUnits": run.compute_units(),
+            },
+            "options": self._options(run),
+            "buildId": run.build_id,
+            "buildNumber": run.build_number,
+            "exitCode": run.exit_code,
+            "generalAccess": run.general_access or "FOLLOW_USER_SETTING",
+            "defaultKeyValueStoreId": run.store_id,
+            "defaultDatasetId": run.dataset_id,
+            "defaultRequestQueueId": run.queue_id,
+            "chargedEventCounts": run.charged,
+            "pricingInfo": pricing_info(run.prices, run.started_at),
+            "usage": {"ACTOR_COMPUTE_UNITS": run.compute_units()},
+            "usageUsd": {"ACTOR_COMPUTE_UNITS": cost - run.charged_usd},
+            "usageTotalUsd": cost,
+            "platformUsageBillingModel": "USER",
+        }
+
+    def list_item(self, run: Run, *, with_user_agent: bool = True) -> JsonObject:
+        """The shorter object of lists."""
+        meta = self._meta(run)
+        if not with_user_agent:
+            meta.pop("userAgent", None)
+        return {
+            "id": run.id,
+            "actId": run.actor_id,
+            "userId": run.user_id,
+            "actorTaskId": run.task_id,
+            "status": run.status,
+            "startedAt": iso(run.started_at),
+            "finishedAt": iso_or_none(run.finished_at),
+            "buildId": run.build_id,
+            "buildNumber": run.build_number,
+            "meta": meta,
+            "usageTotalUsd": self.cost_usd(run),
+            "defaultKeyValueStoreId": run.store_id,
+            "defaultDatasetId": run.dataset_id,
+            "defaultRequestQueueId": run.queue_id,
+        }
+
+    def cost_usd(self, run: Run) -> float:
+        """Compute units at the sandbox's price, and charged events."""
+        return round(run.compute_units() * self._compute_unit_usd + run.charged_usd, 9)
+
+    def _load(self, run_id: str) -> Run | None:
+        row = self._database.row("SELECT document FROM runs WHERE id = ? AND deleted = 0", (run_id,))
+        return None if row is None else _run(row)
+
+    @staticmethod
+    def _meta(run: Run) -> JsonObject:
+        meta = {"origin": run.origin, "clientIp": run.client_ip, "userAgent": run.user_agent}
+        return {key: value for key, value in meta.items() if value is not None}
+
+    @staticmethod
+    def _options(run: Run) -> JsonObject:
+        options: JsonObject = {
+            "build": run.build_tag,
+            "timeoutSecs": run.timeout_seconds,
+            "memoryMbytes": run.memory_mbytes,
+            "diskMbytes": run.memory_mbytes * 2,
+        }
+        if run.max_items is not None:
+            options["maxItems"] = run.max_items
+        if run.max_total_charge_usd is not None:
+            options["maxTotalChargeUsd"] = run.max_total_charge_usd
+        return options
+
+
+def pricing_info(prices: dict[str, float], since: float) -> JsonObject | None:
+    """The pay-per-event prices of an Actor in the API's form; None for a free one."""
+    if not prices:
+        return None
+    events = {
+        name: {"eventTitle": name, "eventDescription": name, "eventPriceUsd": price} for name, price in prices.items()
+    }
+    return {
+        "pricingModel": "PAY_PER_EVENT",
+        "apifyMarginPercentage": 0.0,
+        "createdAt": iso(since),
+        "startedAt": iso(since),
+        "pricingPerEvent": {"actorChargeEvents": events},
+    }
+
+
+def _run(row: sqlite3.Row) -> Run:
+    # A data directory may have been written by another version, with a field more.
+    document: JsonObject = orjson.loads(row["document"])
+    return Run(**{name: document[name] for name in _FIELDS if name in document})

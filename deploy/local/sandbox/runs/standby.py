@@ -1,0 +1,179 @@
+"""Actors that serve HTTP (Actor Standby): one process per Actor and user, started by the first request to it.
+
+`/standby/USER~NAME/PATH` is what `https://USER--NAME.apify.actor/PATH` is on Apify. Unlike there, a standby process is
+no run: it has no storages, costs nothing, and ends when it was idle for a while or the sandbox ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import socket
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+import httpx
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from outlast.deploy.local.ports import any_free
+from outlast.deploy.local.processes.orphans import die_with_parent
+from outlast.deploy.local.sandbox.accounts.users import User, Users
+from outlast.deploy.local.sandbox.actors.catalogue import Catalogue
+from outlast.deploy.local.sandbox.actors.folder import Actor
+from outlast.deploy.local.sandbox.http.errors import ApiError
+from outlast.deploy.local.sandbox.runs.environment import standby_environment
+
+_START_SECONDS = 30.0
+_IDLE_SECONDS = 300.0
+_TICK_SECONDS = 5.0
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
+_HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "upgrade", "host", "content-length"})
+
+
+@dataclass(slots=True)
+class _Server:
+    """One standby process. `open_requests` keeps it from being idle."""
+
+    key: tuple[str, str]
+    process: asyncio.subprocess.Process
+    url: str
+    token: str
+    open_requests: int = 0
+    last_used: float = field(default_factory=monotonic)
+
+
+class Standby:
+    """All standby processes, and the route that leads to them."""
+
+    def __init__(self, catalogue: Catalogue, users: Users, *, base_url: str, logs: Path) -> None:
+        self._catalogue = catalogue
+        self._users = users
+        self._base_url = base_url
+        self._logs = logs
+        self._servers: dict[tuple[str, str], _Server] = {}
+        self._starting = asyncio.Lock()
+        self._http = httpx.AsyncClient(trust_env=False, timeout=None)  # noqa: S113 (the caller's time-outs hold)
+        self._ticker: asyncio.Task[None] | None = None
+
+    def routes(self) -> list[Route]:
+        """Where they answer."""
+        return [Route("/standby/{actor_id}/{path:path}", self._proxy, methods=_METHODS)]
+
+    async def end(self) -> None:
+        """Ends every process."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+        for server in list(self._servers.values()):
+            await self._stop(server)
+        await self._http.aclose()
+
+    async def _proxy(self, request: Request) -> Response:
+        user = self._users.caller(request)
+        actor = self._catalogue.find(request.path_params["actor_id"], user)
+        if not actor.definition.get("usesStandbyMode"):
+            raise ApiError(400, "actor-standby-not-enabled", f"Actor {actor.full_name} does not use standby mode")
+        server = await self._server(actor, user)
+        server.open_requests += 1
+        try:
+            answer = await self._forward(request, server)
+        except httpx.HTTPError as error:
+            self._released(server)
+            raise ApiError(502, "actor-standby-failed", f"The Actor's server failed: {type(error).__name__}") from error
+        except BaseException:
+            self._released(server)
+            raise
+        headers = {name: value for name, value in answer.headers.items() if name not in _HOP_BY_HOP}
+        closing = BackgroundTask(self._close, answer, server)
+        return StreamingResponse(answer.aiter_raw(), answer.status_code, headers, background=closing)
+
+    async def _forward(self, request: Request, server: _Server) -> httpx.Response:
+        # The caller's token stays here: the Actor gets one of its own, which dies with the process.
+        kept = {
+            name: value
+            for name, value in request.headers.items()
+            if name not in _HOP_BY_HOP and name != "authorization"
+        }
+        url = httpx.URL(f"{server.url}/{request.path_params['path']}").copy_with(query=request.url.query.encode())
+        outgoing = self._http.build_request(request.method, url, headers=kept, content=await request.body())
+        return await self._http.send(outgoing, stream=True)
+
+    async def _close(self, answer: httpx.Response, server: _Server) -> None:
+        await answer.aclose()
+        self._released(server)
+
+    @staticmethod
+    def _released(server: _Server) -> None:
+        server.open_requests -= 1
+        server.last_used = monotonic()
+
+    async def _server(self, actor: Actor, user: User) -> _Server:
+        async with self._starting:
+            self._ticker = self._ticker or asyncio.create_task(self._stop_idle())
+            server = self._servers.get((actor.id, user.id))
+            if server is None or server.process.returncode is not None:
+                server = await self._start(actor, user)
+                self._servers[server.key] = server
+            return server
+
+    async def _start(self, actor: Actor, user: User) -> _Server:
+        port = any_free("127.0.0.1")
+        token = f"apify_api_standby_{secrets.token_urlsafe(24)}"
+        self._users.add_token(token, user.id, f"standby-{token[-12:]}")
+        self._logs.mkdir(parents=True, exist_ok=True)
+        with (self._logs / f"{actor.username}~{actor.name}.log").open("ab") as output:
+            process = await asyncio.create_subprocess_exec(
+                *actor.command,
+                cwd=actor.folder,
+                env=standby_environment(actor, user_id=user.id, token=token, base_url=self._base_url, port=port),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=die_with_parent(),
+            )
+        server = _Server((actor.id, user.id), process, f"http://127.0.0.1:{port}", token)
+        if not await _listens(process, port):
+            await self._stop(server)
+            raise ApiError(502, "actor-standby-failed", f"Actor {actor.full_name} does not begin to serve")
+        return server
+
+    async def _stop(self, server: _Server) -> None:
+        self._servers.pop(server.key, None)
+        self._users.drop_run_token(f"standby-{server.token[-12:]}")
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(server.process.pid, signal.SIGKILL)
+        await server.process.wait()
+
+    async def _stop_idle(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            for server in list(self._servers.values()):
+                if not server.open_requests and monotonic() - server.last_used > _IDLE_SECONDS:
+                    await self._stop(server)
+
+
+async def _listens(process: asyncio.subprocess.Process, port: int) -> bool:
+    """Waits until the Actor's server takes connections; False when it does not, or ends."""
+    deadline = monotonic() + _START_SECONDS
+    while process.returncode is None and monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+        await asyncio.sleep(0.02)
+    return False
+
+
+@contextlib.asynccontextmanager
+async def standing_by(standby: Standby) -> AsyncGenerator[None]:
+    """For the application's life: nothing runs at first, nothing is left at the end."""
+    try:
+        yield
+    finally:
+        await standby.end()

@@ -1,0 +1,111 @@
+"""How a dataset's rows are shown: fields picked, omitted, unwound or flattened, hidden and empty ones skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import orjson
+from starlette.requests import Request
+
+from outlast.deploy.local.sandbox.http.query import flag, names
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The transformations of one request, applied in the order of the platform's documents."""
+
+    fields: tuple[str, ...] = ()
+    omit: tuple[str, ...] = ()
+    unwind: tuple[str, ...] = ()
+    flatten: tuple[str, ...] = ()
+    skip_hidden: bool = False
+    skip_empty: bool = False
+
+    @staticmethod
+    def of(request: Request) -> View:
+        """What the query asks for; `clean` is short for both skips."""
+        clean = flag(request, "clean")
+        return View(
+            fields=tuple(names(request, "fields")),
+            omit=tuple(names(request, "omit")),
+            unwind=tuple(names(request, "unwind")),
+            flatten=tuple(names(request, "flatten")),
+            skip_hidden=clean or flag(request, "skipHidden"),
+            skip_empty=clean or flag(request, "skipEmpty"),
+        )
+
+    def lines(self, block: list[bytes]) -> Iterator[bytes]:
+        """Stored lines to shown lines; a line that needs no change is not parsed."""
+        reshapes = bool(self.fields or self.omit or self.unwind or self.flatten)
+        for line in block:
+            if reshapes or (self.skip_hidden and b'"#' in line):
+                yield from (orjson.dumps(item) for item in self.items(line))
+            elif not (self.skip_empty and line == b"{}"):
+                yield line
+
+    def items(self, line: bytes) -> Iterator[JsonObject]:
+        """The items that one stored line becomes."""
+        items: list[JsonObject] = [orjson.loads(line)]
+        for field in self.unwind:
+            items = [unwound for item in items for unwound in _unwind(item, field)]
+        for original in items:
+            item = original
+            if self.skip_hidden:
+                item = {key: value for key, value in item.items() if not key.startswith("#")}
+            for field in self.flatten:
+                item = _flatten(item, field)
+            if self.fields:
+                item = {field: _pick(item, field) for field in self.fields if _pick(item, field) is not _MISSING}
+            if self.omit:
+                item = _omit(item, self.omit)
+            if item or not self.skip_empty:
+                yield item
+
+
+_MISSING: Any = object()
+
+
+def _pick(item: JsonObject, field: str) -> Any:
+    """A field by name, or by a dotted path into nested objects."""
+    if field in item:
+        return item[field]
+    value: Any = item
+    for part in field.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return _MISSING
+        value = cast("JsonObject", value)[part]
+    return value
+
+
+def _omit(item: JsonObject, fields: tuple[str, ...]) -> JsonObject:
+    result = {key: value for key, value in item.items() if key not in fields}
+    for field in fields:
+        head, _, rest = field.partition(".")
+        if rest and isinstance(result.get(head), dict):
+            result[head] = _omit(cast("JsonObject", result[head]), (rest,))
+    return result
+
+
+def _unwind(item: JsonObject, field: str) -> list[JsonObject]:
+    value = item.get(field)
+    rest = {key: content for key, content in item.items() if key != field}
+    if isinstance(value, dict):
+        return [{**rest, **cast("JsonObject", value)}]
+    if not isinstance(value, list):
+        return [item]
+    return [
+        {**rest, **cast("JsonObject", element)} if isinstance(element, dict) else {**rest, field: element}
+        for element in cast("list[Any]", value)
+    ]
+
+
+def _flatten(item: JsonObject, field: str) -> JsonObject:
+    value = item.get(field)
+    if not isinstance(value, dict):
+        return item
+    inner = {f"{field}.{key}": content for key, content in cast("JsonObject", value).items()}
+    return {key: content for key, content in item.items() if key != field} | inner

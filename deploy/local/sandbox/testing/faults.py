@@ -1,0 +1,228 @@
+"""Faults on order: an answer lost, late, cut short or replaced, at the outermost edge of the server.
+
+An order matches requests by method and by a regular expression on the path (and, if given, on the User-Agent); `after`
+lets the first matches pass, `times` says how many it strikes then. Orders are tried in the order they were given and
+the first that is due acts. They live in memory: a restart of the sandbox forgets them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+from dataclasses import dataclass
+from typing import Any, cast
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from outlast.deploy.local.sandbox.clock import now
+from outlast.deploy.local.sandbox.http.errors import ApiError, error_response
+
+JsonObject = dict[str, Any]
+
+REQUEST_ACTIONS = ("status", "delay", "drop_before", "drop_after", "truncate", "status_after", "delay_after", "hang")
+STATE_ACTIONS = ("late_runs", "hide_list_user_agent", "late_item_count")
+
+
+@dataclass(slots=True)
+class Fault:
+    """One order."""
+
+    id: int
+    action: str
+    method: str | None
+    path: re.Pattern[str]
+    user_agent: re.Pattern[str] | None
+    times: int | None
+    after: int
+    options: JsonObject
+    matches: int = 0
+    hits: int = 0
+
+    def strikes(self, method: str, path: str, user_agent: str) -> bool:
+        """Whether the order acts on this request; counts it."""
+        if self.times is not None and self.hits >= self.times:
+            return False
+        if self.method not in {None, method} or not self.path.search(path):
+            return False
+        if self.user_agent is not None and not self.user_agent.search(user_agent):
+            return False
+        self.matches += 1
+        if self.matches <= self.after:
+            return False
+        self.hits += 1
+        return True
+
+    def shown(self) -> JsonObject:
+        """For the control API."""
+        return {
+            "id": self.id,
+            "action": self.action,
+            "match": {
+                "method": self.method,
+                "path": self.path.pattern,
+                "userAgent": self.user_agent.pattern if self.user_agent else None,
+            },
+            "times": self.times,
+            "after": self.after,
+            **self.options,
+            "matches": self.matches,
+            "hits": self.hits,
+        }
+
+
+class Faults:
+    """All orders."""
+
+    def __init__(self) -> None:
+        self._orders: list[Fault] = []
+        self._ids = itertools.count(1)
+
+    def add(self, order: JsonObject) -> Fault:
+        """Takes an order as the control API gets it. Raises `ApiError` 400 for one that makes no sense."""
+        action = order.get("action")
+        if action not in REQUEST_ACTIONS + STATE_ACTIONS:
+            raise ApiError(
+                400, "invalid-input", f"'action' must be one of {', '.join(REQUEST_ACTIONS + STATE_ACTIONS)}"
+            )
+        match = cast("JsonObject", order.get("match") or {})
+        method = match.get("method")
+        times = order.get("times")
+        try:
+            fault = Fault(
+                id=next(self._ids),
+                action=action,
+                method=str(method).upper() if method else None,
+                path=re.compile(str(match.get("path", ""))),
+                user_agent=re.compile(str(match["userAgent"])) if match.get("userAgent") else None,
+                times=None if times is None else int(times),
+                after=int(order.get("after", 0)),
+                options={
+                    key: value for key, value in order.items() if key not in {"action", "match", "times", "after"}
+                },
+            )
+        except (re.error, ValueError, TypeError) as error:
+            raise ApiError(400, "invalid-input", f"The order cannot be understood: {error}") from error
+        self._orders.append(fault)
+        return fault
+
+    def clear(self, fault_id: int | None = None) -> int:
+        """Withdraws one order or all of them; returns how many."""
+        kept = [fault for fault in self._orders if fault_id is not None and fault.id != fault_id]
+        withdrawn = len(self._orders) - len(kept)
+        self._orders = kept
+        return withdrawn
+
+    def all(self) -> list[JsonObject]:
+        """Every order with its counts."""
+        return [fault.shown() for fault in self._orders]
+
+    def strike(self, method: str, path: str, user_agent: str) -> Fault | None:
+        """The order that acts on a request, if any."""
+        candidates = (fault for fault in self._orders if fault.action in REQUEST_ACTIONS)
+        return next((fault for fault in candidates if fault.strikes(method, path, user_agent)), None)
+
+    def state(self, action: str, method: str, path: str, user_agent: str) -> Fault | None:
+        """The order of a kind that changes what the platform shows, if one is due."""
+        candidates = (fault for fault in self._orders if fault.action == action)
+        return next((fault for fault in candidates if fault.strikes(method, path, user_agent)), None)
+
+    def shown_from(self, method: str, path: str, user_agent: str) -> tuple[float, float]:
+        """From when a run that starts now shows in lists, and by its id."""
+        fault = self.state("late_runs", method, path, user_agent)
+        seconds = 0.0 if fault is None else float(fault.options.get("seconds", 5))
+        listed_at = now() + seconds
+        return listed_at, listed_at if fault is not None and fault.options.get("detail") else 0.0
+
+
+class FaultMiddleware:
+    """Carries the orders out. It must be the outermost application, so that `send` leads to the connection."""
+
+    def __init__(self, app: ASGIApp, faults: Faults) -> None:
+        self._app = app
+        self._faults = faults
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        path = scope.get("path", "")
+        fault = None
+        if scope["type"] == "http" and not path.startswith("/sandbox/"):
+            fault = self._faults.strike(scope["method"], path, _user_agent(scope))
+        if fault is None:
+            await self._app(scope, receive, send)
+            return
+        await self._act(fault, scope, receive, send)
+
+    async def _act(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
+        match fault.action:
+            case "status":
+                await _refusal(fault)(scope, receive, send)
+            case "delay":
+                await asyncio.sleep(float(fault.options.get("seconds", 1)))
+                await self._app(scope, receive, send)
+            case "hang":
+                await _hang(receive)
+            case "drop_before":
+                await _read_body(receive)
+                _abort(send)
+            case "drop_after":
+                await self._collect(scope, receive)
+                _abort(send)
+            case "delay_after":
+                messages = await self._collect(scope, receive)
+                await asyncio.sleep(float(fault.options.get("seconds", 1)))
+                for message in messages:
+                    await send(message)
+            case "status_after":
+                await self._collect(scope, receive)
+                await _refusal(fault)(scope, receive, send)
+            case _:
+                await self._truncate(scope, receive, send)
+
+    async def _collect(self, scope: Scope, receive: Receive) -> list[Message]:
+        messages: list[Message] = []
+
+        async def keep(message: Message) -> None:
+            messages.append(message)
+
+        await self._app(scope, receive, keep)
+        return messages
+
+    async def _truncate(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start, *rest = await self._collect(scope, receive)
+        body = b"".join(message.get("body", b"") for message in rest)
+        await send(start)
+        await send({"type": "http.response.body", "body": body[: len(body) // 2], "more_body": True})
+        _transport(send).close()
+
+
+def _refusal(fault: Fault) -> ASGIApp:
+    status = int(fault.options.get("status", 503))
+    error_type = str(fault.options.get("type", "internal-server-error" if status >= 500 else "rate-limit-exceeded"))
+    message = str(fault.options.get("message", "A fault on order"))
+    headers = cast("dict[str, str]", fault.options.get("headers") or {})
+    return error_response(status, error_type, message, {key: str(value) for key, value in headers.items()})
+
+
+async def _read_body(receive: Receive) -> None:
+    while (await receive()).get("more_body"):
+        pass
+
+
+async def _hang(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _transport(send: Send) -> asyncio.Transport:
+    """The connection itself: uvicorn hands the outermost application the bound method of its request cycle."""
+    return cast("asyncio.Transport", cast("Any", send).__self__.transport)
+
+
+def _abort(send: Send) -> None:
+    _transport(send).abort()
+
+
+def _user_agent(scope: Scope) -> str:
+    headers = cast("list[tuple[bytes, bytes]]", scope.get("headers", []))
+    return next((value.decode("latin-1") for name, value in headers if name == b"user-agent"), "")

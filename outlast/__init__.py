@@ -1,0 +1,1 @@
+"""Durable tool execution for AI agents."""

@@ -1,0 +1,32 @@
+"""`python -m tests.support.http.stdio_server`: MCP on standard input and output for a service that runs already.
+
+What `outlast mcp` serves, without looking for a stack; the environment says where everything is. Arguments are those of
+an MCP URL: `ui=openai`, `tools=actors`.
+"""
+
+import asyncio
+import os
+import sys
+
+from outlast.api.mcp.connections import selection_from
+from outlast.api.mcp.stdio import LocalConnection, serve_stdio
+from outlast.api.services import build_services
+from outlast.api.settings import ApiSettings
+from outlast.worker.connection import connect
+from outlast.worker.logs import configure_logging
+from outlast.workflows.tools.extensions import load_extensions
+
+
+async def main() -> None:
+    settings = ApiSettings()
+    configure_logging(settings.log_format, settings.log_level)
+    load_extensions(settings.tool_modules)
+    query = dict(argument.split("=", 1) for argument in sys.argv[1:])
+    local = LocalConnection(selection_from(query, default_mode=settings.mode))
+    await serve_stdio(build_services(settings, await connect(settings, lazy=True)), local)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
+    sys.stderr.flush()
+    os._exit(0)  # The Temporal SDK's runtime threads may abort at interpreter exit.

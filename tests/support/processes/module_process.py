@@ -1,0 +1,78 @@
+"""`python -m MODULE` as a process of its own, forked from a server that has imported Outlast already.
+
+A test run starts hundreds of processes, and importing is most of what a start costs. The processes are as real as any:
+they have a pid, signals and `kill -9`; only the interpreter is warm.
+"""
+
+import multiprocessing
+import os
+import runpy
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[3]
+_FORK_SERVER = multiprocessing.get_context("forkserver")
+_FORK_SERVER.set_forkserver_preload(["tests.support.processes.preloaded"])
+
+
+class ModuleProcess:
+    """What tests use of `subprocess.Popen`."""
+
+    def __init__(self, module: str, arguments: Sequence[str], *, log: Path, environment: Mapping[str, str]) -> None:
+        """Start it; what it writes is appended to `log`."""
+        order = (module, tuple(arguments), str(log), dict(environment))
+        self._process = _FORK_SERVER.Process(target=_run, args=order, daemon=True)
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, or the signal that killed it as a negative number; None while it runs."""
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        """The exit code; None while it runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code when it has ended. Raises `subprocess.TimeoutExpired` when it has not within `timeout`."""
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+def _run(module: str, arguments: tuple[str, ...], log: str, environment: dict[str, str]) -> None:
+    from tests.support.processes.preloaded import die_with_fork_server  # noqa: PLC0415 (for the fork server, not for the tests)
+
+    if die_with_fork_server is not None:
+        die_with_fork_server()
+    os.chdir(_ROOT)
+    os.environ.clear()
+    os.environ.update(environment)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for descriptor in (1, 2):
+        os.dup2(output, descriptor)
+    os.close(output)
+    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115 (as long as the process)
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

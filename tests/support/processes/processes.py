@@ -1,0 +1,53 @@
+"""Processes for tests: started with a log file, awaited until they answer, and gone when the test run is."""
+
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from outlast.deploy.local.processes.logs import tail
+from tests.support.processes.module_process import ModuleProcess
+
+ROOT = Path(__file__).parents[3]
+_START_TIMEOUT_SECONDS = 90.0
+_STOP_TIMEOUT_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class ServedProcess:
+    """A process that answers HTTP, and the file with everything it wrote."""
+
+    process: ModuleProcess
+    log: Path
+    ready_url: str
+
+    def await_answer(self) -> None:
+        """Return when the process answers; fails with its log when it does not."""
+        deadline = time.monotonic() + _START_TIMEOUT_SECONDS
+        with httpx.Client(trust_env=False, timeout=5) as client:
+            while self.process.poll() is None and time.monotonic() < deadline:
+                with suppress(httpx.HTTPError):
+                    if client.get(self.ready_url).is_success:
+                        return
+                time.sleep(0.02)
+        raise AssertionError(f"{self.ready_url} does not answer:\n{tail(self.log)}")
+
+
+@contextmanager
+def started_module(
+    module: str, *arguments: str, ready_url: str, log: Path, environment: Mapping[str, str]
+) -> Iterator[ServedProcess]:
+    """Run `python -m MODULE` until the end of the block; `await_answer` says when it is ready."""
+    process = ModuleProcess(module, arguments, log=log, environment=environment)
+    try:
+        yield ServedProcess(process, log, ready_url)
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_TIMEOUT_SECONDS)
+        process.kill()
+        process.wait()

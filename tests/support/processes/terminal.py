@@ -1,0 +1,108 @@
+"""A command on a terminal of its own, so that a test sees what a person sees."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
+
+
+class Terminal:
+    """One running command; `screen` is everything it has written, as text."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", descriptor: int) -> None:
+        self.process = process
+        self._descriptor = descriptor
+        self._written = b""
+
+    @property
+    def raw(self) -> str:
+        """With colours and cursor movements."""
+        return self._written.decode(errors="replace")
+
+    @property
+    def screen(self) -> str:
+        """Without colours and cursor movements; what was drawn over is still there."""
+        return _ESCAPES.sub("", self.raw).replace("\r\n", "\n").replace("\r", "\n")
+
+    def wait_for(self, pattern: str, timeout_seconds: float = 60) -> "re.Match[str]":
+        """Return once the screen shows `pattern` (a regular expression)."""
+        deadline = time.monotonic() + timeout_seconds
+        while (match := re.search(pattern, self.screen)) is None:
+            if time.monotonic() > deadline or not self._read():
+                raise AssertionError(f"{pattern!r} does not appear:\n{self.screen[-3000:]}")
+        return match
+
+    def press_ctrl_c(self) -> None:
+        """As the keyboard does: the terminal sends SIGINT to everything in its foreground."""
+        os.write(self._descriptor, b"\x03")
+
+    def type(self, text: str) -> None:
+        """As fingers do: `text`, then Enter."""
+        os.write(self._descriptor, f"{text}\n".encode())
+
+    def end(self, timeout_seconds: float = 60) -> int:
+        """Read to the end; the exit code."""
+        deadline = time.monotonic() + timeout_seconds
+        while self._read():
+            assert time.monotonic() < deadline, f"it does not end:\n{self.screen[-3000:]}"
+        return self.process.wait(timeout_seconds)
+
+    def _read(self) -> bool:
+        """Take what there is within a moment; False when the command has ended and all is read."""
+        readable, _, _ = select.select([self._descriptor], [], [], 0.2)
+        if not readable:
+            return True
+        try:
+            chunk = os.read(self._descriptor, 65_536)
+        except OSError:  # Linux says EIO when the other end is closed
+            return False
+        self._written += chunk
+        return bool(chunk)
+
+
+@contextmanager
+def on_terminal(command: list[str], environment: Mapping[str, str], *, columns: int = 80) -> Iterator[Terminal]:
+    """Run `command` on a terminal of its own; it is killed at the end of the block if it still runs."""
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**environment, "TERM": "xterm-256color"},
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        preexec_fn=_take_terminal,
+    )
+    os.close(terminal)
+    try:
+        yield Terminal(process, controller)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        os.close(controller)
+
+
+def outlast_command(*arguments: str) -> list[str]:
+    """The command line, in a process of its own."""
+    return [sys.executable, "-m", "outlast.api.cli", *arguments]
+
+
+def _take_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

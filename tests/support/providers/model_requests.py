@@ -1,0 +1,82 @@
+"""Orders for model calls, and providers that call the test server."""
+
+from collections.abc import Sequence
+
+from outlast.activities.contracts import Caller
+from outlast.activities.llm.contracts import (
+    CallModelInput,
+    ModelMessage,
+    ModelStep,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from outlast.activities.llm.providers.definitions import Definition, canonical_definitions
+from outlast.activities.llm.providers.provider import Provider
+from outlast.worker.settings import WorkerSettings
+from outlast.worker.shared_tools import configured_providers
+from tests.support.providers.server import KEY, ProviderServer
+
+PROVIDERS = ("openai", "anthropic", "zai", "generic")
+CALLER = Caller(id="caller")
+
+
+def definition(name: str, description: str = "Does it.") -> Definition:
+    schema = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
+    return Definition(name, description, schema)  # type: ignore[arg-type]  # JSON
+
+
+DEFINITIONS = tuple(definition(name) for name in ("fetch", "search", "write"))
+
+
+def user(text: str) -> ModelMessage:
+    return ModelMessage(role="user", parts=(TextPart(text=text),))
+
+
+def said(step: ModelStep) -> ModelMessage:
+    """The assistant's message of a step."""
+    text = (TextPart(text=step.text),) if step.text else ()
+    return ModelMessage(role="assistant", parts=(*text, *step.tool_calls))
+
+
+def results(calls: Sequence[ToolCallPart], text: str = "found it", *, is_error: bool = False) -> ModelMessage:
+    """The results of these calls."""
+    parts = tuple(ToolResultPart(call_id=one.id, name=one.name, text=text, is_error=is_error) for one in calls)
+    return ModelMessage(role="tool", parts=parts)
+
+
+def order(provider_id: str, *messages: ModelMessage, **changes: object) -> CallModelInput:
+    """A call, by default of all three tools and streamed."""
+    plain: dict[str, object] = {
+        "caller": CALLER,
+        "provider_id": provider_id,
+        "model_id": "model-1",
+        "session_id": "session",
+        "turn_id": "turn",
+        "step": 1,
+        "system": "You are helpful.",
+        "definitions_json": canonical_definitions(DEFINITIONS),
+        "messages": messages or (user("Hello"),),
+    }
+    return CallModelInput.model_validate({**plain, **changes})
+
+
+def settings_for(server: ProviderServer, **changes: object) -> WorkerSettings:
+    """Settings of a worker that calls the server, whatever the environment says."""
+    url = server.url
+    fields: dict[str, object] = {
+        "openai_api_key": KEY,
+        "openai_base_url": f"{url}/v1",
+        "anthropic_api_key": KEY,
+        "anthropic_base_url": url,
+        "zai_api_key": KEY,
+        "zai_base_url": f"{url}/zai/v4",
+        "generic_api_key": KEY,
+        "generic_base_url": f"{url}/v1",
+    }
+    return WorkerSettings.model_validate({**fields, **changes})
+
+
+def providers_for(server: ProviderServer, **changes: object) -> dict[str, Provider]:
+    """The providers as a worker has them."""
+    return configured_providers(settings_for(server, **changes))

@@ -1,0 +1,155 @@
+"""Outlast as processes that a test may kill, suspend and bring back, one by one."""
+
+import asyncio
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from outlast.deploy.local.ports import any_free
+from outlast.deploy.local.processes.logs import tail
+from outlast.deploy.local.processes.readiness import Probe, answers_http
+from outlast.deploy.local.temporal_server import TemporalServer
+from tests.support.eventually import eventually
+from tests.support.processes.module_process import ModuleProcess
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import settings_environment
+from tests.support.stacks.temporal import start_temporal
+
+_LOOPBACK = "127.0.0.1"
+_READY_SECONDS = 150
+"""A process needs two to four seconds of a core to start; on a machine with much else to do that takes its time."""
+
+SETTINGS = {
+    "OUTLAST_START_SETTLE_SECONDS": "3",
+    "OUTLAST_RUN_HEARTBEAT_SECONDS": "5",
+    "OUTLAST_PROGRESS_SECONDS": "0.5",
+    "OUTLAST_REQUEST_TIMEOUT_SECONDS": "3",
+    "OUTLAST_SHUTDOWN_SECONDS": "10",
+    "OUTLAST_TAKEOVER_SECONDS": "3",
+    "OUTLAST_TOOLS_FROM": "tests.support.tools.protocol_tools",
+}
+"""Recovery as quick as the settings allow, so that many moments can be tried."""
+
+
+Process = ModuleProcess | subprocess.Popen[bytes]
+Start = Callable[[Path], Process]
+"""Starts a process that writes to a log."""
+
+
+class Part:
+    """One process of the stack."""
+
+    def __init__(self, name: str, start: Start, is_ready: Probe, folder: Path) -> None:
+        self.name = name
+        self.log = folder / f"{name}.log"
+        self._start = start
+        self._is_ready = is_ready
+        self._process: Process | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it anew, with the same ports and the same state."""
+        assert not self.is_alive, f"{self.name} is running"
+        self._process = self._start(self.log)
+
+    async def ready(self) -> None:
+        """Return when it answers; one that ended before (a server it needs was not up yet) is started again."""
+
+        async def answers() -> bool:
+            if not self.is_alive:
+                self.start()
+            return await self._is_ready() and self.is_alive
+
+        try:
+            await eventually(answers, timeout_seconds=_READY_SECONDS, interval_seconds=0.1)
+        except AssertionError as error:
+            raise AssertionError(f"{self.name} does not get ready:\n{tail(self.log)}") from error
+
+    def kill(self) -> None:
+        """`kill -9`: nothing of it is left on return."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    async def restart(self) -> None:
+        """`kill -9`, and bring it back."""
+        self.kill()
+        self.start()
+        await self.ready()
+
+    async def terminate(self) -> None:
+        """SIGTERM, and wait until it has ended by itself."""
+        assert self._process is not None
+        self._process.terminate()
+        assert await asyncio.to_thread(self._process.wait, 30) == 0
+
+    def suspend(self) -> None:
+        """Stop the process where it stands, as a frozen machine would."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.is_alive and self._process is not None:
+            self._process.send_signal(number)
+
+
+class ChaosStack:
+    """Temporal server on a database file, worker and API, on a sandbox platform that stays alive."""
+
+    def __init__(self, folder: Path, sandbox: Sandbox, **extra: str) -> None:
+        """`extra` is added to the environment of worker and API."""
+        self.sandbox = sandbox
+        self._folder, self._extra = folder, extra
+        self.temporal_server = TemporalServer(*(any_free(_LOOPBACK) for _ in range(3)), database=folder / "temporal.db")
+        api_port = any_free(_LOOPBACK)
+        self.api_url = f"http://{_LOOPBACK}:{api_port}"
+        server = self.temporal_server
+        self.temporal = Part("temporal", lambda log: start_temporal(server, log, options=()), server.is_ready(), folder)
+        self.worker = self.new_worker("worker")
+        environment = self._environment(OUTLAST_API_PORT=str(api_port))
+        self.api = Part("api", starting("outlast.api", environment), answers_http(f"{self.api_url}/healthz"), folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for part in (self.api, self.worker, self.temporal):
+            part.kill()
+
+    def new_worker(self, name: str) -> Part:
+        """A worker of its own; several of them share the work."""
+        port = any_free(_LOOPBACK)
+        environment = self._environment(OUTLAST_WORKER_METRICS_PORT=str(port))
+        ready = answers_http(f"http://{_LOOPBACK}:{port}/metrics")
+        return Part(name, starting("outlast.worker", environment), ready, self._folder)
+
+    async def bring_up(self) -> None:
+        """Everything alive, whatever the test before has left."""
+        for part in (self.temporal, self.worker, self.api):
+            part.resume()
+            if not part.is_alive:
+                part.start()
+                if part is self.temporal:
+                    await part.ready()
+        await asyncio.gather(self.worker.ready(), self.api.ready())
+
+    def _environment(self, **extra: str) -> dict[str, str]:
+        environment = settings_environment(
+            self.temporal_server.address, self.sandbox, **{**SETTINGS, **self._extra, **extra}
+        )
+        return {**environment, "OUTLAST_DATA_DIR": str(self._folder), "OUTLAST_LOG_FORMAT": "text"}
+
+
+def starting(module: str, environment: Mapping[str, str]) -> Start:
+    """What starts `python -m MODULE`."""
+    return lambda log: ModuleProcess(module, (), log=log, environment=environment)

@@ -1,0 +1,101 @@
+"""The sandbox platform as a process, with its control API: users, faults, limits, counters."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from outlast.deploy.local.ports import any_free
+from tests.support.processes.processes import started_module
+from tests.support.stacks.stack_config import clean_environment
+
+TOKEN = "apify_api_sandboxOperatorTokenOfTests"
+
+
+@dataclass(frozen=True)
+class SandboxUser:
+    """An account of the sandbox."""
+
+    id: str
+    token: str
+
+
+class Sandbox:
+    """A running sandbox platform: `url` (without /v2), `token` of its first user, `log`."""
+
+    def __init__(self, url: str, token: str, log: Path) -> None:
+        self.url = url
+        self.token = token
+        self.log = log
+        self._http = httpx.Client(base_url=url, trust_env=False, timeout=30)
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self._http.close()
+
+    def add_user(self, username: str, token: str | None = None) -> SandboxUser:
+        answer = self._control("POST", "users", {"username": username, **({"token": token} if token else {})})
+        return SandboxUser(answer["id"], answer["token"])
+
+    def order_fault(self, action: str, *, path: str, method: str | None = None, **options: Any) -> None:
+        """Have matching requests fail, see deploy/local/sandbox/testing/faults.py."""
+        self._control("POST", "faults", {"action": action, "match": {"path": path, "method": method}, **options})
+
+    def clear_faults(self) -> None:
+        self._control("DELETE", "faults")
+
+    @property
+    def faults(self) -> list[dict[str, Any]]:
+        """The orders for faults, with how often each has struck (`hits`)."""
+        return self._control("GET", "faults")["faults"]
+
+    def limit(self, **limits: int) -> None:
+        self._control("POST", "limits", limits)
+
+    @property
+    def counters(self) -> dict[str, Any]:
+        return self._control("GET", "counters")
+
+    def run(self, run_id: str) -> dict[str, Any]:
+        """A run as the platform tells it."""
+        answer = self._http.get(f"/v2/actor-runs/{run_id}", headers={"Authorization": f"Bearer {self.token}"})
+        return answer.raise_for_status().json()["data"]
+
+    def actor_id(self, actor: str) -> str:
+        """The id of the Actor `user/name`."""
+        headers = {"Authorization": f"Bearer {self.token}"}
+        answer = self._http.get(f"/v2/acts/{actor.replace('/', '~')}", headers=headers)
+        return answer.raise_for_status().json()["data"]["id"]
+
+    def new_dataset(self, rows: list[dict[str, Any]]) -> str:
+        """The id of a new dataset that holds `rows`."""
+        headers = {"Authorization": f"Bearer {self.token}"}
+        dataset_id = self._http.post("/v2/datasets", headers=headers).raise_for_status().json()["data"]["id"]
+        self._http.post(f"/v2/datasets/{dataset_id}/items", headers=headers, json=rows).raise_for_status()
+        return dataset_id
+
+    def _control(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        return self._http.request(method, f"/sandbox/{path}", json=body).raise_for_status().json()
+
+
+@contextmanager
+def running_sandbox(folder: Path, *options: str) -> Iterator[Sandbox]:
+    """Serve the sandbox on a free port; the sleeper Actor runs inside it, so that a run costs no process."""
+    port = any_free("127.0.0.1")
+    url = f"http://127.0.0.1:{port}"
+    arguments = ["--port", str(port), "--data-dir", str(folder / "sandbox"), "--token", TOKEN]
+    arguments += ["--in-process", "outlast/sleeper", "--graceful-abort-seconds", "1", "--log-format", "json"]
+    with started_module(
+        "outlast.deploy.local.sandbox",
+        *arguments,
+        *options,
+        ready_url=f"{url}/sandbox/healthz",
+        log=folder / "sandbox.log",
+        environment=clean_environment(),
+    ) as served:
+        served.await_answer()
+        with closing(Sandbox(url, TOKEN, served.log)) as sandbox:
+            yield sandbox

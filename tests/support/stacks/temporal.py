@@ -1,0 +1,80 @@
+"""A real Temporal server for tests, with the flags of the embedded stack."""
+
+import dataclasses
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+
+from outlast.deploy.local.ports import any_free
+from outlast.deploy.local.processes.logs import tail
+from outlast.deploy.local.processes.orphans import die_with_parent
+from outlast.deploy.local.temporal_server import TemporalServer
+
+_START_TIMEOUT_SECONDS = 60.0
+_ATTEMPTS = 3
+
+
+_TEST_OPTIONS = (
+    # Sessions continue as new after a few dozen calls instead of a thousand.
+    "--dynamic-config-value",
+    "limit.historyCount.suggestContinueAsNew=100",
+    # Tests may let days pass for a workflow.
+    "--dynamic-config-value",
+    "frontend.WorkflowTimeSkippingEnabled=true",
+)
+
+
+@contextmanager
+def running_temporal(folder: Path, *, ui: bool = False, database: Path | None = None) -> Iterator[TemporalServer]:
+    """Run a server on free ports until the end of the block, in memory unless it is given a `database`.
+
+    It dies with this process whatever happens.
+    """
+    log = folder / "temporal.log"
+    server, process = _start(log, ui, database)
+    try:
+        yield server
+    finally:
+        process.kill()
+        process.wait()
+
+
+def start_temporal(
+    server: TemporalServer, log: Path, *, options: Sequence[str] = _TEST_OPTIONS
+) -> "subprocess.Popen[bytes]":
+    """Start this server and return at once; the caller kills it."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [*server.command(), *options],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            preexec_fn=die_with_parent(),
+        )
+
+
+def _start(log: Path, ui: bool, database: Path | None) -> tuple[TemporalServer, "subprocess.Popen[bytes]"]:
+    for _ in range(_ATTEMPTS):  # between picking a port and listening on it, another test's server may take it
+        server = TemporalServer(any_free("127.0.0.1"), any_free("127.0.0.1"), any_free("127.0.0.1"))
+        server = dataclasses.replace(server, ui_port=any_free("127.0.0.1") if ui else None, database=database)
+        process = start_temporal(server, log)
+        if _becomes_ready(server, process):
+            return server, process
+        process.kill()
+        process.wait()
+    raise AssertionError(f"The Temporal server does not start:\n{tail(log)}")
+
+
+def _becomes_ready(server: TemporalServer, process: "subprocess.Popen[bytes]") -> bool:
+    deadline = time.monotonic() + _START_TIMEOUT_SECONDS
+    with httpx.Client(trust_env=False, timeout=2) as client:
+        while process.poll() is None and time.monotonic() < deadline:
+            with suppress(httpx.HTTPError):
+                if client.get(f"{server.http_url}/api/v1/namespaces/{server.namespace}").is_success:
+                    return process.poll() is None
+            time.sleep(0.02)
+    return False

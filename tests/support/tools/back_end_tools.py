@@ -1,0 +1,106 @@
+"""Tools for the contract between back ends: each does one thing that a call may come to. For OUTLAST_TOOLS_FROM."""
+
+from typing import Any
+
+from pydantic import Field, JsonValue
+from temporalio import workflow
+
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.workflows.contracts.tool_calls import AudioContent, ImageContent, ResourceLink, TextContent, ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, NoArguments, Tool, ToolBuilder, tool
+from tests.support.tools.conformance_tools import PNG, WAV, embedded, form
+
+ODD_NAME = "shelf.of/odd names: " + "long-" * 12
+ODD_FIELD = "filter[id]"
+ODD_SCHEMA: dict[str, JsonValue] = {
+    "type": "object",
+    "properties": {ODD_FIELD: {"type": "string"}, "limit": {"type": "integer", "default": 5}},
+    "required": [ODD_FIELD],
+    "anyOf": [{"required": [ODD_FIELD]}, {"required": ["limit"]}],
+}
+
+
+class SayArguments(Arguments):
+    """A required field, one with a default, and an optional one."""
+
+    text: str = Field(description="What to say.")
+    times: int = Field(default=1, ge=1, le=10, description="How often.")
+    note: str | None = Field(default=None, description="Said at the end.")
+
+
+class LargeArguments(Arguments):
+    size_bytes: int = Field(ge=1)
+
+
+def text(said: str) -> ToolResult:
+    return ToolResult(content=(TextContent(text=said),))
+
+
+async def say(_ctx: ToolContext, arguments: SayArguments) -> ToolResult:
+    return text(" ".join([arguments.text] * arguments.times) + (f" ({arguments.note})" if arguments.note else ""))
+
+
+async def fail(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+    raise ToolError(
+        ErrorEnvelope(
+            tool=ctx.call.tool,
+            message="The shelf is empty.",
+            category=ErrorCategory.NOT_FOUND,
+            retryable=True,
+            hint="Fill it and call again.",
+        )
+    )
+
+
+async def draw_number(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+    """Another answer each time it is carried out."""
+    return text(str(workflow.uuid4()))
+
+
+async def wait_for_ever(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+    await workflow.wait_condition(lambda: False)
+    return text("never")
+
+
+async def ask_name(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+    answer = await ctx.ask("name", form("What is your name?", "name", name={"type": "string"}))
+    return text(f"Hello, {answer.content.get('name')}!")
+
+
+async def show(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+    picture, sound = ImageContent(data=PNG, mimeType="image/png"), AudioContent(data=WAV, mimeType="audio/wav")
+    link = ResourceLink(uri="https://example.com/a.csv", name="a.csv", mimeType="text/csv")
+    paper = embedded("test://paper", "application/pdf")
+    return ToolResult(content=(TextContent(text="Look:"), picture, sound, link, paper))
+
+
+async def say_nothing(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+    return ToolResult()
+
+
+async def say_much(_ctx: ToolContext, arguments: LargeArguments) -> ToolResult:
+    return text("x" * arguments.size_bytes)
+
+
+async def say_odd(_ctx: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+    return text(f"{arguments[ODD_FIELD]} of {arguments.get('limit')}")
+
+
+def _fixture(name: str, handler: Handler, arguments: type[Arguments] = NoArguments) -> ToolBuilder:
+    described = tool(name).category(Category.DEV).describe(f"Fixture {name} of the contract between back ends.")
+    return described.args(arguments).server(handler)
+
+
+TOOLS: tuple[Tool, ...] = (
+    _fixture("say", say, SayArguments).build(),
+    _fixture("fail", fail).build(),
+    _fixture("draw-number", draw_number).build(),
+    _fixture("wait-for-ever", wait_for_ever).build(),
+    _fixture("ask-name", ask_name).build(),
+    _fixture("show", show).build(),
+    _fixture("say-nothing", say_nothing).build(),
+    _fixture("say-much", say_much, LargeArguments).build(),
+    _fixture(ODD_NAME, say_odd).args_schema(ODD_SCHEMA).build(),
+)

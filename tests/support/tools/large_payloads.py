@@ -1,0 +1,57 @@
+"""What makes large payloads: a tool whose answer is as large as asked, and a workflow that passes them around.
+
+The tool is loaded with OUTLAST_TOOLS_FROM.
+"""
+
+from datetime import timedelta
+
+from pydantic import Field
+from temporalio import activity, workflow
+
+from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, tool
+
+
+class RepeatArguments(Arguments):
+    word: str
+    times: int = Field(ge=1)
+
+
+async def _repeat(_ctx: ToolContext, arguments: RepeatArguments) -> ToolResult:
+    return ToolResult(content=(TextContent(text=arguments.word * arguments.times),))
+
+
+TOOLS: tuple[Tool, ...] = (
+    tool("repeat-word")
+    .category(Category.DEV)
+    .describe("Repeats a word.")
+    .args(RepeatArguments)
+    .server(_repeat)
+    .build(),
+)
+
+
+@activity.defn
+async def double(text: str) -> str:
+    """Twice as large as what it was given."""
+    return text + text
+
+
+@workflow.defn
+class DoublingWorkflow:
+    """Passes its argument through an activity, and keeps the result in its memo until it is let go."""
+
+    def __init__(self) -> None:
+        self._may_end = False
+
+    @workflow.run
+    async def run(self, text: str) -> str:
+        doubled = await workflow.execute_activity(double, text, start_to_close_timeout=timedelta(minutes=1))
+        workflow.upsert_memo({"doubled": doubled})
+        await workflow.wait_condition(lambda: self._may_end)
+        return doubled
+
+    @workflow.signal
+    def let_go(self) -> None:
+        self._may_end = True

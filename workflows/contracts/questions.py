@@ -1,0 +1,97 @@
+"""What a call asks of its client, and the client's answers.
+
+A question has the shape of an MCP input request (2026-07-28, `inputRequests`); older transports carry the same thing.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from outlast.activities.contracts import Contract
+from outlast.activities.failures.contracts import Violation
+
+JsonObject = dict[str, JsonValue]
+
+
+InputMethod = Literal["elicitation/create", "sampling/createMessage", "roots/list"]
+"""Whom the question is for: the client's user (a form), the client's model, or the client itself (its roots)."""
+
+
+Audience = Literal["person", "program"]
+"""Who can answer: a person, whom every front door asks; or only a program that knows the tool, such as
+`outlast client`, for which front doors wait and which no model may pose as."""
+
+
+class Handoff(Contract):
+    """What is handed to the client with a question: a tool's client phase, or a call that somebody must approve."""
+
+    kind: Literal["client", "approval"] = "client"
+    audience: Audience = Field(default="person", description="Who can answer: whoever reads it, or a program.")
+    tool: str
+    phase: str = Field(description="Which part of the client is meant; `approval` for an approval.")
+    parameters: JsonObject = Field(default_factory=dict, description="What the client shows or works with.")
+    deadline: datetime | None = Field(default=None, description="Until when an answer is taken.")
+
+
+class InputRequest(Contract):
+    """One question to the client (MCP `inputRequests`)."""
+
+    method: InputMethod = "elicitation/create"
+    message: str = Field(description="The question, as a person reads it.")
+    requested_schema: JsonObject = Field(default_factory=dict, description="JSON Schema of the answer's content.")
+    params: JsonObject = Field(default_factory=dict, description="Parameters of the methods that show no form.")
+    handoff: Handoff | None = Field(default=None, description="Present when the question hands the call over.")
+
+    @property
+    def is_for_program(self) -> bool:
+        """Whether only a program that knows the tool can answer."""
+        return self.handoff is not None and self.handoff.audience == "program"
+
+    @classmethod
+    def completion(cls, prompt: str, *, max_tokens: int) -> "InputRequest":
+        """Have the client's model answer `prompt` (MCP `sampling/createMessage`)."""
+        message: JsonObject = {"role": "user", "content": {"type": "text", "text": prompt}}
+        params: JsonObject = {"messages": [message], "maxTokens": max_tokens}
+        return cls(method="sampling/createMessage", message=prompt, params=params)
+
+    @classmethod
+    def roots(cls) -> "InputRequest":
+        """Have the client say which folders it works on (MCP `roots/list`)."""
+        return cls(method="roots/list", message="Which folders does the client work on?")
+
+
+class InputAnswer(Contract):
+    """The client's answer to one question (MCP `ElicitResult`; of other methods the whole result is the content)."""
+
+    action: Literal["accept", "decline", "cancel"] = "accept"
+    content: JsonObject = Field(default_factory=dict)
+
+
+class SubmitInput(Contract):
+    """Answers by the key of their question."""
+
+    answers: dict[str, InputAnswer]
+    answered_by: str | None = Field(default=None, description="Id of the caller who answers.")
+
+
+class InputRequests(Contract):
+    """The questions that are open, by key. In the task's memo, so that they are readable without a worker."""
+
+    requests: dict[str, InputRequest] = Field(default_factory=dict)
+
+
+Check = Callable[[JsonObject], tuple[Violation, ...]]
+"""How the content of an answer breaks what was asked for; for questions that know more than a JSON Schema says."""
+
+
+TASK_ASKS_SIGNAL = "task_asks"
+"""From a tool call to the turn that made it: it waits for an answer."""
+
+
+class TaskAsks(Contract):
+    """A tool call of a turn waits for an answer, to be given to the task like any other."""
+
+    task_id: str
+    requests: dict[str, InputRequest]

@@ -1,0 +1,52 @@
+"""Search attributes by which operators and task lists find a task, and the sweep finds what a task refers to."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+)
+
+from outlast.activities.outputs.format.locators import REFERENCES_ATTRIBUTE, references_in
+from outlast.workflows.contracts.tool_calls import TaskStatus, TaskSummary, ToolCall
+
+TOOL = SearchAttributeKey.for_keyword("OutlastTool")
+ACTOR = SearchAttributeKey.for_keyword("OutlastActor")
+RUN_ID = SearchAttributeKey.for_keyword("OutlastRunId")
+EXECUTOR = SearchAttributeKey.for_keyword("OutlastExecutor")
+TASK_STATUS = SearchAttributeKey.for_keyword("OutlastTaskStatus")
+CALLER = SearchAttributeKey.for_keyword("OutlastCaller")
+SESSION = SearchAttributeKey.for_keyword("OutlastSession")
+
+LOCATORS = SearchAttributeKey.for_keyword_list(REFERENCES_ATTRIBUTE)
+"""Short names of the stored outputs that stand in a call's arguments, see `activities.outputs.format.locators`."""
+
+ALL: Sequence[SearchAttributeKey[str]] = (TOOL, ACTOR, RUN_ID, EXECUTOR, TASK_STATUS, CALLER, SESSION)
+"""Those of type Keyword."""
+KEYWORD_LISTS: Sequence[SearchAttributeKey[Sequence[str]]] = (LOCATORS,)
+
+
+def of_session(caller_id: str, session_id: str) -> TypedSearchAttributes:
+    """Those of a conversation."""
+    return TypedSearchAttributes([SearchAttributePair(CALLER, caller_id), SearchAttributePair(SESSION, session_id)])
+
+
+def of_task(call: ToolCall, summary: TaskSummary) -> TypedSearchAttributes:
+    """Those that a task begins with, whoever starts it."""
+    pairs: list[SearchAttributePair[Any]] = [
+        SearchAttributePair(TOOL, call.tool),
+        SearchAttributePair(EXECUTOR, summary.executor),
+        SearchAttributePair(TASK_STATUS, TaskStatus.WORKING.value),
+        SearchAttributePair(CALLER, call.caller.id),
+    ]
+    if summary.actor is not None:
+        pairs.append(SearchAttributePair(ACTOR, summary.actor))
+    if call.session_id is not None:
+        pairs.append(SearchAttributePair(SESSION, call.session_id))
+    locators = references_in(json.dumps(call.arguments))
+    if locators:
+        pairs.append(SearchAttributePair(LOCATORS, locators))
+    return TypedSearchAttributes(pairs)

@@ -1,0 +1,92 @@
+"""What goes into and out of a session's workflow: its signals, its events, and the state that it carries on."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from outlast.activities.contracts import Contract
+from outlast.workflows.contracts.self_correction import CallOutcome, SelfCorrection, Verdict, observe, verdict
+from outlast.workflows.contracts.tool_calls import CallRefused, TaskCompleted
+from outlast.workflows.contracts.turns import (
+    SessionProfile,
+    Spent,
+    TurnRef,
+)
+
+SESSION_WORKFLOW_PREFIX = "session:"
+KEPT_EVENTS = 200
+
+
+class Posted(Contract):
+    """What a tool said to the user: an update, or a reaction (an emoji) to the message that is answered."""
+
+    kind: Literal["update", "reaction"]
+    text: str
+    task_id: str
+    tool: str
+    message_id: str | None = None
+
+
+class SessionEvent(Contract):
+    """One entry of the log, with `task_completed`, `call_refused` or `posted`.
+
+    `number` counts from 1 and never repeats, also when the workflow continues as new.
+    """
+
+    number: int
+    time: datetime | None = None
+    task_completed: TaskCompleted | None = None
+    call_refused: CallRefused | None = None
+    posted: Posted | None = None
+    self_correction: Verdict | None = Field(
+        default=None, description="With a failure that came before: a reminder, or that it is time to stop."
+    )
+
+
+TASK_COMPLETED_SIGNAL = "task_completed"
+CALL_REFUSED_SIGNAL = "call_refused"
+POSTED_SIGNAL = "posted"
+TURN_ENDED_SIGNAL = "turn_ended"
+
+
+class SessionState(Contract):
+    """What a session hands to its next run."""
+
+    caller_id: str
+    session_id: str
+    next_number: int = 1
+    events: tuple[SessionEvent, ...] = Field(default=(), description=f"The latest {KEPT_EVENTS} events.")
+    self_correction: SelfCorrection = Field(default=SelfCorrection(), description="The failures of its calls, counted.")
+    profile: SessionProfile | None = Field(default=None, description="Absent while no turn was asked for.")
+    turns: tuple[TurnRef, ...] = Field(default=(), description=f"The latest {KEPT_EVENTS} turns.")
+    head: str | None = Field(default=None, description="The turn that the conversation goes on from.")
+    running: str | None = Field(default=None, description="The turn that has not ended.")
+    spent: Spent = Spent()
+    reminded: tuple[str, ...] = Field(default=(), description="Failures that models were reminded of, by signature.")
+
+
+class SelfCorrectionView(Contract):
+    """The failures of a session, and what follows from its latest call."""
+
+    counted: SelfCorrection
+    verdict: Verdict
+
+
+def corrected(counted: SelfCorrection, call: TaskCompleted | CallRefused) -> tuple[SelfCorrection, Verdict | None]:
+    """The failures after one more call, and what follows from it, if anything.
+
+    Pure, because `outlast.api.temporal.session_events` counts with it too.
+
+    A call of an older version says no more than its signature; its failure counts as one that may pass.
+    """
+    retryable = call.error.retryable if call.error else True
+    outcome = CallOutcome(tool=call.tool, signature=call.error_signature, retryable=retryable)
+    counted = observe(counted, outcome)
+    said = verdict(counted)
+    return counted, said if said.action != "none" else None
+
+
+def session_workflow_id(caller_id: str, session_id: str) -> str:
+    """The session's workflow. Session ids of different callers never meet."""
+    return f"{SESSION_WORKFLOW_PREFIX}{caller_id}:{session_id}"

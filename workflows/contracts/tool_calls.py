@@ -1,0 +1,265 @@
+"""What a tool call is, what it gives back, and how its task is described."""
+
+from collections.abc import Callable
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from outlast.activities.contracts import Caller, Contract, SealedSecret
+from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.outputs.contracts import OutputPolicy
+from outlast.activities.runs.contracts import Budget, RunState
+
+DEFAULT_DEADLINE_SECONDS = 24 * 3600
+
+APPROVAL_META = "outlast/approval"
+"""Key in an answer's meta: who approved or refused the call, when, with which note."""
+CLIENT_META = "outlast/client"
+"""Key in an answer's meta: which client phase was answered, by whom, and what was said."""
+DEFECT_META = "outlast/defect"
+"""Key in an answer's meta that tells a defect of the tool from an expected failure."""
+
+
+class TaskStatus(StrEnum):
+    """State of a task, in the words of MCP's tasks (2025-11-25, `TaskStatus`)."""
+
+    WORKING = "working"
+    INPUT_REQUIRED = "input_required"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the status can no longer change."""
+        return self in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
+
+
+class TextContent(Contract):
+    """A piece of an answer that a model reads (MCP `TextContent`)."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ImageContent(Contract):
+    """A picture, base64 (MCP `ImageContent`)."""
+
+    type: Literal["image"] = "image"
+    data: str
+    mimeType: str  # noqa: N815 (the shape is MCP's, in every protocol that shows it)
+
+
+class AudioContent(Contract):
+    """A sound, base64 (MCP `AudioContent`)."""
+
+    type: Literal["audio"] = "audio"
+    data: str
+    mimeType: str  # noqa: N815
+
+
+class BlobResource(Contract):
+    """Bytes, base64, and where they come from (MCP `BlobResourceContents`)."""
+
+    uri: str
+    mimeType: str | None = None  # noqa: N815
+    blob: str
+
+
+class EmbeddedResource(Contract):
+    """A resource that travels with the answer (MCP `EmbeddedResource`)."""
+
+    type: Literal["resource"] = "resource"
+    resource: BlobResource
+
+
+class ResourceLink(Contract):
+    """A resource that stays where it is (MCP `ResourceLink`). `size` in bytes."""
+
+    type: Literal["resource_link"] = "resource_link"
+    uri: str
+    name: str
+    mimeType: str | None = None  # noqa: N815
+    size: int | None = None
+
+
+Content = Annotated[
+    TextContent | ImageContent | AudioContent | EmbeddedResource | ResourceLink, Field(discriminator="type")
+]
+"""One block of an answer, in MCP's shapes."""
+
+
+class ToolResult(Contract):
+    """The answer of a tool. A failing tool answers too: `is_error` is set, and `error` says what failed."""
+
+    content: tuple[Content, ...] = ()
+    raw_content: tuple[dict[str, JsonValue], ...] | None = Field(
+        default=None, description="Content blocks of a proxied MCP server, passed on as they are instead of `content`."
+    )
+    structured: dict[str, JsonValue] | None = None
+    is_error: bool = False
+    error: ErrorEnvelope | None = None
+    meta: dict[str, JsonValue] = Field(default_factory=dict)
+    locator: str | None = Field(
+        default=None,
+        description="Where the whole output is when it was stored: see `compressed` and `summary` in `structured`.",
+    )
+
+    @property
+    def text(self) -> str:
+        """What a model reads of the answer."""
+        raw = [text for block in self.raw_content or () if isinstance(text := block.get("text"), str)]
+        return "\n".join(raw or [block.text for block in self.content if isinstance(block, TextContent)])
+
+    @property
+    def headline(self) -> str | None:
+        """The first line of the answer, at most 200 characters."""
+        line = self.text.partition("\n")[0]
+        return (line if len(line) <= 200 else line[:199] + "…") or None
+
+    @classmethod
+    def failed(cls, error: ErrorEnvelope) -> "ToolResult":
+        """The answer that carries `error`, readable for a model."""
+        lines = [error.message]
+        lines += [f"- {violation.path or '(arguments)'}: {violation.message}" for violation in error.violations or ()]
+        if error.hint:
+            lines.append(error.hint)
+        if error.allowed_tools:
+            lines.append(f"Available tools: {', '.join(error.allowed_tools)}")
+        return cls(content=(TextContent(text="\n".join(lines)),), is_error=True, error=error)
+
+
+class OutputOptions(Contract):
+    """How the output of one call is kept. What is not said is as the server has it."""
+
+    compress: bool = Field(default=True, description="False keeps the output in the answer, up to a hard limit.")
+    threshold_bytes: int | None = Field(
+        default=None, ge=0, le=1_048_576, description="Outputs of more bytes (UTF-8) are stored and summarised."
+    )
+    ttl_seconds: int | None = Field(
+        default=None, ge=60, le=30 * 24 * 3600, description="How long a stored output is kept; a day by default."
+    )
+
+
+class CallOptions(Contract):
+    """How one call is carried out, whatever the tool."""
+
+    deadline_seconds: int = Field(
+        default=DEFAULT_DEADLINE_SECONDS,
+        gt=0,
+        le=30 * 24 * 3600,
+        description="After this the task fails; its run is aborted.",
+    )
+    budget: Budget = Budget()
+    output: OutputOptions = OutputOptions()
+    run_heartbeat_seconds: int = Field(
+        default=30, gt=0, description="How soon a worker that died while it followed a run is replaced."
+    )
+
+
+class PermissionRuling(Contract):
+    """What the operator's rules say of one call (OUTLAST_PERMISSIONS), decided at the front door."""
+
+    action: Literal["allow", "ask", "deny"]
+    rule: str = Field(description="The rule that matched, as it was written.")
+
+
+class ToolCall(Contract):
+    """One tool call, validated and with its caller resolved: the input of ToolCallWorkflow."""
+
+    tool: str
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)
+    mode: str = "default"
+    caller: Caller
+    session_id: str | None = None
+    message_id: str | None = Field(default=None, description="The message of the conversation that asked for it.")
+    tool_call_id: str | None = Field(default=None, description="The model's own id of the call.")
+    actor: str | None = Field(default=None, description="For a direct Actor tool: the Actor behind it, as `user/name`.")
+    options: CallOptions = CallOptions()
+    payment: SealedSecret | None = Field(default=None, description="What pays for the call instead of the account.")
+    output: OutputPolicy = Field(default=OutputPolicy(), description="When its output is stored; set by the server.")
+    offered_tools: tuple[str, ...] = Field(
+        default=(), description="Tools that the caller's connection offers, for hints; empty when it offers all."
+    )
+    tool_mask: dict[str, bool] | None = Field(
+        default=None, description="Which tools are active, by their own names; None when all are."
+    )
+    permission: PermissionRuling | None = Field(default=None, description="Absent when no rule is about the call.")
+
+    @property
+    def proxies_mcp(self) -> bool:
+        """Whether a tool of an Actor that is an MCP server is called: `actor` is `user/name:tool` then."""
+        return self.actor is not None and ":" in self.actor
+
+
+Offers = Callable[[str], bool]
+"""Whether the caller's connection offers a tool: hints name no other."""
+
+
+def offers_all(_tool: str) -> bool:
+    """For callers that may call every tool."""
+    return True
+
+
+class ToolOutcome(Contract):
+    """Result of ToolCallWorkflow: the handler's answer, and how the run it started ended, if it started one."""
+
+    result: ToolResult
+    run: RunState | None = None
+    seconds: float = Field(default=0.0, description="From the call's start until its handler returned.")
+
+
+class CallRefused(Contract):
+    """A call of a session that became no task: the tool is unknown or switched off, or its arguments are wrong."""
+
+    tool: str
+    error: ErrorEnvelope
+    error_signature: str = Field(description="As in `TaskCompleted`.")
+    turn_id: str | None = Field(default=None, description="The turn whose model made the call.")
+
+
+RUN_STOPPED_SIGNAL = "run_stopped"
+"""From a tool call that was cancelled to the turn that made it."""
+
+
+class RunStopped(Contract):
+    """How the run of a cancelled call has ended."""
+
+    task_id: str
+    run: RunState
+
+
+class TaskCompleted(Contract):
+    """The task-completed signal: fires when the tool's handler returns, which may be before its run has ended."""
+
+    task_id: str
+    tool: str
+    status: TaskStatus
+    error_signature: str | None = Field(
+        default=None, description="Same for failures of the same tool, category and message; absent when none failed."
+    )
+    error: ErrorEnvelope | None = Field(default=None, description="What failed; absent when nothing did.")
+    message: str | None = Field(default=None, description="The answer's first line, at most 200 characters.")
+    locator: str | None = Field(default=None, description="Where the stored output is, when it was stored.")
+
+
+class Progress(Contract):
+    """How far a handler is, in its own words and its own unit."""
+
+    done: float
+    total: float | None = None
+    message: str
+
+
+class TaskSummary(Contract):
+    """What a task's memo says from its start on, so that the task is readable while no worker is alive."""
+
+    tool: str
+    mode: str
+    executor: Literal["none", "sync", "async"]
+    actor: str | None = None
+    session_id: str | None = None
+    created_at: datetime
+    fingerprint: str = Field(description="Digest of the request, to tell a repeated request from another one.")

@@ -1,0 +1,237 @@
+"""Contracts of turns and sessions: what a turn is told, what it hands to its next run, and what it has come to."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from outlast.activities.contracts import Caller, Contract
+from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart, Usage
+from outlast.activities.outputs.contracts import OutputPolicy
+from outlast.workflows.contracts.self_correction import EarlierFailures, SelfCorrection
+from outlast.workflows.contracts.tool_calls import OutputOptions
+
+TURN_WORKFLOW_PREFIX = "turn:"
+DEFAULT_MAX_STEPS = 20
+MAX_STEPS = 200
+MAX_PARALLEL_CALLS = 32
+"""Calls of one step that are carried out; the model is told that it asked for too many."""
+
+
+class TurnTool(Contract):
+    """A tool as it was when its session began."""
+
+    shown: str = Field(description="The name that the model knows.")
+    name: str = Field(description="The tool's own name.")
+    actor: str | None = None
+    calls_actor: bool = False
+    input_schema_json: str = Field(description="JSON Schema of the arguments, by the tool's own names.")
+    fields: dict[str, str] = Field(default_factory=dict, description="Own names of arguments by the ones shown.")
+
+
+class ToolSnapshot(Contract):
+    """The tools of a session. They never change in it, so that a provider's cache serves them in every step."""
+
+    definitions_json: str = "[]"
+    tools: tuple[TurnTool, ...] = ()
+
+
+class Budgets(Contract):
+    """What a turn, or all turns of a session, may use at most. An absent limit does not limit."""
+
+    steps: int | None = Field(default=None, ge=1, description="Calls of the model.")
+    tokens: int | None = Field(default=None, ge=1, description="Tokens in and out, cached ones included.")
+    usd: float | None = Field(
+        default=None, gt=0, description="US dollars for models whose prices are known, and for Actors."
+    )
+    minutes: float | None = Field(default=None, gt=0, description="Time from a turn's beginning to its end.")
+
+
+class Spent(Contract):
+    """What was used so far."""
+
+    steps: int = 0
+    usage: Usage = Usage()
+    usd: float = 0.0
+    seconds: float = 0.0
+
+
+class StepSeconds(Contract):
+    """How long a step took, and what of it. Tools are carried out at once: theirs is the time of the slowest."""
+
+    total: float
+    model: float = Field(description="From the request to the provider to the end of its answer.")
+    tools: float = Field(default=0.0, description="From a tool's start until its handler returned.")
+    overhead: float = Field(description="All the rest: queues, storing, deciding. Never below 0.")
+
+    @classmethod
+    def of(cls, total: float, model: float, tools: float) -> "StepSeconds":
+        """The overhead is what is left. Model and step are timed by different clocks, so it may come out below 0."""
+        left = max(total - model - tools, 0.0)
+        return cls(total=round(total, 6), model=round(model, 6), tools=round(tools, 6), overhead=round(left, 6))
+
+
+class CarriedRule(Contract):
+    """One of the operator's permission rules, of those that are about the turn's caller."""
+
+    tool: str
+    action: Literal["allow", "ask", "deny"]
+    text: str
+
+
+class SessionProfile(Contract):
+    """What all turns of a session have in common."""
+
+    provider_id: str | None = None
+    model_id: str | None = None
+    system: str = ""
+    snapshot: ToolSnapshot = ToolSnapshot()
+    tool_mask: dict[str, bool] | None = None
+    max_steps: int = DEFAULT_MAX_STEPS
+    budgets: Budgets = Budgets()
+    output: OutputOptions = OutputOptions()
+
+
+class TurnState(Contract):
+    """How far a turn is: what it hands to its next run."""
+
+    began: datetime
+    step: int = 0
+    messages: tuple[ModelMessage, ...] = Field(default=(), description="Those of this turn, the user's first.")
+    spent: Spent = Spent()
+    failures: SelfCorrection = SelfCorrection()
+    reminded: tuple[str, ...] = Field(default=(), description="Failures that the model was reminded of, by signature.")
+    text: str = Field(default="", description="What the model has said in the latest step.")
+
+
+class TurnOrder(Contract):
+    """Input of TurnWorkflow."""
+
+    caller: Caller
+    session_id: str
+    turn_id: str
+    message_id: str
+    parts: tuple[TextPart | ImagePart, ...] = Field(description="The user's message.")
+    provider_id: str
+    model_id: str
+    tool_mask: dict[str, bool] | None = Field(default=None, description="By the tools' own names; None: all.")
+    max_steps: int = DEFAULT_MAX_STEPS
+    budgets: Budgets = Budgets()
+    system: str = ""
+    dynamic: str = ""
+    snapshot: ToolSnapshot = ToolSnapshot()
+    conversation: tuple[ModelMessage, ...] = Field(default=(), description="What was said before this turn.")
+    output: OutputPolicy = OutputPolicy()
+    run_heartbeat_seconds: int = 30
+    rules: tuple[CarriedRule, ...] = ()
+    max_output_tokens: int = 4_096
+    stream: bool = True
+    earlier_failures: EarlierFailures = Field(default=EarlierFailures(), description="Those of the session before.")
+    so_far: TurnState | None = None
+
+
+class TurnStatus(StrEnum):
+    """State of a turn."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    STOPPED = "stopped"
+    """Ended by a budget or because the same failure came again and again."""
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+FinishReason = Literal[
+    "stop", "length", "content_filter", "other", "max_steps", "budget", "doom_loop", "error", "cancelled"
+]
+
+
+class Ending(Contract):
+    """How a turn ends, and why."""
+
+    status: TurnStatus
+    reason: FinishReason
+    error: ErrorEnvelope | None = None
+
+
+class TurnResult(Contract):
+    """What a turn has come to. `conversation` is all that was said, up to the end of this turn."""
+
+    turn_id: str
+    message_id: str
+    status: TurnStatus
+    reason: FinishReason
+    text: str
+    conversation: tuple[ModelMessage, ...]
+    began_at: int = Field(description="Index in `conversation` of this turn's first message, the user's.")
+    spent: Spent
+    error: ErrorEnvelope | None = None
+
+
+class TurnRef(Contract):
+    """A turn as its session knows it. `parent` is the turn whose conversation it goes on from."""
+
+    turn_id: str
+    message_id: str
+    parent: str | None = None
+    retry_of: str | None = None
+    began: datetime
+    ended: bool = False
+
+
+class BeginTurn(Contract):
+    """Ask for a place in the session. `over` is a turn of which the asker knows that it does not run."""
+
+    turn_id: str
+    message_id: str
+    retry_of: str | None = None
+    over: str | None = None
+
+
+class TurnPlace(Contract):
+    """Where a turn stands; `busy` is the turn that must end first, and then nothing has changed."""
+
+    turn: TurnRef | None = None
+    busy: TurnRef | None = None
+    spent: Spent = Spent()
+    over: str | None = Field(default=None, description="Which budget of the session is used up; then nothing changed.")
+    failures: EarlierFailures = EarlierFailures()
+
+
+class TurnEnded(Contract):
+    """A turn tells its session that it has ended. `counts`: the conversation goes on from it."""
+
+    turn_id: str
+    counts: bool
+    spent: Spent = Spent()
+    reminded: tuple[str, ...] = Field(default=(), description="Failures that its model was reminded of.")
+
+
+class SessionOverview(Contract):
+    """A session as it is: its profile, its latest turns, the turn that the conversation goes on from."""
+
+    profile: SessionProfile | None = None
+    turns: tuple[TurnRef, ...] = ()
+    head: str | None = None
+    running: str | None = None
+    spent: Spent = Spent()
+
+
+class TurnEvent(Contract):
+    """An event that the workflow itself tells; streamed text and retries are read from its history."""
+
+    name: Literal["tool-call", "tool-result", "reminder", "step-finish", "finish", "error"]
+    data: dict[str, JsonValue]
+
+
+class TurnEvents(Contract):
+    """Events that came at once, in their order: one change of the turn's memo."""
+
+    events: tuple[TurnEvent, ...]
+
+
+def turn_workflow_id(caller_id: str, session_id: str, turn_id: str) -> str:
+    """The workflow of a turn. Turns of different callers never meet."""
+    return f"{TURN_WORKFLOW_PREFIX}{caller_id}:{session_id}:{turn_id}"

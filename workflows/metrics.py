@@ -1,0 +1,63 @@
+"""Metrics of tool calls and turns, exported with the worker's Temporal metrics.
+
+The SDK leaves them out while replaying.
+"""
+
+from datetime import timedelta
+
+from temporalio import workflow
+
+from outlast.activities.llm.contracts import ModelStep
+from outlast.activities.llm.providers.capabilities import MATRIX
+from outlast.workflows.contracts.tool_calls import TaskStatus, ToolCall, ToolResult
+from outlast.workflows.contracts.turns import TurnResult
+from outlast.workflows.runtime.masks import Resolution
+from outlast.workflows.tools.registry import executor_kind, metric_label
+
+
+def record_mask_resolution(resolution: Resolution, step: int) -> None:
+    """Log what a step's mask selected and skipped, and why, and count it; `api.access.tool_masks` does so for calls."""
+    workflow.logger.info("tool mask resolved", extra={"step": step, **resolution.facts()})
+    counter = workflow.metric_meter().create_counter(
+        "outlast_tool_mask_resolutions", "Tool masks resolved, by outcome."
+    )
+    counter.add(1, {"outcome": resolution.outcome.value})
+
+
+def count_step(provider_id: str, said: ModelStep) -> None:
+    """Count a call of a model, its tokens and its time."""
+    labels = {"provider": provider_id if provider_id in MATRIX else "unknown"}
+    meter = workflow.metric_meter()
+    meter.create_counter("outlast_model_calls", "Calls of models that were answered.").add(1, labels)
+    tokens = meter.create_counter("outlast_model_tokens", "Tokens of model calls; input includes cached ones.")
+    for kind, count in said.usage.model_dump().items():
+        tokens.add(count, {**labels, "kind": kind.removesuffix("_tokens")})
+    meter.create_histogram_timedelta(
+        "outlast_model_call_duration", "Time from a request to a provider until its whole answer.", "duration"
+    ).record(timedelta(seconds=said.seconds), labels)
+
+
+def count_turn(result: TurnResult) -> None:
+    """Count a turn that has ended, and how long it took."""
+    labels = {"status": result.status.value, "reason": result.reason}
+    meter = workflow.metric_meter()
+    meter.create_counter("outlast_turns", "Turns that have ended.").add(1, labels)
+    duration = meter.create_histogram_timedelta(
+        "outlast_turn_duration", "Time from a turn's beginning to its end.", "duration"
+    )
+    duration.record(timedelta(seconds=result.spent.seconds), labels)
+
+
+def count_tool_call(call: ToolCall, status: TaskStatus, result: ToolResult | None) -> None:
+    """Count a call whose handler has returned, how long that took, and how many bytes it answered."""
+    labels = {"tool": metric_label(call), "executor": executor_kind(call), "outcome": status.value}
+    meter = workflow.metric_meter()
+    meter.create_counter("outlast_tool_calls", "Tool calls whose handler has returned.").add(1, labels)
+    elapsed: timedelta = workflow.now() - workflow.info().start_time
+    meter.create_histogram_timedelta(
+        "outlast_tool_call_duration", "Time from a call's start until its handler returned.", "duration"
+    ).record(elapsed, labels)
+    size = len(result.text.encode()) if result else 0
+    meter.create_counter("outlast_result_bytes", "Bytes of text answered by tool handlers.", "bytes").add(
+        size, {"tool": labels["tool"]}
+    )

@@ -1,0 +1,81 @@
+"""`ToolContext`: all that a handler may do."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from temporalio import workflow
+
+from outlast.activities.runs.contracts import Budget, RunState
+from outlast.workflows.contracts import memo
+from outlast.workflows.contracts.questions import InputAnswer, InputRequest
+from outlast.workflows.contracts.tool_calls import Progress, ToolCall
+from outlast.workflows.runtime.masks import is_active
+from outlast.workflows.runtime.questions import Inputs
+from outlast.workflows.stubs.actors import Store
+from outlast.workflows.stubs.mcp_actors import ActorMcp
+from outlast.workflows.stubs.outputs import Outputs
+from outlast.workflows.stubs.runs import Runs
+from outlast.workflows.stubs.storages import Storage
+from outlast.workflows.stubs.web import Web
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A run that goes on after its handler has returned, and the budget to hold it to."""
+
+    run: RunState
+    budget: Budget
+
+
+class ToolContext:
+    """What one call may do: start and follow runs, read storages, say what it is doing."""
+
+    def __init__(self, call: ToolCall) -> None:
+        """Everything happens on behalf of the caller of `call`."""
+        self.call = call
+        self.apify = Runs(call)
+        self.storage = Storage(call)
+        self.outputs = Outputs(call)
+        self.web = Web(call)
+        self.store = Store(call)
+        self.actor_mcp = ActorMcp(call)
+        self.inputs = Inputs()
+        self.guarded: Guarded | None = None
+
+    @property
+    def task_id(self) -> str:
+        """The task's id, which is the workflow's."""
+        return workflow.info().workflow_id
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the call has been cancelled."""
+        return workflow.cancellation_reason() is not None
+
+    def offers(self, tool: str) -> bool:
+        """Whether the caller's connection offers `tool` and no mask switches it off: hints name no other."""
+        offered = not self.call.offered_tools or tool in self.call.offered_tools
+        return offered and is_active(tool, self.call.tool_mask)
+
+    async def ask(self, key: str, question: InputRequest, *, timeout: timedelta | None = None) -> InputAnswer:
+        """The client's answer to one question, waited for durably. Raises `TimeoutError` after `timeout`."""
+        return (await self.inputs.ask({key: question}, timeout=timeout))[key]
+
+    def guard(self, run: RunState, budget: Budget) -> None:
+        """Have the workflow follow `run` to its end after the handler has returned."""
+        self.guarded = Guarded(run, budget)
+
+    async def ask_all(
+        self, questions: dict[str, InputRequest], *, timeout: timedelta | None = None
+    ) -> dict[str, InputAnswer]:
+        """The answers to several questions at once, by key. Raises `TimeoutError` after `timeout`."""
+        return await self.inputs.ask(questions, timeout=timeout)
+
+    def progress(self, done: float, *, total: float | None = None, message: str) -> None:
+        """Tell the client how far the call is. Durable, an event of the history: for steps, not for a ticker."""
+        workflow.upsert_memo({memo.PROGRESS: Progress(done=done, total=total, message=message)})
+        self.say(message)
+
+    def say(self, markdown: str) -> None:
+        """Show operators what the call is doing (Temporal UI, current details)."""
+        workflow.set_current_details(markdown)

@@ -1,0 +1,147 @@
+"""When does the handler of an Actor tool return? Sync: when the run has ended. Async: when it has started.
+
+A mode chooses its executor once; `call-actor` and every direct Actor tool go through it, in every call path.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.outputs.contracts import StoredOutput
+from outlast.activities.runs.contracts import RunSpec, RunState
+from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
+from outlast.workflows.contracts.tool_calls import Offers, ToolResult, offers_all
+from outlast.workflows.runtime.context import ToolContext
+
+INLINE_ROWS = 1_000
+INLINE_BYTES = 2_048
+"""Rows in an answer stand in the history three times: as read, as text and as data. With 2 KB of rows the history of a
+sync call stays within 15 KB; more are stored, unless the call itself sets another threshold."""
+
+
+@dataclass(frozen=True)
+class ActorOutcome:
+    """What an executor has to show: the run, and when it has ended its rows, or the first of those that were stored.
+
+    `tool` is the one called. `refused` says why rows are not shown that may neither be stored nor answered.
+    """
+
+    tool: str
+    actor: str
+    run: RunState
+    preview: DatasetPage | None = None
+    offers: Offers = offers_all
+    output: StoredOutput | None = None
+    refused: ErrorEnvelope | None = None
+
+
+Presenter = Callable[[ActorOutcome], ToolResult]
+"""A mode's way of saying what happened."""
+
+
+class ActorExecutor(Protocol):
+    """The one interface behind every tool that runs an Actor."""
+
+    @property
+    def kind(self) -> Literal["sync", "async"]:
+        """Whether the caller's answer comes with the run's end or with its start."""
+        ...
+
+    async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
+        """Run the Actor. Raises `ToolError` when the platform refuses or a limit is reached."""
+        ...
+
+
+class SyncActorExecutor:
+    """Returns after the run has ended and its dataset was read, or stored when it is large."""
+
+    kind: Literal["sync", "async"] = "sync"
+
+    def __init__(self, present: Presenter) -> None:
+        """Answer as `present` says it."""
+        self._present = present
+
+    async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
+        """Start, follow, read or store the rows, answer."""
+        started = await ctx.apify.start(params)
+        ctx.say(describe_run(started))
+        run, page = await ctx.apify.finish_with_rows(started, params.budget, within_bytes=inline_bytes(ctx))
+        if page is None:
+            page = await ctx.storage.items(_whole_dataset(ctx, run))
+        outcome = ActorOutcome(ctx.call.tool, params.actor, run, page, offers=ctx.offers)
+        if page.end < page.total:
+            outcome = await _with_large_output(ctx, outcome, page)
+        ctx.say(describe_run(run, rows=page.total))
+        return self._present(outcome)
+
+
+class AsyncActorExecutor:
+    """Returns as soon as the run has started; the workflow stays as its guardian."""
+
+    kind: Literal["sync", "async"] = "async"
+
+    def __init__(self, present: Presenter) -> None:
+        """Answer as `present` says it."""
+        self._present = present
+
+    async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
+        """Start, leave the run to the guardian, answer."""
+        run = await ctx.apify.start(params)
+        ctx.say(describe_run(run))
+        ctx.guard(run, params.budget)
+        return self._present(ActorOutcome(ctx.call.tool, params.actor, run, offers=ctx.offers))
+
+
+def inline_bytes(ctx: ToolContext) -> int:
+    """Size up to which rows are answered whole."""
+    policy = ctx.call.output
+    if not policy.compress:
+        return policy.inline_limit_bytes
+    if policy.threshold_bytes is not None:
+        return policy.threshold_bytes
+    return min(policy.default_threshold_bytes, INLINE_BYTES)
+
+
+def _whole_dataset(ctx: ToolContext, run: RunState) -> DatasetItemsInput:
+    return DatasetItemsInput(
+        caller=ctx.call.caller,
+        dataset_id=run.dataset_id,
+        limit=INLINE_ROWS,
+        max_bytes=inline_bytes(ctx),
+        whole=True,
+        expect_items=run.status == "SUCCEEDED",
+        describe_run_store=run.key_value_store_id,
+    )
+
+
+async def _with_large_output(ctx: ToolContext, outcome: ActorOutcome, page: DatasetPage) -> ActorOutcome:
+    """`outcome` with the rows stored and the first of them; refused when compression is off."""
+    if not ctx.call.output.compress:
+        return replace(outcome, refused=_too_large(outcome, page, ctx.call.output.inline_limit_bytes))
+    stored = await ctx.outputs.store_dataset(outcome.run.dataset_id)
+    shown = stored.preview.model_copy(update={"keys": page.keys, "items_schema": page.items_schema})
+    return replace(outcome, preview=shown, output=stored.output)
+
+
+def _too_large(outcome: ActorOutcome, page: DatasetPage, limit: int) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool=outcome.tool,
+        message=(
+            f"Run {outcome.run.run_id} ended as {outcome.run.status}. Its {page.total} rows have more than {limit} "
+            "bytes, which are not answered with compression off."
+        ),
+        category=ErrorCategory.VALIDATION,
+        retryable=False,
+        hint=f"Nothing is lost: read dataset {page.dataset_id} in parts, few fields at a time. Do not run it again.",
+    )
+
+
+def describe_run(run: RunState, *, rows: int | None = None) -> str:
+    """A run for operators, as Markdown."""
+    link = f"[{run.run_id}]({run.console_url})" if run.console_url else f"`{run.run_id}`"
+    lines = [f"**Run** {link}: {run.status}" + (f", {run.status_message}" if run.status_message else "")]
+    lines.append(f"**Dataset** `{run.dataset_id}`" + (f": {rows} rows" if rows is not None else ""))
+    if run.usage_total_usd is not None:
+        lines.append(f"**Cost** {run.usage_total_usd:.4f} US dollars")
+    return "\n\n".join(lines)

@@ -1,0 +1,149 @@
+"""Tool masks: which of the tools that there are may be called now. Pure: every front door and every turn resolves so.
+
+A request may carry `toolMask: {tool: bool}`. It never changes what a model is shown of the tools, so that the beginning
+of its prompt stays the same; it decides which of them are active.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, cast
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+
+
+class Outcome(StrEnum):
+    """What a resolution has come to; a label of metrics."""
+
+    UNMASKED = "unmasked"
+    """There was no mask: everything is active."""
+    MASKED = "masked"
+    """Some tools are active."""
+    NOTHING = "nothing"
+    """The mask enables none of the tools that there are."""
+    LAST_STEP = "last_step"
+    """On the last step of a turn nothing is active, whatever the mask."""
+    SWITCHED_OFF = "switched_off"
+    """There was a mask, but masking is off or the kill switch is on: as without."""
+
+
+class Reason(StrEnum):
+    """Why a tool is not active."""
+
+    DISABLED = "disabled"
+    """The mask says false."""
+    NOT_NAMED = "not_named"
+    """The mask does not name it."""
+    LAST_STEP = "last_step"
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """The active tools in the order of those that there are, and the others with the reason."""
+
+    active: tuple[str, ...]
+    skipped: Mapping[str, Reason]
+    outcome: Outcome
+
+    def facts(self) -> dict[str, object]:
+        """For a log line: what was selected, what was skipped, and why."""
+        return {
+            "mask_outcome": self.outcome.value,
+            "selected": list(self.active),
+            "skipped": {name: reason.value for name, reason in self.skipped.items()},
+        }
+
+
+def normalised(mask: object) -> dict[str, bool] | None:
+    """`mask` without what is not boolean; an empty one is no mask. Raises `ValueError` unless it is an object."""
+    if mask is None:
+        return None
+    if not isinstance(mask, Mapping):
+        raise ValueError("must be an object of tool names and booleans")  # noqa: TRY004 (pydantic wants ValueError)
+    entries = cast(Mapping[object, object], mask)
+    return {name: value for name, value in entries.items() if isinstance(name, str) and isinstance(value, bool)} or None
+
+
+TOOL_MASK_DESCRIPTION = (
+    "Which tools may be called: those named with `true`, and no other. Without a mask, or with one that has no "
+    "boolean entry, all may be called (the default); one that names none with `true` allows none. Entries that are not "
+    "boolean are dropped; older names of tools count. A tool that is not active is refused with an error of the "
+    "category `permission` that names those that are. Masks have an effect where the server has "
+    "`OUTLAST_TOOL_MASKING` on and its kill switch off; elsewhere the request is carried out as without one."
+)
+"""For the documents of every request that takes a mask."""
+
+ToolMask = Annotated[
+    dict[str, bool] | None,
+    BeforeValidator(normalised),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "object", "additionalProperties": {"type": "boolean"}}, {"type": "null"}],
+            "examples": [{"get-actor-run": True, "call-actor": False}],
+        }
+    ),
+]
+"""The type of a request's field `toolMask`: normalised when it is read, None for no mask."""
+
+
+def canonical(mask: Mapping[str, bool] | None, aliases: Mapping[str, str]) -> dict[str, bool] | None:
+    """`mask` with the tools' own names, sorted. Where it names a tool twice, the tool's own name counts."""
+    if mask is None:
+        return None
+    own = {name: value for name, value in mask.items() if name not in aliases}
+    for name in sorted(mask.keys() & aliases.keys()):
+        own.setdefault(aliases[name], mask[name])
+    return dict(sorted(own.items()))
+
+
+def is_active(tool: str, mask: Mapping[str, bool] | None) -> bool:
+    """Whether a canonical `mask` leaves `tool` active."""
+    return mask is None or mask.get(tool) is True
+
+
+def resolve(
+    available: Iterable[str],
+    mask: Mapping[str, bool] | None,
+    *,
+    is_last_step: bool = False,
+    aliases: Mapping[str, str] | None = None,
+) -> Resolution:
+    """Which of the `available` tools are active. No mask: all; a mask that enables nothing: none; last step: none."""
+    names = tuple(dict.fromkeys(available))
+    wanted = canonical(normalised(mask), aliases or {})
+    skipped = {
+        name: Reason.LAST_STEP if is_last_step else _why_not(name, wanted)
+        for name in names
+        if is_last_step or not is_active(name, wanted)
+    }
+    active = tuple(name for name in names if name not in skipped)
+    return Resolution(active, skipped, _outcome(active, wanted, is_last_step))
+
+
+def masked_tool(tool: str, resolution: Resolution) -> ErrorEnvelope:
+    """What is said of a call of a tool that is not active, whoever calls."""
+    names = ", ".join(resolution.active)
+    hint = f"Call one of the available tools instead: {names}." if names else "Answer without tools: none is available."
+    why = "on the last step" if resolution.outcome is Outcome.LAST_STEP else "by the mask of this request"
+    return ErrorEnvelope(
+        tool=tool,
+        message=f"{tool} may not be called: it is switched off {why}.",
+        category=ErrorCategory.PERMISSION,
+        retryable=False,
+        hint=hint,
+        allowed_tools=resolution.active,
+    )
+
+
+def _why_not(name: str, mask: Mapping[str, bool] | None) -> Reason:
+    return Reason.DISABLED if mask is not None and name in mask else Reason.NOT_NAMED
+
+
+def _outcome(active: tuple[str, ...], mask: Mapping[str, bool] | None, is_last_step: bool) -> Outcome:
+    if is_last_step:
+        return Outcome.LAST_STEP
+    if mask is None:
+        return Outcome.UNMASKED
+    return Outcome.MASKED if active else Outcome.NOTHING

@@ -1,0 +1,152 @@
+"""Questions that a call has asked its client: they wait durably, and answers are checked before they are taken."""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.workflows.contracts import memo, search_attributes
+from outlast.workflows.contracts.questions import (
+    TASK_ASKS_SIGNAL,
+    Check,
+    InputAnswer,
+    InputRequest,
+    InputRequests,
+    SubmitInput,
+    TaskAsks,
+)
+from outlast.workflows.contracts.tool_calls import TaskStatus
+from outlast.workflows.runtime.schema_check import schema_violations
+from outlast.workflows.stubs.search_attributes import upsert_search_attributes
+
+
+class Inputs:
+    """Open questions of one call."""
+
+    def __init__(self) -> None:
+        """Nothing is asked yet."""
+        self._open: dict[str, InputRequest] = {}
+        self._checks: dict[str, Check] = {}
+        self._answers: dict[str, InputAnswer] = {}
+        self._answered_by: dict[str, str | None] = {}
+        self._closed: dict[str, str] = {}
+        self.waited = timedelta(0)
+
+    async def ask(
+        self,
+        questions: dict[str, InputRequest],
+        *,
+        timeout: timedelta | None = None,
+        checks: Mapping[str, Check] | None = None,
+    ) -> dict[str, InputAnswer]:
+        """The answers to `questions`, when every one has come. Raises `TimeoutError` after `timeout`.
+
+        An answer is taken when it passes the question's check, or without one fits its schema.
+        """
+        for key in questions:
+            self._answers.pop(key, None)
+            self._closed.pop(key, None)
+        self._open.update(questions)
+        self._checks.update(checks or {})
+        self._publish()
+        began = workflow.now()
+        closing = "the task is being cancelled"
+        try:
+            await _tell_turn(questions)
+            await workflow.wait_condition(lambda: all(key in self._answers for key in questions), timeout=timeout)
+        except TimeoutError:
+            closing = "its time was over"
+            raise
+        finally:
+            self.waited += workflow.now() - began
+            self._close(questions, closing)
+        return {key: self._answers[key] for key in questions}
+
+    def answered_by(self, key: str) -> str | None:
+        """Id of the caller who answered the question `key` last, when the front door has said it."""
+        return self._answered_by.get(key)
+
+    def refuse(self, submitted: SubmitInput) -> ErrorEnvelope | None:
+        """Why these answers cannot be taken, or None when they can. Nothing is taken of what is refused."""
+        for key in submitted.answers:
+            if key not in self._open:
+                return _not_asked(self._closed.get(key) or "nothing is asked under this key", key, self._open)
+        violations = [
+            Violation(path=f"/{key}{violation.path}", message=violation.message)
+            for key, answer in submitted.answers.items()
+            if answer.action == "accept"
+            for violation in self._violations(key, answer)
+        ]
+        return _invalid(tuple(violations)) if violations else None
+
+    def take(self, submitted: SubmitInput) -> None:
+        """Record answers; the first answer to a question stands."""
+        for key, answer in submitted.answers.items():
+            self._answers.setdefault(key, answer)
+            self._answered_by[key] = submitted.answered_by
+            self._forget(
+                key, f"it was answered already{_by(submitted.answered_by)}, at {workflow.now():%Y-%m-%d %H:%M}"
+            )
+        self._publish()
+
+    def _violations(self, key: str, answer: InputAnswer) -> tuple[Violation, ...]:
+        check = self._checks.get(key)
+        return check(answer.content) if check else schema_violations(self._open[key].requested_schema, answer.content)
+
+    def _forget(self, key: str, closing: str) -> bool:
+        """Close one question; whether it was open."""
+        self._checks.pop(key, None)
+        if self._open.pop(key, None) is None:
+            return False
+        self._closed[key] = closing
+        return True
+
+    def _close(self, keys: Iterable[str], closing: str) -> None:
+        """Take questions back that nobody answered."""
+        given_up = [key for key in keys if self._forget(key, closing)]
+        if given_up:
+            self._publish()
+
+    def _publish(self) -> None:
+        status = TaskStatus.INPUT_REQUIRED if self._open else TaskStatus.WORKING
+        workflow.upsert_memo({memo.INPUT_REQUESTS: InputRequests(requests=dict(self._open))})
+        upsert_search_attributes(search_attributes.TASK_STATUS.value_set(status.value))
+
+
+async def _tell_turn(questions: dict[str, InputRequest]) -> None:
+    """The turn that made the call, if one did, shows its readers what is asked."""
+    turn = workflow.info().parent
+    if turn is None:
+        return
+    asks = TaskAsks(task_id=workflow.info().workflow_id, requests=questions)
+    try:
+        await workflow.get_external_workflow_handle(turn.workflow_id).signal(TASK_ASKS_SIGNAL, asks)
+    except ApplicationError as error:
+        workflow.logger.warning("The turn did not hear of a question: %s", error)
+
+
+def _by(caller_id: str | None) -> str:
+    return f" by {caller_id}" if caller_id else ""
+
+
+def _not_asked(reason: str, key: str, still_open: Iterable[str]) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool="",
+        message=f"The answer to {key!r} was not taken: {reason}. Open questions: {', '.join(still_open) or 'none'}.",
+        category=ErrorCategory.CONFLICT,
+        retryable=False,
+        hint="Look at the task: its input_requests are the questions that are open.",
+    )
+
+
+def _invalid(violations: tuple[Violation, ...]) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool="",
+        message="The answer does not fit the question, which still waits.",
+        category=ErrorCategory.VALIDATION,
+        retryable=False,
+        hint="Mend every violation listed and answer again.",
+        violations=violations,
+    )

@@ -1,0 +1,36 @@
+"""Searching the Store and looking Actors up, from workflow code."""
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from outlast.activities.actors.activities import StoreActivities
+
+from outlast.activities.actors.contracts import ActorDetails, ActorDetailsInput, ActorSearchPage, SearchActorsInput
+from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.stubs.call_activity import read
+
+_MAX_SUMMARY_CHARS = 100
+
+
+class Store:
+    """What a handler may ask of the Store. Every method raises `ToolError` when that is refused."""
+
+    def __init__(self, call: ToolCall) -> None:
+        """Act for the caller of `call`."""
+        self._call = call
+
+    async def search(self, *, keywords: str, category: str | None, offset: int, limit: int) -> ActorSearchPage:
+        """One page of Actors that fit the keywords."""
+        order = SearchActorsInput(
+            caller=self._call.caller, keywords=keywords, category=category, offset=offset, limit=limit
+        )
+        summary = f"search Actors: {keywords}"[:_MAX_SUMMARY_CHARS]
+        return await read(self._call, StoreActivities.search_actors, order, summary=summary)
+
+    async def details(self, actor: str, *, max_readme_chars: int, infer_output: bool) -> ActorDetails:
+        """All that is known of one Actor."""
+        order = ActorDetailsInput(
+            caller=self._call.caller, actor=actor, max_readme_chars=max_readme_chars, infer_output=infer_output
+        )
+        summary = f"look up Actor {actor}"[:_MAX_SUMMARY_CHARS]
+        return await read(self._call, StoreActivities.fetch_actor_details, order, summary=summary)

@@ -1,0 +1,75 @@
+"""From a failed activity back to the `ErrorEnvelope` that it raised."""
+
+import hashlib
+
+from temporalio.exceptions import ActivityError, ApplicationError, RetryState, TimeoutType
+from temporalio.exceptions import TimeoutError as ActivityTimeoutError
+
+from outlast.activities.failures.classify import redact
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+
+
+class ToolError(Exception):
+    """An expected failure inside a handler: ends it, and becomes the call's answer."""
+
+    def __init__(self, envelope: ErrorEnvelope) -> None:
+        """Carry `envelope`."""
+        super().__init__(envelope.message)
+        self.envelope = envelope
+
+
+def envelope_of(error: ActivityError, *, tool: str) -> ErrorEnvelope:
+    """Describe why an activity failed."""
+    cause = error.cause
+    if isinstance(cause, ApplicationError):
+        return _carried(cause, tool=tool)
+    if isinstance(cause, ActivityTimeoutError):
+        last = cause.cause
+        waited_for = f" The last attempt: {last.message}" if isinstance(last, ApplicationError) else ""
+        return ErrorEnvelope(
+            tool=tool,
+            message=f"{error.activity_type} did not end within its time.{waited_for}",
+            category=ErrorCategory.TIMEOUT,
+            retryable=True,
+            hint="Call again with a longer deadline, or when the platform answers again.",
+        )
+    message = redact(str(cause or error))
+    return ErrorEnvelope(tool=tool, message=message, category=ErrorCategory.UNKNOWN, retryable=False)
+
+
+def is_deadline(error: ActivityError) -> bool:
+    """Whether the activity ended because the task's time was over: now, or before the next attempt could begin."""
+    timed_out = isinstance(error.cause, ActivityTimeoutError) and error.cause.type == TimeoutType.SCHEDULE_TO_CLOSE
+    return timed_out or error.retry_state is RetryState.TIMEOUT
+
+
+def is_definite_refusal(error: ActivityError) -> bool:
+    """Whether the platform itself refused a start, so that nothing can have been started.
+
+    A want of capacity is always the start's own refusal, after a search that found no run. Any other refusal is only
+    sure to be the start's in the first attempt: later ones search for a run first, and the search may be what failed.
+    """
+    cause = error.cause
+    if not isinstance(cause, ApplicationError):
+        return False
+    if cause.type == ErrorCategory.CAPACITY:
+        return True
+    envelope = _carried(cause, tool="")
+    return cause.non_retryable and envelope.attempt == 1 and envelope.category is not ErrorCategory.UNKNOWN
+
+
+def signature(envelope: ErrorEnvelope) -> str:
+    """A short digest that is the same for the same failure of the same tool.
+
+    Arguments that break a schema in another way are another failure, although the message is the same.
+    """
+    text = f"{envelope.tool}\n{envelope.category}\n{envelope.message}"
+    for violation in envelope.violations or ():
+        text += f"\n{violation.path}: {violation.message}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _carried(cause: ApplicationError, *, tool: str) -> ErrorEnvelope:
+    if cause.details:
+        return ErrorEnvelope.model_validate(cause.details[0]).model_copy(update={"tool": tool})
+    return ErrorEnvelope(tool=tool, message=redact(cause.message), category=ErrorCategory.UNKNOWN, retryable=False)

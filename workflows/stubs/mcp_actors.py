@@ -1,0 +1,126 @@
+"""Tools of Actors that are MCP servers, from workflow code."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from pydantic import JsonValue
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.workflow import ActivityCancellationType
+
+with workflow.unsafe.imports_passed_through():
+    from outlast.activities.mcp_actors.activities import CALL_HEARTBEAT_TIMEOUT, CALL_RETRY_POLICY, ActorMcpActivities
+
+from outlast.activities.mcp_actors.contracts import (
+    RELAY_UPDATE,
+    CallMcpToolInput,
+    ListMcpToolsInput,
+    McpAnswer,
+    McpTool,
+    RelayedAnswer,
+    RelayedQuestion,
+)
+from outlast.workflows.contracts.questions import InputAnswer, InputRequest
+from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
+from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.stubs.call_activity import read
+from outlast.workflows.stubs.failures import ToolError, envelope_of
+
+SAMPLING_PATIENCE = timedelta(minutes=5)
+"""Not every client has a model that can be asked, and servers have a way on without. Users may take their time."""
+
+AskAll = Callable[..., Awaitable[dict[str, InputAnswer]]]
+"""`ToolContext.ask_all`."""
+
+
+class ActorMcp:
+    """What a handler may do with Actors that are MCP servers. Every method raises `ToolError` when it is refused."""
+
+    def __init__(self, call: ToolCall) -> None:
+        """Act for the caller of `call`."""
+        self._call = call
+
+    async def tools(self, actor: str) -> tuple[McpTool, ...]:
+        """The tools of the server; starts the Actor when it sleeps."""
+        order = ListMcpToolsInput(caller=self._call.caller, actor=actor)
+        answer = await read(self._call, ActorMcpActivities.list_mcp_tools, order, summary=f"list tools of {actor}")
+        return answer.tools
+
+    async def call(self, actor: str, tool: str, arguments: dict[str, JsonValue], *, ask_all: AskAll) -> McpAnswer:
+        """What the tool answers, value for value. It is called at most once, whatever fails.
+
+        What it asks meanwhile is asked with `ask_all`.
+        """
+        order = CallMcpToolInput(caller=self._call.caller, actor=actor, tool=tool, arguments=arguments)
+        questions = _Questions(ask_all)
+        _handle_questions(questions.answer)
+        try:
+            return await self._carry_out(order)
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            raise ToolError(envelope_of(error, tool=self._call.tool)) from error
+        finally:
+            _handle_questions(None)
+            await questions.take_back()
+
+    async def _carry_out(self, order: CallMcpToolInput) -> McpAnswer:
+        deadline = timedelta(seconds=self._call.options.deadline_seconds)
+        return await workflow.execute_activity_method(
+            ActorMcpActivities.call_mcp_tool,
+            order,
+            task_queue=RUNS_TASK_QUEUE,
+            start_to_close_timeout=deadline,
+            schedule_to_close_timeout=deadline,
+            heartbeat_timeout=CALL_HEARTBEAT_TIMEOUT,
+            retry_policy=CALL_RETRY_POLICY,
+            cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=f"call {order.tool} of {order.actor}",
+        )
+
+
+def _handle_questions(handler: Callable[[RelayedQuestion], Awaitable[RelayedAnswer]] | None) -> None:
+    workflow.set_update_handler(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
+        RELAY_UPDATE, handler
+    )
+
+
+class _Questions:
+    """Questions of the server that are open while its tool runs."""
+
+    def __init__(self, ask_all: AskAll) -> None:
+        self._ask_all = ask_all
+        self._open: set[asyncio.Task[RelayedAnswer]] = set()
+
+    async def answer(self, question: RelayedQuestion) -> RelayedAnswer:
+        """The caller's answer; `cancel` when it does not come in time, or the call has ended meanwhile."""
+        asking = asyncio.create_task(self._ask(question))
+        self._open.add(asking)
+        try:
+            return await asking
+        except asyncio.CancelledError:
+            return RelayedAnswer(action="cancel")
+        finally:
+            self._open.discard(asking)
+
+    async def take_back(self) -> None:
+        """Nobody waits for the answers any more."""
+        for asking in self._open:
+            asking.cancel()
+        await workflow.wait_condition(workflow.all_handlers_finished)
+
+    async def _ask(self, question: RelayedQuestion) -> RelayedAnswer:
+        request = InputRequest(
+            method=question.method,
+            message=question.message,
+            requested_schema=question.requested_schema,
+            params=question.params,
+        )
+        patience = SAMPLING_PATIENCE if question.method == "sampling/createMessage" else None
+        try:
+            answers = await self._ask_all({question.key: request}, timeout=patience)
+        except TimeoutError:
+            return RelayedAnswer(action="cancel")
+        answer = answers[question.key]
+        return RelayedAnswer(action=answer.action, content=answer.content)

@@ -1,0 +1,152 @@
+"""Stored outputs, from workflow code: storing and restoring are activities on a task queue of their own."""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from pydantic import JsonValue
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from outlast.activities.outputs.activities import (
+        RESTORE_ATTEMPT_TIMEOUT,
+        RESTORE_RETRY_POLICY,
+        STORE_ATTEMPT_TIMEOUT,
+        STORE_HEARTBEAT_TIMEOUT,
+        STORE_RETRY_POLICY,
+        OutputActivities,
+    )
+
+from outlast.activities.outputs.contracts import (
+    OutputKind,
+    OutputScope,
+    RestoredOutput,
+    RestoreOutputInput,
+    StoreContentInput,
+    StoreDatasetInput,
+    StoredDataset,
+    StoredOutput,
+    StoreRecordInput,
+)
+from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
+from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.stubs.deadline import remaining
+from outlast.workflows.stubs.failures import ToolError, envelope_of
+
+Order = TypeVar("Order")
+Answer = TypeVar("Answer")
+
+
+class Outputs:
+    """What a handler may do with outputs of any size. Every method raises `ToolError` when that is refused."""
+
+    def __init__(self, call: ToolCall) -> None:
+        """Store and restore for the caller of `call`, under its policy."""
+        self._call = call
+
+    @property
+    def scope(self) -> OutputScope:
+        """Whose outputs these are, and of which call."""
+        task_id = workflow.info().workflow_id
+        return OutputScope(
+            caller_id=self._call.caller.id,
+            session_id=self._call.session_id,
+            message_id=self._call.message_id,
+            tool_call_id=self._call.tool_call_id or task_id,
+            task_id=task_id,
+        )
+
+    async def store_dataset(self, dataset_id: str) -> StoredDataset:
+        """Bring a whole dataset into the store, however large it is."""
+        order = StoreDatasetInput(
+            caller=self._call.caller,
+            scope=self.scope,
+            dataset_id=dataset_id,
+            ttl_seconds=self._call.output.ttl_seconds,
+        )
+        return await self._store(OutputActivities.store_dataset, order, f"store dataset {dataset_id}")
+
+    async def store_record(self, store_id: str, key: str) -> StoredOutput:
+        """Bring a whole record of a key-value store into the store."""
+        order = StoreRecordInput(
+            caller=self._call.caller,
+            scope=self.scope,
+            store_id=store_id,
+            key=key,
+            ttl_seconds=self._call.output.ttl_seconds,
+        )
+        return await self._store(OutputActivities.store_record, order, f"store a record of store {store_id}")
+
+    async def store_text(self, text: str, *, content_type: str = "text/plain") -> StoredOutput:
+        """Store a text."""
+        return await self._store_content("text", content_type, text=text)
+
+    async def store_value(self, value: JsonValue) -> StoredOutput:
+        """Store a JSON value."""
+        return await self._store_content("json", "application/json", value=value)
+
+    async def store_blob(self, blob_base64: str, *, content_type: str) -> StoredOutput:
+        """Store bytes, given in base64."""
+        return await self._store_content("binary", content_type, blob_base64=blob_base64)
+
+    async def restore(self, order: RestoreOutputInput) -> RestoredOutput:
+        """Read a part of a stored output."""
+        return await self._carry_out(
+            OutputActivities.restore_output,
+            order,
+            f"restore {order.locator}",
+            attempt_timeout=RESTORE_ATTEMPT_TIMEOUT,
+            retry_policy=RESTORE_RETRY_POLICY,
+        )
+
+    async def _store_content(
+        self,
+        kind: OutputKind,
+        content_type: str,
+        *,
+        text: str | None = None,
+        value: JsonValue = None,
+        blob_base64: str | None = None,
+    ) -> StoredOutput:
+        order = StoreContentInput(
+            scope=self.scope,
+            kind=kind,
+            content_type=content_type,
+            text=text,
+            value=value,
+            blob_base64=blob_base64,
+            ttl_seconds=self._call.output.ttl_seconds,
+        )
+        return await self._store(OutputActivities.store_content, order, "store the answer")
+
+    async def _store(self, method: Callable[[Any, Order], Awaitable[Answer]], order: Order, summary: str) -> Answer:
+        return await self._carry_out(
+            method, order, summary, attempt_timeout=STORE_ATTEMPT_TIMEOUT, retry_policy=STORE_RETRY_POLICY
+        )
+
+    async def _carry_out(
+        self,
+        method: Callable[[Any, Order], Awaitable[Answer]],
+        order: Order,
+        summary: str,
+        *,
+        attempt_timeout: timedelta,
+        retry_policy: RetryPolicy,
+    ) -> Answer:
+        try:
+            return await workflow.execute_activity_method(
+                method,
+                order,
+                task_queue=OUTPUTS_TASK_QUEUE,
+                start_to_close_timeout=attempt_timeout,
+                schedule_to_close_timeout=remaining(self._call),
+                heartbeat_timeout=STORE_HEARTBEAT_TIMEOUT,
+                retry_policy=retry_policy,
+                summary=summary,
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            raise ToolError(envelope_of(error, tool=self._call.tool)) from error

@@ -1,0 +1,272 @@
+"""The runs of one tool call: started at most once each, followed, and never left running when the call is cancelled."""
+
+import asyncio
+import hashlib
+from dataclasses import dataclass
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.workflow import ActivityCancellationType, ActivityHandle
+
+with workflow.unsafe.imports_passed_through():
+    from outlast.activities.runs.activities import (
+        ABORT_ATTEMPT_TIMEOUT,
+        ABORT_RETRY_POLICY,
+        READ_ATTEMPT_TIMEOUT,
+        READ_HEARTBEAT_TIMEOUT,
+        READ_RETRY_POLICY,
+        START_ATTEMPT_TIMEOUT,
+        START_HEARTBEAT_TIMEOUT,
+        START_RETRY_POLICY,
+        WAIT_RETRY_POLICY,
+        ApifyActivities,
+    )
+
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.runs.contracts import (
+    AbortResult,
+    AbortRunInput,
+    Budget,
+    EndedRun,
+    RunRef,
+    RunSpec,
+    RunState,
+    StartRunInput,
+    WaitRunInput,
+)
+from outlast.activities.storages.contracts import DatasetPage
+from outlast.workflows.contracts import memo, search_attributes
+from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
+from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.stubs.deadline import remaining
+from outlast.workflows.stubs.failures import ToolError, envelope_of, is_deadline, is_definite_refusal
+from outlast.workflows.stubs.search_attributes import upsert_search_attributes
+
+
+@dataclass
+class _Operation:
+    """One start: its mark on the platform, and the run once it is known."""
+
+    operation_id: str
+    spec: RunSpec
+    run: RunState | None = None
+
+    @property
+    def may_be_running(self) -> bool:
+        return self.run is None or not self.run.is_final
+
+
+class Runs:
+    """What a handler may do with runs."""
+
+    def __init__(self, call: ToolCall) -> None:
+        """Act for the caller of `call`."""
+        self._call = call
+        self._operations: list[_Operation] = []
+        self._starts = 0
+
+    @property
+    def latest(self) -> RunState | None:
+        """The run of the latest start, as it was last seen."""
+        return self._operations[-1].run if self._operations else None
+
+    async def start(self, spec: RunSpec) -> RunState:
+        """Start a run, and wait out a refusal for want of memory or run slots until the call's deadline.
+
+        Raises `ToolError` when the platform refuses. When the call is cancelled meanwhile, the order's answer is
+        awaited first, so that the run it may have started is known.
+        """
+        operation = _Operation(self._next_operation_id(), spec)
+        self._operations.append(operation)
+        order = StartRunInput(
+            caller=self._call.caller, spec=spec, operation_id=operation.operation_id, payment=self._call.payment
+        )
+        handle = workflow.start_activity_method(
+            ApifyActivities.start_run,
+            order,
+            start_to_close_timeout=START_ATTEMPT_TIMEOUT,
+            schedule_to_close_timeout=remaining(self._call),
+            heartbeat_timeout=START_HEARTBEAT_TIMEOUT,
+            retry_policy=START_RETRY_POLICY,
+            cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=f"start {spec.actor}",
+        )
+        try:
+            run = await asyncio.shield(handle)
+        except asyncio.CancelledError:
+            handle.cancel()
+            operation.run = await _answer(handle)
+            if operation.run is not None:
+                self._announce_start(operation.run, spec)
+            raise
+        except ActivityError as error:
+            if is_definite_refusal(error):
+                self._operations.remove(operation)
+            else:
+                await self.abort_open()
+            raise ToolError(self._not_started(error, spec)) from error
+        operation.run = run
+        self._announce_start(run, spec)
+        return run
+
+    async def finish(self, run: RunState, budget: Budget) -> RunState:
+        """Follow `run` to its end. A run that reaches a limit of `budget` or the call's deadline is aborted.
+
+        Raises `ToolError` when a limit was reached or the run cannot be followed any more.
+        """
+        return (await self.finish_with_rows(run, budget, within_bytes=None))[0]
+
+    async def finish_with_rows(
+        self, run: RunState, budget: Budget, *, within_bytes: int | None
+    ) -> tuple[RunState, DatasetPage | None]:
+        """As `finish`, and the run's rows: without items when they do not fit into `within_bytes`, None when they could
+        not be read."""
+        order = WaitRunInput(caller=self._call.caller, run_id=run.run_id, budget=budget, rows_within_bytes=within_bytes)
+        ended = await self._follow(run, order)
+        final = RunState.model_validate({**dict(ended), "adopted": run.adopted})
+        self._remember(final)
+        if final.over_budget:
+            await self.abort_open()
+            raise ToolError(self._stopped(final, f"the budget of {budget.max_total_charge_usd} US dollars"))
+        return final, ended.rows
+
+    async def _follow(self, run: RunState, order: WaitRunInput) -> EndedRun:
+        try:
+            return await workflow.execute_activity_method(
+                ApifyActivities.wait_for_run,
+                order,
+                task_queue=RUNS_TASK_QUEUE,
+                start_to_close_timeout=remaining(self._call),
+                schedule_to_close_timeout=remaining(self._call),
+                heartbeat_timeout=timedelta(seconds=self._call.options.run_heartbeat_seconds),
+                retry_policy=WAIT_RETRY_POLICY,
+                summary=f"follow run {run.run_id}",
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            await self.abort_open()
+            reason = "the task's deadline" if is_deadline(error) else None
+            raise ToolError(
+                self._stopped(run, reason) if reason else envelope_of(error, tool=self._call.tool)
+            ) from error
+
+    async def look_up(self, run_id: str) -> RunState:
+        """The state of any run of the caller. Raises `ToolError` when there is none."""
+        try:
+            return await workflow.execute_activity_method(
+                ApifyActivities.get_run,
+                RunRef(caller=self._call.caller, run_id=run_id),
+                start_to_close_timeout=READ_ATTEMPT_TIMEOUT,
+                schedule_to_close_timeout=remaining(self._call),
+                heartbeat_timeout=READ_HEARTBEAT_TIMEOUT,
+                retry_policy=READ_RETRY_POLICY,
+                summary=f"look up run {run_id}",
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            raise ToolError(envelope_of(error, tool=self._call.tool)) from error
+
+    async def abort(self, run_id: str, *, gracefully: bool) -> RunState:
+        """Abort any run of the caller and wait until the platform says that it has ended."""
+        order = AbortRunInput(caller=self._call.caller, run_id=run_id, gracefully=gracefully)
+        try:
+            return (await self._abort(order, within=remaining(self._call))).runs[0]
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            raise ToolError(envelope_of(error, tool=self._call.tool)) from error
+
+    async def abort_open(self) -> None:
+        """Leave none of this call's runs running, those included whose start was never answered.
+
+        However long that takes, beyond the call's deadline too. Raises `ToolError` when the platform refuses.
+        """
+        for operation in list(self._operations):
+            if not operation.may_be_running:
+                continue
+            order = AbortRunInput(
+                caller=self._call.caller,
+                run_id=operation.run.run_id if operation.run else None,
+                actor=operation.spec.actor,
+                operation_id=operation.operation_id,
+                since=workflow.info().start_time,
+            )
+            try:
+                aborted = await self._abort(order)
+            except ActivityError as error:
+                if is_cancelled_exception(error):
+                    raise
+                raise ToolError(self._not_aborted(error, order)) from error
+            operation.run = aborted.runs[0] if aborted.runs else operation.run
+            if not aborted.runs and operation.run is None:
+                self._operations.remove(operation)
+
+    async def _abort(self, order: AbortRunInput, *, within: timedelta | None = None) -> AbortResult:
+        return await workflow.execute_activity_method(
+            ApifyActivities.abort_run,
+            order,
+            start_to_close_timeout=ABORT_ATTEMPT_TIMEOUT,
+            schedule_to_close_timeout=within,
+            heartbeat_timeout=START_HEARTBEAT_TIMEOUT,
+            retry_policy=ABORT_RETRY_POLICY,
+            summary=f"abort {order.run_id or 'whatever was started'}",
+        )
+
+    def _remember(self, run: RunState) -> None:
+        for operation in self._operations:
+            if operation.run is not None and operation.run.run_id == run.run_id:
+                operation.run = run
+
+    def _announce_start(self, run: RunState, spec: RunSpec) -> None:
+        workflow.upsert_memo({memo.RUN_STARTED: run})
+        upsert_search_attributes(
+            search_attributes.RUN_ID.value_set(run.run_id), search_attributes.ACTOR.value_set(spec.actor)
+        )
+
+    def _next_operation_id(self) -> str:
+        """The same for every replay, and different for every start of every task."""
+        info = workflow.info()
+        self._starts += 1
+        text = f"{info.namespace}/{info.workflow_id}/{info.first_execution_run_id}/{self._starts}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def _not_started(self, error: ActivityError, spec: RunSpec) -> ErrorEnvelope:
+        envelope = envelope_of(error, tool=self._call.tool)
+        if not is_deadline(error):
+            return envelope
+        return envelope.model_copy(
+            update={
+                "message": f"{spec.actor} could not be started within the task's deadline; no run of it is left "
+                f"running. {envelope.message}",
+                "hint": "Call again with a longer deadline, or when the platform has room again.",
+            }
+        )
+
+    def _not_aborted(self, error: ActivityError, order: AbortRunInput) -> ErrorEnvelope:
+        envelope = envelope_of(error, tool=self._call.tool)
+        run = f"Run {order.run_id}" if order.run_id else f"A run of {order.actor} that may have been started"
+        hint = "It may still be running and costing money: look at the account's runs and abort it there."
+        return envelope.model_copy(
+            update={"message": f"{run} could not be aborted. {envelope.message}", "retryable": False, "hint": hint}
+        )
+
+    def _stopped(self, run: RunState, limit: str) -> ErrorEnvelope:
+        by_time = run.over_budget is None
+        return ErrorEnvelope(
+            tool=self._call.tool,
+            message=f"Run {run.run_id} was aborted: it reached {limit}.",
+            category=ErrorCategory.TIMEOUT if by_time else ErrorCategory.PAYMENT,
+            retryable=False,
+            hint=f"What it produced so far is in dataset {run.dataset_id}. Raise the limit to let it run longer.",
+        )
+
+
+async def _answer(handle: ActivityHandle[RunState]) -> RunState | None:
+    """What a cancelled start has come to; None when that is not known."""
+    try:
+        return await handle
+    except ActivityError:
+        return None

@@ -1,0 +1,40 @@
+"""Reading the documentation and web pages, from workflow code."""
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from outlast.activities.web.activities import WEB_RETRY_POLICY, WebActivities
+
+from outlast.activities.web.contracts import (
+    DocsHits,
+    DocsPage,
+    DocsPageInput,
+    DocsSearchInput,
+    HtmlSkeleton,
+    HtmlSkeletonInput,
+)
+from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.stubs.call_activity import read
+
+
+class Web:
+    """What a handler may read of the web. Every method raises `ToolError` when that is refused."""
+
+    def __init__(self, call: ToolCall) -> None:
+        """Read for `call`; nothing of its caller goes with the requests."""
+        self._call = call
+
+    async def search_docs(self, order: DocsSearchInput) -> DocsHits:
+        """The sections of the documentation that fit best."""
+        method = WebActivities.search_docs
+        return await read(self._call, method, order, summary="search the docs", retry_policy=WEB_RETRY_POLICY)
+
+    async def docs_page(self, order: DocsPageInput) -> DocsPage:
+        """A page of the documentation."""
+        method = WebActivities.fetch_docs_page
+        return await read(self._call, method, order, summary="fetch a docs page", retry_policy=WEB_RETRY_POLICY)
+
+    async def html_skeleton(self, order: HtmlSkeletonInput) -> HtmlSkeleton:
+        """The bare structure of a page."""
+        method = WebActivities.fetch_html_skeleton
+        return await read(self._call, method, order, summary="fetch a page", retry_policy=WEB_RETRY_POLICY)

@@ -1,0 +1,34 @@
+"""A page of rows as an answer: what `get-dataset-items` and `get-actor-output` have in common."""
+
+from pydantic import Field, JsonValue
+
+from outlast.activities.storages.contracts import DatasetPage
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.tools.answers.answer import Answer, answered
+from outlast.workflows.tools.answers.wording import describe_page, next_page_hint, rows_as_lines
+
+
+class Rows(Answer):
+    """A page of rows."""
+
+    dataset_id: str
+    items: list[JsonValue]
+    offset: int
+    limit: int
+    item_count: int = Field(description="Rows on this page.")
+    total_item_count: int = Field(description="Rows in the dataset.")
+    next_offset: int | None = Field(default=None, description="Where to go on; absent on the last page.")
+
+
+def rows_answer(page: DatasetPage, *, tool: str) -> ToolResult:
+    """The rows, how many there are, and how `tool` gives the next ones."""
+    answer = Rows(
+        dataset_id=page.dataset_id,
+        items=list(page.items),
+        offset=page.offset,
+        limit=page.limit,
+        item_count=len(page.items),
+        total_item_count=page.total,
+        next_offset=page.end if page.end < page.total else None,
+    )
+    return answered(answer, describe_page(page), rows_as_lines(page.items), next_page_hint(page, tool=tool))

@@ -1,0 +1,74 @@
+"""How rows and runs are put into words that a model can act on."""
+
+import json
+
+from pydantic import JsonValue
+
+from outlast.activities.runs.contracts import RunState
+from outlast.activities.storages.contracts import DatasetPage
+
+
+def rows_as_lines(items: tuple[JsonValue, ...]) -> str:
+    """One JSON object per line, without blanks that only cost."""
+    return "\n".join(json.dumps(item, ensure_ascii=False, separators=(",", ":")) for item in items)
+
+
+def describe_page(page: DatasetPage) -> str:
+    """How much of the dataset the page holds."""
+    if page.total == 0:
+        return f"Dataset {page.dataset_id} is empty."
+    if page.end == page.offset:
+        return f"Dataset {page.dataset_id} has {page.total} rows; none from offset {page.offset}."
+    hidden = page.end - page.offset - len(page.items)
+    left_out = f" Empty rows left out: {hidden}." if hidden else ""
+    if page.end == page.offset + 1:
+        which = "The only row" if page.total == 1 else f"Row {page.offset} of {page.total}"
+        return f"{which} in dataset {page.dataset_id}.{left_out}"
+    return f"Rows {page.offset} to {page.end - 1} of {page.total} in dataset {page.dataset_id}.{left_out}"
+
+
+def next_page_hint(page: DatasetPage, *, tool: str = "get-dataset-items") -> str | None:
+    """How `tool` gives the rows that are not on the page; None when there are none."""
+    if page.end >= page.total:
+        return None
+    if page.end == page.offset and page.rows_cut:
+        return (
+            f"Row {page.offset} alone is larger than one answer may be. Call {tool} with `fields` naming "
+            "the few fields you need."
+        )
+    cut = f" ({page.rows_cut} rows of this page did not fit)" if page.rows_cut else ""
+    return f"More rows{cut}: call {tool} with datasetId {page.dataset_id} and offset {page.end}."
+
+
+def describe_list(things: str, *, count: int, total: int, offset: int) -> str:
+    """How much of a list a page holds; `things` is a plural."""
+    if total == 0:
+        return f"There are no {things}."
+    if count == 0:
+        return f"There are {total} {things}; none from offset {offset}."
+    return f"{things.capitalize()} {offset + 1} to {offset + count} of {total}:"
+
+
+def next_list_hint(tool: str, *, count: int, total: int, offset: int) -> str | None:
+    """How `tool` gives the entries that are not on the page; None when there are none."""
+    if count == 0 or offset + count >= total:
+        return None
+    return f"More: call {tool} with offset {offset + count}."
+
+
+def describe_size(size_bytes: int | None) -> str:
+    """A size that a person can read, such as `1.5 MB` (decimal units)."""
+    if size_bytes is None:
+        return "unknown size"
+    size, unit = float(size_bytes), "bytes"
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if size < 1_000 or unit == "TB":
+            break
+        size /= 1_000
+    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+
+
+def describe_run_status(run: RunState) -> str:
+    """The run's state in one sentence."""
+    message = f" {run.status_message}" if run.status_message else ""
+    return f"Run {run.run_id} is {run.status}.{message}"

@@ -1,0 +1,102 @@
+"""`invalid`: where a call of a tool that does not exist ends. A tool like any other, but never listed.
+
+A model that made a name up reads what it tried, which tools it may call, and which of them it may have meant.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from pydantic import Field, JsonValue
+
+from outlast.activities.failures.classify import redact
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
+
+MAX_NAME_CHARS = 128
+"""No tool has a longer name; of one that was made up the rest is cut."""
+MAX_INPUT_CHARS = 1_000
+"""What is repeated of the input."""
+_SECRET_NAME = re.compile(r"(?i)token|secret|passw|api[_-]?key|authorization|cookie|credential")
+
+
+class InvalidArguments(Arguments):
+    """What was tried, and what may be called."""
+
+    tool: str = Field(max_length=MAX_NAME_CHARS, description="The name that was called.")
+    input: str = Field(default="", max_length=MAX_INPUT_CHARS, description="The arguments, as JSON, cut and redacted.")
+    category: ErrorCategory = Field(default=ErrorCategory.NOT_FOUND, description="What kind of failure it is.")
+    allowed_tools: tuple[str, ...] = Field(default=(), description="The tools that may be called.")
+
+
+def invalid_arguments_of(name: str, arguments: JsonValue, allowed: Sequence[str]) -> dict[str, JsonValue]:
+    """The arguments with which a call of the unknown tool `name` becomes a call of `invalid`."""
+    made = InvalidArguments(tool=_bounded_name(name), input=shown_input(arguments), allowed_tools=tuple(allowed))
+    return made.model_dump(mode="json")
+
+
+def invalid_result(name: str, arguments: JsonValue, allowed: Sequence[str]) -> ToolResult:
+    """What `invalid` answers, for front doors that start nothing for a tool that does not exist."""
+    return _answer(InvalidArguments.model_validate(invalid_arguments_of(name, arguments, allowed)))
+
+
+def unknown_tool_envelope(name: str, allowed: Sequence[str]) -> ErrorEnvelope:
+    """Says which tools there are, and which of them may have been meant."""
+    name = _bounded_name(name)
+    near = difflib.get_close_matches(name, allowed, n=3)
+    hint = f"Did you mean {' or '.join(near)}?" if near else "Choose one of the available tools."
+    return ErrorEnvelope(
+        tool=name,
+        message=f"There is no tool {name!r}.",
+        category=ErrorCategory.NOT_FOUND,
+        retryable=False,
+        hint=hint,
+        allowed_tools=tuple(allowed),
+    )
+
+
+def shown_input(arguments: JsonValue) -> str:
+    """`arguments` as JSON without what looks like a secret, at most `MAX_INPUT_CHARS` long."""
+    text = redact(json.dumps(_without_secrets(arguments), ensure_ascii=False))
+    return text if len(text) <= MAX_INPUT_CHARS else text[: MAX_INPUT_CHARS - 1] + "…"
+
+
+def _bounded_name(name: str) -> str:
+    name = redact(name)
+    return name if len(name) <= MAX_NAME_CHARS else name[: MAX_NAME_CHARS - 1] + "…"
+
+
+def _without_secrets(value: JsonValue) -> JsonValue:
+    if isinstance(value, list):
+        return [_without_secrets(part) for part in value]
+    if not isinstance(value, Mapping):
+        return value
+    entries = cast(Mapping[str, JsonValue], value)
+    return {key: "***" if _SECRET_NAME.search(key) else _without_secrets(part) for key, part in entries.items()}
+
+
+def _answer(arguments: InvalidArguments) -> ToolResult:
+    envelope = unknown_tool_envelope(arguments.tool, arguments.allowed_tools)
+    envelope = envelope.model_copy(update={"category": arguments.category})
+    structured = arguments.model_dump(mode="json")
+    return ToolResult.failed(envelope).model_copy(update={"structured": structured})
+
+
+async def invalid(_ctx: ToolContext, arguments: InvalidArguments) -> ToolResult:
+    """Say what was tried and what may be called. It does nothing else."""
+    return _answer(arguments)
+
+
+INVALID = (
+    tool("invalid")
+    .category(Category.DEV)
+    .describe("Answers calls of tools that do not exist. Never listed, and not to be called.")
+    .annotate(ToolAnnotations(title="Unknown tool", read_only=True, idempotent=True, open_world=False))
+    .args(InvalidArguments)
+    .server(invalid)
+    .build()
+)

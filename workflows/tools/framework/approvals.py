@@ -1,0 +1,198 @@
+"""Approval of a call before it runs: yes, no, or yes with other arguments; and who said so."""
+
+from typing import Literal
+
+from pydantic import Field, JsonValue, ValidationError
+from temporalio import workflow
+
+from outlast.activities.contracts import Contract
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.secrets.sealed_json import masked, places_of_masks, unmasked
+from outlast.workflows.contracts.questions import Handoff, InputRequest
+from outlast.workflows.contracts.tool_calls import APPROVAL_META, ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.runtime.schema_check import schema_violations
+from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE, Approval, JsonObject, violations_of
+from outlast.workflows.tools.framework.tool import Tool
+
+APPROVAL_KEY = "approval"
+"""The key under which a call asks for its approval, and the name of that phase."""
+_MAX_SHOWN_BYTES = 32_768
+
+
+class ApprovalAnswer(Contract):
+    """What somebody says to a call that waits for approval."""
+
+    decision: Literal["yes", "no"]
+    arguments: JsonObject | None = Field(default=None, description="Other arguments to run with, all of them.")
+    note: str | None = Field(default=None, max_length=2_000)
+
+
+class Verdict(Contract):
+    """An approval or a refusal, and whose it is."""
+
+    granted: bool
+    at: str
+    approved_by: str | None = None
+    note: str | None = None
+    arguments: JsonObject | None = None
+
+    def recorded_in(self, result: ToolResult) -> ToolResult:
+        """`result` with the verdict in its meta."""
+        decision = "no" if not self.granted else "edited" if self.arguments is not None else "yes"
+        record: dict[str, JsonValue] = {"decision": decision, "by": self.approved_by, "at": self.at}
+        if self.note:
+            record["note"] = self.note
+        return result.model_copy(update={"meta": {**result.meta, APPROVAL_META: record}})
+
+
+async def ask_approval(ctx: ToolContext, definition: Tool, approval: Approval) -> Verdict:
+    """What somebody says to the call, waited for durably. Raises `ToolError` when nobody did in time."""
+    question = _question(ctx, definition, approval)
+    try:
+        answers = await ctx.inputs.ask(
+            {APPROVAL_KEY: question},
+            timeout=approval.deadline,
+            checks={APPROVAL_KEY: lambda content: _violations(definition, ctx.call.arguments, content)},
+        )
+    except TimeoutError:
+        raise ToolError(_too_late(definition.name, approval)) from None
+    answer, answered_by = answers[APPROVAL_KEY], ctx.inputs.answered_by(APPROVAL_KEY)
+    said = ApprovalAnswer.model_validate(answer.content) if answer.action == "accept" else ApprovalAnswer(decision="no")
+    edited = unmasked(said.arguments, ctx.call.arguments) if said.arguments is not None else None
+    return Verdict(
+        granted=said.decision == "yes",
+        approved_by=answered_by,
+        at=workflow.now().isoformat(timespec="seconds"),
+        note=said.note,
+        arguments=edited if isinstance(edited, dict) and said.decision == "yes" else None,
+    )
+
+
+def approval_of(ctx: ToolContext, definition: Tool) -> Approval | None:
+    """The approval that the call needs: as the operator's rule or the tool itself says."""
+    own = definition.approval
+    if own is not None and own.is_due(definition.parse(ctx.call.arguments)):
+        return own
+    ruling = ctx.call.permission
+    return Approval(deadline=DEFAULT_DEADLINE) if ruling is not None and ruling.action == "ask" else None
+
+
+def denied(ctx: ToolContext, definition: Tool) -> ErrorEnvelope:
+    """The envelope for a call that the operator's rules forbid."""
+    rule = f" ({ctx.call.permission.rule})" if ctx.call.permission else ""
+    return ErrorEnvelope(
+        tool=definition.name,
+        message=f"{ctx.call.caller.id} may not call {definition.name}: the operator's permissions deny it{rule}.",
+        category=ErrorCategory.PERMISSION,
+        retryable=False,
+        hint="Do not call it again; use another tool, or ask the operator.",
+    )
+
+
+def refused(definition: Tool, verdict: Verdict) -> ErrorEnvelope:
+    """The envelope for a call to which somebody said no."""
+    who = verdict.approved_by or "the client"
+    note = f" They wrote: {verdict.note}" if verdict.note else ""
+    return ErrorEnvelope(
+        tool=definition.name,
+        message=f"The call of {definition.name} was not approved by {who}.{note}",
+        category=ErrorCategory.PERMISSION,
+        retryable=False,
+        hint="Do not call it again in the same way; do what the note says, or ask the user.",
+    )
+
+
+def _question(ctx: ToolContext, definition: Tool, approval: Approval) -> InputRequest:
+    arguments = definition.parse(ctx.call.arguments)
+    message = approval.message_for(arguments) or f"Allow {definition.name}, called by {ctx.call.caller.id}?"
+    return InputRequest(
+        message=message,
+        requested_schema=_answer_schema(definition),
+        handoff=Handoff(
+            kind="approval",
+            tool=definition.name,
+            phase=APPROVAL_KEY,
+            parameters=_shown(ctx.call.arguments),
+            deadline=workflow.now() + approval.deadline,
+        ),
+    )
+
+
+def _shown(arguments: JsonObject) -> JsonObject:
+    """The arguments for whoever approves, secrets masked; not those that would fill the task's memo."""
+    shown: JsonValue = masked(arguments)
+    size = len(ApprovalAnswer(decision="yes", arguments=arguments).model_dump_json())
+    return {"arguments": shown} if size <= _MAX_SHOWN_BYTES else {"arguments_omitted_bytes": size}
+
+
+def _answer_schema(definition: Tool) -> JsonObject:
+    """JSON Schema of the answer. References inside the tool's own schema start at the root: so do its definitions."""
+    own = definition.input_schema
+    definitions = own.pop("$defs", None)
+    properties: JsonObject = {
+        "decision": {"type": "string", "enum": ["yes", "no"], "title": "Decision"},
+        "note": {"type": "string", "title": "Note", "maxLength": 2_000, "description": "For the caller to read."},
+        "arguments": {
+            **own,
+            "title": "Arguments",
+            "description": "Run with these instead: all, not the changes.",
+        },
+    }
+    schema: JsonObject = {
+        "type": "object",
+        "properties": properties,
+        "required": ["decision"],
+        "additionalProperties": False,
+    }
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _violations(definition: Tool, original: JsonObject, content: JsonObject) -> tuple[Violation, ...]:
+    unknown = sorted(set(content) - set(ApprovalAnswer.model_fields))
+    if unknown:
+        return tuple(Violation.at([name], "This is not asked for.") for name in unknown)
+    try:
+        said = ApprovalAnswer.model_validate(content)
+    except ValidationError as error:
+        return violations_of(error)
+    if said.arguments is None:
+        return ()
+    edited = unmasked(said.arguments, original)
+    found = _mask_violations(said.arguments, edited, original) or _argument_violations(definition, edited)
+    return tuple(Violation(path=f"/arguments{one.path}", message=one.message) for one in found)
+
+
+def _mask_violations(said: JsonObject, edited: JsonValue, original: JsonObject) -> tuple[Violation, ...]:
+    """Masks that stand for nothing, and secrets that would be handed to another Actor than they were given for."""
+    astray = sorted(places_of_masks(edited) - places_of_masks(original), key=str)
+    if astray:
+        return tuple(Violation.at(place, "Nothing was masked here: write the value itself.") for place in astray)
+    if said.get("actor") == original.get("actor"):
+        return ()
+    kept = sorted(places_of_masks(said) - places_of_masks(original), key=str)
+    message = f"This secret was given for {original.get('actor')}: write the one for another Actor."
+    return tuple(Violation.at(place, message) for place in kept)
+
+
+def _argument_violations(definition: Tool, edited: JsonValue) -> tuple[Violation, ...]:
+    """How edited arguments break the tool's schema."""
+    assert isinstance(edited, dict)
+    if definition.arguments is None:
+        return schema_violations(definition.input_schema, edited)
+    try:
+        definition.parse(edited)
+    except ToolError as error:
+        return error.envelope.violations or ()
+    return ()
+
+
+def _too_late(tool: str, approval: Approval) -> ErrorEnvelope:
+    return ErrorEnvelope(
+        tool=tool,
+        message=f"Nobody approved the call of {tool} within {approval.deadline}.",
+        category=ErrorCategory.TIMEOUT,
+        retryable=True,
+        hint="Call again when somebody can approve it.",
+    )

@@ -1,0 +1,98 @@
+"""The middleware that keeps large answers out of the conversation: they are stored, a summary stands in their place.
+
+Nothing is dropped: what is stored can be restored, and when it cannot be stored the call fails and says so.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+
+from pydantic import JsonValue
+
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.outputs.contracts import StoredOutput
+from outlast.workflows.contracts.tool_calls import EmbeddedResource, TextContent, ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.answers.compressed import compressed_form, describe_stored, restore_hint
+from outlast.workflows.tools.framework.tool import Tool
+
+
+async def compression(ctx: ToolContext, definition: Tool, proceed: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+    """Store an answer that is larger than the call's threshold. Raises `ToolError` when it may not be stored."""
+    result = await proceed()
+    size = size_bytes(result)
+    if result.locator is not None or definition.restores or size <= threshold_bytes(ctx, definition):
+        return result
+    if not ctx.call.output.compress:
+        return _inline(ctx, definition, result, size)
+    output = await _store(ctx, definition, result)
+    return _short(result, output, ctx)
+
+
+def threshold_bytes(ctx: ToolContext, definition: Tool) -> int:
+    """Above how many bytes an answer of the call is stored: the call's own word, the tool's, the server's."""
+    policy = ctx.call.output
+    if policy.threshold_bytes is not None:
+        return policy.threshold_bytes
+    return policy.default_threshold_bytes if definition.output_threshold is None else definition.output_threshold
+
+
+def size_bytes(result: ToolResult) -> int:
+    """What a model reads of an answer, in bytes of UTF-8. The structured form says the same as the text, again."""
+    text = len(result.text.encode())
+    structured = len(_json(result.structured)) if result.structured is not None else 0
+    blobs = sum(len(block.resource.blob) for block in result.content if isinstance(block, EmbeddedResource))
+    return max(text, structured) + blobs
+
+
+async def _store(ctx: ToolContext, definition: Tool, result: ToolResult) -> StoredOutput:
+    """Store what says everything: the structured form where the tool promises one, else the blocks as they are."""
+    if result.raw_content is not None:
+        return await ctx.outputs.store_value({"content": list(result.raw_content), "structured": result.structured})
+    if all(isinstance(block, TextContent) for block in result.content):
+        if result.structured is None:
+            return await ctx.outputs.store_text(result.text)
+        if definition.output_schema_json is not None:
+            return await ctx.outputs.store_value(result.structured)
+        return await ctx.outputs.store_value({"text": result.text, "structured": result.structured})
+    if result.structured is None and len(result.content) == 1 and isinstance(result.content[0], EmbeddedResource):
+        resource = result.content[0].resource
+        return await ctx.outputs.store_blob(resource.blob, content_type=resource.mimeType or "application/octet-stream")
+    blocks: list[JsonValue] = [block.model_dump(mode="json", exclude_none=True) for block in result.content]
+    return await ctx.outputs.store_value({"content": blocks, "structured": result.structured})
+
+
+def _short(result: ToolResult, output: StoredOutput, ctx: ToolContext) -> ToolResult:
+    text = f"{describe_stored(output)}\n{restore_hint(output, ctx.offers)}"
+    shown = tuple(block for block in result.content if not isinstance(block, TextContent | EmbeddedResource))
+    return result.model_copy(
+        update={
+            "content": (TextContent(text=text), *shown),
+            "raw_content": None,
+            "structured": compressed_form(output).structured(),
+            "locator": output.locator,
+        }
+    )
+
+
+def _inline(ctx: ToolContext, definition: Tool, result: ToolResult, size: int) -> ToolResult:
+    limit = ctx.call.output.inline_limit_bytes
+    if size <= limit:
+        return result
+    raise ToolError(too_large_inline(definition.name, size, limit))
+
+
+def too_large_inline(tool: str, size: int | None, limit: int) -> ErrorEnvelope:
+    """The envelope for an output that may neither be stored nor shown."""
+    much = f"{size} bytes" if size is not None else f"more than {limit} bytes"
+    return ErrorEnvelope(
+        tool=tool,
+        message=f"The output of {tool} has {much}; with compression off at most {limit} are answered.",
+        category=ErrorCategory.VALIDATION,
+        retryable=False,
+        hint="Ask for less of it, or call again with compression on (options.output.compress).",
+    )
+
+
+def _json(value: JsonValue) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,148 @@
+"""Which parts of a tool go together. What does not is refused when the tool is defined, with what to write instead."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from outlast.workflows.tools.framework.handlers import (
+    Handler,
+    Part,
+    before_client_after,
+    client_then_server,
+    server_handler,
+    server_then_client,
+)
+from outlast.workflows.tools.framework.phases import Approval, Authority, ClientPhase, PlainFunction
+
+
+@dataclass
+class Parts:
+    """The parts of one definition, as they were given."""
+
+    authority: Authority = Authority.SERVER
+    server: Part | None = None
+    client: ClientPhase | None = None
+    before: Part | None = None
+    after: Part | None = None
+    approval: Approval | None = None
+    in_front: bool = False
+    calls_actor: bool = False
+    given: list[str] = field(default_factory=list[str])
+    """Names of the steps that were called, each as often as it was."""
+
+    @property
+    def functions(self) -> tuple[tuple[str, PlainFunction], ...]:
+        """The plain functions, by the step that each carries out."""
+        parts = (("server", self.server), ("before", self.before), ("after", self.after))
+        return tuple((step, part) for step, part in parts if isinstance(part, PlainFunction))
+
+    @property
+    def is_handed_off(self) -> bool:
+        """Whether the parts came by `.handoff()`."""
+        return "handoff" in self.given
+
+
+def handler_of(name: str, parts: Parts) -> Handler | None:
+    """The handler that carries the parts out; None when there is none yet. Raises `ValueError` for what is illegal."""
+    for problem in _problems(parts):
+        raise ValueError(f"Tool {name!r}: {problem}")
+    if parts.is_handed_off:
+        assert parts.before is not None
+        assert parts.client is not None
+        assert parts.after is not None
+        return before_client_after(parts.before, parts.client, parts.after)
+    if parts.client is not None and parts.authority is Authority.CLIENT:
+        return client_then_server(parts.client, parts.server)
+    if parts.server is None:
+        return None
+    return server_then_client(parts.server, parts.client) if parts.client else server_handler(parts.server)
+
+
+def _problems(parts: Parts) -> Iterator[str]:
+    yield from _repeated(parts)
+    if parts.in_front and (parts.server or parts.client or parts.approval or parts.is_handed_off):
+        yield "a front-door tool is answered by the front door alone: leave .front_door() out, or the other phases."
+    if parts.is_handed_off:
+        yield from _of_handoff(parts)
+    else:
+        yield from _of_authority(parts)
+    if parts.calls_actor and parts.functions:
+        yield (
+            "a plain function cannot start runs that the task looks after: write a workflow handler "
+            "(`async def handler(ctx, arguments)`) and start them with ctx.apify."
+        )
+    yield from _of_signatures(parts)
+
+
+def _repeated(parts: Parts) -> Iterator[str]:
+    for step in ("authority", "client", "server", "approval"):
+        if parts.given.count(step) > 1:
+            yield f".{step}() is called twice: call it once, with what is meant."
+
+
+def _of_handoff(parts: Parts) -> Iterator[str]:
+    if parts.authority is Authority.CLIENT:
+        yield ".handoff() is for server authority: with client authority write .client(phase).server(after).build()."
+    if "server" in parts.given:
+        yield ".handoff(before, client, after) is the whole server side: put .server()'s work into before or after."
+    if "client" in parts.given:
+        yield ".handoff(before, client, after) names the client phase itself: drop .client()."
+    if not isinstance(parts.client, ClientPhase):  # pyright: ignore[reportUnnecessaryComparison]  # authors may err
+        yield ".handoff() takes a ClientPhase as its second part: .handoff(before, ClientPhase(name=..., ...), after)."
+    if parts.before is None or parts.after is None:
+        yield ".handoff() needs three parts; without a before write .authority('client').client(phase).server(after)."
+
+
+def _of_authority(parts: Parts) -> Iterator[str]:
+    if parts.client is not None and not isinstance(parts.client, ClientPhase):  # pyright: ignore[reportUnnecessaryIsInstance]
+        yield ".client() takes a ClientPhase: .client(ClientPhase(name=..., message=..., answer=Model))."
+    if parts.authority is Authority.CLIENT and parts.client is None:
+        yield (
+            "with client authority the client runs first: call .client(ClientPhase(...)), or leave "
+            ".authority('client') out."
+        )
+    if parts.client is not None and parts.authority is Authority.SERVER and parts.server is None:
+        yield (
+            "with server authority a client phase needs a server phase that decides: call .server(handler), or say "
+            ".authority('client') to have the client run first."
+        )
+
+
+def _of_signatures(parts: Parts) -> Iterator[str]:
+    first = parts.authority is Authority.CLIENT and not parts.is_handed_off
+    expected: tuple[tuple[str, Any, bool], ...] = (
+        (".server()", parts.server, first),
+        ("before", parts.before, False),
+        ("after", parts.after, True),
+    )
+    for where, part, with_reply in expected:
+        if part is not None and (problem := _signature_problem(part, with_reply)):
+            yield f"{where} {problem}"
+
+
+def _signature_problem(part: Any, with_reply: bool) -> str | None:
+    reply = ", reply" if with_reply else ""
+    if isinstance(part, PlainFunction):
+        if _takes(part.function, 2 if with_reply else 1):
+            return None
+        return (
+            f"takes a plain function of (arguments{reply}): write `async def function(arguments{reply})` under @plain."
+        )
+    if not callable(part):
+        return f"takes a handler: write `async def handler(ctx, arguments{reply})`, or a function under @plain."
+    if _takes(part, 3 if with_reply else 2):
+        return None
+    return (
+        f"takes workflow code of (ctx, arguments{reply}): write `async def handler(ctx, arguments{reply})`; a plain "
+        f"function of (arguments{reply}) gets @plain above it."
+    )
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether the function can be called with so many positional arguments."""
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,113 @@
+"""The ordered list of wrappers around every handler. Adding one is inserting it into `PIPELINE`."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import CancelledError
+
+from outlast.activities.failures.contracts import Violation
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.runtime.schema_check import schema_violations
+from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.framework.approvals import approval_of, ask_approval, denied, refused
+from outlast.workflows.tools.framework.compression import compression
+from outlast.workflows.tools.framework.results import as_result
+from outlast.workflows.tools.framework.tool import Tool
+
+Next = Callable[[], Awaitable[ToolResult]]
+Middleware = Callable[[ToolContext, Tool, Next], Awaitable[ToolResult]]
+
+
+async def abort(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:
+    """Fail fast when the call was cancelled before its handler began."""
+    if ctx.cancelled:
+        raise CancelledError(f"{definition.name} was cancelled before it began.")
+    return await proceed()
+
+
+async def logging(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:
+    """Say when a handler starts, finishes and fails."""
+    extra = _who(ctx, definition)
+    workflow.logger.info("tool started", extra=extra)
+    try:
+        result = await proceed()
+    except BaseException as error:
+        workflow.logger.info("tool ended: %s", type(error).__name__, extra=extra)
+        raise
+    workflow.logger.info("tool finished", extra={**extra, "is_error": result.is_error})
+    return result
+
+
+async def permission(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:
+    """Run what the operator's rules and the tool itself let run, at once or when somebody has approved it."""
+    if ctx.call.permission is not None and ctx.call.permission.action == "deny":
+        return ToolResult.failed(denied(ctx, definition))
+    approval = approval_of(ctx, definition)
+    if approval is None:
+        return await proceed()
+    verdict = await ask_approval(ctx, definition, approval)
+    extra = {**_who(ctx, definition), "granted": verdict.granted, "answered_by": verdict.approved_by}
+    workflow.logger.info("approval answered", extra=extra)
+    if not verdict.granted:
+        return verdict.recorded_in(ToolResult.failed(refused(definition, verdict)))
+    if verdict.arguments is not None:
+        ctx.call = ctx.call.model_copy(update={"arguments": verdict.arguments})
+    try:
+        return verdict.recorded_in(await proceed())
+    except ToolError as error:
+        return verdict.recorded_in(ToolResult.failed(error.envelope))
+
+
+async def results(_ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:
+    """Hold the tool to the output schema that it promises. Raises `BrokenPromise`, a defect of the tool."""
+    result = await proceed()
+    if result.is_error or result.raw_content is not None or definition.output_schema_json is None:
+        return result
+    if result.structured is None:
+        raise BrokenPromise(definition.name, (Violation(path="", message="There is no structured answer."),))
+    violations = schema_violations(definition.output_schema or {}, result.structured)
+    if violations:
+        raise BrokenPromise(definition.name, violations)
+    return result
+
+
+class BrokenPromise(Exception):
+    """A tool has answered something else than its output schema says. The answer is not shown to anybody."""
+
+    def __init__(self, tool: str, violations: tuple[Violation, ...]) -> None:
+        """Say where the answer and the schema differ."""
+        where = "; ".join(f"{violation.path or '(answer)'}: {violation.message}" for violation in violations[:5])
+        super().__init__(f"{tool} does not keep to its output schema: {where}")
+
+
+PIPELINE: tuple[Middleware, ...] = (abort, logging, permission, compression, results)
+
+
+async def run_handler(ctx: ToolContext, definition: Tool) -> ToolResult:
+    """Run the tool's handler inside the pipeline. Raises `ToolError` for arguments that break its schema."""
+    given = ctx.call
+    arguments = definition.parse(given.arguments)
+
+    async def handle() -> ToolResult:
+        # Whoever approved the call may have changed its arguments.
+        used = arguments if ctx.call is given else definition.parse(ctx.call.arguments)
+        return as_result(await definition.handler(ctx, used))
+
+    proceed: Next = handle
+    for middleware in reversed(PIPELINE):
+        proceed = _wrap(middleware, ctx, definition, proceed)
+    return await proceed()
+
+
+def _who(ctx: ToolContext, definition: Tool) -> dict[str, Any]:
+    """What every log line about a call says; the task's id comes with the workflow."""
+    return {"tool": definition.name, "caller": ctx.call.caller.id, "session": ctx.call.session_id}
+
+
+def _wrap(middleware: Middleware, ctx: ToolContext, definition: Tool, proceed: Next) -> Next:
+    async def wrapped() -> ToolResult:
+        return await middleware(ctx, definition, proceed)
+
+    return wrapped

@@ -1,0 +1,198 @@
+"""The parts that a tool is made of: who decides, what the client is handed, what has to be approved. All data."""
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Generic, TypeVar, overload
+
+from pydantic import BaseModel, JsonValue, ValidationError
+
+from outlast.activities.failures.contracts import Violation
+from outlast.workflows.contracts.questions import Audience
+from outlast.workflows.runtime.schema_check import schema_violations
+
+JsonObject = dict[str, JsonValue]
+Answer = TypeVar("Answer")
+
+DEFAULT_DEADLINE = timedelta(days=7)
+DEFAULT_TIMEOUT = timedelta(minutes=5)
+
+
+class Authority(StrEnum):
+    """Who runs first. The server always has the last word."""
+
+    SERVER = "server"
+    """The server phase decides; a client phase shows or collects something."""
+    CLIENT = "client"
+    """The client runs first; then the server validates what it answered."""
+
+
+@dataclass(frozen=True)
+class Reply(Generic[Answer]):
+    """What a client phase has come to. `answer` is of the phase's answer model, or a dict where it has a schema."""
+
+    answer: Answer
+    parameters: JsonObject
+    """What the client was handed."""
+    answered_by: str | None = None
+    """Id of the caller who answered; None when nobody did in time and the phase's default stands in."""
+
+
+@dataclass(frozen=True)
+class ClientPhase:
+    """What the client does in a call, as data: the server can hand it over, check the answer, and give it up.
+
+    Raises `ValueError` for a phase that could never be answered.
+    """
+
+    name: str
+    """Which part of the client is meant: the key under which the task asks."""
+    message: str | Callable[[JsonObject], str]
+    """What a person reads; a function makes it from the parameters."""
+    answer: type[BaseModel] | Mapping[str, JsonValue]
+    """What the client has to answer: a pydantic model, or a JSON Schema of type object."""
+    parameters: type[BaseModel] | None = None
+    """The shape of what the client is handed, where it is promised."""
+    deadline: timedelta = DEFAULT_DEADLINE
+    """How long an answer is waited for."""
+    default: BaseModel | Mapping[str, JsonValue] | None = None
+    """Taken as the answer when the deadline has passed; without one the call fails then."""
+    audience: Audience = "person"
+    """`program`: no person could type the answer; a program that offers this phase gives it."""
+    schema_json: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Check what can be checked before anybody is asked."""
+        object.__setattr__(self, "schema_json", json.dumps(_schema_of(self.answer), ensure_ascii=False))
+        if not self.name or not self.name.strip():
+            raise ValueError("A client phase needs a name: ClientPhase(name='pick_colour', ...).")
+        if self.schema.get("type") != "object":
+            raise ValueError(
+                f"Client phase {self.name!r}: the answer is an object. Write a pydantic model with a field for the "
+                "value, or a JSON Schema with type: object."
+            )
+        if self.deadline <= timedelta(0):
+            raise ValueError(f"Client phase {self.name!r}: give a deadline longer than zero; days are fine.")
+        if self.default is not None and self.violations(_plain(self.default)):
+            raise ValueError(
+                f"Client phase {self.name!r}: the default does not fit the answer's schema. Give one that does, or "
+                "leave it out to have the call fail at the deadline."
+            )
+
+    @property
+    def schema(self) -> JsonObject:
+        """JSON Schema of the answer; a fresh object at each call."""
+        return json.loads(self.schema_json)
+
+    @property
+    def default_content(self) -> JsonObject | None:
+        """The default answer as JSON."""
+        return None if self.default is None else _plain(self.default)
+
+    def message_for(self, parameters: JsonObject) -> str:
+        """What a person reads."""
+        return self.message if isinstance(self.message, str) else self.message(parameters)
+
+    def violations(self, content: JsonObject) -> tuple[Violation, ...]:
+        """How an answer breaks what was asked for."""
+        if not isinstance(self.answer, type):
+            return schema_violations(self.schema, content)
+        try:
+            self.answer.model_validate(content)
+        except ValidationError as error:
+            return violations_of(error)
+        return ()
+
+    def parse(self, content: JsonObject) -> Any:
+        """The answer as handlers take it. Raises `pydantic.ValidationError`."""
+        return self.answer.model_validate(content) if isinstance(self.answer, type) else content
+
+    def handed(self, given: BaseModel | Mapping[str, JsonValue]) -> JsonObject:
+        """`given` as the client gets it. Raises `pydantic.ValidationError` when it is not what was promised."""
+        plain = _plain(given)
+        return plain if self.parameters is None else _plain(self.parameters.model_validate(plain))
+
+
+@dataclass(frozen=True)
+class Approval:
+    """Somebody has to say yes before the tool runs."""
+
+    when: Callable[[Any], bool] | None = None
+    """Which calls need it, by their arguments; all of them without it. Pure, like all workflow code."""
+    message: str | Callable[[Any], str] | None = None
+    """What a person reads; a function makes it from the arguments."""
+    deadline: timedelta = DEFAULT_DEADLINE
+    """How long an answer is waited for; the call fails then."""
+
+    def is_due(self, arguments: Any) -> bool:
+        """Whether this call needs it."""
+        return self.when is None or self.when(arguments)
+
+    def message_for(self, arguments: Any) -> str | None:
+        """What a person reads; None leaves it to the caller."""
+        return self.message(arguments) if callable(self.message) else self.message
+
+
+@dataclass(frozen=True)
+class PlainFunction:
+    """A plain async function that the system runs as one activity: it may read files, the clock and the network."""
+
+    function: Callable[..., Awaitable[Any]]
+    timeout: timedelta = DEFAULT_TIMEOUT
+    """How long one attempt may take."""
+    attempts: int = 3
+    """How often it is tried at most, when its worker died or it failed in a way that may pass. 1: never again."""
+
+    def __post_init__(self) -> None:
+        """Check the limits."""
+        name = getattr(self.function, "__name__", "it")
+        if not inspect.iscoroutinefunction(self.function):
+            raise ValueError(f"@plain takes an async function: write `async def {name}(args)`.")
+        if self.timeout <= timedelta(0) or self.attempts < 1:
+            raise ValueError(f"@plain on {name}: give a timeout longer than zero and one attempt or more.")
+
+    async def __call__(self, *arguments: Any) -> Any:
+        """Call the function itself, as its own tests do."""
+        return await self.function(*arguments)
+
+
+@overload
+def plain(function: Callable[..., Awaitable[Any]], /) -> PlainFunction: ...
+@overload
+def plain(
+    *, timeout: timedelta = DEFAULT_TIMEOUT, attempts: int = 3
+) -> Callable[[Callable[..., Awaitable[Any]]], PlainFunction]: ...
+def plain(
+    function: Callable[..., Awaitable[Any]] | None = None,
+    /,
+    *,
+    timeout: timedelta = DEFAULT_TIMEOUT,
+    attempts: int = 3,
+) -> PlainFunction | Callable[[Callable[..., Awaitable[Any]]], PlainFunction]:
+    """Mark an async function as a tool's own: `@plain`, or `@plain(timeout=timedelta(minutes=20), attempts=1)`.
+
+    It takes the arguments (and, after a client phase, the `Reply`) and gives text, a pydantic model, a dict or a
+    `ToolResult`. It is cancelled with its call, and may run again when its worker died.
+    """
+    if function is not None:
+        return PlainFunction(function)
+    return lambda decorated: PlainFunction(decorated, timeout, attempts)
+
+
+def violations_of(error: ValidationError) -> tuple[Violation, ...]:
+    """Every violation that pydantic found, with JSON Pointers."""
+    return tuple(
+        Violation.at(entry["loc"], entry["msg"])
+        for entry in error.errors(include_url=False, include_context=False, include_input=False)
+    )
+
+
+def _schema_of(answer: type[BaseModel] | Mapping[str, JsonValue]) -> JsonObject:
+    return answer.model_json_schema(by_alias=True) if isinstance(answer, type) else dict(answer)
+
+
+def _plain(value: BaseModel | Mapping[str, JsonValue]) -> JsonObject:
+    return value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else dict(value)

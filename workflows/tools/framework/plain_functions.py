@@ -1,0 +1,95 @@
+"""Running a tool's plain functions: one activity, that finds the function in the registry by the tool's name."""
+
+from datetime import timedelta
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel, Field, JsonValue
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.workflow import ActivityCancellationType
+
+from outlast.activities.contracts import Contract
+from outlast.workflows.contracts.queues import FUNCTIONS_TASK_QUEUE
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.stubs.deadline import remaining
+from outlast.workflows.stubs.failures import ToolError, envelope_of
+from outlast.workflows.tools.framework.phases import PlainFunction, Reply
+
+RUN_PLAIN_FUNCTION = "run_plain_function"
+HEARTBEAT_TIMEOUT = timedelta(seconds=10)
+
+Step = Literal["server", "before", "after"]
+
+
+class PlainReply(Contract):
+    """A `Reply` on its way to an activity."""
+
+    content: dict[str, JsonValue]
+    parameters: dict[str, JsonValue]
+    answered_by: str | None = None
+
+
+class PlainCall(Contract):
+    """Order to run the plain function of one step of a tool."""
+
+    tool: str
+    mode: str
+    step: Step
+    arguments: dict[str, JsonValue]
+    reply: PlainReply | None = Field(default=None, description="What the client has answered, for steps after it.")
+    caller_id: str
+    session_id: str | None = None
+
+
+class PlainAnswer(Contract):
+    """What a plain function has given back."""
+
+    result: ToolResult
+    is_object: bool = Field(
+        default=False, description="Whether it was a dict or a model: for `before`, what is handed."
+    )
+
+
+async def run_plain_function(
+    ctx: ToolContext, step: Step, function: PlainFunction, reply: Reply[Any] | None = None
+) -> PlainAnswer:
+    """What the function answers. Raises `ToolError` when it failed for good."""
+    call = ctx.call
+    order = PlainCall(
+        tool=call.tool,
+        mode=call.mode,
+        step=step,
+        arguments=call.arguments,
+        reply=_on_its_way(reply),
+        caller_id=call.caller.id,
+        session_id=call.session_id,
+    )
+    try:
+        return await workflow.execute_activity(
+            RUN_PLAIN_FUNCTION,
+            order,
+            result_type=PlainAnswer,
+            task_queue=FUNCTIONS_TASK_QUEUE,
+            start_to_close_timeout=function.timeout,
+            schedule_to_close_timeout=remaining(call),
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=RetryPolicy(maximum_attempts=function.attempts, maximum_interval=timedelta(seconds=30)),
+            cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=f"{step} of {call.tool}",
+        )
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        raise ToolError(envelope_of(error, tool=call.tool)) from error
+
+
+def _on_its_way(reply: Reply[Any] | None) -> PlainReply | None:
+    if reply is None:
+        return None
+    answer = reply.answer
+    content = cast(dict[str, JsonValue], answer)
+    if isinstance(answer, BaseModel):
+        content = answer.model_dump(mode="json", by_alias=True)
+    return PlainReply(content=content, parameters=reply.parameters, answered_by=reply.answered_by)

@@ -1,0 +1,370 @@
+"""`Tool`, the frozen definition of a tool, and `ToolBuilder`, the one way to make one."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.framework.definition_rules import Parts, handler_of
+from outlast.workflows.tools.framework.output_schema import or_compressed
+from outlast.workflows.tools.framework.phases import (
+    DEFAULT_DEADLINE,
+    Approval,
+    Authority,
+    ClientPhase,
+    PlainFunction,
+    violations_of,
+)
+
+Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
+Part = Callable[..., Awaitable[Any]]
+"""Workflow code of (ctx, arguments) or, after a client phase, (ctx, arguments, reply); or a function under @plain."""
+
+
+class Category(StrEnum):
+    """Groups by which tools are selected. The same in every mode."""
+
+    ACTORS = "actors"
+    RUNS = "runs"
+    DOCS = "docs"
+    STORAGE = "storage"
+    EXPERIMENTAL = "experimental"
+    DEV = "dev"
+    UI = "ui"
+
+
+class TaskUse(StrEnum):
+    """When the front door answers a call with a task, for clients that know tasks and leave it to the server."""
+
+    NEVER = "never"
+    """The answer comes in the call: the tool takes seconds."""
+    ALWAYS = "always"
+    AFTER_QUESTIONS = "after_questions"
+    """What the tool asks before its long work is asked in the call; then the call becomes a task."""
+    REQUIRED = "required"
+    """As `ALWAYS`, and a client that knows no tasks is refused."""
+
+
+class Arguments(BaseModel):
+    """Base of every tool's arguments: frozen, unknown names refused, camelCase or snake_case as the tool spells it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class NoArguments(Arguments):
+    """For tools that take none."""
+
+
+@dataclass(frozen=True)
+class ToolAnnotations:
+    """Hints for clients (MCP `ToolAnnotations`)."""
+
+    title: str
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    open_world: bool = True
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool as it is offered and called. Nothing of it changes after it was built; a variant is a new `Tool`."""
+
+    name: str
+    category: Category
+    description: str
+    annotations: ToolAnnotations
+    handler: Handler
+    arguments: type[BaseModel] | None
+    input_schema_json: str
+    output_schema_json: str | None = None
+    meta_json: str = "{}"
+    calls_actor: bool = False
+    actor: str | None = None
+    payment_property: str | None = None
+    in_front: bool = False
+    task_use: TaskUse = TaskUse.NEVER
+    client_needs: tuple[str, ...] = ()
+    output_threshold: int | None = None
+    restores: bool = False
+    stores: bool = True
+    authority: Authority = Authority.SERVER
+    client: ClientPhase | None = None
+    approval: Approval | None = None
+    functions: tuple[tuple[str, PlainFunction], ...] = ()
+    """Plain functions by the step that each carries out."""
+
+    @property
+    def may_store(self) -> bool:
+        """Whether an ordinary call of it can have its output stored: its arguments do not bound it."""
+        return self.stores and not self.in_front and not self.restores
+
+    @property
+    def needs_connection(self) -> bool:
+        """Whether it makes sense only on a connection that remembers its tools, or looks after tasks."""
+        return self.in_front or self.name == "add-actor"
+
+    @property
+    def input_schema(self) -> dict[str, JsonValue]:
+        """JSON Schema of the arguments; a fresh object at each call."""
+        return json.loads(self.input_schema_json)
+
+    @property
+    def output_schema(self) -> dict[str, JsonValue] | None:
+        """JSON Schema of `ToolResult.structured`, when the tool promises one."""
+        return json.loads(self.output_schema_json) if self.output_schema_json else None
+
+    @property
+    def meta(self) -> dict[str, JsonValue]:
+        """The `_meta` with which the tool is offered."""
+        return json.loads(self.meta_json)
+
+    def parse(self, arguments: Mapping[str, JsonValue]) -> Any:
+        """The arguments as the handler takes them. Raises `ToolError` with every violation."""
+        if self.arguments is None:
+            return dict(arguments)
+        try:
+            return self.arguments.model_validate(dict(arguments))
+        except ValidationError as error:
+            raise ToolError(invalid_arguments(self.name, violations_of(error))) from error
+
+
+class ToolBuilder:
+    """Collects a definition step by step; `build()` checks and freezes it."""
+
+    def __init__(self, name: str) -> None:
+        """Begin the definition of tool `name`."""
+        self._name = name
+        self._category: Category | None = None
+        self._description = ""
+        self._annotations: ToolAnnotations | None = None
+        self._arguments: type[BaseModel] | None = NoArguments
+        self._input_schema: str | None = None
+        self._output_schema: str | None = None
+        self._meta: dict[str, JsonValue] = {}
+        self._parts = Parts()
+        self._calls_actor = False
+        self._actor: str | None = None
+        self._in_front = False
+        self._task_use: TaskUse | None = None
+        self._client_needs: tuple[str, ...] = ()
+        self._output_threshold: int | None = None
+        self._restores = False
+        self._stores: bool | None = None
+        self._keeps_output_schema = False
+
+    def category(self, category: Category) -> Self:
+        """The group by which the tool is selected."""
+        self._category = category
+        return self
+
+    def describe(self, description: str) -> Self:
+        """What a model reads when it chooses a tool."""
+        self._description = description.strip()
+        return self
+
+    def annotate(self, annotations: ToolAnnotations) -> Self:
+        """Title and hints for clients."""
+        self._annotations = annotations
+        return self
+
+    def args(self, model: type[BaseModel]) -> Self:
+        """Arguments as a pydantic model; their JSON Schema is derived from it."""
+        self._arguments = model
+        return self
+
+    def args_schema(self, schema: Mapping[str, JsonValue]) -> Self:
+        """Arguments as a JSON Schema, for tools whose schema comes from outside; the handler gets a dict."""
+        self._arguments = None
+        self._input_schema = json.dumps(schema, ensure_ascii=False)
+        return self
+
+    def output(self, model: type[BaseModel]) -> Self:
+        """Shape of the structured answer."""
+        self._output_schema = json.dumps(model.model_json_schema(by_alias=True, mode="serialization"))
+        return self
+
+    def output_schema(self, schema: Mapping[str, JsonValue]) -> Self:
+        """Shape of the structured answer as a JSON Schema, for tools whose schema comes from outside."""
+        self._output_schema = json.dumps(schema, ensure_ascii=False)
+        return self
+
+    def meta(self, **entries: JsonValue) -> Self:
+        """Entries of the `_meta` with which the tool is offered."""
+        self._meta = {**self._meta, **entries}
+        return self
+
+    def authority(self, authority: Authority | Literal["server", "client"]) -> Self:
+        """Who runs first: `server` (without it) or `client`. The server has the last word in any case."""
+        if authority not in set(Authority):
+            raise ValueError(f"Tool {self._name!r}: .authority() takes 'server' or 'client', not {authority!r}.")
+        self._parts.authority = Authority(authority)
+        self._parts.given.append("authority")
+        return self
+
+    def server(self, handler: Part, *, calls_actor: bool = False, actor: str | None = None) -> Self:
+        """What the server does. `calls_actor`: it may start a run; `actor`: it is that Actor's own tool.
+
+        With client authority it gets the client's `Reply` as its third argument, and has the last word on it.
+        """
+        self._parts.server = handler
+        self._parts.calls_actor = self._calls_actor = calls_actor
+        self._parts.given.append("server")
+        self._actor = actor
+        return self
+
+    def client(self, phase: ClientPhase) -> Self:
+        """What the client does: before the server with client authority, after it with server authority."""
+        self._parts.client = phase
+        self._parts.given.append("client")
+        return self
+
+    def approval(
+        self,
+        *,
+        when: Callable[[Any], bool] | None = None,
+        message: str | Callable[[Any], str] | None = None,
+        deadline: timedelta = DEFAULT_DEADLINE,
+    ) -> Self:
+        """Have somebody say yes before the tool runs: to every call, or to those whose arguments are such."""
+        if deadline <= timedelta(0):
+            raise ValueError(f"Tool {self._name!r}: give .approval() a deadline longer than zero; days are fine.")
+        self._parts.approval = Approval(when, message, deadline)
+        self._parts.given.append("approval")
+        return self
+
+    def handoff(self, before: Part, client: ClientPhase, after: Part) -> Tool:
+        """Server, client, server: `before` makes what the client is handed, `after` decides on its reply.
+
+        For server authority only; it finishes the definition, as `build()` does.
+        """
+        given = [*self._parts.given, "handoff"]
+        self._parts = replace(self._parts, before=before, client=client, after=after, given=given)
+        return self.build()
+
+    def long_running(self, use: TaskUse = TaskUse.ALWAYS) -> Self:
+        """The call may take longer than a client waits; tools that may start a run are so without saying it."""
+        self._task_use = use
+        return self
+
+    def output_threshold(self, size_bytes: int) -> Self:
+        """Store only larger answers, unless a call says otherwise; for tools that their arguments bound."""
+        self._output_threshold = size_bytes
+        return self
+
+    def stores_large_outputs(self) -> Self:
+        """For a tool that stores outputs by itself, whatever bounds its answers."""
+        self._stores = True
+        return self
+
+    def keep_output_schema(self) -> Self:
+        """Promise the output schema as it is: it has a place for a locator itself, or it is somebody else's."""
+        self._keeps_output_schema = True
+        return self
+
+    def gives_back_outputs(self) -> Self:
+        """The answers are parts of stored outputs, within a limit, and are never stored again."""
+        self._restores = True
+        return self
+
+    def needs_client(self, *capabilities: str) -> Self:
+        """MCP client capabilities (`sampling`, `elicitation`, `roots`) without which a call is refused."""
+        self._client_needs = capabilities
+        return self
+
+    def front_door(self) -> Self:
+        """For tools that a front door answers by itself, such as those that look after tasks."""
+        self._parts.in_front = self._in_front = True
+        return self
+
+    def build(self) -> Tool:
+        """The frozen definition. Raises `ValueError` that says which step is missing, or what does not go together."""
+        handler = _answered_in_front if self._in_front else None
+        handler = handler_of(self._name, self._parts) or handler
+        if handler is None:
+            raise ValueError(f"Tool {self._name!r} has no handler: call .server(handler) before .build().")
+        if self._category is None:
+            raise ValueError(f"Tool {self._name!r} has no category: call .category(Category.…) before .build().")
+        if not self._description:
+            raise ValueError(f"Tool {self._name!r} has no description: call .describe(text) before .build().")
+        return Tool(
+            name=self._name,
+            category=self._category,
+            description=self._description,
+            annotations=self._annotations or ToolAnnotations(title=self._name),
+            handler=handler,
+            arguments=self._arguments,
+            input_schema_json=self._input_schema or _schema_of(self._arguments or NoArguments),
+            output_schema_json=self._promised(),
+            meta_json=json.dumps(self._meta),
+            calls_actor=self._calls_actor,
+            actor=self._actor,
+            in_front=self._in_front,
+            task_use=self._task_use or self._usual_task_use(),
+            client_needs=self._client_needs,
+            output_threshold=self._output_threshold,
+            restores=self._restores,
+            stores=self._output_threshold is None if self._stores is None else self._stores,
+            authority=self._parts.authority,
+            client=self._parts.client,
+            approval=self._parts.approval,
+            functions=self._parts.functions,
+        )
+
+    def _usual_task_use(self) -> TaskUse:
+        if self._calls_actor:
+            return TaskUse.ALWAYS
+        asks = self._parts.client is not None or self._parts.approval is not None
+        return TaskUse.AFTER_QUESTIONS if asks else TaskUse.NEVER
+
+    def _promised(self) -> str | None:
+        """The schema of the structured answer, which may be the short form of one that was stored."""
+        if self._output_schema is None or self._keeps_output_schema or self._restores or self._in_front:
+            return self._output_schema
+        return json.dumps(or_compressed(json.loads(self._output_schema)), ensure_ascii=False)
+
+
+def tool(name: str) -> ToolBuilder:
+    """Begin the definition of a tool."""
+    return ToolBuilder(name)
+
+
+def with_description(definition: Tool, description: str) -> Tool:
+    """A new definition that differs in its description."""
+    return replace(definition, description=description)
+
+
+def invalid_arguments(tool_name: str, violations: tuple[Violation, ...]) -> ErrorEnvelope:
+    """The envelope for arguments that break a tool's schema."""
+    return ErrorEnvelope(
+        tool=tool_name,
+        message=f"The arguments of {tool_name} do not fit its schema.",
+        category=ErrorCategory.VALIDATION,
+        retryable=False,
+        hint="Mend every violation listed and call again.",
+        violations=violations,
+    )
+
+
+async def _answered_in_front(ctx: ToolContext, _arguments: BaseModel) -> ToolResult:
+    raise ToolError(
+        ErrorEnvelope(
+            tool=ctx.call.tool,
+            message=f"{ctx.call.tool} is answered by the front door and starts no task.",
+            category=ErrorCategory.VALIDATION,
+            retryable=False,
+            hint="Call it over MCP, or use the task endpoints of the REST API.",
+        )
+    )
+
+
+def _schema_of(model: type[BaseModel]) -> str:
+    return json.dumps(model.model_json_schema(by_alias=True))
