@@ -50,8 +50,8 @@ format: $(INSTALLED) ## Format the code and fix what can be fixed
 
 lock: ## Resolve pyproject.toml again into requirements.lock (needs uv; ARGS="--upgrade" for newer versions)
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }
-	uv lock $(ARGS)
-	uv export --quiet --frozen --no-emit-project --no-header --output-file requirements.lock
+	uv pip compile --quiet --universal --generate-hashes --no-header --extra embedded --group dev --group build \
+		--output-file requirements.lock $(ARGS) pyproject.toml
 	@! grep -nE 'https?://' requirements.lock || { echo "requirements.lock must not hold addresses" >&2; exit 1; }
 
 clean: ## Remove .venv, caches and the state of the embedded stack in .outlast

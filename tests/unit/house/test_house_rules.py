@@ -66,7 +66,7 @@ def test_the_lock_holds_hashes_and_no_addresses() -> None:
 
 def test_every_declared_dependency_is_in_the_lock() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    groups = project["dependency-groups"].values()
+    groups = (*project["dependency-groups"].values(), *project["project"]["optional-dependencies"].values())
     declared = [*project["project"]["dependencies"], *(name for group in groups for name in group)]
     locked = set(re.findall(r"^([a-z0-9.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
     names = {re.split(r"[\[<>=~! ;]", requirement)[0].lower().replace("_", "-") for requirement in declared}
