@@ -3,8 +3,6 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import aclosing, contextmanager
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from outlast.activities.contracts import Caller
 from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.outputs.format.errors import OutputRefused, StoreUnavailable
@@ -14,45 +12,8 @@ from outlast.activities.outputs.store.access import open_output
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.outputs.store.reader import OutputReader
 from outlast.activities.outputs.store.removal import delete_output
+from outlast.api.contracts.outputs import OutputSelection
 from outlast.api.errors import OutputRefusal, OutputStoreUnavailable
-
-
-class OutputSelection(BaseModel):
-    """Which part of an output is wanted; the whole when nothing is said."""
-
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
-
-    offset: int = Field(default=0, ge=0, description="Of rows: the first row wanted, counted from 0.")
-    limit: int | None = Field(default=None, ge=1, description="Of rows: how many at most.")
-    fields: str | None = Field(
-        default=None, max_length=2_000, description="Of each row only these fields, comma-separated dot paths."
-    )
-    where: str | None = Field(
-        default=None,
-        alias="filter",
-        max_length=1_000,
-        description="Only rows for which this JMESPath expression is true.",
-    )
-    query: str | None = Field(
-        default=None,
-        max_length=1_000,
-        description="What this JMESPath expression makes of each row, or of the JSON value.",
-    )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """`fields` as a tuple."""
-        return tuple(name.strip() for name in (self.fields or "").split(",") if name.strip())
-
-    @property
-    def evaluates(self) -> bool:
-        """Whether an expression decides."""
-        return bool(self.where or self.query)
-
-    @property
-    def selects(self) -> bool:
-        """Whether less than the whole is wanted."""
-        return self.evaluates or bool(self.offset or self.names) or self.limit is not None
 
 
 class StoredOutputs:

@@ -7,7 +7,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, Secr
 from pydantic.json_schema import SkipJsonSchema
 
 from outlast.activities.runs.contracts import RunState
-from outlast.workflows.contracts.questions import InputRequest
+from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import CallOptions, Progress, TaskStatus, ToolResult
 from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
@@ -94,37 +94,9 @@ class TaskAnswer(BaseModel):
     result: ToolResult | None = None
 
 
-EventName = Literal[
-    "created",
-    "run_started",
-    "status_message",
-    "input_required",
-    "output_stored",
-    "isomorphic_handoff",
-    "input_answered",
-    "handler_returned",
-    "task_completed",
-    "run_finished",
-]
+class SubmittedInput(BaseModel):
+    """Answers to a task's questions."""
 
+    model_config = ConfigDict(extra="forbid")
 
-class TaskEvent(BaseModel):
-    """One event of a task's life. `id` orders the durable ones; status messages have none and are not replayed."""
-
-    name: EventName
-    id: str | None = None
-    time: datetime | None = None
-    data: dict[str, JsonValue]
-
-
-class ToolView(BaseModel):
-    """A tool as it is offered."""
-
-    name: str
-    title: str
-    category: str
-    description: str
-    input_schema: dict[str, JsonValue]
-    output_schema: dict[str, JsonValue] | None = None
-    annotations: dict[str, bool | str]
-    actor: str | None = Field(default=None, description="The Actor behind a direct Actor tool.")
+    answers: dict[str, InputAnswer] = Field(min_length=1, description="By the keys of the task's `input_requests`.")

@@ -5,7 +5,8 @@ from collections.abc import Collection
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from outlast.api.http.problems import Problem, problem_response
+from outlast.api.contracts.problems import Problem
+from outlast.api.http.problems import problem_response
 
 
 class KnownHosts:

@@ -4,7 +4,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from outlast.api.http.problems import MEDIA_TYPE, Problem
+from outlast.api.contracts.problems import MEDIA_TYPE, Problem
 
 _REFERENCE = {"$ref": "#/components/schemas/Problem"}
 _NOT_OURS = ("HTTPValidationError", "ValidationError")

@@ -6,10 +6,10 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from outlast.activities.failures.contracts import ErrorEnvelope, Violation
+from outlast.activities.failures.contracts import Violation
+from outlast.api.contracts.problems import MEDIA_TYPE, Problem
 from outlast.api.errors import (
     ApiError,
     CallTooLarge,
@@ -22,20 +22,7 @@ from outlast.api.errors import (
     Unauthenticated,
 )
 
-MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 5
-
-
-class Problem(BaseModel):
-    """RFC 9457 problem details. `error` is present when a tool call was refused."""
-
-    type: str = Field(description="Stable identifier of the kind of problem.")
-    title: str
-    status: int
-    detail: str = Field(description="What is wrong with this request, and what to do.")
-    instance: str | None = Field(default=None, description="Path of the request.")
-    error: ErrorEnvelope | None = None
-    violations: list[Violation] | None = None
 
 
 def install_problem_handlers(app: FastAPI) -> None:

@@ -4,25 +4,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
 
-from outlast.api.contracts.tasks import Task, TaskAnswer, TaskPage, TaskRequest
+from outlast.api.contracts.tasks import SubmittedInput, Task, TaskAnswer, TaskPage, TaskRequest
 from outlast.api.http.event_stream import event_stream
 from outlast.api.http.problems import documented_problems
 from outlast.api.http.surrogates import SoundTextRoute
 from outlast.api.rest.dependencies import CallerDep, IdempotencyKey, PreferredWait, ServicesDep
-from outlast.workflows.contracts.questions import InputAnswer
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=SoundTextRoute)
-
-
-class InputBody(BaseModel):
-    """Answers to a task's questions."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    answers: dict[str, InputAnswer] = Field(min_length=1, description="By the keys of the task's `input_requests`.")
 
 
 TaskId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the task.")]
@@ -96,7 +86,7 @@ async def get_result(
 
 
 @router.post("/{task_id}/input", responses=documented_problems(400, 401, 404, 409, 422, 503))
-async def answer_task(task_id: TaskId, body: InputBody, services: ServicesDep, caller: CallerDep) -> Task:
+async def answer_task(task_id: TaskId, body: SubmittedInput, services: ServicesDep, caller: CallerDep) -> Task:
     """Answer questions of a task in state `input_required`.
 
     The answers are checked against the questions' schemas before they are taken; a wrong one is refused, and the task

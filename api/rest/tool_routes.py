@@ -3,40 +3,18 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
 
-from outlast.api.contracts.tasks import TaskAnswer, TaskRequest, ToolView
+from outlast.api.contracts.tasks import TaskAnswer, TaskRequest
+from outlast.api.contracts.tools import CallBody, ToolList, ToolView
 from outlast.api.http.problems import documented_problems
 from outlast.api.http.surrogates import SoundTextRoute
 from outlast.api.rest.dependencies import CallerDep, IdempotencyKey, ServicesDep
-from outlast.workflows.contracts.tool_calls import CallOptions
-from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.tools.framework.tool import Tool
 
 router = APIRouter(prefix="/v1/tools", tags=["tools"], route_class=SoundTextRoute)
 
 ToolName = Annotated[str, Path(min_length=1, max_length=128, description="Name of the tool.")]
 ModeQuery = Annotated[str | None, Query(description="How tools are presented; the server's own mode without it.")]
-
-
-class ToolList(BaseModel):
-    """The tools offered."""
-
-    tools: list[ToolView]
-
-
-class CallBody(BaseModel):
-    """Arguments of one call."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="Arguments that fit the tool's schema.")
-    mode: str | None = None
-    session_id: str | None = Field(default=None, min_length=1, max_length=200, pattern=r"^[\w.:@-]+$")
-    options: CallOptions = Field(default_factory=CallOptions)
-    tool_mask: ToolMask = Field(
-        default=None, validation_alias=AliasChoices("toolMask", "tool_mask"), description=TOOL_MASK_DESCRIPTION
-    )
 
 
 @router.get("", responses=documented_problems(401, 404))

@@ -29,6 +29,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart
 from outlast.api.access.tool_masks import MaskGate
+from outlast.api.contracts.events import TurnStreamEvent
 from outlast.api.contracts.sessions import MessageRequest, Session, SessionRequest, Turn, TurnSummary
 from outlast.api.errors import (
     BadRequest,
@@ -47,7 +48,7 @@ from outlast.api.settings import ApiSettings
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.session_starts import ensure_session
 from outlast.api.temporal.task_view import owner_of
-from outlast.api.temporal.turn_events import TurnEventLog, TurnStreamEvent, position_of
+from outlast.api.temporal.turn_events import TurnEventLog, position_of
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.turns import (

@@ -32,7 +32,8 @@ from temporalio.service import RPCError
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import redact
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
-from outlast.api.contracts.tasks import Task, TaskAnswer, TaskEvent, TaskPage, TaskRequest
+from outlast.api.contracts.events import TaskEvent
+from outlast.api.contracts.tasks import Task, TaskAnswer, TaskPage, TaskRequest
 from outlast.api.errors import (
     BadRequest,
     IdempotencyKeyReused,

@@ -7,52 +7,20 @@ tell, and a follower that comes back sees what is open now.
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import Final, Literal
-
-from pydantic import BaseModel, Field, JsonValue
+from typing import Final
 
 from outlast.activities.contracts import Caller
+from outlast.api.contracts.events import HandoffChange, OpenHandoff
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import TemporalUnavailable
 from outlast.api.tasks.client import MAX_PAGE, TaskClient
-from outlast.api.temporal.question_events import HandoffEvent, handed_over
+from outlast.api.temporal.question_events import handed_over
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
 MAX_HANDOFFS: Final = 1_000
 """Of one caller at once, the newest first; the others follow as these are answered."""
 LOOK_SECONDS: Final = 1.0
 """How long a new hand-off may stay unnoticed by those who follow."""
-
-
-class OpenHandoff(HandoffEvent):
-    """A hand-off that waits for an answer (`POST /v1/tasks/{task_id}/input`, under `key`)."""
-
-    task_id: str
-    session_id: str | None = None
-    created_at: datetime = Field(description="When the task was started.")
-
-    @property
-    def identity(self) -> tuple[str, str, datetime | None]:
-        """What tells it from all others, also from a later one of the same task under the same key."""
-        return (self.task_id, self.key, self.deadline)
-
-
-class HandoffList(BaseModel):
-    """Hand-offs that wait for an answer."""
-
-    handoffs: list[OpenHandoff]
-
-
-class HandoffChange(BaseModel):
-    """A hand-off that waits for an answer; or, `closed`, one that does no more: its data has task, key and deadline.
-
-    It was answered then, its time is over, or its task was cancelled.
-    """
-
-    name: Literal["handoff", "handoff_closed"]
-    id: None = None
-    time: datetime | None = None
-    data: dict[str, JsonValue]
 
 
 class Handoffs:

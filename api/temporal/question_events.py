@@ -1,40 +1,11 @@
 """Events about questions: what is asked, what is handed to the client, who has answered."""
 
 from collections.abc import Iterator
-from datetime import datetime
-from typing import Literal
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel
 
-from outlast.api.contracts.tasks import EventName
-from outlast.workflows.contracts.questions import Audience, InputAnswer, InputRequest, InputRequests, SubmitInput
-
-
-class HandoffEvent(BaseModel):
-    """Data of `isomorphic_handoff`: the call is the client's now. It is answered under `key`."""
-
-    key: str
-    kind: Literal["client", "approval"]
-    audience: Audience
-    tool: str
-    phase: str
-    message: str
-    parameters: dict[str, JsonValue]
-    answer_schema: dict[str, JsonValue]
-    deadline: datetime | None
-
-
-class AnswerEvent(BaseModel):
-    """Data of `input_answered`. Of an answer's content only an approval's decision is told."""
-
-    key: str
-    action: str
-    answered_by: str | None
-    kind: Literal["question", "client", "approval"] = "question"
-    tool: str | None = None
-    phase: str | None = None
-    decision: str | None = None
-    note: str | None = None
+from outlast.api.contracts.events import AnswerEvent, HandoffEvent, TaskEventName
+from outlast.workflows.contracts.questions import InputAnswer, InputRequest, InputRequests, SubmitInput
 
 
 class QuestionLog:
@@ -44,7 +15,7 @@ class QuestionLog:
         """None yet."""
         self._open: dict[str, InputRequest] = {}
 
-    def asked(self, now: InputRequests) -> Iterator[tuple[EventName, BaseModel]]:
+    def asked(self, now: InputRequests) -> Iterator[tuple[TaskEventName, BaseModel]]:
         """What is new when the open questions are these."""
         new = {key: request for key, request in now.requests.items() if key not in self._open}
         self._open = dict(now.requests)
@@ -54,7 +25,7 @@ class QuestionLog:
             if request.handoff is not None:
                 yield "isomorphic_handoff", handed_over(key, request)
 
-    def answered(self, submitted: SubmitInput) -> Iterator[tuple[EventName, BaseModel]]:
+    def answered(self, submitted: SubmitInput) -> Iterator[tuple[TaskEventName, BaseModel]]:
         """Who has answered what."""
         for key, answer in submitted.answers.items():
             yield "input_answered", _answered(key, self._open.get(key), answer, submitted.answered_by)

@@ -8,16 +8,16 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Literal
+from datetime import UTC
 
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.contracts import Caller
+from outlast.api.contracts.events import ConversationEvent
 from outlast.api.errors import BadRequest, SessionNotFound, TemporalUnavailable
 from outlast.api.temporal.errors import is_outage
 from outlast.api.temporal.task_view import owner_of
@@ -39,15 +39,6 @@ _ID = re.compile(r"([0-9a-f]{8})-(\d{1,12})")
 _STARTED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED
 _SIGNALED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
 _CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
-
-
-class ConversationEvent(BaseModel):
-    """One event of a conversation. `events_missed` says how many are not kept any more, and has no id."""
-
-    name: Literal["task_completed", "call_refused", "update", "reaction", "events_missed"]
-    id: str | None = None
-    time: datetime | None = None
-    data: dict[str, JsonValue]
 
 
 @dataclass

@@ -22,7 +22,8 @@ from temporalio.service import RPCError
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.contracts import StoredDataset, StoredOutput
 from outlast.activities.runs.contracts import AbortResult, RunState
-from outlast.api.contracts.tasks import EventName, Task, TaskEvent
+from outlast.api.contracts.events import TaskEvent, TaskEventName
+from outlast.api.contracts.tasks import Task
 from outlast.api.temporal.errors import is_outage
 from outlast.api.temporal.question_events import QuestionLog
 from outlast.api.temporal.task_view import LiveProgress, task_from
@@ -93,7 +94,7 @@ class EventLog:
                         data=data.model_dump(mode="json", exclude_none=True),
                     )
 
-    async def _read(self, event: HistoryEvent) -> AsyncIterator[tuple[EventName, BaseModel]]:
+    async def _read(self, event: HistoryEvent) -> AsyncIterator[tuple[TaskEventName, BaseModel]]:
         match event.event_type:
             case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
                 fields = event.workflow_execution_started_event_attributes.memo.fields
@@ -113,7 +114,7 @@ class EventLog:
             case _:
                 pass
 
-    async def _of_activity(self, event: HistoryEvent) -> AsyncIterator[tuple[EventName, BaseModel]]:
+    async def _of_activity(self, event: HistoryEvent) -> AsyncIterator[tuple[TaskEventName, BaseModel]]:
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             scheduled = event.activity_task_scheduled_event_attributes
             self._activity_types[event.event_id] = scheduled.activity_type.name
@@ -127,14 +128,14 @@ class EventLog:
             self._stored[stored.locator] = stored
             yield "output_stored", stored
 
-    async def _answers(self, event: HistoryEvent) -> AsyncIterator[tuple[EventName, BaseModel]]:
+    async def _answers(self, event: HistoryEvent) -> AsyncIterator[tuple[TaskEventName, BaseModel]]:
         """What clients have answered. Other updates, such as questions of a proxied server, are no events."""
         update = event.workflow_execution_update_accepted_event_attributes.accepted_request.input
         if update.name == ANSWERS_UPDATE and update.args.payloads:
             for answered in self._questions.answered(await self._decode(update.args.payloads[0], SubmitInput)):
                 yield answered
 
-    async def _memo_changes(self, event: HistoryEvent) -> AsyncIterator[tuple[EventName, BaseModel]]:
+    async def _memo_changes(self, event: HistoryEvent) -> AsyncIterator[tuple[TaskEventName, BaseModel]]:
         fields = event.workflow_properties_modified_event_attributes.upserted_memo.fields
         if memo.RUN_STARTED in fields:
             yield "run_started", await self._decode(fields[memo.RUN_STARTED], RunState)

@@ -12,9 +12,8 @@ import re
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal
 
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
@@ -27,6 +26,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.contracts import ModelStep, TextDelta
 from outlast.activities.llm.streaming import DELTAS_TOPIC
+from outlast.api.contracts.events import TurnEventName, TurnStreamEvent
 from outlast.api.errors import BadRequest
 from outlast.api.temporal.errors import is_outage
 from outlast.workflows.contracts import memo
@@ -46,28 +46,8 @@ _ABNORMAL_ENDS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: "The turn was cancelled before it began.",
 }
 
-TurnEventName = Literal[
-    "text-delta",
-    "tool-call",
-    "tool-result",
-    "hand-off",
-    "reminder",
-    "retry",
-    "step-finish",
-    "finish",
-    "error",
-]
 Position = tuple[int, int, int]
 Said = tuple[TurnEventName, dict[str, JsonValue]]
-
-
-class TurnStreamEvent(BaseModel):
-    """One event of a turn."""
-
-    name: TurnEventName
-    id: str | None
-    time: datetime | None = None
-    data: dict[str, JsonValue]
 
 
 @dataclass

@@ -15,7 +15,7 @@ from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST
 
-from outlast.api.contracts.tasks import TaskEvent
+from outlast.api.contracts.events import TaskEvent
 from outlast.api.errors import ApiError
 from outlast.api.mcp.calls.tasks import modern_state
 from outlast.api.mcp.connections import Client, Connections

@@ -4,9 +4,8 @@ from typing import get_args
 
 import pytest
 
+from outlast.api.contracts.events import ConversationEvent, TurnEventName
 from outlast.api.rest.session_routes import follow_session, follow_turn
-from outlast.api.temporal.session_events import ConversationEvent
-from outlast.api.temporal.turn_events import TurnEventName
 from outlast.workflows.contracts.turns import FinishReason, TurnStatus
 from tests.support.processes.processes import ROOT
 

@@ -1,0 +1,120 @@
+"""Events of tasks, turns and sessions, as every front door streams them."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, Field, JsonValue
+
+from outlast.workflows.contracts.questions import Audience
+
+TaskEventName = Literal[
+    "created",
+    "run_started",
+    "status_message",
+    "input_required",
+    "output_stored",
+    "isomorphic_handoff",
+    "input_answered",
+    "handler_returned",
+    "task_completed",
+    "run_finished",
+]
+
+TurnEventName = Literal[
+    "text-delta",
+    "tool-call",
+    "tool-result",
+    "hand-off",
+    "reminder",
+    "retry",
+    "step-finish",
+    "finish",
+    "error",
+]
+
+ConversationEventName = Literal["task_completed", "call_refused", "update", "reaction", "events_missed"]
+
+
+class TaskEvent(BaseModel):
+    """One event of a task. Durable events have an `id`; status messages have none and are not sent again."""
+
+    name: TaskEventName
+    id: str | None = None
+    time: datetime | None = None
+    data: dict[str, JsonValue]
+
+
+class TurnStreamEvent(BaseModel):
+    """One event of a turn. An event without an `id` is not sent again."""
+
+    name: TurnEventName
+    id: str | None
+    time: datetime | None = None
+    data: dict[str, JsonValue]
+
+
+class ConversationEvent(BaseModel):
+    """One event of a session. `events_missed` has no `id`; it says how many older events are no longer kept."""
+
+    name: ConversationEventName
+    id: str | None = None
+    time: datetime | None = None
+    data: dict[str, JsonValue]
+
+
+class HandoffEvent(BaseModel):
+    """Data of `isomorphic_handoff`: a client has to act. It answers under `key`."""
+
+    key: str
+    kind: Literal["client", "approval"]
+    audience: Audience
+    tool: str
+    phase: str
+    message: str
+    parameters: dict[str, JsonValue]
+    answer_schema: dict[str, JsonValue]
+    deadline: datetime | None
+
+
+class AnswerEvent(BaseModel):
+    """Data of `input_answered`. Of the content, only an approval's decision and note are shown."""
+
+    key: str
+    action: str
+    answered_by: str | None
+    kind: Literal["question", "client", "approval"] = "question"
+    tool: str | None = None
+    phase: str | None = None
+    decision: str | None = None
+    note: str | None = None
+
+
+class OpenHandoff(HandoffEvent):
+    """A hand-off that waits for an answer: `POST /v1/tasks/{task_id}/input`, under `key`."""
+
+    task_id: str
+    session_id: str | None = None
+    created_at: datetime = Field(description="When the task was started.")
+
+    @property
+    def identity(self) -> tuple[str, str, datetime | None]:
+        """Distinguishes it from every other hand-off, including a later one of the same task under the same key."""
+        return (self.task_id, self.key, self.deadline)
+
+
+class HandoffList(BaseModel):
+    """Hand-offs that wait for an answer."""
+
+    handoffs: list[OpenHandoff]
+
+
+class HandoffChange(BaseModel):
+    """A hand-off opened, or closed: it was answered, it timed out, or its task was cancelled.
+
+    The data of a closed one has `task_id`, `key` and `deadline`.
+    """
+
+    name: Literal["handoff", "handoff_closed"]
+    id: None = None
+    time: datetime | None = None
+    data: dict[str, JsonValue]

@@ -1,0 +1,41 @@
+"""Stored outputs: what a request may select."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class OutputSelection(BaseModel):
+    """Which part of an output to return; all of it by default."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    offset: int = Field(default=0, ge=0, description="First row to return, counted from 0.")
+    limit: int | None = Field(default=None, ge=1, description="Number of rows to return, at most.")
+    fields: str | None = Field(
+        default=None, max_length=2_000, description="Fields to return of each row: comma-separated dot paths."
+    )
+    where: str | None = Field(
+        default=None,
+        alias="filter",
+        max_length=1_000,
+        description="JMESPath expression; only rows for which it is true are returned.",
+    )
+    query: str | None = Field(
+        default=None,
+        max_length=1_000,
+        description="JMESPath expression whose value replaces each row, or the JSON value.",
+    )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """`fields` as a tuple."""
+        return tuple(name.strip() for name in (self.fields or "").split(",") if name.strip())
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether it has a JMESPath expression."""
+        return bool(self.where or self.query)
+
+    @property
+    def selects(self) -> bool:
+        """Whether it selects a part of the output."""
+        return self.evaluates or bool(self.offset or self.names) or self.limit is not None

@@ -1,0 +1,39 @@
+"""Tools as the REST API lists them, and the body of a call by name."""
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
+
+from outlast.workflows.contracts.tool_calls import CallOptions
+from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
+
+
+class ToolView(BaseModel):
+    """A tool that can be called."""
+
+    name: str
+    title: str
+    category: str
+    description: str
+    input_schema: dict[str, JsonValue]
+    output_schema: dict[str, JsonValue] | None = None
+    annotations: dict[str, bool | str]
+    actor: str | None = Field(default=None, description="The Actor behind a direct Actor tool.")
+
+
+class ToolList(BaseModel):
+    """The tools that can be called."""
+
+    tools: list[ToolView]
+
+
+class CallBody(BaseModel):
+    """Arguments of one call."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="Arguments that fit the tool's schema.")
+    mode: str | None = None
+    session_id: str | None = Field(default=None, min_length=1, max_length=200, pattern=r"^[\w.:@-]+$")
+    options: CallOptions = Field(default_factory=CallOptions)
+    tool_mask: ToolMask = Field(
+        default=None, validation_alias=AliasChoices("toolMask", "tool_mask"), description=TOOL_MASK_DESCRIPTION
+    )
