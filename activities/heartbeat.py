@@ -1,4 +1,4 @@
-"""Heartbeating as a context manager: an activity stays known to be alive, and can be cancelled, while it waits."""
+"""Heartbeats of an activity: they tell a slow answer from a dead worker, and bring a cancellation to the activity."""
 
 import asyncio
 import time
@@ -13,58 +13,67 @@ from outlast.activities.failures.activity_failure import as_activity_failure
 _DEFAULT_INTERVAL = timedelta(seconds=5)
 
 
-class Heart:
-    """Beats for the current activity, always with the latest details."""
+class Heartbeats:
+    """Sends heartbeats for the current activity, each with the latest details."""
 
     def __init__(self) -> None:
-        """Start from the details the previous attempt left, so that a retry does not erase them."""
+        """Start with the details of the previous attempt, so that a retry does not erase them."""
         self._details: tuple[object, ...] = tuple(activity.info().heartbeat_details)
-        self._last_beat = time.monotonic()
+        self._last_sent = time.monotonic()
         self._longest_silence = 0.0
 
-    def beat(self, *details: object) -> None:
-        """Report life now; `details`, when given, replace what is reported from here on."""
+    def send(self, *details: object) -> None:
+        """Send a heartbeat now; `details`, when given, replace the details of this and all later heartbeats."""
         if details:
             self._details = details
         self._longest_silence = self.silence.total_seconds()
-        self._last_beat = time.monotonic()
+        self._last_sent = time.monotonic()
         activity.heartbeat(*self._details)
 
-    def carry(self, *details: object) -> None:
-        """Report `details` from the next beat on."""
+    def set_details(self, *details: object) -> None:
+        """Send `details` with the next heartbeat and all later ones."""
         self._details = details
 
     @property
     def silence(self) -> timedelta:
-        """The longest time without a beat so far; the beat that follows a long silence does not hide it.
+        """The longest time between two heartbeats so far, the time since the last one included.
 
-        Longer than the interval means that this process was stopped meanwhile.
+        A silence longer than the interval means that this process was suspended meanwhile.
         """
-        return timedelta(seconds=max(self._longest_silence, time.monotonic() - self._last_beat))
+        return timedelta(seconds=max(self._longest_silence, time.monotonic() - self._last_sent))
 
 
 @asynccontextmanager
-async def heartbeating(share: float = 0.5) -> AsyncGenerator[Heart]:
-    """Beat at this share of the activity's heartbeat time-out until the block ends; a shorter block costs none."""
+async def heartbeating(share: float = 0.5) -> AsyncGenerator[Heartbeats]:
+    """Send a heartbeat each time `share` of the activity's heartbeat timeout has passed, until the block ends.
+
+    A block that is shorter than that sends none. When sending fails, the block is cancelled and the error is raised:
+    without heartbeats Temporal would start a second attempt beside this one.
+    """
     timeout = activity.info().heartbeat_timeout
     interval = timeout * share if timeout else _DEFAULT_INTERVAL
-    heart = Heart()
-    task = asyncio.create_task(_beat_forever(heart, interval))
+    heartbeats = Heartbeats()
     try:
-        yield heart
-    finally:
-        task.cancel()
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(_send_forever(heartbeats, interval))
+            try:
+                yield heartbeats
+            finally:
+                task.cancel()
+    except BaseExceptionGroup as group_error:
+        # One error alone ends the block: its own, or that of the heartbeats.
+        raise group_error.exceptions[0] from None
 
 
-async def _beat_forever(heart: Heart, interval: timedelta) -> None:
+async def _send_forever(heartbeats: Heartbeats, interval: timedelta) -> None:
     while True:
         await asyncio.sleep(interval.total_seconds())
-        heart.beat()
+        heartbeats.send()
 
 
 @asynccontextmanager
-async def reading() -> AsyncGenerator[None]:
-    """Failures become envelopes, and heartbeats tell a slow answer from a worker that has died."""
+async def activity_scope() -> AsyncGenerator[None]:
+    """Send heartbeats, and turn every failure of the block into an `ApplicationError` with its `ErrorEnvelope`."""
     with as_activity_failure():
         async with heartbeating():
             yield

@@ -27,11 +27,11 @@ _OUTSIDE = frozenset({errno.EXDEV, errno.ELOOP})
 MAX_PATH_CHARS = 1_024
 
 
-class PathRefused(Exception):
+class PathError(Exception):
     """The path is none that may be opened; the message says why and names only what the caller gave."""
 
 
-class NothingThere(PathRefused):
+class PathNotFound(PathError):
     """There is no such file."""
 
 
@@ -51,12 +51,12 @@ _LIBC = _openat2_of_libc()
 
 
 def relative_path(text: str) -> PurePosixPath:
-    """`text` as a path below a folder. Raises `PathRefused` for one that is absolute, climbs or cannot exist."""
+    """`text` as a path below a folder. Raises `PathError` for one that is absolute, climbs or cannot exist."""
     if not text or len(text) > MAX_PATH_CHARS or "\0" in text:
-        raise PathRefused(f"A path has 1 to {MAX_PATH_CHARS} characters, none of them NUL.")
+        raise PathError(f"A path has 1 to {MAX_PATH_CHARS} characters, none of them NUL.")
     path = PurePosixPath(text)
     if path.is_absolute() or ".." in path.parts:
-        raise PathRefused(f"{text!r} leads out of the folder: give a path relative to it, without `..`.")
+        raise PathError(f"{text!r} leads out of the folder: give a path relative to it, without `..`.")
     return path
 
 
@@ -70,10 +70,10 @@ def opened_folder(path: Path) -> Generator[int]:
         os.close(folder)
 
 
-def open_file_beneath(folder: int, path: str) -> int:
+def open_file_below(folder: int, path: str) -> int:
     """A descriptor, for reading, of the regular file `path` below `folder`, which the caller closes.
 
-    Raises `PathRefused`: for a path or a link that leads out, and for what is no regular file (folders, FIFOs, devices,
+    Raises `PathError`: for a path or a link that leads out, and for what is no regular file (folders, FIFOs, devices,
     sockets). Nothing is waited for: a FIFO without a writer is refused like any other.
     """
     descriptor = _open(folder, relative_path(path), path)
@@ -82,23 +82,23 @@ def open_file_beneath(folder: int, path: str) -> int:
         return descriptor
     os.close(descriptor)
     what = "a folder" if stat.S_ISDIR(kind) else "no regular file"
-    raise PathRefused(f"{path!r} is {what}; only files can be read.")
+    raise PathError(f"{path!r} is {what}; only files can be read.")
 
 
 def _open(folder: int, path: PurePosixPath, named: str) -> int:
     try:
         return _open_by_kernel(folder, path) if _LIBC is not None else _open_by_steps(folder, path)
     except FileNotFoundError:
-        raise NothingThere(f"There is no file {named!r}.") from None
+        raise PathNotFound(f"There is no file {named!r}.") from None
     except NotADirectoryError:
-        raise NothingThere(f"There is no file {named!r}: a part of its path is no folder.") from None
+        raise PathNotFound(f"There is no file {named!r}: a part of its path is no folder.") from None
     except PermissionError:
-        raise PathRefused(f"{named!r} may not be read.") from None
+        raise PathError(f"{named!r} may not be read.") from None
     except OSError as error:
         if error.errno in _OUTSIDE:
-            raise PathRefused(f"{named!r} leads out of the folder by a link; that is not followed.") from None
+            raise PathError(f"{named!r} leads out of the folder by a link; that is not followed.") from None
         if error.errno in (errno.ENXIO, errno.ENODEV, errno.EINVAL, errno.ENAMETOOLONG):
-            raise PathRefused(f"{named!r} is no regular file; only files can be read.") from None
+            raise PathError(f"{named!r} is no regular file; only files can be read.") from None
         raise
 
 

@@ -1,7 +1,7 @@
 """What a front door may have to refuse. Each front door says it in its own protocol; the meaning is decided here."""
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.outputs.format.errors import RefusalReason
+from outlast.activities.outputs.format.errors import OutputErrorReason
 
 
 class ApiError(Exception):
@@ -81,7 +81,7 @@ class TaskDataUnavailable(ApiError):
 class OutputRefusal(ApiError):
     """A stored output, or the part asked for, cannot be had; `slug` tells why."""
 
-    def __init__(self, reason: RefusalReason, envelope: ErrorEnvelope) -> None:
+    def __init__(self, reason: OutputErrorReason, envelope: ErrorEnvelope) -> None:
         """Carry the envelope."""
         super().__init__(f"{envelope.message} {envelope.hint or ''}".strip())
         self.envelope = envelope
@@ -89,7 +89,7 @@ class OutputRefusal(ApiError):
         self.slug = "output-" + reason.replace("_", "-")
 
 
-_OUTPUT_REFUSALS: dict[RefusalReason, tuple[int, str]] = {
+_OUTPUT_REFUSALS: dict[OutputErrorReason, tuple[int, str]] = {
     "malformed": (400, "This is no locator"),
     "foreign": (403, "The output belongs to somebody else"),
     "unknown": (404, "There is no such output"),

@@ -5,7 +5,7 @@ from contextlib import aclosing, contextmanager
 
 from outlast.activities.contracts import Caller
 from outlast.activities.outputs.contracts import StoredOutput
-from outlast.activities.outputs.format.errors import OutputRefused, StoreUnavailable
+from outlast.activities.outputs.format.errors import OutputError, StoreUnavailable
 from outlast.activities.outputs.format.manifest import stored_output
 from outlast.activities.outputs.select.streams import matches_stream, rows_stream
 from outlast.activities.outputs.store.access import open_output
@@ -80,7 +80,7 @@ async def begun(pieces: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
 def _refusals() -> Generator[None]:
     try:
         yield
-    except OutputRefused as error:
+    except OutputError as error:
         raise OutputRefusal(error.reason, error.envelope()) from error
     except StoreUnavailable as error:
         raise OutputStoreUnavailable("The store of outputs does not answer. Nothing is lost; ask again.") from error

@@ -10,13 +10,13 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
-from outlast.activities.actors.activities import StoreActivities
+from outlast.activities.actors.activities import ActorActivities
 from outlast.activities.apify_platform import ApifyPlatform
-from outlast.activities.mcp_actors.activities import ActorMcpActivities
+from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.sweep.activities import OutputSweepActivities
-from outlast.activities.outputs.sweep.temporal_tasks import KnownTasks
-from outlast.activities.runs.activities import ApifyActivities, RunTiming
+from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
+from outlast.activities.runs.activities import RunActivities, RunTiming
 from outlast.activities.runs.log import RunLogActivities
 from outlast.activities.storages.datasets import DatasetActivities
 from outlast.activities.storages.listings import ListingActivities
@@ -128,12 +128,12 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
         poll_min=timedelta(seconds=max(1, round(settings.progress_seconds))),
         request_timeout=settings.request_timeout,
     )
-    apify = ApifyActivities(platform, console_url=settings.console, timing=timing)
-    store, actor_mcp = StoreActivities(platform), ActorMcpActivities(platform)
+    apify = RunActivities(platform, console_url=settings.console, timing=timing)
+    store, actor_mcp = ActorActivities(platform), McpActorActivities(platform)
     storage, listings, records = DatasetActivities(platform), ListingActivities(platform), RecordActivities(platform)
     objects = output_objects(settings)
     outputs = OutputActivities(platform, objects)
-    sweep = OutputSweepActivities(objects, KnownTasks(client), grace=settings.sweep_grace)
+    sweep = OutputSweepActivities(objects, TemporalTasks(client), grace=settings.sweep_grace)
     web = web_activities(settings)
     models = model_activities(settings)
     return Activities(

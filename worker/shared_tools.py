@@ -16,7 +16,7 @@ from outlast.activities.web.address_rules import AddressRules, WebAddress
 from outlast.activities.web.docs_library import DocsLibrary, DocsSite, DocsTiming
 from outlast.activities.web.fetcher import WebFetcher
 from outlast.activities.web.skeletons import HtmlSkeletons
-from outlast.activities.webhooks.activities import ResponderActivities
+from outlast.activities.webhooks.activities import WebhookActivities
 from outlast.activities.workspaces.activities import Commands, WorkspaceActivities
 from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, refused, sandbox_uid
 from outlast.activities.workspaces.files import WorkspaceFiles, Workspaces
@@ -27,7 +27,7 @@ log = logging.getLogger("outlast.worker")
 
 def shared_tool_activities(settings: WorkerSettings) -> Sequence[Callable[..., Any]]:
     """The activities. Raises `ValueError` for a webhook that is no web address; its text does not say which."""
-    responder = ResponderActivities(settings.responder_webhook_url)
+    responder = WebhookActivities(settings.responder_webhook_url)
     skills = SkillActivities(SkillFolder(settings.skills_dir) if settings.skills_dir is not None else None)
     workspace = _workspace(settings)
     return (
@@ -89,7 +89,7 @@ def configured_providers(settings: WorkerSettings) -> dict[str, Provider]:
 
 
 def web_activities(settings: WorkerSettings) -> WebActivities:
-    """The activities with their rules. Raises `AddressRefused` for a setting that is no web address."""
+    """The activities with their rules. Raises `AddressNotAllowed` for a setting that is no web address."""
     sites = docs_sites(settings)
     rules = AddressRules(
         sites=tuple(site.root for site in sites),

@@ -24,7 +24,7 @@ _INFERRED_RUNS = 3
 _INFERRED_ROWS_PER_RUN = 10
 
 
-class StoreActivities:
+class ActorActivities:
     """Activities on the Store, on behalf of the caller that each order names."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
@@ -32,34 +32,39 @@ class StoreActivities:
         self._platform = platform
 
     @activity.defn
-    async def search_actors(self, order: SearchActorsInput) -> ActorSearchPage:
+    async def search_actors(self, request: SearchActorsInput) -> ActorSearchPage:
         """One page of the Actors that fit the keywords, best first as the Store ranks them."""
         with as_activity_failure():
             page = (
-                await self._platform.client(order.caller)
+                await self._platform.client(request.caller)
                 .store()
-                .list(search=order.keywords or None, category=order.category, offset=order.offset, limit=order.limit)
+                .list(
+                    search=request.keywords or None,
+                    category=request.category,
+                    offset=request.offset,
+                    limit=request.limit,
+                )
             )
             return ActorSearchPage(
-                actors=tuple(card_of_store_item(item) for item in page.items), total=page.total, offset=order.offset
+                actors=tuple(card_of_store_item(item) for item in page.items), total=page.total, offset=request.offset
             )
 
     @activity.defn
-    async def fetch_actor_details(self, order: ActorDetailsInput) -> ActorDetails:
+    async def fetch_actor_details(self, request: ActorDetailsInput) -> ActorDetails:
         """An Actor with its input schema, README and output. Fails with `not_found` for an Actor nobody can see."""
         with as_activity_failure():
-            client = self._platform.client(order.caller)
-            found = await fetch_actor(client, order.actor)
+            client = self._platform.client(request.caller)
+            found = await fetch_actor(client, request.actor)
             if found is None:
-                raise _no_such_actor(order.actor)
+                raise _no_such_actor(request.actor)
             actor, definition = found
             readme, defaults = definition.readme or "", actor.default_run_options
             return ActorDetails(
                 card=card_of_actor(actor),
                 input_schema=definition.input_schema,
-                readme=readme[: order.max_readme_chars] if order.max_readme_chars else None,
+                readme=readme[: request.max_readme_chars] if request.max_readme_chars else None,
                 readme_chars=len(readme),
-                output=await _output_schema(client, definition) if order.infer_output else None,
+                output=await _output_schema(client, definition) if request.infer_output else None,
                 run_defaults=RunDefaults(
                     build=defaults.build, memory_mbytes=defaults.memory_mbytes, timeout_seconds=defaults.timeout_secs
                 )

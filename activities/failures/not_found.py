@@ -22,7 +22,7 @@ def not_found(message: str, hint: str = _CHECK) -> ToolFailure:
     )
 
 
-async def explain_missing(client: ApifyClientAsync, wanted: Kind, given: str) -> ToolFailure:
+async def explain_not_found(client: ApifyClientAsync, wanted: Kind, given: str) -> ToolFailure:
     """Why there is no `wanted` with the id `given`: it may be the id of something else."""
     message = f"There is no {wanted} {given!r}."
     if not _ID.fullmatch(given):

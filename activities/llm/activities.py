@@ -50,20 +50,20 @@ class ModelActivities:
         self._warned: set[str] = set()
 
     @activity.defn
-    async def call_model(self, order: CallModelInput) -> ModelStep:
+    async def call_model(self, request: CallModelInput) -> ModelStep:
         """What the model says in this step; while it says it, its text is published.
 
         A retried call starts anew, with a higher `attempt` in its deltas. Cancelled, it closes the connection. Fails
         with an `ErrorEnvelope`, retryable when the connection broke or the provider is overloaded.
         """
         with as_activity_failure():
-            provider = self._provider(order.provider_id)
-            async with heartbeating(1 / _BEATS_PER_TIMEOUT), self._sink(order) as sink:
+            provider = self._provider(request.provider_id)
+            async with heartbeating(1 / _BEATS_PER_TIMEOUT), self._sink(request) as sink:
                 began = time.monotonic()
-                step = await provider.call(order, _Publishing(order, activity.info().attempt, sink))
+                step = await provider.call(request, _Publishing(request, activity.info().attempt, sink))
                 seconds = time.monotonic() - began
             self._warn_once(step.warnings)
-            cost = cost_usd(self._prices, order.provider_id, order.model_id, step.usage)
+            cost = cost_usd(self._prices, request.provider_id, request.model_id, step.usage)
             return step.model_copy(update={"cost_usd": cost, "seconds": seconds})
 
     async def close(self) -> None:
@@ -81,8 +81,8 @@ class ModelActivities:
         raise ProviderError(provider_id, f"unknown provider; known are {known}", kinds=(UNKNOWN_PROVIDER,))
 
     @asynccontextmanager
-    async def _sink(self, order: CallModelInput) -> AsyncGenerator[DeltaSink | None]:
-        if not order.stream:
+    async def _sink(self, request: CallModelInput) -> AsyncGenerator[DeltaSink | None]:
+        if not request.stream:
             yield None
             return
         async with self._open_sink() as sink:
@@ -98,15 +98,15 @@ class ModelActivities:
 class _Publishing:
     """Numbers the pieces of one attempt."""
 
-    def __init__(self, order: CallModelInput, attempt: int, sink: DeltaSink | None) -> None:
-        self._order, self._attempt, self._sink = order, attempt, sink
+    def __init__(self, request: CallModelInput, attempt: int, sink: DeltaSink | None) -> None:
+        self._order, self._attempt, self._sink = request, attempt, sink
         self._index = 0
 
     def __call__(self, text: str) -> None:
         if self._sink is None or not text:
             return
-        order = self._order
+        request = self._order
         self._sink.publish(
-            TextDelta(turn_id=order.turn_id, step=order.step, attempt=self._attempt, index=self._index, text=text)
+            TextDelta(turn_id=request.turn_id, step=request.step, attempt=self._attempt, index=self._index, text=text)
         )
         self._index += 1

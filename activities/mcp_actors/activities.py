@@ -58,7 +58,7 @@ _HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 Answer = TypeVar("Answer")
 
 
-class ActorMcpActivities:
+class McpActorActivities:
     """Activities on Actors that are MCP servers, on behalf of the caller that each order names."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
@@ -66,33 +66,33 @@ class ActorMcpActivities:
         self._platform = platform
 
     @activity.defn
-    async def list_mcp_tools(self, order: ListMcpToolsInput) -> McpToolList:
+    async def list_mcp_tools(self, request: ListMcpToolsInput) -> McpToolList:
         """The tools of the server. Fails with `validation` for an Actor that is none."""
         with as_activity_failure():
-            return await fetch_mcp_tools(self._platform, order.caller, order.actor)
+            return await fetch_mcp_tools(self._platform, request.caller, request.actor)
 
     @activity.defn
-    async def call_mcp_tool(self, order: CallMcpToolInput) -> McpAnswer:
+    async def call_mcp_tool(self, request: CallMcpToolInput) -> McpAnswer:
         """Call a tool at most once: after a call whose answer was lost, the failure says so instead of repeating it."""
         with as_activity_failure():
             _refuse_repetition()
-            url, token = await _address(self._platform, order.caller, order.actor)
-            arguments = cast(dict[str, Any], self._platform.open_input(dict(order.arguments), order.caller))
+            url, token = await _address(self._platform, request.caller, request.actor)
+            arguments = cast(dict[str, Any], self._platform.open_input(dict(request.arguments), request.caller))
             sent = False
-            async with heartbeating() as heart:
-                relay = Relay(heart)
+            async with heartbeating() as heartbeats:
+                relay = Relay(heartbeats)
 
                 async def call(session: ClientSession) -> dict[str, Any]:
                     nonlocal sent
                     sent = True
                     relay.sent()
-                    return await call_to_its_end(session, order.tool, arguments, relay)
+                    return await call_to_its_end(session, request.tool, arguments, relay)
 
                 try:
                     answer = await _with_session(url, token, call, relay=relay)
                 except ToolFailure as error:
-                    raise (_lost(error, order) if sent and error.envelope.retryable else error) from None
-            return _answer_of(answer, order)
+                    raise (_lost(error, request) if sent and error.envelope.retryable else error) from None
+            return _answer_of(answer, request)
 
 
 async def fetch_mcp_tools(platform: ApifyPlatform, caller: Caller, actor: str) -> McpToolList:
@@ -183,12 +183,12 @@ def _refuse_repetition() -> None:
         )
 
 
-def _lost(error: ToolFailure, order: CallMcpToolInput) -> ToolFailure:
+def _lost(error: ToolFailure, request: CallMcpToolInput) -> ToolFailure:
     envelope = error.envelope
     return ToolFailure(
         envelope.model_copy(
             update={
-                "message": f"There is no answer of {order.tool} of {order.actor}: {envelope.message}",
+                "message": f"There is no answer of {request.tool} of {request.actor}: {envelope.message}",
                 "retryable": False,
                 "hint": "It may have done its work. Look at what it does before you call it again.",
             }
@@ -196,18 +196,18 @@ def _lost(error: ToolFailure, order: CallMcpToolInput) -> ToolFailure:
     )
 
 
-def _answer_of(answer: dict[str, Any], order: CallMcpToolInput) -> McpAnswer:
+def _answer_of(answer: dict[str, Any], request: CallMcpToolInput) -> McpAnswer:
     kind = answer.get("resultType", "complete")
     if kind != "complete":
         raise _failure(
             ErrorCategory.VALIDATION,
-            f"{order.tool} of {order.actor} answered with {kind!r}, which a proxied call cannot carry on.",
+            f"{request.tool} of {request.actor} answered with {kind!r}, which a proxied call cannot carry on.",
         )
     size = len(json.dumps(answer, ensure_ascii=False).encode())
     if size > MAX_ANSWER_BYTES:
         raise _failure(
             ErrorCategory.VALIDATION,
-            f"{order.tool} of {order.actor} answered with {size:,} bytes; {MAX_ANSWER_BYTES:,} can be passed on.",
+            f"{request.tool} of {request.actor} answered with {size:,} bytes; {MAX_ANSWER_BYTES:,} can be passed on.",
             "Ask it for less.",
         )
     return McpAnswer(

@@ -31,7 +31,7 @@ from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeou
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.failures.classify import redact
-from outlast.activities.heartbeat import Heart
+from outlast.activities.heartbeat import Heartbeats
 from outlast.activities.mcp_actors.contracts import (
     RELAY_UPDATE,
     CallPhase,
@@ -51,20 +51,20 @@ _ROUND_PAUSE_SECONDS = 0.25
 class Relay:
     """Callbacks of one session, for the call that the current activity makes."""
 
-    def __init__(self, heart: Heart) -> None:
-        """Report progress with `heart`."""
-        self._heart = heart
+    def __init__(self, heartbeats: Heartbeats) -> None:
+        """Report progress with `heartbeats`."""
+        self._heartbeats = heartbeats
         self._numbers = itertools.count(1)
 
     def sent(self) -> None:
         """The call leaves now: whoever comes after this attempt must not repeat it."""
-        self._heart.beat(CallPhase(sent=True))
+        self._heartbeats.send(CallPhase(sent=True))
 
     async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
         """`notifications/progress` of the call."""
         shown = message or (f"{progress:g} of {total:g}" if total else f"{progress:g}")
         reached = CallProgress(done=progress, total=total, message=redact(shown)[:_MAX_MESSAGE_CHARS])
-        self._heart.beat(CallPhase(sent=True, progress=reached))
+        self._heartbeats.send(CallPhase(sent=True, progress=reached))
 
     async def elicit(
         self,

@@ -20,8 +20,8 @@ from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.failures.not_found import explain_missing, not_found
-from outlast.activities.heartbeat import Heart, heartbeating
+from outlast.activities.failures.not_found import explain_not_found, not_found
+from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.activities.outputs.contracts import (
     RestoredOutput,
     RestoreOutputInput,
@@ -32,7 +32,7 @@ from outlast.activities.outputs.contracts import (
     StoreRecordInput,
 )
 from outlast.activities.outputs.format.content_types import kind_of
-from outlast.activities.outputs.format.errors import OutputRefused
+from outlast.activities.outputs.format.errors import OutputError
 from outlast.activities.outputs.format.json_values import text_of
 from outlast.activities.outputs.format.manifest import OutputManifest, stored_output
 from outlast.activities.outputs.select.select import select
@@ -80,85 +80,87 @@ class OutputActivities:
         self._objects = objects
 
     @activity.defn
-    async def store_dataset(self, order: StoreDatasetInput) -> StoredDataset:
+    async def store_dataset(self, request: StoreDatasetInput) -> StoredDataset:
         """Bring a whole dataset into the store, page by page; also its first rows, shortened.
 
         Memory stays flat. A retry goes on after the last part that was stored, on any worker. Heartbeat details hold
         the `StorePosition`. Fails with `not_found` when the caller has no such dataset (any more).
         """
         with as_activity_failure():
-            client = self._platform.client(order.caller)
-            async with heartbeating() as heart:
+            client = self._platform.client(request.caller)
+            async with heartbeating() as heartbeats:
                 try:
-                    output = await self._store_rows(client, order, heart)
-                    page = await fetch_page(client, _preview_of(order))
+                    output = await self._store_rows(client, request, heartbeats)
+                    page = await fetch_page(client, _preview_of(request))
                 except NotFoundError:
-                    raise await explain_missing(client, "dataset", order.dataset_id) from None
+                    raise await explain_not_found(client, "dataset", request.dataset_id) from None
             return StoredDataset(output=output, preview=_counted(page, output.count or 0))
 
     @activity.defn
-    async def store_record(self, order: StoreRecordInput) -> StoredOutput:
+    async def store_record(self, request: StoreRecordInput) -> StoredOutput:
         """Bring a whole record of a key-value store into the store. Fails with `not_found` for an unknown one."""
         with as_activity_failure():
-            client = self._platform.client(order.caller)
-            async with heartbeating() as heart:
-                stream = client.key_value_store(order.store_id).stream_record(order.key)  # pyright: ignore[reportUnknownVariableType]  # a plain dict
+            client = self._platform.client(request.caller)
+            async with heartbeating() as heartbeats:
+                stream = client.key_value_store(request.store_id).stream_record(request.key)  # pyright: ignore[reportUnknownVariableType]  # a plain dict
                 async with cast("AbstractAsyncContextManager[_Found | None]", stream) as found:
                     if found is None:
-                        raise await _no_record(client, order)
-                    return await self._store_body(order, found["content_type"], found["value"], heart)
+                        raise await _no_record(client, request)
+                    return await self._store_body(request, found["content_type"], found["value"], heartbeats)
 
     @activity.defn
-    async def store_content(self, order: StoreContentInput) -> StoredOutput:
+    async def store_content(self, request: StoreContentInput) -> StoredOutput:
         """Store what a tool has answered. Fails with `validation` when `kind` does not say what it is."""
         with as_activity_failure():
             async with heartbeating():
-                content = await asyncio.to_thread(_content_of, order)
-                what = f"content {order.kind} {order.content_type} "
+                content = await asyncio.to_thread(_content_of, request)
+                what = f"content {request.kind} {request.content_type} "
                 what += await asyncio.to_thread(_digest_of, content)
-                async with OutputWriter(self._objects, order.scope, what=what, kind=order.kind) as writer:
+                async with OutputWriter(self._objects, request.scope, what=what, kind=request.kind) as writer:
                     await writer.write(content)
-                    ttl = timedelta(seconds=order.ttl_seconds)
-                    return _told(await writer.finish(content_type=order.content_type, ttl=ttl))
+                    ttl = timedelta(seconds=request.ttl_seconds)
+                    return _told(await writer.finish(content_type=request.content_type, ttl=ttl))
 
     @activity.defn
-    async def restore_output(self, order: RestoreOutputInput) -> RestoredOutput:
+    async def restore_output(self, request: RestoreOutputInput) -> RestoredOutput:
         """Give a part of an output back.
 
-        Fails with the envelope of `OutputRefused`: malformed, foreign, unknown, expired, deleted, damaged, or a
+        Fails with the envelope of `OutputError`: malformed, foreign, unknown, expired, deleted, damaged, or a
         selection that cannot be carried out.
         """
         with as_activity_failure():
             async with heartbeating():
                 try:
-                    return await select(await open_output(self._objects, order.locator, order.caller.id), order)
-                except OutputRefused as refusal:
+                    return await select(await open_output(self._objects, request.locator, request.caller.id), request)
+                except OutputError as refusal:
                     raise ToolFailure(refusal.envelope()) from None
 
-    async def _store_rows(self, client: ApifyClientAsync, order: StoreDatasetInput, heart: Heart) -> StoredOutput:
-        what = f"dataset {order.dataset_id}"
-        async with OutputWriter(self._objects, order.scope, what=what, kind="rows") as writer:
+    async def _store_rows(
+        self, client: ApifyClientAsync, request: StoreDatasetInput, heartbeats: Heartbeats
+    ) -> StoredOutput:
+        what = f"dataset {request.dataset_id}"
+        async with OutputWriter(self._objects, request.scope, what=what, kind="rows") as writer:
             begun = await writer.resume()
             rows, size = begun.rows, begun.raw_size
-            async for batch in rows_from(client, order.dataset_id, rows):
+            async for batch in rows_from(client, request.dataset_id, rows):
                 await writer.write(batch.lines)
                 rows, size = rows + batch.rows, size + len(batch.lines)
-                heart.carry(StorePosition(rows=rows, bytes=size))
-            ttl = timedelta(seconds=order.ttl_seconds)
+                heartbeats.set_details(StorePosition(rows=rows, bytes=size))
+            ttl = timedelta(seconds=request.ttl_seconds)
             return _told(await writer.finish(content_type=ROWS_CONTENT_TYPE, ttl=ttl))
 
     async def _store_body(
-        self, order: StoreRecordInput, content_type: str, response: HttpResponse, heart: Heart
+        self, request: StoreRecordInput, content_type: str, response: HttpResponse, heartbeats: Heartbeats
     ) -> StoredOutput:
         """From the beginning also in a retry: a record may have been changed meanwhile."""
-        what = f"record {order.store_id} {order.key}"
-        async with OutputWriter(self._objects, order.scope, what=what, kind=kind_of(content_type)) as writer:
+        what = f"record {request.store_id} {request.key}"
+        async with OutputWriter(self._objects, request.scope, what=what, kind=kind_of(content_type)) as writer:
             size = 0
             async for piece in _gathered(response.aiter_bytes()):
                 await writer.write(piece)
                 size += len(piece)
-                heart.carry(StorePosition(rows=0, bytes=size))
-            ttl = timedelta(seconds=order.ttl_seconds)
+                heartbeats.set_details(StorePosition(rows=0, bytes=size))
+            ttl = timedelta(seconds=request.ttl_seconds)
             return _told(await writer.finish(content_type=content_type, ttl=ttl))
 
 
@@ -167,13 +169,13 @@ def _told(manifest: OutputManifest) -> StoredOutput:
     return stored_output(manifest).model_copy(update={"fields": ()})
 
 
-def _preview_of(order: StoreDatasetInput) -> DatasetItemsInput:
+def _preview_of(request: StoreDatasetInput) -> DatasetItemsInput:
     return DatasetItemsInput(
-        caller=order.caller,
-        dataset_id=order.dataset_id,
-        limit=order.preview_rows,
-        max_bytes=order.preview_bytes,
-        max_text_chars=order.preview_text_chars,
+        caller=request.caller,
+        dataset_id=request.dataset_id,
+        limit=request.preview_rows,
+        max_bytes=request.preview_bytes,
+        max_text_chars=request.preview_text_chars,
     )
 
 
@@ -183,10 +185,12 @@ def _counted(page: DatasetPage, rows: int) -> DatasetPage:
     return page.model_copy(update={"total": rows, "rows_cut": rows_cut})
 
 
-async def _no_record(client: ApifyClientAsync, order: StoreRecordInput) -> ToolFailure:
-    if await client.key_value_store(order.store_id).get() is None:
-        return await explain_missing(client, "key-value store", order.store_id)
-    return not_found(f"There is no record {order.key!r} in key-value store {order.store_id}.", "List the store's keys.")
+async def _no_record(client: ApifyClientAsync, request: StoreRecordInput) -> ToolFailure:
+    if await client.key_value_store(request.store_id).get() is None:
+        return await explain_not_found(client, "key-value store", request.store_id)
+    return not_found(
+        f"There is no record {request.key!r} in key-value store {request.store_id}.", "List the store's keys."
+    )
 
 
 async def _gathered(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -203,24 +207,24 @@ async def _gathered(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield b"".join(pieces)
 
 
-def _content_of(order: StoreContentInput) -> bytes:
+def _content_of(request: StoreContentInput) -> bytes:
     """The bytes to store. Raises `ToolFailure` when the order does not hold what its kind says."""
-    if order.kind == "binary" and order.blob_base64 is not None:
+    if request.kind == "binary" and request.blob_base64 is not None:
         try:
-            return base64.b64decode(order.blob_base64, validate=True)
+            return base64.b64decode(request.blob_base64, validate=True)
         except binascii.Error:
             raise _unfit("The blob is no Base64.") from None
-    if order.kind == "rows" and order.text is None:
-        if not isinstance(order.value, list):
+    if request.kind == "rows" and request.text is None:
+        if not isinstance(request.value, list):
             raise _unfit("Rows are a list of JSON values.")
-        return b"".join(text_of(row) + b"\n" for row in order.value)
-    if order.text is not None:
-        content = order.text.encode(errors="replace")
-        is_unended = order.kind == "rows" and content and not content.endswith(b"\n")
+        return b"".join(text_of(row) + b"\n" for row in request.value)
+    if request.text is not None:
+        content = request.text.encode(errors="replace")
+        is_unended = request.kind == "rows" and content and not content.endswith(b"\n")
         return content + b"\n" if is_unended else content
-    if order.kind == "json":
-        return text_of(order.value)
-    raise _unfit(f"There is no {order.kind} in the order.")
+    if request.kind == "json":
+        return text_of(request.value)
+    raise _unfit(f"There is no {request.kind} in the order.")
 
 
 def _unfit(message: str) -> ToolFailure:

@@ -14,7 +14,7 @@ from outlast.activities.apify_platform import DEFAULT_REQUEST_TIMEOUT, ApifyPlat
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import classify, failure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.heartbeat import Heart, heartbeating
+from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.activities.runs.contracts import (
     AbortResult,
     AbortRunInput,
@@ -75,7 +75,7 @@ class StartPhase(BaseModel):
     may_have_started: bool
 
 
-class ApifyActivities:
+class RunActivities:
     """Activities on Actors and runs, on behalf of the caller that each order names."""
 
     def __init__(
@@ -88,65 +88,65 @@ class ApifyActivities:
         self._followed_runs = 0
 
     @activity.defn
-    async def start_run(self, order: StartRunInput) -> RunState:
+    async def start_run(self, request: StartRunInput) -> RunState:
         """Start the run of an operation, at most once, or adopt the one an earlier attempt started.
 
         Fails with the envelope of the refusal; a refusal for want of memory or run slots is retried until the task's
         deadline.
         """
         with as_activity_failure():
-            client = self._platform.client(order.caller)
-            async with heartbeating() as heart:
+            client = self._platform.client(request.caller)
+            async with heartbeating() as heartbeats:
                 # The first beat of an attempt is the one that is surely sent at once; later ones may be throttled.
-                heart.beat(StartPhase(may_have_started=True))
-                adopted = await self._adopt_started(client, order)
+                heartbeats.send(StartPhase(may_have_started=True))
+                adopted = await self._adopt_started(client, request)
                 if adopted is not None:
                     return adopted
-                _refuse_after_silence(heart)
-                return await self._start_once(client, order, heart)
+                _refuse_after_silence(heartbeats)
+                return await self._start_once(client, request, heartbeats)
 
     @activity.defn
-    async def wait_for_run(self, order: WaitRunInput) -> EndedRun:
+    async def wait_for_run(self, request: WaitRunInput) -> EndedRun:
         """Follow a run until it has ended or reached a limit of its budget (`over_budget` is set then).
 
         With `rows_within_bytes` a run that has ended brings its few rows along. Heartbeat details hold the latest
         `RunState`, so that progress is readable without costing history.
         """
         with as_activity_failure():
-            client = self._platform.client(order.caller)
+            client = self._platform.client(request.caller)
             self._followed_runs += 1
             try:
-                async with heartbeating(share=_FOLLOWING_BEATS) as heart:
-                    ended = EndedRun.model_validate(dict(await self._follow(client, order, heart)))
-                    return await with_few_rows(client, order, ended)
+                async with heartbeating(share=_FOLLOWING_BEATS) as heartbeats:
+                    ended = EndedRun.model_validate(dict(await self._follow(client, request, heartbeats)))
+                    return await with_few_rows(client, request, ended)
             finally:
                 self._followed_runs -= 1
 
     @activity.defn
-    async def abort_run(self, order: AbortRunInput) -> AbortResult:
+    async def abort_run(self, request: AbortRunInput) -> AbortResult:
         """Stop every run of the operation and return only when the platform says that each has ended."""
         with as_activity_failure():
-            client = self._platform.client(order.caller)
+            client = self._platform.client(request.caller)
             async with heartbeating():
-                run_ids = [order.run_id] if order.run_id else await self._find_started(client, order)
-                runs = [await self._abort_of(client, run_id, order) for run_id in run_ids]
+                run_ids = [request.run_id] if request.run_id else await self._find_started(client, request)
+                runs = [await self._abort_of(client, run_id, request) for run_id in run_ids]
             return AbortResult(runs=tuple(run for run in runs if run is not None))
 
     @activity.defn
-    async def get_run(self, order: RunRef) -> RunState:
+    async def get_run(self, request: RunRef) -> RunState:
         """Look a run up. Fails with `not_found` when the caller has no such run."""
         with as_activity_failure():
-            client = self._platform.client(order.caller)
+            client = self._platform.client(request.caller)
             async with heartbeating():
-                return self._state(await self._get_run(client, order.run_id))
+                return self._state(await self._get_run(client, request.run_id))
 
-    async def _adopt_started(self, client: ApifyClientAsync, order: StartRunInput) -> RunState | None:
+    async def _adopt_started(self, client: ApifyClientAsync, request: StartRunInput) -> RunState | None:
         info = activity.info()
         if info.attempt == 1:
             return None
         settle = self._timing.start_settle if _may_have_started(info) else timedelta(0)
         started = StartedRuns(
-            client, actor=order.spec.actor, operation_id=order.operation_id, since=info.scheduled_time
+            client, actor=request.spec.actor, operation_id=request.operation_id, since=info.scheduled_time
         )
         run_ids = await started.find(settle=settle)
         if not run_ids:
@@ -154,29 +154,29 @@ class ApifyActivities:
         count_run_event("adopted")
         activity.logger.warning("Adopted run %s: an earlier attempt had started it.", run_ids[0])
         for surplus in run_ids[1:]:
-            activity.logger.error("Operation %s has a second run %s; aborting it.", order.operation_id, surplus)
+            activity.logger.error("Operation %s has a second run %s; aborting it.", request.operation_id, surplus)
             await self._abort(client, surplus, gracefully=False)
         return self._state(await self._get_started(client, run_ids[0]), adopted=True)
 
-    async def _start_once(self, client: ApifyClientAsync, order: StartRunInput, heart: Heart) -> RunState:
-        request = asyncio.ensure_future(self._request_start(client, order))
+    async def _start_once(self, client: ApifyClientAsync, request: StartRunInput, heartbeats: Heartbeats) -> RunState:
+        start = asyncio.ensure_future(self._request_start(client, request))
         try:
-            run = await asyncio.shield(request)
+            run = await asyncio.shield(start)
         except asyncio.CancelledError:
             # The order may already be with the platform: learn its answer, so that the run can be aborted.
-            run = await request
+            run = await start
         except ApifyApiError as error:
             if error.status_code < 500 and error.status_code != 408:
-                heart.beat(StartPhase(may_have_started=False))
+                heartbeats.send(StartPhase(may_have_started=False))
             raise
         count_run_event("started")
         return self._state(run)
 
-    async def _request_start(self, client: ApifyClientAsync, order: StartRunInput) -> Run:
-        options = start_options(order.spec, self._platform.open_input(order.spec.input, order.caller))
-        payment = self._platform.open_payment(order.payment, order.caller)
-        with marked_as(order.operation_id, payment=payment):
-            return await client.actor(order.spec.actor).start(**options, timeout=self._start_timeout())
+    async def _request_start(self, client: ApifyClientAsync, request: StartRunInput) -> Run:
+        options = start_options(request.spec, self._platform.open_input(request.spec.input, request.caller))
+        payment = self._platform.open_payment(request.payment, request.caller)
+        with marked_as(request.operation_id, payment=payment):
+            return await client.actor(request.spec.actor).start(**options, timeout=self._start_timeout())
 
     def _start_timeout(self) -> timedelta:
         """No request may outlive its activity: nobody would take the run that it starts."""
@@ -186,18 +186,18 @@ class ApifyActivities:
         left = info.scheduled_time + info.schedule_to_close_timeout - datetime.now(UTC)
         return max(min(left, self._timing.request_timeout), timedelta(milliseconds=100))
 
-    async def _follow(self, client: ApifyClientAsync, order: WaitRunInput, heart: Heart) -> RunState:
+    async def _follow(self, client: ApifyClientAsync, request: WaitRunInput, heartbeats: Heartbeats) -> RunState:
         reported: RunState | None = None
         while True:
-            state = await self._poll(client, order.run_id)
+            state = await self._poll(client, request.run_id)
             if state.is_final:
                 return state
-            limit = exceeded_limit(state, order.budget)
+            limit = exceeded_limit(state, request.budget)
             if limit is not None:
                 return state.model_copy(update={"over_budget": limit})
-            heart.carry(state)
+            heartbeats.set_details(state)
             if reported is None or _says_something_new(state, reported):
-                heart.beat()
+                heartbeats.send()
                 reported = state
 
     async def _poll(self, client: ApifyClientAsync, run_id: str) -> RunState:
@@ -215,19 +215,19 @@ class ApifyActivities:
                 raise
             raise failure(_not_readable_yet(error)) from None
 
-    async def _find_started(self, client: ApifyClientAsync, order: AbortRunInput) -> list[str]:
-        if order.actor is None or order.operation_id is None:
+    async def _find_started(self, client: ApifyClientAsync, request: AbortRunInput) -> list[str]:
+        if request.actor is None or request.operation_id is None:
             return []
-        since = order.since or activity.info().scheduled_time
-        started = StartedRuns(client, actor=order.actor, operation_id=order.operation_id, since=since)
+        since = request.since or activity.info().scheduled_time
+        started = StartedRuns(client, actor=request.actor, operation_id=request.operation_id, since=since)
         return await started.find(settle=self._timing.start_settle)
 
-    async def _abort_of(self, client: ApifyClientAsync, run_id: str, order: AbortRunInput) -> RunState | None:
+    async def _abort_of(self, client: ApifyClientAsync, run_id: str, request: AbortRunInput) -> RunState | None:
         """Abort a run. One of our own may not be readable yet; when it never is, it is gone, and so not running."""
         try:
-            return await self._abort(client, run_id, gracefully=order.gracefully)
+            return await self._abort(client, run_id, gracefully=request.gracefully)
         except NotFoundError as error:
-            if order.operation_id is None:
+            if request.operation_id is None:
                 raise
             if _age_of_order() > _NEW_RUN_GRACE:
                 return None
@@ -275,9 +275,9 @@ def _says_something_new(state: RunState, reported: RunState) -> bool:
     return (state.status, state.status_message) != (reported.status, reported.status_message)
 
 
-def _refuse_after_silence(heart: Heart) -> None:
+def _refuse_after_silence(heartbeats: Heartbeats) -> None:
     """A process that was stopped (suspended, swapped out) may have been replaced by another attempt meanwhile."""
-    if heart.silence > _LONGEST_SILENCE:
+    if heartbeats.silence > _LONGEST_SILENCE:
         raise failure(
             ErrorEnvelope(
                 tool="",

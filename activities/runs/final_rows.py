@@ -11,19 +11,19 @@ from outlast.activities.storages.described_pages import fetch_described_page
 _MOST_ROWS = 1_000
 
 
-async def with_few_rows(client: ApifyClientAsync, order: WaitRunInput, ended: EndedRun) -> EndedRun:
-    """`ended` with its rows when `order` asks for them, all of them or none.
+async def with_few_rows(client: ApifyClientAsync, request: WaitRunInput, ended: EndedRun) -> EndedRun:
+    """`ended` with its rows when `request` asks for them, all of them or none.
 
     Rows that cannot be read now are left out: the run's end must not be forgotten for them, and whoever wants them
     reads them anew.
     """
-    if order.rows_within_bytes is None or not ended.is_final:
+    if request.rows_within_bytes is None or not ended.is_final:
         return ended
     wanted = DatasetItemsInput(
-        caller=order.caller,
+        caller=request.caller,
         dataset_id=ended.dataset_id,
         limit=_MOST_ROWS,
-        max_bytes=order.rows_within_bytes,
+        max_bytes=request.rows_within_bytes,
         whole=True,
         expect_items=ended.status == "SUCCEEDED",
         describe_run_store=ended.key_value_store_id,

@@ -11,8 +11,8 @@ from apify_client.http_clients import HttpResponse
 from temporalio import activity
 
 from outlast.activities.apify_platform import ApifyPlatform
-from outlast.activities.failures.not_found import explain_missing
-from outlast.activities.heartbeat import reading
+from outlast.activities.failures.not_found import explain_not_found
+from outlast.activities.heartbeat import activity_scope
 from outlast.activities.runs.contracts import RunLog, RunLogInput
 from outlast.activities.storages.rows import lines_of
 
@@ -27,17 +27,17 @@ class RunLogActivities:
         self._platform = platform
 
     @activity.defn
-    async def fetch_run_log(self, order: RunLogInput) -> RunLog:
+    async def fetch_run_log(self, request: RunLogInput) -> RunLog:
         """The last lines of a run's log so far, at most `max_bytes`. Fails with `not_found` for an unknown run."""
-        async with reading():
-            client = self._platform.client(order.caller)
+        async with activity_scope():
+            client = self._platform.client(request.caller)
             try:
-                async with self._log_so_far(client, order.run_id) as response:
-                    tail, total = await _tail(response, order.lines)
+                async with self._log_so_far(client, request.run_id) as response:
+                    tail, total = await _tail(response, request.lines)
             except NotFoundError:
-                raise await explain_missing(client, "run", order.run_id) from None
-            text = b"\n".join(tail)[-order.max_bytes :].decode(errors="replace")
-            return RunLog(run_id=order.run_id, text=text, lines=text.count("\n") + bool(text), total_lines=total)
+                raise await explain_not_found(client, "run", request.run_id) from None
+            text = b"\n".join(tail)[-request.max_bytes :].decode(errors="replace")
+            return RunLog(run_id=request.run_id, text=text, lines=text.count("\n") + bool(text), total_lines=total)
 
     @asynccontextmanager
     async def _log_so_far(self, client: ApifyClientAsync, run_id: str) -> AsyncGenerator[HttpResponse]:

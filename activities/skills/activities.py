@@ -14,7 +14,7 @@ from temporalio.common import RetryPolicy
 from outlast.activities.contracts import Contract
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.heartbeat import reading
+from outlast.activities.heartbeat import activity_scope
 
 SKILL_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=3)
 
@@ -70,16 +70,16 @@ class SkillActivities:
         self._skills = skills
 
     @activity.defn
-    async def load_skill(self, order: SkillInput) -> SkillDocument:
+    async def load_skill(self, request: SkillInput) -> SkillDocument:
         """A skill's main document. Fails with `not_found` and the names of the skills there are."""
-        async with reading():
-            return await asyncio.to_thread(self._configured().load, order.name)
+        async with activity_scope():
+            return await asyncio.to_thread(self._configured().load, request.name)
 
     @activity.defn
-    async def load_skill_file(self, order: SkillFileInput) -> SkillFile:
+    async def load_skill_file(self, request: SkillFileInput) -> SkillFile:
         """A supporting file. Fails with `validation` for a path that leads out of the skill's folder."""
-        async with reading():
-            return await asyncio.to_thread(self._configured().load_file, order.name, order.path)
+        async with activity_scope():
+            return await asyncio.to_thread(self._configured().load_file, request.name, request.path)
 
     def _configured(self) -> Skills:
         if self._skills is None:

@@ -13,7 +13,7 @@ import yaml
 
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.safe_open import NothingThere, PathRefused, open_file_beneath, opened_folder
+from outlast.activities.safe_open import PathError, PathNotFound, open_file_below, opened_folder
 from outlast.activities.skills.activities import SkillDocument, SkillFile
 
 log = logging.getLogger("outlast.skills")
@@ -55,7 +55,7 @@ class SkillFolder:
         for name in self._names():
             try:
                 document = parse_skill(name, self._read(name, MAIN_DOCUMENT))
-            except (BadSkill, PathRefused, OSError, ToolFailure) as error:
+            except (BadSkill, PathError, OSError, ToolFailure) as error:
                 log.warning("Skill %s is not offered: %s", name, error)
                 continue
             found.append(SkillCard(document.name, document.description))
@@ -88,18 +88,18 @@ class SkillFolder:
             raise self._unknown(name)
         try:
             return self._read(name, path)
-        except NothingThere as error:
+        except PathNotFound as error:
             if path == MAIN_DOCUMENT:
                 raise self._unknown(name) from None
             some = ", ".join(list(self._files(name))[:20]) or "none"
             raise _refused(str(error), f"Supporting files of {name}: {some}.", ErrorCategory.NOT_FOUND) from None
-        except PathRefused as error:
+        except PathError as error:
             raise _refused(str(error), "Name a file as the skill's main document does.") from None
         except (FileNotFoundError, NotADirectoryError):
             raise self._unknown(name) from None
 
     def _read(self, name: str, path: str) -> str:
-        with opened_folder(self._root / name) as folder, os.fdopen(open_file_beneath(folder, path), "rb") as file:
+        with opened_folder(self._root / name) as folder, os.fdopen(open_file_below(folder, path), "rb") as file:
             size = os.fstat(file.fileno()).st_size
             content = file.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:

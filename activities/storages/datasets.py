@@ -5,7 +5,7 @@ import asyncio
 from temporalio import activity
 
 from outlast.activities.apify_platform import ApifyPlatform
-from outlast.activities.heartbeat import reading
+from outlast.activities.heartbeat import activity_scope
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage, DatasetSchema, DatasetSchemaInput
 from outlast.activities.storages.described_pages import fetch_described_page, fetch_known_page
 from outlast.activities.storages.item_schema import schema_of_items, simplified_schema
@@ -19,35 +19,35 @@ class DatasetActivities:
         self._platform = platform
 
     @activity.defn
-    async def fetch_dataset_items(self, order: DatasetItemsInput) -> DatasetPage:
+    async def fetch_dataset_items(self, request: DatasetItemsInput) -> DatasetPage:
         """One page of a dataset, cut before the row that would exceed `max_bytes`.
 
         With `describe_run_store` it also has the keys of that store and the schema of its rows; a page whose keys
         cannot be listed has none.
         Fails with `not_found` when the caller has no such dataset.
         """
-        async with reading():
-            return await fetch_described_page(self._platform.client(order.caller), order)
+        async with activity_scope():
+            return await fetch_described_page(self._platform.client(request.caller), request)
 
     @activity.defn
-    async def infer_dataset_schema(self, order: DatasetSchemaInput) -> DatasetSchema:
+    async def infer_dataset_schema(self, request: DatasetSchemaInput) -> DatasetSchema:
         """The schema of a dataset's first rows. Fails with `not_found` when the caller has no such dataset."""
-        async with reading():
-            client = self._platform.client(order.caller)
+        async with activity_scope():
+            client = self._platform.client(request.caller)
             page = await fetch_known_page(
                 client,
                 DatasetItemsInput(
-                    caller=order.caller,
-                    dataset_id=order.storage_id,
-                    limit=order.limit,
-                    clean=order.clean,
-                    max_bytes=order.max_bytes,
+                    caller=request.caller,
+                    dataset_id=request.storage_id,
+                    limit=request.limit,
+                    clean=request.clean,
+                    max_bytes=request.max_bytes,
                 ),
             )
             schema = await asyncio.to_thread(schema_of_items, page.items)
-            fitting = simplified_schema(schema, max_bytes=order.max_schema_bytes)
+            fitting = simplified_schema(schema, max_bytes=request.max_schema_bytes)
             return DatasetSchema(
-                dataset_id=order.storage_id,
+                dataset_id=request.storage_id,
                 item_schema=fitting,
                 rows_read=len(page.items),
                 total=page.total,

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from temporalio import activity
 
 from outlast.activities.failures.classify import redact
-from outlast.activities.failures.not_found import explain_missing
+from outlast.activities.failures.not_found import explain_not_found
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 from outlast.activities.storages.item_schema import schema_of_items, simplified_schema
 from outlast.activities.storages.rows import fetch_page
@@ -28,31 +28,31 @@ _EXTRAS_SECONDS = 10.0
 Extra = TypeVar("Extra")
 
 
-async def fetch_described_page(client: ApifyClientAsync, order: DatasetItemsInput) -> DatasetPage:
-    """The page that `order` describes; with `describe_run_store` also that store's keys and the schema of the rows.
+async def fetch_described_page(client: ApifyClientAsync, request: DatasetItemsInput) -> DatasetPage:
+    """The page that `request` describes; with `describe_run_store` also that store's keys and the schema of the rows.
 
     A page whose keys cannot be listed has none. Fails with `not_found` when the caller has no such dataset.
     """
-    if order.describe_run_store is None:
-        return await _fetch_expected_page(client, order)
+    if request.describe_run_store is None:
+        return await _fetch_expected_page(client, request)
     uncut: list[JsonValue] = []
-    extras = asyncio.create_task(_extras(client, order.describe_run_store, order.describe_run_actor))
+    extras = asyncio.create_task(_extras(client, request.describe_run_store, request.describe_run_actor))
     try:
-        page = await _fetch_expected_page(client, order, uncut)
+        page = await _fetch_expected_page(client, request, uncut)
         return await _described(page, uncut, await extras)
     finally:
         extras.cancel()
 
 
 async def _fetch_expected_page(
-    client: ApifyClientAsync, order: DatasetItemsInput, uncut: list[JsonValue] | None = None
+    client: ApifyClientAsync, request: DatasetItemsInput, uncut: list[JsonValue] | None = None
 ) -> DatasetPage:
     """The page; when rows are expected and there are none, what it is a few seconds later."""
-    page = await fetch_known_page(client, order, uncut)
-    probes = _EMPTY_PROBES if order.expect_items else 0
-    while not page.items and not page.rows_cut and page.total <= order.offset and probes:
+    page = await fetch_known_page(client, request, uncut)
+    probes = _EMPTY_PROBES if request.expect_items else 0
+    while not page.items and not page.rows_cut and page.total <= request.offset and probes:
         await asyncio.sleep(_EMPTY_PROBE_PAUSE.total_seconds())
-        page = await fetch_known_page(client, order, uncut)
+        page = await fetch_known_page(client, request, uncut)
         probes -= 1
     return page
 
@@ -102,10 +102,10 @@ async def _nothing() -> None:
 
 
 async def fetch_known_page(
-    client: ApifyClientAsync, order: DatasetItemsInput, uncut: list[JsonValue] | None = None
+    client: ApifyClientAsync, request: DatasetItemsInput, uncut: list[JsonValue] | None = None
 ) -> DatasetPage:
     """The page; rows as they were before they were cut go to `uncut`. Raises `ToolFailure` that explains a 404."""
     try:
-        return await fetch_page(client, order, uncut=uncut)
+        return await fetch_page(client, request, uncut=uncut)
     except NotFoundError:
-        raise await explain_missing(client, "dataset", order.dataset_id) from None
+        raise await explain_not_found(client, "dataset", request.dataset_id) from None

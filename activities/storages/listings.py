@@ -8,8 +8,8 @@ from apify_client.errors import NotFoundError
 from temporalio import activity
 
 from outlast.activities.apify_platform import ApifyPlatform
-from outlast.activities.failures.not_found import explain_missing, not_found
-from outlast.activities.heartbeat import reading
+from outlast.activities.failures.not_found import explain_not_found, not_found
+from outlast.activities.heartbeat import activity_scope
 from outlast.activities.storages.contracts import (
     DatasetInfo,
     DatasetListPage,
@@ -34,16 +34,18 @@ class ListingActivities:
         self._platform = platform
 
     @activity.defn
-    async def list_runs(self, order: RunListInput) -> RunPage:
+    async def list_runs(self, request: RunListInput) -> RunPage:
         """One page of the caller's runs, or of one Actor's. Fails with `not_found` when there is no such Actor."""
-        async with reading():
-            client = self._platform.client(order.caller)
-            runs = client.runs() if order.actor is None else client.actor(order.actor).runs()
+        async with activity_scope():
+            client = self._platform.client(request.caller)
+            runs = client.runs() if request.actor is None else client.actor(request.actor).runs()
             try:
-                page = await runs.list(offset=order.offset, limit=order.limit, desc=order.desc, status=order.status)
+                page = await runs.list(
+                    offset=request.offset, limit=request.limit, desc=request.desc, status=request.status
+                )
             except NotFoundError:
                 raise not_found(
-                    f"There is no Actor {order.actor!r}.", "Name it as `user/name`, or by its id."
+                    f"There is no Actor {request.actor!r}.", "Name it as `user/name`, or by its id."
                 ) from None
             items = tuple(
                 RunItem(
@@ -59,59 +61,59 @@ class ListingActivities:
                 )
                 for run in page.items
             )
-            return RunPage(runs=items, total=page.total, offset=order.offset)
+            return RunPage(runs=items, total=page.total, offset=request.offset)
 
     @activity.defn
-    async def describe_dataset(self, order: StorageRef) -> DatasetInfo:
+    async def describe_dataset(self, request: StorageRef) -> DatasetInfo:
         """A dataset without its items. Fails with `not_found` when the caller has no such dataset."""
-        async with reading():
-            client = self._platform.client(order.caller)
-            found = await client.dataset(order.storage_id).get()
+        async with activity_scope():
+            client = self._platform.client(request.caller)
+            found = await client.dataset(request.storage_id).get()
             if found is None:
-                raise await explain_missing(client, "dataset", order.storage_id)
+                raise await explain_not_found(client, "dataset", request.storage_id)
             return _dataset(found)
 
     @activity.defn
-    async def list_datasets(self, order: StorageListInput) -> DatasetListPage:
+    async def list_datasets(self, request: StorageListInput) -> DatasetListPage:
         """One page of the caller's datasets."""
-        async with reading():
-            client = self._platform.client(order.caller)
+        async with activity_scope():
+            client = self._platform.client(request.caller)
             page = await client.datasets().list(
-                offset=order.offset, limit=order.limit, desc=order.desc, unnamed=order.unnamed
+                offset=request.offset, limit=request.limit, desc=request.desc, unnamed=request.unnamed
             )
-            return DatasetListPage(datasets=tuple(map(_dataset, page.items)), total=page.total, offset=order.offset)
+            return DatasetListPage(datasets=tuple(map(_dataset, page.items)), total=page.total, offset=request.offset)
 
     @activity.defn
-    async def describe_key_value_store(self, order: StorageRef) -> KeyValueStoreInfo:
+    async def describe_key_value_store(self, request: StorageRef) -> KeyValueStoreInfo:
         """A key-value store without its records. Fails with `not_found` when the caller has no such store."""
-        async with reading():
-            client = self._platform.client(order.caller)
-            found = await client.key_value_store(order.storage_id).get()
+        async with activity_scope():
+            client = self._platform.client(request.caller)
+            found = await client.key_value_store(request.storage_id).get()
             if found is None:
-                raise await explain_missing(client, "key-value store", order.storage_id)
+                raise await explain_not_found(client, "key-value store", request.storage_id)
             return _store(found)
 
     @activity.defn
-    async def list_key_value_stores(self, order: StorageListInput) -> KeyValueStoreListPage:
+    async def list_key_value_stores(self, request: StorageListInput) -> KeyValueStoreListPage:
         """One page of the caller's key-value stores."""
-        async with reading():
-            client = self._platform.client(order.caller)
+        async with activity_scope():
+            client = self._platform.client(request.caller)
             page = await client.key_value_stores().list(
-                offset=order.offset, limit=order.limit, desc=order.desc, unnamed=order.unnamed
+                offset=request.offset, limit=request.limit, desc=request.desc, unnamed=request.unnamed
             )
-            return KeyValueStoreListPage(stores=tuple(map(_store, page.items)), total=page.total, offset=order.offset)
+            return KeyValueStoreListPage(stores=tuple(map(_store, page.items)), total=page.total, offset=request.offset)
 
     @activity.defn
-    async def list_keys(self, order: KeysInput) -> KeyPage:
+    async def list_keys(self, request: KeysInput) -> KeyPage:
         """One page of a store's keys. Fails with `not_found` when the caller has no such store."""
-        async with reading():
-            client = self._platform.client(order.caller)
+        async with activity_scope():
+            client = self._platform.client(request.caller)
             try:
-                page = await client.key_value_store(order.storage_id).list_keys(
-                    limit=order.limit, exclusive_start_key=order.exclusive_start_key, prefix=order.prefix
+                page = await client.key_value_store(request.storage_id).list_keys(
+                    limit=request.limit, exclusive_start_key=request.exclusive_start_key, prefix=request.prefix
                 )
             except NotFoundError:
-                raise await explain_missing(client, "key-value store", order.storage_id) from None
+                raise await explain_not_found(client, "key-value store", request.storage_id) from None
             keys = tuple(RecordKey(key=item.key, size_bytes=item.size) for item in page.items)
             return KeyPage(keys=keys, next_start_key=page.next_exclusive_start_key if page.is_truncated else None)
 

@@ -14,8 +14,8 @@ from temporalio import activity
 
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.not_found import explain_missing, not_found
-from outlast.activities.heartbeat import reading
+from outlast.activities.failures.not_found import explain_not_found, not_found
+from outlast.activities.heartbeat import activity_scope
 from outlast.activities.storages.contracts import Record, RecordInput
 
 _KEYS_TO_NAME = 10
@@ -45,43 +45,43 @@ class RecordActivities:
         self._platform = platform
 
     @activity.defn
-    async def fetch_record(self, order: RecordInput) -> Record:
+    async def fetch_record(self, request: RecordInput) -> Record:
         """The record, or the part of it that fits. Fails with `not_found` for an unknown store or key."""
-        async with reading():
-            client = self._platform.client(order.caller)
-            store = client.key_value_store(order.storage_id)
-            stream = store.stream_record(order.key)  # pyright: ignore[reportUnknownVariableType]  # a plain dict
+        async with activity_scope():
+            client = self._platform.client(request.caller)
+            store = client.key_value_store(request.storage_id)
+            stream = store.stream_record(request.key)  # pyright: ignore[reportUnknownVariableType]  # a plain dict
             async with cast("AbstractAsyncContextManager[_Found | None]", stream) as found:
                 if found is None:
-                    raise await _missing(client, order)
+                    raise await _missing(client, request)
                 content_type = found["content_type"]
                 kind = _kind(content_type)
-                part = await _read(found["value"], 0 if kind == "binary" else order.offset, order.max_bytes)
+                part = await _read(found["value"], 0 if kind == "binary" else request.offset, request.max_bytes)
             record = Record(
-                store_id=order.storage_id,
-                key=order.key,
+                store_id=request.storage_id,
+                key=request.key,
                 content_type=content_type,
                 kind="binary",
                 size_bytes=part.size_bytes,
-                url=self._url(order),
+                url=self._url(request),
             )
-            return _with_blob(record, part) if kind == "binary" else _with_text(record, part, order.offset)
+            return _with_blob(record, part) if kind == "binary" else _with_text(record, part, request.offset)
 
-    def _url(self, order: RecordInput) -> str:
+    def _url(self, request: RecordInput) -> str:
         """Unsigned. The client's own `get_record_public_url` signs: whoever reads the history could read the record."""
-        store = self._platform.url_of("key-value-stores", order.storage_id.replace("/", "~"))
-        return f"{store}/records/{quote(order.key, safe='')}"
+        store = self._platform.url_of("key-value-stores", request.storage_id.replace("/", "~"))
+        return f"{store}/records/{quote(request.key, safe='')}"
 
 
-async def _missing(client: ApifyClientAsync, order: RecordInput) -> ToolFailure:
+async def _missing(client: ApifyClientAsync, request: RecordInput) -> ToolFailure:
     """Says which of the two there is not, the store or the key."""
-    if await client.key_value_store(order.storage_id).get() is None:
-        return await explain_missing(client, "key-value store", order.storage_id)
-    page = await client.key_value_store(order.storage_id).list_keys(limit=_KEYS_TO_NAME)
+    if await client.key_value_store(request.storage_id).get() is None:
+        return await explain_not_found(client, "key-value store", request.storage_id)
+    page = await client.key_value_store(request.storage_id).list_keys(limit=_KEYS_TO_NAME)
     names = ", ".join(item.key for item in page.items)
     more = ", and more" if page.is_truncated else ""
     return not_found(
-        f"There is no record {order.key!r} in key-value store {order.storage_id}.",
+        f"There is no record {request.key!r} in key-value store {request.storage_id}.",
         f"Its keys are: {names}{more}." if names else "The store is empty.",
     )
 

@@ -14,51 +14,51 @@ JsonObject = dict[str, JsonValue]
 
 
 async def fetch_page(
-    client: ApifyClientAsync, order: DatasetItemsInput, *, uncut: list[JsonValue] | None = None
+    client: ApifyClientAsync, request: DatasetItemsInput, *, uncut: list[JsonValue] | None = None
 ) -> DatasetPage:
-    """The page that `order` describes, cut before the row that would exceed its size.
+    """The page that `request` describes, cut before the row that would exceed its size.
 
     The rows read are appended to `uncut` as they were before they were shortened, the first that did not fit too.
     """
     items: list[JsonValue] = []
     size, rows_read, is_cut = 0, 0, False
-    async with client.dataset(order.dataset_id).stream_items(
+    async with client.dataset(request.dataset_id).stream_items(
         item_format="jsonl",
-        offset=order.offset,
-        limit=order.limit,
-        fields=_fields_to_ask_for(order),
-        omit=list(order.omit) or None,
-        flatten=list(order.flatten) or None,
+        offset=request.offset,
+        limit=request.limit,
+        fields=_fields_to_ask_for(request),
+        omit=list(request.omit) or None,
+        flatten=list(request.flatten) or None,
         # Empty rows are left out below and not by the platform, so that a page knows which rows it spans.
-        skip_hidden=order.clean or None,
-        desc=order.desc or None,
+        skip_hidden=request.clean or None,
+        desc=request.desc or None,
     ) as response:
         total_header = response.headers.get("x-apify-pagination-total")
         async for line in lines_of(response):
-            whole = _selected(line, order)
-            row, row_bytes = _shown(whole, line, order)
+            whole = _selected(line, request)
+            row, row_bytes = _shown(whole, line, request)
             if uncut is not None and row is not None:
                 uncut.append(whole)
-            if size + row_bytes > order.max_bytes:
+            if size + row_bytes > request.max_bytes:
                 is_cut = True
                 break
             rows_read += 1
             if row is not None:
                 items.append(row)
                 size += row_bytes
-    total = int(total_header) if total_header is not None else await _item_count(client, order.dataset_id)
-    total = max(total, order.offset + rows_read) if rows_read else total
+    total = int(total_header) if total_header is not None else await _item_count(client, request.dataset_id)
+    total = max(total, request.offset + rows_read) if rows_read else total
     fields = top_level_fields(items)
-    if order.whole and (is_cut or order.offset + rows_read < total):
+    if request.whole and (is_cut or request.offset + rows_read < total):
         items, rows_read, size = [], 0, 0
     return DatasetPage(
-        dataset_id=order.dataset_id,
+        dataset_id=request.dataset_id,
         items=tuple(items),
-        offset=order.offset,
-        limit=order.limit,
+        offset=request.offset,
+        limit=request.limit,
         total=total,
         fields=fields,
-        rows_cut=max(0, min(order.limit, total - order.offset) - rows_read) if is_cut else 0,
+        rows_cut=max(0, min(request.limit, total - request.offset) - rows_read) if is_cut else 0,
         rows_read=rows_read,
         size_bytes=size,
     )
@@ -116,24 +116,24 @@ def _followed_in_list(values: list[JsonValue], path: str) -> list[JsonValue]:
     return [found] if found else []
 
 
-def _fields_to_ask_for(order: DatasetItemsInput) -> list[str] | None:
+def _fields_to_ask_for(request: DatasetItemsInput) -> list[str] | None:
     """Fields that the platform is to send: of a dot path the whole first field, since it selects no deeper."""
-    heads = (path.partition(".")[0] for path in order.paths)
-    return list(dict.fromkeys([*order.fields, *heads, *order.paths])) or None
+    heads = (path.partition(".")[0] for path in request.paths)
+    return list(dict.fromkeys([*request.fields, *heads, *request.paths])) or None
 
 
-def _selected(line: bytes, order: DatasetItemsInput) -> JsonValue:
+def _selected(line: bytes, request: DatasetItemsInput) -> JsonValue:
     row: JsonValue = orjson.loads(line)
-    return picked(row, order.paths) if order.paths else row
+    return picked(row, request.paths) if request.paths else row
 
 
-def _shown(row: JsonValue, line: bytes, order: DatasetItemsInput) -> tuple[JsonValue, int]:
+def _shown(row: JsonValue, line: bytes, request: DatasetItemsInput) -> tuple[JsonValue, int]:
     """The row as the page holds it with its size, or None and nothing for a row that is left out."""
-    if order.clean and (row is None or row == {}):
+    if request.clean and (row is None or row == {}):
         return None, 0
-    if order.max_text_chars is not None:
-        row = shortened(row, order.max_text_chars)
-    is_changed = order.paths or order.max_text_chars is not None
+    if request.max_text_chars is not None:
+        row = shortened(row, request.max_text_chars)
+    is_changed = request.paths or request.max_text_chars is not None
     return row, len(orjson.dumps(row)) if is_changed else len(line)
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from outlast.activities.heartbeat import reading
+from outlast.activities.heartbeat import activity_scope
 from outlast.activities.web.contracts import (
     DocsHits,
     DocsPage,
@@ -28,11 +28,11 @@ WEB_RETRY_POLICY = RetryPolicy(
 class Docs(Protocol):
     """The documentation (`outlast.activities.web.docs_library`)."""
 
-    async def search(self, order: DocsSearchInput) -> DocsHits:
+    async def search(self, request: DocsSearchInput) -> DocsHits:
         """The sections that fit best."""
         ...
 
-    async def page(self, order: DocsPageInput) -> DocsPage:
+    async def page(self, request: DocsPageInput) -> DocsPage:
         """A page or a section."""
         ...
 
@@ -40,7 +40,7 @@ class Docs(Protocol):
 class Skeletons(Protocol):
     """Bare structures of pages (`outlast.activities.web.skeletons`)."""
 
-    async def chunk(self, order: HtmlSkeletonInput) -> HtmlSkeleton:
+    async def chunk(self, request: HtmlSkeletonInput) -> HtmlSkeleton:
         """One chunk of a page."""
         ...
 
@@ -54,19 +54,19 @@ class WebActivities:
         self._skeletons = skeletons
 
     @activity.defn
-    async def search_docs(self, order: DocsSearchInput) -> DocsHits:
+    async def search_docs(self, request: DocsSearchInput) -> DocsHits:
         """The sections of the documentation that fit best."""
-        async with reading():
-            return await self._docs.search(order)
+        async with activity_scope():
+            return await self._docs.search(request)
 
     @activity.defn
-    async def fetch_docs_page(self, order: DocsPageInput) -> DocsPage:
+    async def fetch_docs_page(self, request: DocsPageInput) -> DocsPage:
         """A page of the documentation, or the section that the address' fragment names."""
-        async with reading():
-            return await self._docs.page(order)
+        async with activity_scope():
+            return await self._docs.page(request)
 
     @activity.defn
-    async def fetch_html_skeleton(self, order: HtmlSkeletonInput) -> HtmlSkeleton:
+    async def fetch_html_skeleton(self, request: HtmlSkeletonInput) -> HtmlSkeleton:
         """One chunk of a page's bare structure. Fails with `not_found` for a chunk that there is not."""
-        async with reading():
-            return await self._skeletons.chunk(order)
+        async with activity_scope():
+            return await self._skeletons.chunk(request)

@@ -26,7 +26,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 """IPv4 addresses as seen through a NAT64 gateway (RFC 6052)."""
 
 
-class AddressRefused(ToolFailure):
+class AddressNotAllowed(ToolFailure):
     """The address may not be fetched."""
 
     def __init__(self, address: str, reason: str, hint: str | None = None) -> None:
@@ -55,23 +55,23 @@ class WebAddress:
 
     @classmethod
     def parse(cls, text: str, *, base: "WebAddress | None" = None) -> Self:
-        """Parse an address, relative to `base` when there is one. Raises `AddressRefused` for what is none."""
+        """Parse an address, relative to `base` when there is one. Raises `AddressNotAllowed` for what is none."""
         if len(text) > MAX_URL_CHARS:
-            raise AddressRefused(text, f"it is longer than {MAX_URL_CHARS} characters")
+            raise AddressNotAllowed(text, f"it is longer than {MAX_URL_CHARS} characters")
         if "\\" in text or any(ord(letter) <= 0x20 or ord(letter) == 0x7F for letter in text):
-            raise AddressRefused(text, "it has characters that an address must not have")
+            raise AddressNotAllowed(text, "it has characters that an address must not have")
         try:
             url = httpx.URL(base.url).join(text) if base else httpx.URL(text)
         except (httpx.InvalidURL, ValueError):
-            raise AddressRefused(text, "it is not a valid address") from None
+            raise AddressNotAllowed(text, "it is not a valid address") from None
         if url.scheme not in _DEFAULT_PORTS:
-            raise AddressRefused(text, "only http and https are fetched")
+            raise AddressNotAllowed(text, "only http and https are fetched")
         if url.userinfo:
-            raise AddressRefused(text, "it names a user")
+            raise AddressNotAllowed(text, "it names a user")
         host = url.raw_host.decode("ascii").rstrip(".").lower()
         port = url.port or _DEFAULT_PORTS[url.scheme]
         if not _HOST.fullmatch(host) or port > 65_535:
-            raise AddressRefused(text, "it names no host that there can be")
+            raise AddressNotAllowed(text, "it names no host that there can be")
         return cls(url.scheme, host, port, url.raw_path.decode("ascii"), url.fragment)
 
     @property
@@ -113,22 +113,24 @@ class AddressRules:
     allow_private: bool = False
 
     def check(self, address: WebAddress) -> None:
-        """Judge an address as it is written. Raises `AddressRefused`."""
+        """Judge an address as it is written. Raises `AddressNotAllowed`."""
         if self.sites:
             if not any(address.is_below(site) for site in self.sites):
                 named = " or ".join(site.url for site in self.sites)
-                raise AddressRefused(address.url, "it is outside the documentation", f"Fetch addresses below {named}.")
+                raise AddressNotAllowed(
+                    address.url, "it is outside the documentation", f"Fetch addresses below {named}."
+                )
         elif address.port not in _WEB_PORTS and not self.allow_private:
             ports = ", ".join(map(str, sorted(_WEB_PORTS)))
-            raise AddressRefused(address.url, f"its port is not one of {ports}")
+            raise AddressNotAllowed(address.url, f"its port is not one of {ports}")
 
     def check_resolved(self, host: str, port: int, resolved: Iterable[IpAddress]) -> None:
-        """Judge the IP addresses that `host` stands for: a single bad one condemns all. Raises `AddressRefused`."""
+        """Judge the IP addresses that `host` stands for: a single bad one condemns all. Raises `AddressNotAllowed`."""
         if self.trusts_sites and any((site.host, site.port) == (host, port) for site in self.sites):
             return
         for address in resolved:
             if not self._may_connect(address):
-                raise AddressRefused(host, "it leads to an address that is not public")
+                raise AddressNotAllowed(host, "it leads to an address that is not public")
 
     def _may_connect(self, address: IpAddress) -> bool:
         plain = unwrapped(address)

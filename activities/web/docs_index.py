@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from outlast.activities.web.address_rules import AddressRefused, WebAddress
+from outlast.activities.web.address_rules import AddressNotAllowed, WebAddress
 from outlast.activities.web.contracts import DocsHit, DocsHits
 from outlast.activities.web.markdown import Article
 
@@ -123,7 +123,7 @@ def _parsed(base: WebAddress, found: Iterable[tuple[str, str, str, bool]]) -> li
     for place, title, about, is_index in found:
         try:
             address = WebAddress.parse(place, base=base)
-        except AddressRefused:
+        except AddressNotAllowed:
             continue
         listed.setdefault(address.url, Listed(address, title.strip(), about.strip(), is_index))
     return list(listed.values())

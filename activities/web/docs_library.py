@@ -56,14 +56,14 @@ class DocsLibrary:
         self._index: DocsIndex | None = None
         self._built = float("-inf")
 
-    async def search(self, order: DocsSearchInput) -> DocsHits:
+    async def search(self, request: DocsSearchInput) -> DocsHits:
         """The sections that fit best. Raises `ToolFailure` when the sites cannot be read."""
         index = await self._fresh_index()
-        return await asyncio.to_thread(index.search, order.query, offset=order.offset, limit=order.limit)
+        return await asyncio.to_thread(index.search, request.query, offset=request.offset, limit=request.limit)
 
-    async def page(self, order: DocsPageInput) -> DocsPage:
+    async def page(self, request: DocsPageInput) -> DocsPage:
         """A page, or the section that the address' fragment names. Raises `ToolFailure` when there is none."""
-        address = WebAddress.parse(order.url, base=self._sites[0].root)
+        address = WebAddress.parse(request.url, base=self._sites[0].root)
         page, article = await self._article(address)
         sections = tuple(section.fragment for section in article.sections if section.fragment)
         markdown = article.under(address.fragment) if address.fragment else article.markdown
@@ -72,12 +72,12 @@ class DocsLibrary:
                 f"{page.address.url} has no section #{address.fragment}.",
                 f"Its sections are: {', '.join(sections[:50])}." if sections else "It has no sections.",
             )
-        part, next_offset, size = slice_bytes(markdown, order.offset, order.max_bytes)
+        part, next_offset, size = slice_bytes(markdown, request.offset, request.max_bytes)
         return DocsPage(
             url=page.address.url + (f"#{address.fragment}" if address.fragment else ""),
             title=article.title,
             markdown=part,
-            offset=min(order.offset, size),
+            offset=min(request.offset, size),
             next_offset=next_offset,
             size_bytes=size,
             sections=sections[:100],

@@ -60,7 +60,7 @@ class GuardedNetwork(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to `host` (`httpcore.AsyncNetworkBackend`). Raises `AddressRefused`."""
+        """Connect to `host` (`httpcore.AsyncNetworkBackend`). Raises `AddressNotAllowed`."""
         resolved = await _resolve(host, port)
         self._rules.check_resolved(host, port, resolved)
         failure: Exception | None = None

@@ -31,17 +31,17 @@ class HtmlSkeletons:
         self._fetcher = fetcher
         self._kept: dict[str, _Skeleton] = {}
 
-    async def chunk(self, order: HtmlSkeletonInput) -> HtmlSkeleton:
+    async def chunk(self, request: HtmlSkeletonInput) -> HtmlSkeleton:
         """One chunk of a page. Raises `ToolFailure` when there is no such page or chunk."""
-        page = await self._skeleton(WebAddress.parse(order.url))
-        chunks = chunks_of(page.html, order.max_bytes)
-        if order.chunk > len(chunks):
+        page = await self._skeleton(WebAddress.parse(request.url))
+        chunks = chunks_of(page.html, request.max_bytes)
+        if request.chunk > len(chunks):
             raise not_found(f"{page.url} has {len(chunks)} chunks.", f"Ask for 1 to {len(chunks)}.")
         return HtmlSkeleton(
             url=page.url,
             title=page.title,
-            html=chunks[order.chunk - 1],
-            chunk=order.chunk,
+            html=chunks[request.chunk - 1],
+            chunk=request.chunk,
             total_chunks=len(chunks),
             size_bytes=len(page.html.encode()),
             original_bytes=page.original_bytes,

@@ -16,7 +16,7 @@ from temporalio.common import RetryPolicy
 from outlast.activities.contracts import Contract
 from outlast.activities.failures.classify import ToolFailure, category_of_status
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.heartbeat import reading
+from outlast.activities.heartbeat import activity_scope
 
 WEBHOOK_RETRY_POLICY = RetryPolicy(
     initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30), maximum_attempts=5
@@ -42,7 +42,7 @@ class Delivered(Contract):
     delivered: bool
 
 
-class ResponderActivities:
+class WebhookActivities:
     """Posts to the webhook that the operator has configured."""
 
     def __init__(self, webhook: SecretStr | None) -> None:
@@ -56,7 +56,7 @@ class ResponderActivities:
         """Post once. A repeated attempt carries the same `Idempotency-Key`, by which a receiver knows it."""
         if self._webhook is None:
             return Delivered(delivered=False)
-        async with reading():
+        async with activity_scope():
             status = await _post(self._webhook, delivery)
             if status not in _OK:
                 raise _refused(status)

@@ -15,7 +15,7 @@ from temporalio.common import RetryPolicy
 from outlast.activities.contracts import Contract
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.heartbeat import reading
+from outlast.activities.heartbeat import activity_scope
 
 READ_FILE_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=3)
 COMMAND_RETRY_POLICY = RetryPolicy(maximum_attempts=1)
@@ -74,7 +74,7 @@ class CommandOutcome(Contract):
 class Files(Protocol):
     """Reading in workspaces (`outlast.activities.workspaces.files`)."""
 
-    def read(self, order: ReadFileInput) -> FileLines:
+    def read(self, request: ReadFileInput) -> FileLines:
         """Lines of a file. Raises `ToolFailure`."""
         ...
 
@@ -82,7 +82,7 @@ class Files(Protocol):
 class Commands(Protocol):
     """Running commands in workspaces (`outlast.activities.workspaces.bubblewrap`)."""
 
-    async def run(self, order: CommandInput) -> CommandOutcome:
+    async def run(self, request: CommandInput) -> CommandOutcome:
         """Run to the end. Cancelled, it returns when nothing of the command is left. Raises `ToolFailure`."""
         ...
 
@@ -96,21 +96,21 @@ class WorkspaceActivities:
         self._commands = commands
 
     @activity.defn
-    async def read_workspace_file(self, order: ReadFileInput) -> FileLines:
+    async def read_workspace_file(self, request: ReadFileInput) -> FileLines:
         """Lines of a file. Fails with `not_found`, or `filesystem` for what may not be read."""
-        async with reading():
+        async with activity_scope():
             if self._files is None:
                 raise _turned_off("Read", "OUTLAST_ENABLE_READ")
-            return await asyncio.to_thread(self._files.read, order)
+            return await asyncio.to_thread(self._files.read, request)
 
     @activity.defn
-    async def run_workspace_command(self, order: CommandInput) -> CommandOutcome:
+    async def run_workspace_command(self, request: CommandInput) -> CommandOutcome:
         """Run a command in its sandbox. Nothing of it is left when this returns, fails or is cancelled."""
-        async with reading():
+        async with activity_scope():
             if self._commands is None:
                 raise _turned_off("Bash", "OUTLAST_ENABLE_BASH")
             try:
-                return await self._commands().run(order)
+                return await self._commands().run(request)
             except asyncio.CancelledError:
                 if activity.is_worker_shutdown():
                     raise ToolFailure(interrupted("The worker was stopped while the command ran")) from None

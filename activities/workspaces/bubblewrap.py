@@ -96,15 +96,15 @@ class Sandbox:
             said = tried.stderr.decode(errors="replace").strip()[-300:]
             raise SandboxUnavailable(f"{self._program} does not work here: {said or tried.returncode}")
 
-    async def run(self, order: CommandInput) -> CommandOutcome:
+    async def run(self, request: CommandInput) -> CommandOutcome:
         """Run the command to its end, its time or one of its limits; cancelled, kill it first."""
         async with self._slots:
-            folder, uid = await asyncio.to_thread(self._workspaces.path, order.owner), sandbox_uid()
+            folder, uid = await asyncio.to_thread(self._workspaces.path, request.owner), sandbox_uid()
             # Started on the loop's own thread: the kernel ends the sandbox with the thread that started it.
             process = await asyncio.create_subprocess_exec(
                 shutil.which(self._program) or self._program,
                 *sandbox_arguments(folder, self._limits),
-                order.command,
+                request.command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
@@ -114,16 +114,16 @@ class Sandbox:
                 group=uid,
                 extra_groups=None if uid is None else (),
             )
-            return await self._to_its_end(process, order)
+            return await self._to_its_end(process, request)
 
-    async def _to_its_end(self, process: asyncio.subprocess.Process, order: CommandInput) -> CommandOutcome:
+    async def _to_its_end(self, process: asyncio.subprocess.Process, request: CommandInput) -> CommandOutcome:
         output = BoundedOutput()
         finished = asyncio.create_task(self._drain(process, output))
         watched = asyncio.create_task(self._watch(process.pid, output))
         ended: Ended = "exited"
         try:
             done, _ = await asyncio.wait(
-                {finished, watched}, timeout=order.timeout_seconds, return_when=asyncio.FIRST_COMPLETED
+                {finished, watched}, timeout=request.timeout_seconds, return_when=asyncio.FIRST_COMPLETED
             )
             if finished not in done:
                 ended = watched.result() if watched in done else "timed_out"

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.safe_open import NothingThere, PathRefused, open_file_beneath, opened_folder
+from outlast.activities.safe_open import PathError, PathNotFound, open_file_below, opened_folder
 from outlast.activities.workspaces.activities import WORKSPACE, FileLines, ReadFileInput, WorkspaceOwner
 
 MAX_READ_BYTES = 1024 * 1024
@@ -58,18 +58,18 @@ class WorkspaceFiles:
         """Read below `workspaces`."""
         self._workspaces = workspaces
 
-    def read(self, order: ReadFileInput) -> FileLines:
+    def read(self, request: ReadFileInput) -> FileLines:
         """Lines of a file, at most `MAX_READ_BYTES`. Raises `ToolFailure`."""
-        path = _within(order.path)
+        path = _within(request.path)
         try:
             with (
-                self._workspaces.opened(order.owner) as folder,
-                os.fdopen(open_file_beneath(folder, path), "rb") as file,
+                self._workspaces.opened(request.owner) as folder,
+                os.fdopen(open_file_below(folder, path), "rb") as file,
             ):
-                return _lines(file, order)
-        except NothingThere as error:
+                return _lines(file, request)
+        except PathNotFound as error:
             raise _refused(str(error), ErrorCategory.NOT_FOUND, "Paths are relative to the workspace.") from None
-        except PathRefused as error:
+        except PathError as error:
             raise _refused(str(error), ErrorCategory.FILESYSTEM, "Only files of the workspace can be read.") from None
 
 
@@ -81,19 +81,21 @@ def _within(path: str) -> str:
     return path
 
 
-def _lines(file: BinaryIO, order: ReadFileInput) -> FileLines:
+def _lines(file: BinaryIO, request: ReadFileInput) -> FileLines:
     size = os.fstat(file.fileno()).st_size
     if b"\0" in file.read(_CHUNK_BYTES):
-        raise _refused(f"{order.path!r} is no text: it has NUL bytes.", ErrorCategory.FILESYSTEM, "Only text is read.")
+        raise _refused(
+            f"{request.path!r} is no text: it has NUL bytes.", ErrorCategory.FILESYSTEM, "Only text is read."
+        )
     file.seek(0)
-    _skip(file, order)
+    _skip(file, request)
     shown: list[bytes] = []
     left, cut = MAX_READ_BYTES, None
-    while len(shown) < order.limit:
+    while len(shown) < request.limit:
         line = file.readline(left + 1)
         if len(line) > left:
             if not shown:
-                shown, cut = [line[:left]], _rest_of_line(file, len(line), order)
+                shown, cut = [line[:left]], _rest_of_line(file, len(line), request)
             else:
                 file.seek(-len(line), os.SEEK_CUR)
             break
@@ -101,11 +103,11 @@ def _lines(file: BinaryIO, order: ReadFileInput) -> FileLines:
             break
         shown.append(line)
         left -= len(line)
-    following = order.offset + len(shown)
+    following = request.offset + len(shown)
     return FileLines(
-        path=order.path,
+        path=request.path,
         text=b"".join(shown).decode(errors="replace"),
-        offset=order.offset,
+        offset=request.offset,
         lines=len(shown),
         next_offset=following if file.read(1) else None,
         cut_line_bytes=cut,
@@ -113,29 +115,29 @@ def _lines(file: BinaryIO, order: ReadFileInput) -> FileLines:
     )
 
 
-def _skip(file: BinaryIO, order: ReadFileInput) -> None:
-    """Go to the line `order.offset`, in pieces: a line may be as long as the file."""
+def _skip(file: BinaryIO, request: ReadFileInput) -> None:
+    """Go to the line `request.offset`, in pieces: a line may be as long as the file."""
     lines = 0
-    while lines < order.offset and (piece := file.readline(_CHUNK_BYTES)):
+    while lines < request.offset and (piece := file.readline(_CHUNK_BYTES)):
         lines += piece.endswith(b"\n")
-        _bound(file, order)
+        _bound(file, request)
 
 
-def _rest_of_line(file: BinaryIO, seen: int, order: ReadFileInput) -> int:
+def _rest_of_line(file: BinaryIO, seen: int, request: ReadFileInput) -> int:
     """Go to the end of a line of which `seen` bytes are known; gives its size."""
     file.seek(-1, os.SEEK_CUR)
     seen -= 1
     while piece := file.readline(_CHUNK_BYTES):
         seen += len(piece)
-        _bound(file, order)
+        _bound(file, request)
         if piece.endswith(b"\n"):
             break
     return seen
 
 
-def _bound(file: BinaryIO, order: ReadFileInput) -> None:
+def _bound(file: BinaryIO, request: ReadFileInput) -> None:
     if file.tell() > MAX_SCANNED_BYTES:
-        message = f"{order.path!r} is read up to {MAX_SCANNED_BYTES} bytes; what is asked for lies behind them."
+        message = f"{request.path!r} is read up to {MAX_SCANNED_BYTES} bytes; what is asked for lies behind them."
         raise _refused(message, ErrorCategory.VALIDATION, "Split the file, or ask for earlier lines.")
 
 

@@ -3,7 +3,7 @@
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from outlast.activities.actors.activities import StoreActivities
+    from outlast.activities.actors.activities import ActorActivities
 
 from outlast.activities.actors.contracts import ActorDetails, ActorDetailsInput, ActorSearchPage, SearchActorsInput
 from outlast.workflows.contracts.tool_calls import ToolCall
@@ -25,7 +25,7 @@ class Store:
             caller=self._call.caller, keywords=keywords, category=category, offset=offset, limit=limit
         )
         summary = f"search Actors: {keywords}"[:_MAX_SUMMARY_CHARS]
-        return await read(self._call, StoreActivities.search_actors, order, summary=summary)
+        return await read(self._call, ActorActivities.search_actors, order, summary=summary)
 
     async def details(self, actor: str, *, max_readme_chars: int, infer_output: bool) -> ActorDetails:
         """All that is known of one Actor."""
@@ -33,4 +33,4 @@ class Store:
             caller=self._call.caller, actor=actor, max_readme_chars=max_readme_chars, infer_output=infer_output
         )
         summary = f"look up Actor {actor}"[:_MAX_SUMMARY_CHARS]
-        return await read(self._call, StoreActivities.fetch_actor_details, order, summary=summary)
+        return await read(self._call, ActorActivities.fetch_actor_details, order, summary=summary)

@@ -10,7 +10,7 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 from temporalio.workflow import ActivityCancellationType
 
 with workflow.unsafe.imports_passed_through():
-    from outlast.activities.mcp_actors.activities import CALL_HEARTBEAT_TIMEOUT, CALL_RETRY_POLICY, ActorMcpActivities
+    from outlast.activities.mcp_actors.activities import CALL_HEARTBEAT_TIMEOUT, CALL_RETRY_POLICY, McpActorActivities
 
 from outlast.activities.mcp_actors.contracts import (
     RELAY_UPDATE,
@@ -44,7 +44,7 @@ class ActorMcp:
     async def tools(self, actor: str) -> tuple[McpTool, ...]:
         """The tools of the server; starts the Actor when it sleeps."""
         order = ListMcpToolsInput(caller=self._call.caller, actor=actor)
-        answer = await read(self._call, ActorMcpActivities.list_mcp_tools, order, summary=f"list tools of {actor}")
+        answer = await read(self._call, McpActorActivities.list_mcp_tools, order, summary=f"list tools of {actor}")
         return answer.tools
 
     async def call(self, actor: str, tool: str, arguments: dict[str, JsonValue], *, ask_all: AskAll) -> McpAnswer:
@@ -68,7 +68,7 @@ class ActorMcp:
     async def _carry_out(self, order: CallMcpToolInput) -> McpAnswer:
         deadline = timedelta(seconds=self._call.options.deadline_seconds)
         return await workflow.execute_activity_method(
-            ActorMcpActivities.call_mcp_tool,
+            McpActorActivities.call_mcp_tool,
             order,
             task_queue=RUNS_TASK_QUEUE,
             start_to_close_timeout=deadline,

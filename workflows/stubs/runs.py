@@ -20,7 +20,7 @@ with workflow.unsafe.imports_passed_through():
         START_HEARTBEAT_TIMEOUT,
         START_RETRY_POLICY,
         WAIT_RETRY_POLICY,
-        ApifyActivities,
+        RunActivities,
     )
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
@@ -83,7 +83,7 @@ class Runs:
             caller=self._call.caller, spec=spec, operation_id=operation.operation_id, payment=self._call.payment
         )
         handle = workflow.start_activity_method(
-            ApifyActivities.start_run,
+            RunActivities.start_run,
             order,
             start_to_close_timeout=START_ATTEMPT_TIMEOUT,
             schedule_to_close_timeout=remaining(self._call),
@@ -134,7 +134,7 @@ class Runs:
     async def _follow(self, run: RunState, order: WaitRunInput) -> EndedRun:
         try:
             return await workflow.execute_activity_method(
-                ApifyActivities.wait_for_run,
+                RunActivities.wait_for_run,
                 order,
                 task_queue=RUNS_TASK_QUEUE,
                 start_to_close_timeout=remaining(self._call),
@@ -156,7 +156,7 @@ class Runs:
         """The state of any run of the caller. Raises `ToolError` when there is none."""
         try:
             return await workflow.execute_activity_method(
-                ApifyActivities.get_run,
+                RunActivities.get_run,
                 RunRef(caller=self._call.caller, run_id=run_id),
                 start_to_close_timeout=READ_ATTEMPT_TIMEOUT,
                 schedule_to_close_timeout=remaining(self._call),
@@ -206,7 +206,7 @@ class Runs:
 
     async def _abort(self, order: AbortRunInput, *, within: timedelta | None = None) -> AbortResult:
         return await workflow.execute_activity_method(
-            ApifyActivities.abort_run,
+            RunActivities.abort_run,
             order,
             start_to_close_timeout=ABORT_ATTEMPT_TIMEOUT,
             schedule_to_close_timeout=within,

@@ -68,11 +68,11 @@ class AnthropicMessagesProvider:
         """Take a client with the key, the address and the time limits."""
         self._client = client.with_options(max_retries=0)
 
-    async def call(self, order: CallModelInput, on_text: OnText) -> ModelStep:
+    async def call(self, request: CallModelInput, on_text: OnText) -> ModelStep:
         """See `Provider`."""
-        body, plan = request_body(order)
+        body, plan = request_body(request)
         with provider_failures(_ID, self._client.api_key or ""):
-            said = await (self._streamed(body, on_text) if order.stream else self._whole(body, on_text))
+            said = await (self._streamed(body, on_text) if request.stream else self._whole(body, on_text))
         return _step(said, plan)
 
     async def close(self) -> None:
@@ -147,38 +147,38 @@ def _add(said: _Said, index: int, delta: RawContentBlockDelta, on_text: OnText) 
         block.text += delta.partial_json
 
 
-def request_body(order: CallModelInput) -> tuple[JsonObject, ToolPlan]:
+def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
     """The request, in the order of the prompt, with its four breakpoints: definitions, static text, two of messages.
 
     The breakpoint at the end of the conversation is where the next step reads; the one before it is where this step
     reads, however many blocks a step has added (a breakpoint alone is looked back from for 20 blocks).
     """
-    definitions = read_definitions(order.definitions_json)
-    plan = plan_tools(definitions, order.active_tools, _ID, MATRIX[_ID])
-    body: JsonObject = {"model": order.model_id}
+    definitions = read_definitions(request.definitions_json)
+    plan = plan_tools(definitions, request.active_tools, _ID, MATRIX[_ID])
+    body: JsonObject = {"model": request.model_id}
     if definitions:
         tools: list[JsonObject] = [
             {"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in definitions
         ]
         tools[-1]["cache_control"] = _BREAKPOINT
         body["tools"] = cast(list[JsonValue], tools)
-    if system := _system(order):
+    if system := _system(request):
         body["system"] = cast(list[JsonValue], system)
-    messages = [sent for message in order.messages if (sent := _message(message)) is not None]
+    messages = [sent for message in request.messages if (sent := _message(message)) is not None]
     asking = [blocks for role, blocks in messages if role == "user"]
     for blocks in asking[-2:]:
         blocks[-1]["cache_control"] = _BREAKPOINT
     body["messages"] = [{"role": role, "content": cast(list[JsonValue], blocks)} for role, blocks in messages]
     if plan.choice == "none":
         body["tool_choice"] = {"type": "none"}
-    body |= {"max_tokens": order.max_output_tokens, "stream": order.stream}
+    body |= {"max_tokens": request.max_output_tokens, "stream": request.stream}
     return body, plan
 
 
-def _system(order: CallModelInput) -> list[JsonObject]:
+def _system(request: CallModelInput) -> list[JsonObject]:
     """The static text up to its breakpoint, and then the dynamic one: when that changes, the static one is kept."""
-    static: JsonObject = {"type": "text", "text": order.system, "cache_control": _BREAKPOINT}
-    dynamic: JsonObject = {"type": "text", "text": order.dynamic}
+    static: JsonObject = {"type": "text", "text": request.system, "cache_control": _BREAKPOINT}
+    dynamic: JsonObject = {"type": "text", "text": request.dynamic}
     return [block for block in (static, dynamic) if block["text"]]
 
 

@@ -62,12 +62,12 @@ class OpenAIChatProvider:
         self._id = provider_id
         self._client = client.with_options(max_retries=0)
 
-    async def call(self, order: CallModelInput, on_text: OnText) -> ModelStep:
+    async def call(self, request: CallModelInput, on_text: OnText) -> ModelStep:
         """See `Provider`."""
-        body, plan = request_body(order, self._id)
+        body, plan = request_body(request, self._id)
         with provider_failures(self._id, self._client.api_key):
-            said = await (self._streamed(body, on_text) if order.stream else self._whole(body, on_text))
-        return _step(said, plan, order.step)
+            said = await (self._streamed(body, on_text) if request.stream else self._whole(body, on_text))
+        return _step(said, plan, request.step)
 
     async def close(self) -> None:
         """See `Provider`."""
@@ -112,22 +112,22 @@ class OpenAIChatProvider:
         return said
 
 
-def request_body(order: CallModelInput, provider_id: str) -> tuple[JsonObject, ToolPlan]:
+def request_body(request: CallModelInput, provider_id: str) -> tuple[JsonObject, ToolPlan]:
     """The request, in the order of the prompt: what changes from step to step or with the mask comes last."""
     can = MATRIX[provider_id]
-    definitions = read_definitions(order.definitions_json)
-    plan = plan_tools(definitions, order.active_tools, provider_id, can)
-    body: JsonObject = {"model": order.model_id}
+    definitions = read_definitions(request.definitions_json)
+    plan = plan_tools(definitions, request.active_tools, provider_id, can)
+    body: JsonObject = {"model": request.model_id}
     if definitions:
         body["tools"] = [_tool(one) for one in definitions]
     # One system message: many servers take no second one.
-    system = "\n\n".join(text for text in (order.system, order.dynamic) if text)
+    system = "\n\n".join(text for text in (request.system, request.dynamic) if text)
     messages: list[JsonValue] = [{"role": "system", "content": system}] if system else []
-    body["messages"] = messages + [sent for message in order.messages for sent in _messages(message)]
+    body["messages"] = messages + [sent for message in request.messages for sent in _messages(message)]
     if plan.choice == "none":
         body["tool_choice"] = "none"
-    body |= {"max_tokens": order.max_output_tokens, "stream": order.stream}
-    if order.stream and can.streams_usage == "on_request":
+    body |= {"max_tokens": request.max_output_tokens, "stream": request.stream}
+    if request.stream and can.streams_usage == "on_request":
         body["stream_options"] = {"include_usage": True}
     return body, plan
 

@@ -41,11 +41,11 @@ class OpenAIResponsesProvider:
         """Take a client with the key, the address and the time limits."""
         self._client = client.with_options(max_retries=0)
 
-    async def call(self, order: CallModelInput, on_text: OnText) -> ModelStep:
+    async def call(self, request: CallModelInput, on_text: OnText) -> ModelStep:
         """See `Provider`."""
-        body, plan = request_body(order)
+        body, plan = request_body(request)
         with provider_failures(_ID, self._client.api_key):
-            response = await (self._streamed(body, on_text) if order.stream else self._whole(body, on_text))
+            response = await (self._streamed(body, on_text) if request.stream else self._whole(body, on_text))
         return _step(response, plan)
 
     async def close(self) -> None:
@@ -80,36 +80,36 @@ class OpenAIResponsesProvider:
         raise broken_off(_ID)
 
 
-def request_body(order: CallModelInput) -> tuple[JsonObject, ToolPlan]:
+def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
     """The request, in the order of the prompt: what changes from step to step or with the mask comes last."""
-    definitions = read_definitions(order.definitions_json)
-    plan = plan_tools(definitions, order.active_tools, _ID, MATRIX[_ID])
-    body: JsonObject = {"model": order.model_id}
+    definitions = read_definitions(request.definitions_json)
+    plan = plan_tools(definitions, request.active_tools, _ID, MATRIX[_ID])
+    body: JsonObject = {"model": request.model_id}
     if definitions:
         body["tools"] = [_tool(one) for one in definitions]
-    if order.system:
-        body["instructions"] = order.system
+    if request.system:
+        body["instructions"] = request.system
     items: list[JsonValue] = []
-    if order.dynamic:
-        items.append({"role": "developer", "content": [{"type": "input_text", "text": order.dynamic}]})
-    body["input"] = items + [item for message in order.messages for item in _items(message)]
+    if request.dynamic:
+        items.append({"role": "developer", "content": [{"type": "input_text", "text": request.dynamic}]})
+    body["input"] = items + [item for message in request.messages for item in _items(message)]
     if plan.choice == "none":
         body["tool_choice"] = "none"
     elif plan.choice == "some":
         allowed: list[JsonValue] = [{"type": "function", "name": name} for name in plan.allowed]
         body["tool_choice"] = {"type": "allowed_tools", "mode": "auto", "tools": allowed}
     body |= {
-        "max_output_tokens": order.max_output_tokens,
-        "prompt_cache_key": _cache_key(order),
+        "max_output_tokens": request.max_output_tokens,
+        "prompt_cache_key": _cache_key(request),
         "store": False,
-        "stream": order.stream,
+        "stream": request.stream,
     }
     return body, plan
 
 
-def _cache_key(order: CallModelInput) -> str:
+def _cache_key(request: CallModelInput) -> str:
     """Requests of one session go where its prompt is cached; of 64 characters at most, and telling nobody's name."""
-    return hashlib.sha256(f"{order.caller.id}\0{order.session_id}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{request.caller.id}\0{request.session_id}".encode()).hexdigest()[:32]
 
 
 def _tool(definition: Definition) -> JsonObject:

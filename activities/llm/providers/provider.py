@@ -12,7 +12,7 @@ OnText = Callable[[str], None]
 class Provider(Protocol):
     """One provider, with its key and its address."""
 
-    async def call(self, order: CallModelInput, on_text: OnText) -> ModelStep:
+    async def call(self, request: CallModelInput, on_text: OnText) -> ModelStep:
         """What the model says. Cancelling it closes the connection. Raises `ProviderError`; it never repeats a call."""
         ...
 

@@ -4,9 +4,9 @@ from typing import Literal
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 
-RefusalReason = Literal["malformed", "foreign", "unknown", "expired", "deleted", "damaged", "bad_selection"]
+OutputErrorReason = Literal["malformed", "foreign", "unknown", "expired", "deleted", "damaged", "bad_selection"]
 
-_CATEGORIES: dict[RefusalReason, ErrorCategory] = {
+_CATEGORIES: dict[OutputErrorReason, ErrorCategory] = {
     "malformed": ErrorCategory.VALIDATION,
     "foreign": ErrorCategory.PERMISSION,
     "unknown": ErrorCategory.NOT_FOUND,
@@ -15,7 +15,7 @@ _CATEGORIES: dict[RefusalReason, ErrorCategory] = {
     "damaged": ErrorCategory.FILESYSTEM,
     "bad_selection": ErrorCategory.VALIDATION,
 }
-_HINTS: dict[RefusalReason, str] = {
+_HINTS: dict[OutputErrorReason, str] = {
     "malformed": "Copy the locator exactly as it was given; it begins with `out_`.",
     "foreign": "Use the token of the caller whose call made it, or call the tool again yourself.",
     "unknown": "Check that the locator was given by this server; call the tool again for a fresh output.",
@@ -26,13 +26,13 @@ _HINTS: dict[RefusalReason, str] = {
 }
 
 
-class OutputRefused(Exception):
+class OutputError(Exception):
     """An expected refusal. Its text says what is wrong, `hint` says what to do."""
 
-    def __init__(self, reason: RefusalReason, message: str, hint: str | None = None) -> None:
+    def __init__(self, reason: OutputErrorReason, message: str, hint: str | None = None) -> None:
         """`hint` replaces the usual advice for `reason`."""
         super().__init__(message)
-        self.reason: RefusalReason = reason
+        self.reason: OutputErrorReason = reason
         self.message = message
         self.hint = hint or _HINTS[reason]
 
@@ -43,7 +43,7 @@ class OutputRefused(Exception):
         )
 
 
-class OutputDamaged(OutputRefused):
+class OutputDamaged(OutputError):
     """Stored bytes are not what was written: truncated, changed, or no output at all."""
 
     def __init__(self, problem: str) -> None:

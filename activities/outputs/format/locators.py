@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from outlast.activities.outputs.contracts import OutputKind, OutputScope
-from outlast.activities.outputs.format.errors import OutputRefused
+from outlast.activities.outputs.format.errors import OutputError
 
 _FORM = re.compile(r"out_([a-z2-7]{13})_([a-z2-7]{32})_([a-z2-7]{6})")
 _TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -54,12 +54,12 @@ def upload_name(scope: OutputScope, what: str) -> str:
 
 
 def parse_locator(text: str, *, caller_id: str) -> Locator:
-    """The locator that `text` is, for a caller who may use it. Raises `OutputRefused`: malformed or foreign."""
+    """The locator that `text` is, for a caller who may use it. Raises `OutputError`: malformed or foreign."""
     match = _FORM.fullmatch(text) if len(text) <= MAX_LOCATOR_CHARS else None
     if match is None or match[3] != _check(match[1], match[2]):
-        raise OutputRefused("malformed", "This is no locator of a stored output.")
+        raise OutputError("malformed", "This is no locator of a stored output.")
     if match[1] != scope_of(caller_id):
-        raise OutputRefused("foreign", "This output belongs to another caller.")
+        raise OutputError("foreign", "This output belongs to another caller.")
     return Locator(match[1], match[2])
 
 

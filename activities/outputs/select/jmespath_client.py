@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from outlast.activities.outputs.format.errors import OutputRefused
+from outlast.activities.outputs.format.errors import OutputError
 from outlast.activities.outputs.select.jmespath_process import Query
 
 MAX_EXPRESSION_CHARS = 1_000
@@ -30,7 +30,7 @@ class Expressions:
         self._process = process
 
     async def evaluate(self, batch: bytes) -> dict[str, Any]:
-        """What `query.Evaluator` says of these rows, or of this value. Raises `OutputRefused` (bad_selection)."""
+        """What `query.Evaluator` says of these rows, or of this value. Raises `OutputError` (bad_selection)."""
         return await self.ask(b"%d\n" % len(batch), batch)
 
     async def ask(self, *pieces: bytes) -> dict[str, Any]:
@@ -46,20 +46,20 @@ class Expressions:
         except TimeoutError:
             raise _too_long() from None
         except ValueError:
-            raise OutputRefused("bad_selection", "The expression's results are too large.") from None
+            raise OutputError("bad_selection", "The expression's results are too large.") from None
         except (BrokenPipeError, ConnectionResetError):
             line = b""
         if not line:
             raise _too_long()
         answer: dict[str, Any] = await asyncio.to_thread(orjson.loads, line)
         if "error" in answer:
-            raise OutputRefused("bad_selection", answer["error"])
+            raise OutputError("bad_selection", answer["error"])
         return answer
 
 
 @asynccontextmanager
 async def expressions(query: Query) -> AsyncGenerator[Expressions]:
-    """Evaluate `query` until the end of the block. Raises `OutputRefused` (bad_selection) for what is no JMESPath."""
+    """Evaluate `query` until the end of the block. Raises `OutputError` (bad_selection) for what is no JMESPath."""
     for expression in (query.filter, query.select):
         if expression is not None:
             _check(expression)
@@ -86,17 +86,17 @@ async def expressions(query: Query) -> AsyncGenerator[Expressions]:
 
 def _check(expression: str) -> None:
     if len(expression) > MAX_EXPRESSION_CHARS:
-        raise OutputRefused("bad_selection", f"An expression may have {MAX_EXPRESSION_CHARS} characters at most.")
+        raise OutputError("bad_selection", f"An expression may have {MAX_EXPRESSION_CHARS} characters at most.")
     depth = deepest = 0
     for character in expression:
         depth += (character in "([{") - (character in ")]}")
         deepest = max(deepest, depth)
     if deepest > MAX_EXPRESSION_DEPTH:
-        raise OutputRefused("bad_selection", f"An expression may be nested {MAX_EXPRESSION_DEPTH} deep at most.")
+        raise OutputError("bad_selection", f"An expression may be nested {MAX_EXPRESSION_DEPTH} deep at most.")
 
 
-def _too_long() -> OutputRefused:
-    return OutputRefused(
+def _too_long() -> OutputError:
+    return OutputError(
         "bad_selection",
         "The expression takes too much time or memory, and was stopped.",
         "Make it simpler, or apply it to fewer rows.",

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from outlast.activities.outputs.contracts import RestoredOutput, RestoreOutputInput
-from outlast.activities.outputs.format.errors import OutputRefused
+from outlast.activities.outputs.format.errors import OutputError
 from outlast.activities.outputs.format.json_values import text_of, value_of
 from outlast.activities.outputs.format.manifest import OutputManifest
 from outlast.activities.outputs.select.jmespath_client import Expressions, expressions
@@ -27,7 +27,7 @@ _WINDOW_ROWS = 1_000
 class _Answer:
     """What fits so far. `position` is the row after the last one that was looked at."""
 
-    order: RestoreOutputInput
+    request: RestoreOutputInput
     position: int
     items: list[JsonValue] = field(default_factory=list[JsonValue])
     size: int = 0
@@ -37,7 +37,7 @@ class _Answer:
     def take(self, row: int, item: JsonValue, item_bytes: int) -> bool:
         """Whether there is room for more. An item that does not fit is left for the next answer; one that would fit in
         none is passed over, and its size told."""
-        if self.size + item_bytes > self.order.max_bytes:
+        if self.size + item_bytes > self.request.max_bytes:
             self.oversized = None if self.items else item_bytes
             self.position = row if self.items else row + 1
             return False
@@ -45,32 +45,32 @@ class _Answer:
         self.matched += 1
         self.size += item_bytes
         self.position = row + 1
-        return self.order.limit is None or len(self.items) < self.order.limit
+        return self.request.limit is None or len(self.items) < self.request.limit
 
 
-async def select_rows(reader: OutputReader, order: RestoreOutputInput) -> RestoredOutput:
-    """Carry `order` out on rows. Raises `OutputRefused`: bad_selection, or damaged."""
-    if order.query and order.fields:
-        raise OutputRefused("bad_selection", "Fields and a query exclude each other.", "Name the fields in the query.")
-    found = _Answer(order, order.offset)
-    if order.filter or order.query:
-        async with expressions(Query(order.filter, order.query, order.max_bytes)) as evaluator:
-            await _evaluate(reader, order, evaluator, found)
+async def select_rows(reader: OutputReader, request: RestoreOutputInput) -> RestoredOutput:
+    """Carry `request` out on rows. Raises `OutputError`: bad_selection, or damaged."""
+    if request.query and request.fields:
+        raise OutputError("bad_selection", "Fields and a query exclude each other.", "Name the fields in the query.")
+    found = _Answer(request, request.offset)
+    if request.filter or request.query:
+        async with expressions(Query(request.filter, request.query, request.max_bytes)) as evaluator:
+            await _evaluate(reader, request, evaluator, found)
     else:
-        await _plain(reader, order, found)
+        await _plain(reader, request, found)
     is_left = found.position < reader.manifest.rows
     return restored(
         reader.manifest,
-        order,
+        request,
         items=tuple(found.items),
         next_offset=found.position if is_left else None,
-        matched=found.matched if order.filter else None,
+        matched=found.matched if request.filter else None,
         oversized_row_bytes=found.oversized,
     )
 
 
-async def _plain(reader: OutputReader, order: RestoreOutputInput, found: _Answer) -> None:
-    left = order.limit
+async def _plain(reader: OutputReader, request: RestoreOutputInput, found: _Answer) -> None:
+    left = request.limit
     while found.position < reader.manifest.rows and (left is None or left > 0):
         wanted = _WINDOW_ROWS if left is None else min(_WINDOW_ROWS, left)
         async for rows in reader.row_batches(found.position, wanted):
@@ -81,18 +81,18 @@ async def _plain(reader: OutputReader, order: RestoreOutputInput, found: _Answer
 
 def _take_rows(found: _Answer, rows: list[bytes]) -> bool:
     for row in rows:
-        if len(row) > found.order.max_bytes and not found.order.fields:
+        if len(row) > found.request.max_bytes and not found.request.fields:
             return found.take(found.position, None, len(row))
-        item = _shown(row, found.order)
+        item = _shown(row, found.request)
         if not found.take(found.position, item, len(text_of(item)) + 1):
             return False
     return True
 
 
-async def _evaluate(reader: OutputReader, order: RestoreOutputInput, evaluator: Expressions, found: _Answer) -> None:
+async def _evaluate(reader: OutputReader, request: RestoreOutputInput, evaluator: Expressions, found: _Answer) -> None:
     begun = time.monotonic()
     mismatches, mismatch = 0, ""
-    async with aclosing(reader.row_batches(order.offset)) as batches:
+    async with aclosing(reader.row_batches(request.offset)) as batches:
         async for rows in batches:
             base = found.position
             result = await evaluator.evaluate(b"\n".join(rows))
@@ -102,8 +102,8 @@ async def _evaluate(reader: OutputReader, order: RestoreOutputInput, evaluator: 
             found.position = base + result["scanned"]
             if result["scanned"] < len(rows) or time.monotonic() - begun > _SCAN_SECONDS:
                 break
-    if mismatches and mismatches == found.position - order.offset:
-        raise OutputRefused("bad_selection", f"The expression fits none of the rows: {mismatch}")
+    if mismatches and mismatches == found.position - request.offset:
+        raise OutputError("bad_selection", f"The expression fits none of the rows: {mismatch}")
 
 
 def _take_found(found: _Answer, rows: list[bytes], results: list[list[Any]]) -> bool:
@@ -111,32 +111,32 @@ def _take_found(found: _Answer, rows: list[bytes], results: list[list[Any]]) -> 
     base = found.position
     for result in results:
         number, has_result = int(result[0]), len(result) > 1
-        item, size = (result[1], int(result[2])) if has_result else _sized(rows[number], found.order)
-        if has_result and item is None and size <= found.order.max_bytes:
+        item, size = (result[1], int(result[2])) if has_result else _sized(rows[number], found.request)
+        if has_result and item is None and size <= found.request.max_bytes:
             found.matched += 1  # The query leads nowhere in this row.
         elif not found.take(base + number, item, size + 1):
             return False
     return True
 
 
-def _sized(row: bytes, order: RestoreOutputInput) -> tuple[JsonValue, int]:
-    item = _shown(row, order)
+def _sized(row: bytes, request: RestoreOutputInput) -> tuple[JsonValue, int]:
+    item = _shown(row, request)
     return item, len(text_of(item))
 
 
-def _shown(row: bytes, order: RestoreOutputInput) -> JsonValue:
+def _shown(row: bytes, request: RestoreOutputInput) -> JsonValue:
     value = value_of(row)
-    return picked(value, order.fields) if order.fields else value
+    return picked(value, request.fields) if request.fields else value
 
 
-def restored(manifest: OutputManifest, order: RestoreOutputInput, **found: Any) -> RestoredOutput:
-    """An answer to `order` about the output."""
+def restored(manifest: OutputManifest, request: RestoreOutputInput, **found: Any) -> RestoredOutput:
+    """An answer to `request` about the output."""
     return RestoredOutput(
         locator=manifest.locator,
         kind=manifest.kind,
         content_type=manifest.content_type,
         size_bytes=manifest.raw_size,
         count=manifest.count,
-        offset=order.offset,
+        offset=request.offset,
         **found,
     )

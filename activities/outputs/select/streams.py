@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from outlast.activities.outputs.format.errors import OutputRefused
+from outlast.activities.outputs.format.errors import OutputError
 from outlast.activities.outputs.select.jmespath_client import MAX_JSON_BYTES, expressions
 from outlast.activities.outputs.select.jmespath_process import Query
 from outlast.activities.outputs.store.reader import OutputReader
@@ -37,13 +37,13 @@ async def matches_stream(
     query: str | None = None,
 ) -> AsyncGenerator[bytes]:
     """Rows from `offset` on for which `where` is true, `limit` at most, or what `query` makes of them; of a JSON value
-    the result of `query`. Lines of JSON, in pieces. Raises `OutputRefused` (bad_selection)."""
+    the result of `query`. Lines of JSON, in pieces. Raises `OutputError` (bad_selection)."""
     if reader.manifest.kind == "json" and query and not where and not fields:
         yield await _of_value(reader, query)
         return
     _require_rows(reader)
     if query and fields:
-        raise OutputRefused("bad_selection", "Fields and a query exclude each other.", "Name the fields in the query.")
+        raise OutputError("bad_selection", "Fields and a query exclude each other.", "Name the fields in the query.")
     left, position = limit, offset
     while position < reader.manifest.rows and (left is None or left > 0):
         async with (
@@ -74,7 +74,7 @@ def _found(rows: list[bytes], found: list[list[Any]], fields: Sequence[str]) -> 
         elif result[0] is not None:
             lines.append(orjson.dumps(result[0]))
         elif result[1] > _RESULT_BYTES:
-            raise OutputRefused("bad_selection", f"Of one row the query makes {result[1]} bytes.", "Ask for less.")
+            raise OutputError("bad_selection", f"Of one row the query makes {result[1]} bytes.", "Ask for less.")
     return lines
 
 
@@ -84,20 +84,20 @@ def _picked(rows: Sequence[bytes], fields: Sequence[str]) -> list[bytes]:
 
 async def _of_value(reader: OutputReader, query: str) -> bytes:
     if reader.manifest.raw_size > MAX_JSON_BYTES:
-        raise OutputRefused(
+        raise OutputError(
             "bad_selection", f"A query needs a JSON value of {MAX_JSON_BYTES // 2**20} MB at most.", "Take a range."
         )
     whole = b"".join([piece async for piece in reader.bytes()])
     async with expressions(Query(None, query, _RESULT_BYTES, paging=0)) as evaluator:
         found = await evaluator.evaluate(whole)
     if "value" not in found or found.get("next") is not None:
-        raise OutputRefused("bad_selection", "The query's result is too large.", "Ask for less of it.")
+        raise OutputError("bad_selection", "The query's result is too large.", "Ask for less of it.")
     return orjson.dumps(found["value"]) + b"\n"
 
 
 def _require_rows(reader: OutputReader) -> None:
     if reader.manifest.kind != "rows":
-        raise OutputRefused(
+        raise OutputError(
             "bad_selection",
             f"This output is {reader.manifest.kind}, not rows.",
             "Ask for a range of its bytes, or of a JSON value for a query.",

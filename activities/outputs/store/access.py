@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from outlast.activities.contracts import Contract
-from outlast.activities.outputs.format.errors import OutputDamaged, OutputRefused
+from outlast.activities.outputs.format.errors import OutputDamaged, OutputError
 from outlast.activities.outputs.format.locators import Locator, parse_locator
 from outlast.activities.outputs.format.manifest import OutputManifest, parse_manifest
 from outlast.activities.outputs.store.object_store import OutputObjects
@@ -35,7 +35,7 @@ async def open_output(
 ) -> OutputReader:
     """The output behind a locator, for the caller who owns it.
 
-    Raises `OutputRefused`: malformed, foreign, unknown, expired, deleted or damaged. The reader raises it too, when it
+    Raises `OutputError`: malformed, foreign, unknown, expired, deleted or damaged. The reader raises it too, when it
     meets stored bytes that were changed.
     """
     found = parse_locator(locator, caller_id=caller_id)
@@ -58,10 +58,10 @@ async def load_manifest(objects: OutputObjects, locator: Locator) -> OutputManif
     return manifest
 
 
-async def _gone(objects: OutputObjects, locator: Locator) -> OutputRefused:
+async def _gone(objects: OutputObjects, locator: Locator) -> OutputError:
     text = await objects.get(tombstone_key(locator))
     if text is None:
-        return OutputRefused("unknown", "There is no such output.")
+        return OutputError("unknown", "There is no such output.")
     try:
         tombstone = Tombstone.model_validate_json(text)
     except ValidationError:
@@ -69,6 +69,6 @@ async def _gone(objects: OutputObjects, locator: Locator) -> OutputRefused:
     return _refusal(tombstone.reason, tombstone.at)
 
 
-def _refusal(reason: Literal["expired", "deleted"], at: datetime) -> OutputRefused:
+def _refusal(reason: Literal["expired", "deleted"], at: datetime) -> OutputError:
     what = "has expired" if reason == "expired" else "was deleted"
-    return OutputRefused(reason, f"This output {what} on {at.astimezone(UTC):%Y-%m-%d at %H:%M} UTC.")
+    return OutputError(reason, f"This output {what} on {at.astimezone(UTC):%Y-%m-%d at %H:%M} UTC.")

@@ -35,7 +35,7 @@ class _Content:
 
 
 class OutputReader:
-    """Reads one output; a slice costs only the frames that it touches. Raises `OutputRefused` (damaged)."""
+    """Reads one output; a slice costs only the frames that it touches. Raises `OutputError` (damaged)."""
 
     def __init__(self, objects: OutputObjects, manifest: OutputManifest) -> None:
         """Raises `OutputDamaged` when the manifest contradicts itself."""

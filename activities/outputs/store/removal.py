@@ -26,7 +26,7 @@ async def remove_output(
 
 
 async def delete_output(objects: OutputObjects, locator: str, caller_id: str) -> None:
-    """Remove an output at its owner's word. Raises `OutputRefused` as `open_output` does.
+    """Remove an output at its owner's word. Raises `OutputError` as `open_output` does.
 
     It cannot be read from now on. Its parts go with the next sweep, which knows whether another output, of a repeated
     attempt, has some of them too.

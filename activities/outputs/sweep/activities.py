@@ -15,13 +15,13 @@ from datetime import UTC, datetime, timedelta
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from outlast.activities.heartbeat import reading
+from outlast.activities.heartbeat import activity_scope
 from outlast.activities.outputs.contracts import SweepInput, SweepReport
 from outlast.activities.outputs.format.payload_keys import parse_payload_key, payloads_prefix
 from outlast.activities.outputs.store.object_store import OutputObjects, StoredObject
 from outlast.activities.outputs.sweep.metrics import count_sweep
 from outlast.activities.outputs.sweep.scope import ScopeSweep, Tally, delete_counted
-from outlast.activities.outputs.sweep.temporal_tasks import KnownTasks
+from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
 
 SWEEP_ATTEMPT_TIMEOUT = timedelta(hours=1)
 SWEEP_HEARTBEAT_TIMEOUT = timedelta(seconds=30)
@@ -39,21 +39,21 @@ _PAYLOADS = "payloads"
 class OutputSweepActivities:
     """Removes from the store what is not needed. Killed anywhere, the next sweep finishes what it had begun."""
 
-    def __init__(self, objects: OutputObjects, tasks: KnownTasks, *, grace: timedelta) -> None:
+    def __init__(self, objects: OutputObjects, tasks: TemporalTasks, *, grace: timedelta) -> None:
         """Sweep `objects`; ask `tasks` what is in use; leave alone what is younger than `grace`."""
         self._objects = objects
         self._tasks = tasks
         self._grace = grace
 
     @activity.defn
-    async def sweep_page(self, order: SweepInput) -> SweepReport:
+    async def sweep_page(self, request: SweepInput) -> SweepReport:
         """Sweep from the order's cursor on, whole scopes at a time, until `page_size` objects were looked at."""
-        async with reading():
-            match order.cursor:
+        async with activity_scope():
+            match request.cursor:
                 case None:
-                    report = await self._sweep_scopes("", order.page_size)
+                    report = await self._sweep_scopes("", request.page_size)
                 case str(cursor) if cursor.startswith(_SCOPE):
-                    report = await self._sweep_scopes(cursor.removeprefix(_SCOPE), order.page_size)
+                    report = await self._sweep_scopes(cursor.removeprefix(_SCOPE), request.page_size)
                 case str(cursor) if cursor == _LEFTOVERS:
                     report = await self._sweep_leftovers()
                 case _:

@@ -11,7 +11,7 @@ from outlast.activities.outputs.format.errors import OutputDamaged
 from outlast.activities.outputs.format.manifest import OutputManifest, parse_manifest
 from outlast.activities.outputs.store.object_store import OutputObjects, StoredObject
 from outlast.activities.outputs.store.removal import remove_output
-from outlast.activities.outputs.sweep.temporal_tasks import KnownTasks
+from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
 
 DAMAGED_KEPT = timedelta(days=30)
 """For a manifest that cannot be read: nothing of its scope is called an orphan as long as it is there."""
@@ -50,7 +50,7 @@ class _Manifests:
 class ScopeSweep:
     """Sweeps scope by scope, and counts."""
 
-    def __init__(self, objects: OutputObjects, tasks: KnownTasks, *, grace: timedelta) -> None:
+    def __init__(self, objects: OutputObjects, tasks: TemporalTasks, *, grace: timedelta) -> None:
         """Sweep `objects`; ask `tasks` what is in use; parts younger than `grace` may be about to be named."""
         self._objects = objects
         self._tasks = tasks

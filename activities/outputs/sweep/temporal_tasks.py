@@ -14,7 +14,7 @@ _PER_QUERY = 50
 _REFERENCES = SearchAttributeKey.for_keyword_list(REFERENCES_ATTRIBUTE)
 
 
-class KnownTasks:
+class TemporalTasks:
     """Every method raises `RPCError` when Temporal does not answer: then nothing is known, and nothing may be removed.
 
     That a workflow has ended, or is not known, is asked of the workflow itself: visibility lags behind.

@@ -14,7 +14,7 @@ from temporalio.client import Client, ScheduleActionExecutionStartWorkflow
 from temporalio.service import RPCError
 
 from outlast.activities.outputs.contracts import OutputScope, SweepReport
-from outlast.activities.outputs.format.errors import OutputRefused
+from outlast.activities.outputs.format.errors import OutputError
 from outlast.activities.outputs.format.manifest import OutputManifest
 from outlast.activities.outputs.format.payload_keys import payloads_prefix
 from outlast.activities.outputs.store.access import open_output
@@ -104,7 +104,7 @@ async def refusal(objects: OutputObjects, manifest: OutputManifest) -> str | Non
     """Why the output cannot be had; None when it can."""
     try:
         await open_output(objects, manifest.locator, manifest.caller_id)
-    except OutputRefused as refused:
+    except OutputError as refused:
         return refused.reason
     return None
 

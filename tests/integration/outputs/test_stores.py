@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.activities.outputs.format.errors import OutputDamaged, OutputRefused, StoreUnavailable
+from outlast.activities.outputs.format.errors import OutputDamaged, OutputError, StoreUnavailable
 from outlast.activities.outputs.store.access import open_output
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.outputs.store.verify import verify_output
@@ -119,7 +119,7 @@ async def test_credentials_come_from_the_environment(s3_server: S3Server, monkey
 async def test_an_unknown_locator_is_unknown_on_a_real_store(objects: OutputObjects) -> None:
     locator = await written(objects, CONTENT[:700])
     await objects.delete(await keys_of(objects))
-    with pytest.raises(OutputRefused) as refused:
+    with pytest.raises(OutputError) as refused:
         await open_output(objects, locator, CALLER.id)
     assert refused.value.reason == "unknown"
 

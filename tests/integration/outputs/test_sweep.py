@@ -9,14 +9,14 @@ from temporalio.service import RPCError
 from temporalio.testing import ActivityEnvironment
 
 from outlast.activities.outputs.contracts import SweepInput, SweepReport
-from outlast.activities.outputs.format.errors import OutputRefused
+from outlast.activities.outputs.format.errors import OutputError
 from outlast.activities.outputs.format.locators import REFERENCES_ATTRIBUTE, parse_locator
 from outlast.activities.outputs.format.manifest import OutputManifest
 from outlast.activities.outputs.store.access import manifest_key, open_output
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.outputs.store.writer import OutputWriter
 from outlast.activities.outputs.sweep.activities import OutputSweepActivities
-from outlast.activities.outputs.sweep.temporal_tasks import KnownTasks
+from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
 from outlast.deploy.local.temporal_server import TemporalServer
 from outlast.worker.search_attributes import register_search_attributes
 from tests.support.calls.stored_outputs import CALLER, SCOPE, SMALL, keys_of
@@ -58,7 +58,7 @@ async def left_by_a_dead_writer(objects: OutputObjects) -> list[str]:
 
 async def sweep(objects: OutputObjects, temporal: Client, *, grace: timedelta = timedelta(0)) -> SweepReport:
     """Every page; counts of the first, which is about outputs."""
-    activities = OutputSweepActivities(objects, KnownTasks(temporal), grace=grace)
+    activities = OutputSweepActivities(objects, TemporalTasks(temporal), grace=grace)
     first = report = await ActivityEnvironment().run(activities.sweep_page, SweepInput())
     while report.cursor is not None:
         report = await ActivityEnvironment().run(activities.sweep_page, SweepInput(cursor=report.cursor))
@@ -68,7 +68,7 @@ async def sweep(objects: OutputObjects, temporal: Client, *, grace: timedelta = 
 async def refusal(objects: OutputObjects, manifest: OutputManifest) -> str | None:
     try:
         await open_output(objects, manifest.locator, CALLER.id)
-    except OutputRefused as refused:
+    except OutputError as refused:
         return refused.reason
     return None
 

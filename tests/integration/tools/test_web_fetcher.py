@@ -8,7 +8,7 @@ import pytest
 
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.web.address_rules import AddressRefused, AddressRules, WebAddress
+from outlast.activities.web.address_rules import AddressNotAllowed, AddressRules, WebAddress
 from outlast.activities.web.fetcher import HTML_TYPES, FetchLimits, WebFetcher, WebPage
 from tests.support.http.pages import Served, WebServer, serving_pages
 
@@ -65,7 +65,7 @@ async def test_a_redirect_out_of_the_site_is_refused(docs: WebServer, secret: We
     ]
     for number, target in enumerate(targets):
         refused = await refusal(fetcher, docs.redirect(f"/site/{number}", target))
-        assert isinstance(refused, AddressRefused), target
+        assert isinstance(refused, AddressNotAllowed), target
     assert {path for path in docs.asked if not path.startswith("/site/")} == set()
 
 
@@ -79,7 +79,7 @@ async def test_a_loop_of_redirects_ends(docs: WebServer) -> None:
 )
 async def test_loopback_is_refused_in_every_notation(notation: str) -> None:
     refused = await refusal(WebFetcher(AddressRules()), f"http://{notation}:8080/site/")
-    assert isinstance(refused, AddressRefused)
+    assert isinstance(refused, AddressNotAllowed)
 
 
 async def test_the_connection_goes_to_the_address_that_was_judged(
@@ -106,7 +106,7 @@ async def test_a_name_that_resolves_to_a_private_address_is_refused(monkeypatch:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in ("8.8.8.8", "10.0.0.7")]
 
     monkeypatch.setattr("asyncio.base_events.BaseEventLoop.getaddrinfo", private)
-    assert isinstance(await refusal(WebFetcher(AddressRules()), "http://innocent.example/"), AddressRefused)
+    assert isinstance(await refusal(WebFetcher(AddressRules()), "http://innocent.example/"), AddressNotAllowed)
 
 
 async def test_a_name_that_does_not_exist_is_not_found() -> None:

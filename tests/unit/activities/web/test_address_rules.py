@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.activities.web.address_rules import AddressRefused, AddressRules, WebAddress, is_public
+from outlast.activities.web.address_rules import AddressNotAllowed, AddressRules, WebAddress, is_public
 
 DOCS = WebAddress.parse("http://127.0.0.1:8401/site/")
 ONLY_DOCS = AddressRules(sites=(DOCS,), trusts_sites=True)
@@ -38,7 +38,7 @@ PUBLIC = AddressRules()
     ],
 )
 def test_what_is_no_plain_web_address_is_refused(text: str) -> None:
-    with pytest.raises(AddressRefused):
+    with pytest.raises(AddressNotAllowed):
         WebAddress.parse(text)
 
 
@@ -75,7 +75,7 @@ def test_documentation_is_what_lies_below_its_root(inside: str) -> None:
     ],
 )
 def test_nothing_else_of_its_host_is_documentation(outside: str) -> None:
-    with pytest.raises(AddressRefused, match="outside the documentation"):
+    with pytest.raises(AddressNotAllowed, match="outside the documentation"):
         ONLY_DOCS.check(WebAddress.parse(outside))
 
 
@@ -87,7 +87,7 @@ def test_nothing_else_of_its_host_is_documentation(outside: str) -> None:
 )
 def test_an_address_that_is_not_public_is_never_connected_to(address: str) -> None:
     assert not is_public(ipaddress.ip_address(address))
-    with pytest.raises(AddressRefused, match="not public"):
+    with pytest.raises(AddressNotAllowed, match="not public"):
         PUBLIC.check_resolved("harmless.example", 443, [ipaddress.ip_address(address)])
 
 
@@ -97,7 +97,7 @@ def test_a_public_address_is_connected_to(address: str) -> None:
 
 
 def test_one_private_address_among_public_ones_condemns_the_name() -> None:
-    with pytest.raises(AddressRefused):
+    with pytest.raises(AddressNotAllowed):
         PUBLIC.check_resolved("x.example", 80, [ipaddress.ip_address("8.8.8.8"), ipaddress.ip_address("10.0.0.1")])
 
 
@@ -105,9 +105,9 @@ def test_only_the_site_an_operator_named_may_be_private() -> None:
     loopback = [ipaddress.ip_address("127.0.0.1")]
     ONLY_DOCS.check_resolved("127.0.0.1", 8401, loopback)
     for host, port in (("127.0.0.1", 8402), ("localhost", 8401)):
-        with pytest.raises(AddressRefused):
+        with pytest.raises(AddressNotAllowed):
             ONLY_DOCS.check_resolved(host, port, loopback)
-    with pytest.raises(AddressRefused):  # the default site was named by no operator: its DNS is not trusted either
+    with pytest.raises(AddressNotAllowed):  # the default site was named by no operator: its DNS is not trusted either
         AddressRules(sites=(DOCS,)).check_resolved("127.0.0.1", 8401, loopback)
 
 
@@ -116,7 +116,7 @@ def test_an_operator_may_allow_private_networks_but_not_the_clouds_metadata() ->
     for allowed in ("127.0.0.1", "10.0.0.1", "::1", "fc00::1", "8.8.8.8"):
         rules.check_resolved("x", 80, [ipaddress.ip_address(allowed)])
     for refused in ("169.254.169.254", "fe80::1", "0.0.0.0", "::", "224.0.0.1", "::ffff:169.254.169.254"):
-        with pytest.raises(AddressRefused):
+        with pytest.raises(AddressNotAllowed):
             rules.check_resolved("x", 80, [ipaddress.ip_address(refused)])
 
 
@@ -126,7 +126,7 @@ def test_public_pages_are_on_web_ports(port: int, allowed: bool) -> None:
     if allowed:
         PUBLIC.check(address)
     else:
-        with pytest.raises(AddressRefused, match="port"):
+        with pytest.raises(AddressNotAllowed, match="port"):
             PUBLIC.check(address)
 
 

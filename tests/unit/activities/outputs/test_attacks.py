@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlast.activities.outputs.contracts import RestoreOutputInput
-from outlast.activities.outputs.format.errors import OutputDamaged, OutputRefused
+from outlast.activities.outputs.format.errors import OutputDamaged, OutputError
 from outlast.activities.outputs.format.frames import Frame, compress, decompress
 from outlast.activities.outputs.format.locators import parse_locator, scope_of
 from outlast.activities.outputs.format.manifest import OutputManifest, manifest_text
@@ -28,8 +28,8 @@ from tests.support.calls.stored_outputs import CALLER, SCOPE, bytes_of, keys_of,
 ROWS = b"".join(json.dumps({"id": number, "text": "x" * (number % 50)}).encode() + b"\n" for number in range(200))
 
 
-async def refusal_of(work: Awaitable[object]) -> OutputRefused:
-    with pytest.raises(OutputRefused) as refused:
+async def refusal_of(work: Awaitable[object]) -> OutputError:
+    with pytest.raises(OutputError) as refused:
         await work
     envelope = refused.value.envelope("restore-tool-output")
     assert envelope.hint

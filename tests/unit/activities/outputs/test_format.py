@@ -15,7 +15,7 @@ from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.outputs.store.verify import verify_output, verify_part, verify_part_file
 from tests.support.calls.stored_outputs import keys_of, stored
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "output-format.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "output-format.md"
 ROWS = [{"number": number, "text": "ä€😀" * (number % 7)} for number in range(500)]
 CONTENT = b"".join(json.dumps(row).encode() + b"\n" for row in ROWS)
 

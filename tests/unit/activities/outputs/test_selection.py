@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlast.activities.outputs.contracts import OutputKind, RestoredOutput, RestoreOutputInput
-from outlast.activities.outputs.format.errors import OutputRefused
+from outlast.activities.outputs.format.errors import OutputError
 from outlast.activities.outputs.select.select import select
 from outlast.activities.outputs.store.access import open_output
 from outlast.activities.outputs.store.reader import OutputReader
@@ -178,7 +178,7 @@ async def test_a_query_on_a_json_value() -> None:
 
 async def test_a_result_that_is_too_large_and_no_list_is_refused_with_its_size() -> None:
     reader = await reader_of(json.dumps({"a": {"b": "x" * 5_000}}).encode(), "json", "application/json")
-    with pytest.raises(OutputRefused, match="5008 bytes"):
+    with pytest.raises(OutputError, match="5008 bytes"):
         await answer(reader, query="a", max_bytes=1_000)
 
 
@@ -225,6 +225,6 @@ async def test_ranges_of_binary_are_base64() -> None:
 )
 async def test_a_selection_that_does_not_fit_the_kind_is_refused(kind: OutputKind, order: dict[str, Any]) -> None:
     reader = await reader_of(b"{}\n", kind, "application/json")
-    with pytest.raises(OutputRefused) as refused:
+    with pytest.raises(OutputError) as refused:
         await answer(reader, **order)
     assert refused.value.reason == "bad_selection"
