@@ -78,6 +78,9 @@ class ApiSettings(Settings):
         default=60, ge=5, description="How soon a worker that died while it followed a run is replaced."
     )
 
+    instance_id: str | None = Field(
+        default=None, description="What `/healthz` and `/readyz` answer as the header `Outlast-Instance`."
+    )
     allowed_hosts: str = Field(
         default="", description="Host headers that MCP accepts beyond loopback, comma-separated; empty accepts any."
     )

@@ -11,10 +11,12 @@ from pydantic import BaseModel
 from outlast.api.errors import ApiError
 from outlast.api.metrics import OPEN_TASKS, REGISTRY
 from outlast.api.rest.dependencies import ServicesDep
+from outlast.api.services import Services
 
 router = APIRouter(tags=["operators"])
 
 _CHECK_SECONDS = 3
+_INSTANCE_HEADER = "Outlast-Instance"
 
 
 class Readiness(BaseModel):
@@ -25,9 +27,9 @@ class Readiness(BaseModel):
 
 
 @router.get("/healthz", response_class=PlainTextResponse)
-async def healthz() -> str:
-    """The process is alive."""
-    return "ok"
+async def healthz(services: ServicesDep) -> PlainTextResponse:
+    """The process is alive. `Outlast-Instance` names the stack that it belongs to, if any."""
+    return PlainTextResponse("ok", headers=_instance_header(services))
 
 
 @router.get("/readyz", responses={503: {"model": Readiness}})
@@ -35,7 +37,8 @@ async def readyz(services: ServicesDep) -> JSONResponse:
     """Whether the task store and a worker can be reached."""
     temporal, worker = await services.tasks.readiness(timeout_seconds=_CHECK_SECONDS)
     checks = Readiness(ready=temporal, checks={"temporal": _word(temporal), "worker": _word(worker)})
-    return JSONResponse(checks.model_dump(), status_code=200 if checks.ready else 503)
+    status_code = 200 if checks.ready else 503
+    return JSONResponse(checks.model_dump(), status_code=status_code, headers=_instance_header(services))
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
@@ -47,6 +50,11 @@ async def metrics(services: ServicesDep) -> Response:
     except (ApiError, TimeoutError):
         OPEN_TASKS.set(float("nan"))
     return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
+
+
+def _instance_header(services: Services) -> dict[str, str]:
+    instance_id = services.settings.instance_id
+    return {_INSTANCE_HEADER: instance_id} if instance_id else {}
 
 
 def _word(good: bool) -> Literal["ok", "failing"]:

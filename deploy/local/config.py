@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal, Self
+from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -48,6 +49,8 @@ class StackConfig(BaseModel):
     site_dir: Path = Field(default_factory=_site_dir)
     environment: Mapping[str, str] = Field(default_factory=lambda: dict(os.environ), repr=False)
     """May hold credentials: `APIFY_TOKEN` means the real platform, `TEMPORAL_ADDRESS` (or a profile) a real cluster."""
+    instance_id: str = Field(default_factory=lambda: uuid4().hex)
+    """Names this start of the stack; its API answers with it on `/healthz` and `/readyz`."""
     components: frozenset[Component] = frozenset(Component)
     """A subset is for tests, which then run or replace the other parts themselves."""
     commands: Mapping[Component, tuple[str, ...]] = Field(default_factory=dict[Component, tuple[str, ...]])

@@ -181,7 +181,11 @@ class Planner:
 
     def _environment(self) -> dict[str, str]:
         """Return what the worker and the API get: the contract between the stack and them."""
-        ports = {"OUTLAST_API_PORT": self._port("api"), "OUTLAST_WORKER_METRICS_PORT": self._port("worker_metrics")}
+        ports = {
+            "OUTLAST_API_PORT": self._port("api"),
+            "OUTLAST_WORKER_METRICS_PORT": self._port("worker_metrics"),
+            "OUTLAST_INSTANCE_ID": self._config.instance_id,
+        }
         contract = stack_environment(self._config, self.addresses())
         return contract | {name: value for name, value in ports.items() if value is not None}
 

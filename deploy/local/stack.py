@@ -196,6 +196,7 @@ class Stack:
         if self._plan is None:
             return
         state = StackState(
+            instance_id=self._config.instance_id,
             pid=os.getpid(),
             started_at=self._started_at,
             addresses=self._plan.addresses,

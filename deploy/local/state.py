@@ -15,6 +15,8 @@ class StackState(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
+    instance_id: str = ""
+    """Made anew for every start. The stack's API gives it back, so that a client can tell it from a stranger's."""
     pid: int
     started_at: str
     """ISO 8601, UTC."""

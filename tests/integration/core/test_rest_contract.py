@@ -358,6 +358,13 @@ async def test_probes_and_metrics_answer(api: httpx.AsyncClient) -> None:
     assert "outlast_open_tasks" in metrics.text
 
 
+async def test_probes_name_the_instance_that_answers(service: Service, sandbox: Sandbox) -> None:
+    settings = api_settings(sandbox, instance_id="this-one")
+    async with serving_api(await connect(service.temporal_address), settings) as api:
+        for probe in ("/healthz", "/readyz"):
+            assert (await api.get(probe)).headers["outlast-instance"] == "this-one"
+
+
 async def test_without_a_known_bearer_token_nothing_is_answered(service: Service, sandbox: Sandbox) -> None:
     settings = api_settings(sandbox, api_keys="alice:alice-key-0123456789")
     async with serving_api(await connect(service.temporal_address), settings) as api:

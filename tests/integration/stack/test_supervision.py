@@ -69,6 +69,7 @@ async def test_a_killed_child_comes_back_on_the_same_port_and_the_stack_says_so(
         state = read_state(tmp_path)
         assert state is not None
         assert state.children["api"] == stack.pid("api")
+        assert state.instance_id
     assert events.kinds_of("api") == [
         "starting", "ready", "exited", "restarting", "ready", "stopping", "stopped",
     ]  # fmt: skip

@@ -79,7 +79,8 @@ def test_credentials_for_another_cluster_do_not_reach_the_embedded_one(tmp_path:
 
 
 def test_the_contract_with_worker_and_api(tmp_path: Path) -> None:
-    made = plan(full_config(tmp_path))
+    config = full_config(tmp_path)
+    made = plan(config)
     worker, api = made.waves[1]
     for environment in (worker.environment, api.environment):
         assert environment["TEMPORAL_ADDRESS"] == made.addresses.temporal_address
@@ -90,6 +91,7 @@ def test_the_contract_with_worker_and_api(tmp_path: Path) -> None:
         assert environment["OUTLAST_DATA_DIR"] == str(tmp_path)
         assert environment["OUTLAST_LOG_FORMAT"] == "text"
         assert environment["OUTLAST_TEMPORAL_UI_URL"] == made.addresses.temporal_ui_url
+        assert environment["OUTLAST_INSTANCE_ID"] == config.instance_id
         assert environment["OUTLAST_API_PORT"] == str(made.ports["api"])
         assert environment["OUTLAST_WORKER_METRICS_PORT"] == str(made.ports["worker_metrics"])
         assert Path(environment["OUTLAST_SEAL_KEYS_FILE"]).is_file()
