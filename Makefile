@@ -13,7 +13,7 @@ ARGS ?=
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test thorough bench histories lint format lock clean
+.PHONY: help install demo up test thorough bench histories lint format docs lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ lint: $(INSTALLED) ## Check style, formatting, types and the direction of import
 format: $(INSTALLED) ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix --exit-zero
 	$(BIN)/ruff format
+
+docs: $(INSTALLED) ## Draw the pictures of docs/ that are made from text
+	$(BIN)/python docs/pictures/draw.py
 
 lock: ## Resolve pyproject.toml again into requirements.lock (needs uv; ARGS="--upgrade" for newer versions)
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }

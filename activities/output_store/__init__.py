@@ -1,1 +1,0 @@
-"""Outputs of any size, outside histories and conversations: written once, verified on every read, read in slices."""

@@ -1,1 +1,0 @@
-"""Model providers: one module per protocol, and the matrix of what each provider can do."""

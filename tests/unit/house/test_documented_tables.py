@@ -1,0 +1,106 @@
+"""The tables of the documentation name what the code has: no more, no less. Settings have a module of their own."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+from prometheus_client import Counter, Gauge, Histogram
+from temporalio.api.enums.v1 import IndexedValueType
+
+from outlast.api import app as api_app
+from outlast.api import metrics as api_metrics
+from outlast.api.cli.main import app as command_line
+from outlast.workflows.contracts import queues, search_attributes
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs"
+
+
+def rows(page: str, column: str) -> list[list[str]]:
+    """The cells of all rows below headers whose first column is `column`."""
+    found: list[list[str]] = []
+    inside = False
+    for line in (DOCS / page).read_text().splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if not cells:
+            inside = False
+        elif cells[0] == column:
+            inside = True
+        elif inside and set(cells[0]) != {"-"}:
+            found.append(cells)
+    return found
+
+
+def named(cells: list[str]) -> list[str]:
+    """What stands in back quotes in the first cell of a row."""
+    return re.findall(r"`([^`]+)`", cells[0])
+
+
+def test_the_queues() -> None:
+    there = {value for name, value in vars(queues).items() if name.endswith("_TASK_QUEUE")}
+    assert {name for row in rows("architecture.md", "queue") for name in named(row)} == there
+
+
+def test_the_search_attributes_with_their_types() -> None:
+    keyword_list = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST
+    lists = {key.name for key in search_attributes.KEYWORD_LISTS}
+    assert {int(key.indexed_value_type) for key in search_attributes.KEYWORD_LISTS} == {int(keyword_list)}
+    told = {named(row)[0]: "KeywordList" in row[1] for row in rows("operators.md", "search attribute")}
+    assert told == {key.name: key.name in lists for key in (*search_attributes.ALL, *search_attributes.KEYWORD_LISTS)}
+
+
+def test_the_routes() -> None:
+    there = {
+        f"{method} {re.sub(r':[a-z]+}', '}', route.path)}"
+        for module in api_app._ROUTES
+        for route in module.router.routes
+        for method in sorted(route.methods - {"HEAD"})
+    }
+    told = {name for row in rows("rest-api.md", "request") for name in named(row)}
+    assert told == there
+
+
+def series_in_code() -> Iterator[tuple[str, str]]:
+    """Name and type of each series that the floors make through Temporal's meter, as Prometheus shows them."""
+    for floor in ("activities", "workflows", "worker"):
+        for path in (ROOT / floor).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+                    kind, first = node.func.attr, node.args[0]
+                    if kind.startswith("create_") and isinstance(first, ast.Constant):
+                        yield _shown(str(first.value), kind)
+
+
+def _shown(name: str, kind: str) -> tuple[str, str]:
+    if kind == "create_counter":
+        return f"{name}_total", "counter"
+    if kind == "create_histogram_timedelta":
+        return f"{name}_seconds", "histogram"
+    return name, kind.removeprefix("create_").split("_")[0]
+
+
+def series_of_the_api() -> Iterator[tuple[str, str]]:
+    kinds = {Counter: "counter", Histogram: "histogram", Gauge: "gauge"}
+    for metric in vars(api_metrics).values():
+        if type(metric) in kinds:
+            suffix = "_total" if isinstance(metric, Counter) else ""
+            yield f"{metric._name}{suffix}", kinds[type(metric)]
+
+
+def test_the_series_with_their_types() -> None:
+    told = {(named(row)[0], row[1]) for row in rows("metrics.md", "series") if named(row)[0].startswith("outlast_")}
+    assert told == {*series_in_code(), *series_of_the_api()}
+
+
+def commands(group: Any, path: str = "outlast") -> Iterator[str]:
+    for name, command in group.commands.items():
+        if not command.hidden:
+            yield from commands(command, f"{path} {name}") if hasattr(command, "commands") else [f"{path} {name}"]
+
+
+def test_the_commands() -> None:
+    told = {re.sub(r" \[?[A-Z].*$", "", name) for row in rows("cli.md", "command") for name in named(row)}
+    assert told == set(commands(typer.main.get_command(command_line)))
