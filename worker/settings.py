@@ -8,6 +8,7 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_valid
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from outlast.activities.llm.providers.prices import Price
+from outlast.paths import default_data_dir
 
 APIFY_API = "https://api.apify.com"
 APIFY_CONSOLE = "https://console.apify.com"
@@ -18,7 +19,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="OUTLAST_", extra="ignore", populate_by_name=True)
 
-    data_dir: Path = Field(default=Path(".outlast"), description="Where the embedded stack keeps its state.")
+    data_dir: Path = Field(default_factory=default_data_dir, description="Where the embedded stack keeps its state.")
     log_format: Literal["text", "json"] = Field(default="text", description="Form of the log lines on standard error.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
     seal_keys: SecretStr | None = Field(

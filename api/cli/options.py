@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from outlast.paths import default_data_dir
+
 _SERVER = "Server"
 
 UrlOption = Annotated[
@@ -41,7 +43,7 @@ DataDirOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
-DEFAULT_DATA_DIR = Path(".outlast")
+DEFAULT_DATA_DIR = default_data_dir()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from outlast.paths import default_data_dir, docs_dir
+
 Port = int | None
 """None: a default that gives way when it is taken. A number: this port or an error. 0: any free one."""
 
@@ -22,17 +24,12 @@ class Component(StrEnum):
     API = "api"
 
 
-def _site_dir() -> Path:
-    """Return the folder that the sandbox serves as a documentation site: the project's own docs."""
-    return Path(__file__).resolve().parents[2] / "docs"
-
-
 class StackConfig(BaseModel):
     """Everything a stack is told from outside. `environment` is what its processes inherit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    data_dir: Path = Path(".outlast")
+    data_dir: Path = Field(default_factory=default_data_dir)
     api_host: str = "127.0.0.1"
     api_port: Port = Field(default=None, ge=0, le=65535)
     temporal_port: Port = Field(default=None, ge=0, le=65535)
@@ -46,7 +43,7 @@ class StackConfig(BaseModel):
     log_format: Literal["text", "json"] = "text"
     tools_from: str | None = None
     """Python modules whose tools worker and API offer too, comma-separated."""
-    site_dir: Path = Field(default_factory=_site_dir)
+    site_dir: Path = Field(default_factory=docs_dir)
     environment: Mapping[str, str] = Field(default_factory=lambda: dict(os.environ), repr=False)
     """May hold credentials: `APIFY_TOKEN` means the real platform, `TEMPORAL_ADDRESS` (or a profile) a real cluster."""
     instance_id: str = Field(default_factory=lambda: uuid4().hex)

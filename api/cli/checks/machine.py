@@ -32,7 +32,7 @@ def check_python() -> Check:
     """The interpreter is new enough."""
     version = platform.python_version()
     if sys.version_info < _OLDEST_PYTHON:
-        return fail("Python", version, "Outlast needs Python 3.11 or newer: make install PYTHON=python3.11")
+        return fail("Python", version, "Outlast needs Python 3.11 or newer: install it with one.")
     return ok("Python", version)
 
 
@@ -44,7 +44,8 @@ def check_data_dir(data_dir: Path) -> Check:
         return fail(name, f"{nearest} is not a directory", "Name another with --data-dir or OUTLAST_DATA_DIR.")
     if not os.access(nearest, os.W_OK | os.X_OK):
         return fail(name, f"{nearest} cannot be written to", f"Give yourself the right to (chmod, chown {nearest}).")
-    return ok(name, str(data_dir) if data_dir.exists() else f"{data_dir}, made by the first `outlast up`")
+    shown = _relative(data_dir)
+    return ok(name, shown if data_dir.exists() else f"{shown}, made by the first `outlast up`")
 
 
 def check_disk(data_dir: Path) -> Check:

@@ -15,6 +15,7 @@ from outlast.api.cli.running import Context
 from outlast.api.cli.show.rows import fetch_rows
 from outlast.api.cli.show.watching import summary_line
 from outlast.api.cli.show.wording import counted, one_line, styled_status
+from outlast.paths import checkout
 
 _FIELDS = ("url", "title", "metadata", "text", "error")
 _MAX_ROWS = 50
@@ -100,7 +101,8 @@ def _show_whereabouts(context: Context, answer: TaskAnswer, run: dict[str, str],
         output.note("Look closer while the stack is up:")
     else:
         data_dir = context.options.data_dir
-        up = "make up" if data_dir == DEFAULT_DATA_DIR else command("up")
+        in_checkout = checkout() is not None and data_dir == DEFAULT_DATA_DIR
+        up = "make up" if in_checkout else command("up")
         output.note(f"The stack stops now; the task stays in {escape(str(data_dir))}.")
         output.note(f"[bold]{escape(up)}[/] brings the stack back with this task in it; then:")
     output.command(command(f"tasks get {task.id}"))

@@ -19,6 +19,7 @@ from outlast.deploy.local.sandbox.http.app import build_app
 from outlast.deploy.local.sandbox.platform import DataDirectoryInUseError, build_platform
 from outlast.deploy.local.sandbox.runs.in_process import IN_PROCESS_ACTORS
 from outlast.deploy.local.sandbox.settings import Settings, is_loopback
+from outlast.paths import default_data_dir
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,9 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="loopback address to listen on (default: %(default)s)")
     add("--port", type=int, default=8700, help="port to listen on; 0 takes a free one (default: %(default)s)")
-    add(
-        "--data-dir", type=Path, default=Path(".outlast/sandbox"), help="where the state is kept (default: %(default)s)"
-    )
+    state = default_data_dir() / "sandbox"
+    add("--data-dir", type=Path, default=state, help="where the state is kept (default: %(default)s)")
     add("--actors", type=Path, action="append", default=[], metavar="DIR", help="an Actor folder, or a folder of them")
     add("--no-shipped-actors", action="store_true", help="leave out the Actors that come with Outlast")
     add(
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         "--site-dir",
         type=Path,
         metavar="DIR",
-        help="Markdown files to serve at /site/ (default: the repository's docs/)",
+        help="Markdown files to serve at /site/ (default: the documentation of Outlast)",
     )
     add(
         "--in-process",

@@ -7,9 +7,7 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 SHIPPED_ACTORS = Path(__file__).resolve().parents[1] / "actors"
-DEFAULT_SITE = REPOSITORY / "docs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,9 @@ from outlast.deploy.local.sandbox.http.routes.users import UserRoutes
 from outlast.deploy.local.sandbox.http.site import Site
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.runs.standby import Standby, standing_by
-from outlast.deploy.local.sandbox.settings import DEFAULT_SITE
 from outlast.deploy.local.sandbox.testing.counters import CountingMiddleware
 from outlast.deploy.local.sandbox.testing.faults import FaultMiddleware
+from outlast.paths import docs_dir
 
 
 def build_app(platform: Platform) -> ASGIApp:
@@ -45,7 +45,7 @@ def build_app(platform: Platform) -> ASGIApp:
 
     base_url, logs = platform.settings.base_url, platform.settings.data_dir / "standby"
     standby = Standby(platform.catalogue, platform.users, base_url=base_url, logs=logs)
-    site = Site(platform.settings.site_dir or DEFAULT_SITE, platform.settings.base_url)
+    site = Site(platform.settings.site_dir or docs_dir(), platform.settings.base_url)
     routes: list[BaseRoute] = [
         # The storages of a run come before the run: `/runs/last/dataset` must not be read as a run of that name.
         *DatasetRoutes(platform).routes(),

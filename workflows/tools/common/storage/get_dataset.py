@@ -1,12 +1,12 @@
 """`get-dataset`: what a dataset is, without its items."""
 
 from outlast.activities.storages.contracts import DatasetInfo
-from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES, answered, hint
+from outlast.workflows.tools.answers.wording import describe_size
 from outlast.workflows.tools.core.storage_arguments import DatasetArguments
 from outlast.workflows.tools.core.storages import DatasetView, dataset_view
-from outlast.workflows.tools.answers.wording import describe_size
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool
 
 

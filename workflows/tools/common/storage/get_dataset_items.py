@@ -3,8 +3,8 @@
 from pydantic import Field
 
 from outlast.activities.storages.contracts import DatasetItemsInput
-from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES, MAX_CONTENT_BYTES
 from outlast.workflows.tools.answers.rows import Rows, rows_answer
 from outlast.workflows.tools.core.storage_arguments import DatasetArguments, FieldNames

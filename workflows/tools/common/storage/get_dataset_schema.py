@@ -5,8 +5,8 @@ import json
 from pydantic import Field, JsonValue
 
 from outlast.activities.storages.contracts import DatasetSchema, DatasetSchemaInput
-from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES, Answer, answered, hint
 from outlast.workflows.tools.core.storage_arguments import DatasetArguments
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool

@@ -1,11 +1,11 @@
 """`get-key-value-store`: what a key-value store is, without its records."""
 
-from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES, answered, hint
+from outlast.workflows.tools.answers.wording import describe_size
 from outlast.workflows.tools.core.storage_arguments import KeyValueStoreArguments
 from outlast.workflows.tools.core.storages import StorageView, store_view
-from outlast.workflows.tools.answers.wording import describe_size
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool
 
 

@@ -3,11 +3,11 @@
 from pydantic import Field
 
 from outlast.activities.storages.contracts import KeyPage, KeysInput
-from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES, Answer, answered, hint
-from outlast.workflows.tools.core.storage_arguments import KeyValueStoreArguments
 from outlast.workflows.tools.answers.wording import describe_size
+from outlast.workflows.tools.core.storage_arguments import KeyValueStoreArguments
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool
 
 

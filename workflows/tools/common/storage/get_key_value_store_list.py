@@ -1,11 +1,19 @@
 """`get-key-value-store-list`: the caller's key-value stores."""
 
-from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES, answered, hint
-from outlast.workflows.tools.core.storage_arguments import StorageListArguments
-from outlast.workflows.tools.core.storages import ListPage, StorageView, list_order, next_offset, storage_line, store_view, unnamed_hint
 from outlast.workflows.tools.answers.wording import describe_list, next_list_hint
+from outlast.workflows.tools.core.storage_arguments import StorageListArguments
+from outlast.workflows.tools.core.storages import (
+    ListPage,
+    StorageView,
+    list_order,
+    next_offset,
+    storage_line,
+    store_view,
+    unnamed_hint,
+)
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool
 
 

@@ -7,12 +7,22 @@ from pydantic import Field, JsonValue, field_validator
 
 from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.storages.contracts import Record, RecordInput
+from outlast.workflows.contracts.tool_calls import (
+    AudioContent,
+    BlobResource,
+    Content,
+    EmbeddedResource,
+    ImageContent,
+    Offers,
+    ResourceLink,
+    TextContent,
+    ToolResult,
+)
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.contracts.tool_calls import AudioContent, BlobResource, Content, EmbeddedResource, ImageContent, Offers, ResourceLink, TextContent, ToolResult
 from outlast.workflows.tools.answers.answer import Answer, answered
 from outlast.workflows.tools.answers.compressed import compressed_form, describe_stored, restore_hint
-from outlast.workflows.tools.core.storage_arguments import KeyValueStoreArguments
 from outlast.workflows.tools.answers.wording import describe_size
+from outlast.workflows.tools.core.storage_arguments import KeyValueStoreArguments
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool
 
 PART_BYTES = 49_152

@@ -1,0 +1,28 @@
+"""Where Outlast keeps its state and finds its documentation: for an installed package, and for a checkout."""
+
+from pathlib import Path
+
+import platformdirs
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def checkout() -> Path | None:
+    """The repository that this code runs from (an editable installation), None for an installed package."""
+    parent = _PACKAGE.parent
+    return parent if (parent / "pyproject.toml").is_file() and (parent / "worker").is_dir() else None
+
+
+def default_data_dir() -> Path:
+    """The folder for state when neither `--data-dir` nor `OUTLAST_DATA_DIR` names one.
+
+    Per user (on Linux `~/.local/share/outlast`, or below `XDG_DATA_HOME`), so that commands in any folder find the same
+    stack. In a checkout its `.outlast`, so that development leaves the user's own state alone. Nothing is created here.
+    """
+    repository = checkout()
+    return repository / ".outlast" if repository else platformdirs.user_data_path("outlast", appauthor=False)
+
+
+def docs_dir() -> Path:
+    """The folder with the documentation's Markdown pages, which the sandbox serves as a site."""
+    return (checkout() or _PACKAGE) / "docs"
