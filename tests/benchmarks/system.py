@@ -18,10 +18,10 @@ from temporalio.client import Client
 
 from outlast.deploy.local import keys
 from outlast.deploy.local.config import Component
-from outlast.deploy.local.ports import any_free
 from outlast.deploy.local.stack import Stack
 from tests.benchmarks.rest_caller import RestCaller
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 from tests.support.stacks.stack_config import clean_environment, free_ports_config
 
 BARE_TASK_QUEUE = "bare"
@@ -80,7 +80,7 @@ async def running_system(
     with tempfile.TemporaryDirectory(prefix="outlast-bench-") as folder:
         data_dir = Path(folder)
         token = keys.ensure_sandbox_token(data_dir)
-        port = any_free("127.0.0.1")
+        port = free_port()
         config = free_ports_config(
             data_dir,
             *Component,

@@ -12,11 +12,11 @@ from typing import Any
 
 import httpx
 
-from outlast.deploy.local.ports import any_free
 from tests.benchmarks.report import Figure, Finding, Target
 from tests.benchmarks.system import running_system
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire
-from tests.support.processes.processes import started_module
+from tests.support.ports import free_port
+from tests.support.processes.served_process import started_module
 from tests.support.stacks.stack_config import clean_environment
 
 AT_MOST = Target("at most", 1.5)
@@ -69,7 +69,7 @@ async def _tools_of(url: str) -> list[dict[str, Any]]:
 
 @asynccontextmanager
 async def _sdk_server(tools: list[dict[str, Any]]) -> AsyncGenerator[str]:
-    port = any_free("127.0.0.1")
+    port = free_port()
     with TemporaryDirectory(prefix="outlast-bench-") as folder:
         listed = Path(folder) / "tools.json"
         listed.write_text(json.dumps(tools))

@@ -14,12 +14,12 @@ from outlast.api.contracts.tasks import Task, TaskRequest
 from outlast.api.errors import InvalidCall
 from outlast.api.services import build_services
 from outlast.api.tasks.client import TaskClient
-from outlast.deploy.local.ports import any_free
 from outlast.workflows.contracts.questions import InputAnswer
 from outlast.workflows.contracts.tool_calls import TaskStatus
 from outlast.workflows.tools.extensions import load_extensions
 from tests.support.eventually import eventually
-from tests.support.processes.processes import ServedProcess, started_module
+from tests.support.ports import free_port
+from tests.support.processes.served_process import ServedProcess, started_module
 from tests.support.stacks.api_server import api_settings, connect
 from tests.support.stacks.sandbox import running_sandbox
 from tests.support.stacks.service import settings_environment
@@ -78,7 +78,7 @@ class OneWorker:
 async def one_worker(tmp_path: Path) -> AsyncIterator[tuple[OneWorker, TaskClient]]:
     """A stack of its own, without an API: this process does what one would do."""
     load_extensions([TOOLS])
-    port = any_free("127.0.0.1")
+    port = free_port()
     with running_temporal(tmp_path) as server, running_sandbox(tmp_path) as sandbox:
         environment = settings_environment(
             server.address,

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 
-from tests.support.calls.calls import Event
+from tests.support.calls.tasks import Event
 from tests.support.calls.turns import named, new_session, text_of, turn_events
 from tests.support.eventually import eventually
 from tests.support.providers.script import Call, Hold, by_position, says

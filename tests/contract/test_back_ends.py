@@ -12,7 +12,6 @@ from typing import Any
 import httpx
 import pytest
 
-from outlast.deploy.local.ports import any_free
 from tests.support.calls.back_ends import (
     AdapterDoor,
     AnthropicDoor,
@@ -26,7 +25,8 @@ from tests.support.calls.back_ends import (
     split_details,
 )
 from tests.support.eventually import eventually
-from tests.support.processes.processes import ROOT
+from tests.support.paths import ROOT
+from tests.support.ports import free_port
 from tests.support.providers.script import Asked, Call, Step, says
 from tests.support.providers.server import running_provider
 from tests.support.stacks.api_server import api_settings, connect, serving_api
@@ -373,7 +373,7 @@ async def test_an_empty_answer_and_a_message_without_calls(http: httpx.AsyncClie
 
 @ADAPTER
 async def test_what_says_nothing_of_a_call_refuses_the_request(service: Service, adapter: type[AdapterDoor]) -> None:
-    away = await connect(f"127.0.0.1:{any_free('127.0.0.1')}", lazy=True)
+    away = await connect(f"127.0.0.1:{free_port()}", lazy=True)
     async with serving_api(away, api_settings(service.sandbox)) as api:
         message = adapter(api).message((new_id(), "get-actor-run-list", "{}")).model_dump(mode="json")
         response = await api.post(f"/v1/adapters/{adapter.provider}/calls", json={"message": message})

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.processes.terminal import ROOT, on_terminal, outlast_command
-from tests.support.stacks.outlast_up import FREE_PORTS, START_SECONDS, RunningStack, running_stack
-from tests.support.stacks.stack_config import clean_environment
+from tests.support.paths import ROOT
+from tests.support.processes.terminal import on_terminal, outlast_command
+from tests.support.stacks.outlast_up import RunningStack, running_stack, stack_environment
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -55,7 +55,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def demo(data_dir: Path) -> Ended:
     """`outlast demo` where nothing has ever run."""
-    environment = clean_environment(**FREE_PORTS, OUTLAST_READY_TIMEOUT=str(START_SECONDS))
+    environment = stack_environment()
     return run(environment, "demo", "--data-dir", str(data_dir), "--max-pages", "5")
 
 

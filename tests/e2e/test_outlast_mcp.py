@@ -15,7 +15,7 @@ from mcp_types import TextContent
 from outlast.deploy.local.config import StackConfig
 from outlast.deploy.local.state import StackState, find_running
 from tests.support.eventually import eventually
-from tests.support.processes.processes import ROOT
+from tests.support.paths import ROOT
 from tests.support.stacks.stack_config import clean_environment, running_children
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]

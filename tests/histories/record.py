@@ -17,8 +17,8 @@ from temporalio.client import Client
 
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.turns import turn_workflow_id
-from tests.support.calls.calls import Event, completed, events, result_of, sleeper_call, started
 from tests.support.calls.questions import asks, result, taken, waiting
+from tests.support.calls.tasks import Event, completed, events, result_of, sleeper_call, started
 from tests.support.calls.turns import named, new_session, streamed
 from tests.support.providers.script import Call, by_position, says
 from tests.support.providers.server import running_provider

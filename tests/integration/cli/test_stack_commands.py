@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from outlast.deploy.local.lock import DataDirectoryLock
-from outlast.deploy.local.ports import any_free
 from tests.integration.cli.conftest import Outlast
 from tests.integration.cli.fake_api import Answer, FakeApi, problem
+from tests.support.ports import free_address
 
 
 @pytest.mark.parametrize("command", ["up", "demo"])
@@ -40,7 +40,7 @@ def test_a_setting_that_makes_no_sense_is_named(outlast: Outlast, monkeypatch: p
 
 def test_doctor_where_nothing_runs_says_to_start_it(outlast: Outlast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OUTLAST_URL")
-    monkeypatch.setattr("outlast.api.cli.http.server.DEFAULT_URL", f"http://127.0.0.1:{any_free('127.0.0.1')}")
+    monkeypatch.setattr("outlast.api.cli.http.server.DEFAULT_URL", free_address())
     ended = outlast("doctor")
     assert ended.code == 1
     assert "✗ API Nothing answers" in " ".join(ended.out.split())

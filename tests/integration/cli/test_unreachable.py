@@ -3,16 +3,16 @@
 import pytest
 
 from outlast.api.cli.http import client
-from outlast.deploy.local.ports import any_free
 from tests.integration.cli.answers import ID, task
 from tests.integration.cli.conftest import Outlast
 from tests.integration.cli.fake_api import Answer, Drop, FakeApi, problem
+from tests.support.ports import free_address
 
 AWAY = problem(503, "Away", "The Temporal server does not answer. Nothing is lost.", retry_after=0)
 
 
 def test_nobody_there_says_how_to_start_a_server(outlast: Outlast) -> None:
-    ended = outlast("tasks", "ls", "--url", f"http://127.0.0.1:{any_free('127.0.0.1')}")
+    ended = outlast("tasks", "ls", "--url", free_address())
     assert ended.code == 3
     assert "Nothing answers" in ended.said
     assert "outlast up" in ended.said
@@ -20,7 +20,7 @@ def test_nobody_there_says_how_to_start_a_server(outlast: Outlast) -> None:
 
 def test_no_stack_names_the_data_directory(outlast: Outlast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OUTLAST_URL")
-    monkeypatch.setattr("outlast.api.cli.http.server.DEFAULT_URL", f"http://127.0.0.1:{any_free('127.0.0.1')}")
+    monkeypatch.setattr("outlast.api.cli.http.server.DEFAULT_URL", free_address())
     ended = outlast("tasks", "ls", "--data-dir", "elsewhere", "--json")
     assert ended.code == 3
     assert "No stack runs on the data directory elsewhere" in ended.document["error"]["hint"]

@@ -14,8 +14,8 @@ import pytest
 
 from outlast.deploy.local.processes.orphans import die_with_parent
 from tests.support.eventually import eventually
+from tests.support.paths import ROOT
 from tests.support.processes.chromium import RunningBrowser, running_browser
-from tests.support.processes.processes import ROOT
 from tests.support.processes.terminal import outlast_command
 from tests.support.stacks.api_server import bearer
 from tests.support.stacks.service import Service, running_outlast

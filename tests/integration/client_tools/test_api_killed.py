@@ -11,14 +11,14 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from outlast.deploy.local.ports import any_free
 from tests.integration.client_tools.conftest import ANN, StartClient
-from tests.support.calls.calls import events, started
 from tests.support.calls.questions import asks, call, result, said
+from tests.support.calls.tasks import events, started
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 from tests.support.processes.chromium import RunningBrowser
 from tests.support.processes.forwarder import Forwarder
-from tests.support.processes.processes import ServedProcess, started_module
+from tests.support.processes.served_process import ServedProcess, started_module
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.service import Service, settings_environment
 
@@ -29,7 +29,7 @@ class MortalApi:
     """An API process that a test may kill and start again, always at the same `url`."""
 
     def __init__(self, service: Service, log: Path, stack: ExitStack) -> None:
-        port = any_free("127.0.0.1")
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._log, self._stack = log, stack
         self._environment = settings_environment(

@@ -8,11 +8,11 @@ import pytest
 
 from outlast.api.cli.client_tools import browser_tabs, devtools
 from outlast.api.cli.client_tools.browser_tabs import answer_with_tabs
-from outlast.deploy.local.ports import any_free
 from outlast.workflows.tools.common.list_tabs import tabs as promised
 from outlast.workflows.tools.common.list_tabs.tabs import BrowserTabs, Tab
 from tests.support.eventually import eventually
 from tests.support.http.pages import serving_pages
+from tests.support.ports import free_address
 from tests.support.processes.chromium import RunningBrowser, endless_page, running_browser
 
 
@@ -86,7 +86,7 @@ async def test_a_long_address_is_cut_and_marked(browser: RunningBrowser) -> None
 
 
 async def test_no_browser_is_a_problem_that_says_what_to_do() -> None:
-    answer = await answer_with_tabs(f"http://127.0.0.1:{any_free('127.0.0.1')}")
+    answer = await answer_with_tabs(free_address())
     assert BrowserTabs.model_validate(answer).tabs == ()
     assert "--remote-debugging-port" in answer["problem"]
 

@@ -8,14 +8,14 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from outlast.deploy.local.ports import any_free
 from outlast.workflows.tools.common.list_tabs.tabs import MAX_TABS, MAX_TITLE_CHARS, MAX_URL_CHARS
 from tests.integration.client_tools.conftest import BOB, StartClient
-from tests.support.calls.calls import started
 from tests.support.calls.questions import answered, asks, call, result, said, taken, waiting
+from tests.support.calls.tasks import started
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, text_of
 from tests.support.http.pages import serving_pages
+from tests.support.ports import free_address
 from tests.support.processes.chromium import RunningBrowser
 from tests.support.processes.forwarder import forwarding
 from tests.support.processes.terminal import on_terminal, outlast_command
@@ -182,7 +182,7 @@ async def test_who_comes_too_late_is_told_politely_and_goes_on(
 
 
 async def test_without_a_browser_the_tool_says_what_to_do(api: httpx.AsyncClient, start_client: StartClient) -> None:
-    url = f"http://127.0.0.1:{any_free('127.0.0.1')}"
+    url = free_address()
     client = start_client(url)
     failed = await result(api, await started(api, call("list_tabs")))
     assert failed["is_error"]

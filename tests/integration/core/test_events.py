@@ -9,7 +9,7 @@ from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.sessions import SessionEvent, SessionState
 from outlast.workflows.contracts.tool_calls import TaskCompleted, TaskStatus
 from outlast.workflows.session import SessionWorkflow
-from tests.support.calls.calls import Event, completed, events, sleeper_call, started
+from tests.support.calls.tasks import Event, completed, events, sleeper_call, started
 from tests.support.eventually import eventually
 
 

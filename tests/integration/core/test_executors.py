@@ -15,7 +15,7 @@ from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.tool_calls import TaskCompleted, TaskStatus, TaskSummary, ToolOutcome
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
-from tests.support.calls.calls import completed, result_of, sleeper_call, started
+from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from tests.support.calls.calls import completed, events, started
+from tests.support.calls.tasks import completed, events, started
 from tests.support.stacks.api_server import api_settings, bearer, serving_api
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service

@@ -14,7 +14,7 @@ from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.worker.external_storage import PayloadLost
 from outlast.worker.plugin import OutlastPlugin
 from outlast.workflows.tool_call import ToolCallWorkflow
-from tests.support.calls.calls import WAIT, completed, result_of, sleeper_call, started
+from tests.support.calls.tasks import WAIT, completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.chaos_stack import ChaosStack

@@ -12,14 +12,14 @@ from typing import Any
 import httpx
 import pytest
 
-from outlast.deploy.local.ports import any_free
 from outlast.deploy.local.processes.orphans import die_with_parent
-from tests.support.calls.calls import completed, result_of, sleeper_call, started
+from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
+from tests.support.paths import ROOT
+from tests.support.ports import free_port
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
 
-ROOT = Path(__file__).parents[3]
 SHIPPED = ROOT / "deploy" / "prometheus"
 DOCUMENT = ROOT / "docs" / "metrics.md"
 PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
@@ -65,7 +65,7 @@ def prometheus(service: Service, tmp_path_factory: pytest.TempPathFactory) -> It
     config = re.sub(r"_interval: \w+", "_interval: 500ms", config)
     (folder / "prometheus.yml").write_text(config)
     shutil.copy(SHIPPED / "alerts.yml", folder)
-    address = f"127.0.0.1:{any_free('127.0.0.1')}"
+    address = f"127.0.0.1:{free_port()}"
     command = [str(PROMETHEUS), f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(

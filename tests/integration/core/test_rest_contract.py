@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from outlast.api.tasks.call_builder import MAX_CALL_BYTES
-from tests.support.calls.calls import WAIT, completed, result_of, sleeper_call, started
+from tests.support.calls.tasks import WAIT, completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.stacks.api_server import api_settings, bearer, connect, serving_api
 from tests.support.stacks.sandbox import Sandbox

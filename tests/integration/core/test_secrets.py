@@ -10,7 +10,7 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from tests.support.calls.calls import WAIT, completed, sleeper_call
+from tests.support.calls.tasks import WAIT, completed, sleeper_call
 from tests.support.stacks.api_server import bearer, connect
 from tests.support.stacks.sandbox import Sandbox, running_sandbox
 from tests.support.stacks.service import SEAL_KEYS, Service, running_service

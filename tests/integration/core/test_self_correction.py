@@ -16,7 +16,7 @@ from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.stubs.failures import signature
 from outlast.workflows.tools.common.dev.invalid import InvalidArguments
 from outlast.workflows.tools.framework.tool import invalid_arguments, violations_of
-from tests.support.calls.calls import completed
+from tests.support.calls.tasks import completed
 from tests.support.eventually import eventually
 
 ABSENT = {"tool": "get-actor-run", "arguments": {"runId": "absent"}}

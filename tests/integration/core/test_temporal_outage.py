@@ -6,11 +6,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from outlast.deploy.local.ports import any_free
 from outlast.deploy.local.temporal_server import TemporalServer
 from outlast.worker.search_attributes import register_search_attributes
-from tests.support.calls.calls import events, sleeper_call
+from tests.support.calls.tasks import events, sleeper_call
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 from tests.support.stacks.api_server import api_settings, connect, serving_api
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.temporal import start_temporal
@@ -20,7 +20,7 @@ class OwnTemporal:
     """A Temporal server of this test's own, on a file, to be stopped and started."""
 
     def __init__(self, folder: Path) -> None:
-        ports = [any_free("127.0.0.1") for _ in range(3)]
+        ports = [free_port() for _ in range(3)]
         self.server = TemporalServer(*ports, database=folder / "temporal.db")
         self._log = folder / "temporal.log"
         self._process = None

@@ -9,7 +9,7 @@ from temporalio.client import Client
 
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.session import SessionWorkflow
-from tests.support.calls.calls import completed, result_of, sleeper_call, started
+from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.stacks.api_server import api_settings, bearer, serving_api
 from tests.support.stacks.sandbox import Sandbox, SandboxUser

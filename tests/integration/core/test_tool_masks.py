@@ -10,10 +10,10 @@ import pytest
 from temporalio.client import Client
 
 from outlast.api.settings import ApiSettings
-from outlast.deploy.local.ports import any_free
-from tests.support.calls.calls import completed
+from tests.support.calls.tasks import completed
 from tests.support.http.mcp_wire import MODERN, Wire, WireError, text_of
-from tests.support.processes.processes import started_module
+from tests.support.ports import free_port
+from tests.support.processes.served_process import started_module
 from tests.support.stacks.api_server import api_settings, serving_api
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service, settings_environment
@@ -34,7 +34,7 @@ def masking_process(
     tmp_path_factory: pytest.TempPathFactory, service: Service, shared_sandbox: Sandbox
 ) -> Iterator[str]:
     """The address of an API process with masks switched on, beside the shared worker."""
-    folder, port = tmp_path_factory.mktemp("masking"), any_free("127.0.0.1")
+    folder, port = tmp_path_factory.mktemp("masking"), free_port()
     environment = settings_environment(
         service.temporal_address,
         shared_sandbox,

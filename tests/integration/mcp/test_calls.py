@@ -14,7 +14,7 @@ from mcp_types import ElicitRequestFormParams, ElicitResult, TextContent
 from outlast.api.offer.instructions import server_instructions
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, WireError, text_of
-from tests.support.processes.processes import ROOT
+from tests.support.paths import ROOT
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service, settings_environment
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.paths import ROOT
 from tests.support.processes.installed import node, npm_package, python_with
-from tests.support.processes.processes import ROOT
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service, settings_environment
 

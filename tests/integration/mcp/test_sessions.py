@@ -8,10 +8,10 @@ import httpx
 import pytest
 from mcp import Client
 
-from outlast.deploy.local.ports import any_free
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import LEGACY, Wire
-from tests.support.processes.processes import started_module
+from tests.support.ports import free_address
+from tests.support.processes.served_process import started_module
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service, settings_environment
 
@@ -21,7 +21,7 @@ IDLE_SECONDS = 1
 @pytest.fixture
 async def impatient(service: Service, shared_sandbox: Sandbox, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """A second API process on the same tasks, whose sessions end after a second."""
-    url = f"http://127.0.0.1:{any_free('127.0.0.1')}"
+    url = free_address()
     environment = settings_environment(
         service.temporal_address,
         shared_sandbox,

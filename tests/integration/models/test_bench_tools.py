@@ -5,7 +5,8 @@ import subprocess
 from typing import Any
 
 from outlast.api.cli.chat.bench_prompts import PROMPTS
-from tests.support.processes.terminal import ROOT, outlast_command
+from tests.support.paths import ROOT
+from tests.support.processes.terminal import outlast_command
 from tests.support.providers.script import Asked, Call, Step, says
 from tests.support.stacks.model_stack import ModelStack
 from tests.support.stacks.stack_config import clean_environment

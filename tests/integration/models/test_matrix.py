@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from outlast.activities.llm.providers.capabilities import MATRIX
-from tests.support.calls.calls import Event
+from tests.support.calls.tasks import Event
 from tests.support.calls.turns import named, new_session, streamed
 from tests.support.providers.model_requests import PROVIDERS
 from tests.support.providers.script import Asked, Call, Step, says

@@ -24,9 +24,9 @@ from outlast.worker.schedules import SWEEP_SCHEDULE_ID, ensure_sweep_schedule
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.retention import RetentionOrder, RetentionWorkflow
-from tests.support.calls.calls import completed, result_of, sleeper_call, started
+from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
-from tests.support.processes.processes import ROOT
+from tests.support.paths import ROOT
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.sandbox import running_sandbox
 from tests.support.stacks.service import Service, running_service

@@ -18,7 +18,7 @@ from outlast.activities.outputs.store.writer import OutputWriter
 from outlast.deploy.local.processes.orphans import die_with_parent
 from tests.support.calls.stored_outputs import CALLER, SCOPE, TTL, bytes_of, keys_of, rows_of
 from tests.support.eventually import eventually
-from tests.support.processes.processes import ROOT
+from tests.support.paths import ROOT
 from tests.support.stacks.s3 import S3Server
 
 ROWS = [json.dumps({"id": number, "text": os.urandom(300).hex()}).encode() for number in range(50_000)]

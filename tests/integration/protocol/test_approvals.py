@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.calls.calls import events, sleeper_call, started
 from tests.support.calls.questions import answered, call, result, result_of_call, said, taken, waiting
+from tests.support.calls.tasks import events, sleeper_call, started
 from tests.support.stacks.service import Service
 
 DEPLOY = call("deploy", item="site", amount=2)

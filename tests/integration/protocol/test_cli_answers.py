@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.protocol.conftest import ANN
 from tests.support.calls.questions import answered, asks, call, result, said, waiting
-from tests.support.processes.processes import ROOT
+from tests.support.paths import ROOT
 from tests.support.processes.terminal import on_terminal, outlast_command
 from tests.support.stacks.service import Service
 from tests.support.stacks.stack_config import clean_environment

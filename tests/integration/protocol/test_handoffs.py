@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.calls.calls import events, started
 from tests.support.calls.questions import answered, asks, call, result, result_of_call, said, taken, waiting
+from tests.support.calls.tasks import events, started
 
 ORDER = call("order", item="tea", amount=2)
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import httpx
 
-from tests.support.calls.calls import completed
 from tests.support.calls.questions import call, result, taken, waiting
+from tests.support.calls.tasks import completed
 from tests.support.eventually import eventually
 from tests.support.stacks.service import Service
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import httpx
 
-from tests.support.calls.calls import started
 from tests.support.calls.questions import asks, call, result, said, taken
+from tests.support.calls.tasks import started
 
 CALLS = 200
 

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.calls.calls import completed
 from tests.support.calls.questions import asks, call, result, said, taken
+from tests.support.calls.tasks import completed
 from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire, WireError, text_of
 
 CAN_BE_ASKED = {"elicitation": {}}

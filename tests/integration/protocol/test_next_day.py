@@ -10,11 +10,11 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import TimeSkipper
 
-from outlast.deploy.local.ports import any_free
 from tests.integration.protocol.conftest import ANN, BOB
-from tests.support.calls.calls import sleeper_call
 from tests.support.calls.questions import answered, asks, call, result, said, taken, waiting
-from tests.support.processes.processes import started_module
+from tests.support.calls.tasks import sleeper_call
+from tests.support.ports import free_port
+from tests.support.processes.served_process import started_module
 from tests.support.stacks.api_server import bearer
 from tests.support.stacks.service import Service, settings_environment
 
@@ -27,7 +27,7 @@ async def later(temporal: Client, task_id: str, time: timedelta) -> None:
 @pytest.fixture
 async def another_api(service: Service, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """A second API process, that has nothing but Temporal in common with the first."""
-    port = any_free("127.0.0.1")
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     environment = settings_environment(
         service.temporal_address,

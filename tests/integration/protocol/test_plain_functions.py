@@ -4,8 +4,8 @@ from pathlib import Path
 
 import httpx
 
-from tests.support.calls.calls import started
 from tests.support.calls.questions import call, result, result_of_call, said, taken, waiting
+from tests.support.calls.tasks import started
 from tests.support.eventually import eventually
 from tests.support.stacks.service import Service
 

@@ -11,8 +11,8 @@ import pytest
 from temporalio.client import Client
 
 from outlast.workflows.contracts.sessions import session_workflow_id
-from tests.support.calls.calls import events
 from tests.support.calls.questions import answered, call, result, taken, waiting
+from tests.support.calls.tasks import events
 from tests.support.calls.turns import session_events
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.sandbox import Sandbox, running_sandbox

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,11 @@ from typing import Any
 import httpx
 from apify_client import ApifyClientAsync
 
+from tests.support.ports import free_port
 from tests.support.processes.module_process import ModuleProcess
 
 ACTORS = Path(__file__).with_name("actors")
 TOKEN = "token-of-the-first-user"
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 class SandboxServer:

@@ -13,7 +13,7 @@ from temporalio.client import Client
 from outlast.workflows.contracts.sessions import Posted, session_workflow_id
 from outlast.workflows.session import SessionWorkflow
 from tests.integration.shared_tools.conftest import caller_of
-from tests.support.calls.calls import Event, completed
+from tests.support.calls.tasks import Event, completed
 from tests.support.eventually import eventually
 from tests.support.http.webhooks import SECRET_PATH, WebhookReceiver
 from tests.support.stacks.service import Service

@@ -16,7 +16,7 @@ from outlast.deploy.local.temporal_server import TemporalServer
 from outlast.workflows.tools import registry
 from outlast.workflows.tools.framework.tool import with_description
 from tests.integration.shared_tools.conftest import caller_of
-from tests.support.calls.calls import completed, result_of, started
+from tests.support.calls.tasks import completed, result_of, started
 from tests.support.eventually import eventually
 from tests.support.stacks.api_server import api_settings, serving_api
 from tests.support.stacks.sandbox import Sandbox

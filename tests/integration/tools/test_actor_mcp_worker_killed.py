@@ -4,9 +4,9 @@ from pathlib import Path
 
 import httpx
 
-from outlast.deploy.local.ports import any_free
 from tests.support.eventually import eventually
-from tests.support.processes.processes import started_module
+from tests.support.ports import free_port
+from tests.support.processes.served_process import started_module
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import running_service, settings_environment
 from tests.support.stacks.temporal import running_temporal
@@ -15,7 +15,7 @@ from tests.support.stacks.temporal import running_temporal
 async def test_a_question_dies_with_its_session_and_the_tool_is_not_called_again(
     tools_sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    port = any_free("127.0.0.1")
+    port = free_port()
     with (
         running_temporal(tmp_path) as temporal,
         running_service(tmp_path, temporal.address, tools_sandbox, OUTLAST_TAKEOVER_SECONDS="2") as service,

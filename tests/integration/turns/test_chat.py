@@ -3,7 +3,8 @@
 import json
 import subprocess
 
-from tests.support.processes.terminal import ROOT, on_terminal, outlast_command
+from tests.support.paths import ROOT
+from tests.support.processes.terminal import on_terminal, outlast_command
 from tests.support.providers.script import Call, Hold, by_position, says
 from tests.support.providers.server import ProviderServer
 from tests.support.stacks.service import Service

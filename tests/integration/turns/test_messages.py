@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.calls.calls import Event
+from tests.support.calls.tasks import Event
 from tests.support.calls.turns import new_session, sent, streamed
 from tests.support.providers.script import Call, Hold, Refusal, by_position, says
 from tests.support.providers.server import ProviderServer

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from outlast.workflows.contracts.sessions import session_workflow_id
-from tests.support.calls.calls import Event
 from tests.support.calls.questions import asks, taken
+from tests.support.calls.tasks import Event
 from tests.support.calls.turns import named, new_session, sent, session_events, streamed, text_of, turn_events
 from tests.support.eventually import eventually
 from tests.support.providers.script import Asked, Break, Call, Hold, Refusal, Step, by_position, in_order, says

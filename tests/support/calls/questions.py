@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.calls.calls import completed, started
+from tests.support.calls.tasks import completed, started
 from tests.support.eventually import eventually
 
 

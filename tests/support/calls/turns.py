@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.calls.calls import Event
+from tests.support.calls.tasks import Event
 
 Json = dict[str, Any]
 

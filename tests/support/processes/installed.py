@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes.processes import ROOT
+from tests.support.paths import ROOT
 
 CACHE = ROOT / ".cache"
 _INSTALL_SECONDS = 600

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-_ROOT = Path(__file__).parents[3]
+from tests.support.paths import ROOT
+
 _FORK_SERVER = multiprocessing.get_context("forkserver")
 _FORK_SERVER.set_forkserver_preload(["tests.support.processes.preloaded"])
 
@@ -66,7 +67,7 @@ def _run(module: str, arguments: tuple[str, ...], log: str, environment: dict[st
 
     if die_with_fork_server is not None:
         die_with_fork_server()
-    os.chdir(_ROOT)
+    os.chdir(ROOT)
     os.environ.clear()
     os.environ.update(environment)
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

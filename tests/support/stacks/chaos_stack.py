@@ -8,11 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from outlast.deploy.local.ports import any_free
 from outlast.deploy.local.processes.logs import tail
 from outlast.deploy.local.processes.readiness import Probe, answers_http
 from outlast.deploy.local.temporal_server import TemporalServer
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 from tests.support.processes.module_process import ModuleProcess
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import settings_environment
@@ -108,8 +108,8 @@ class ChaosStack:
         """`extra` is added to the environment of worker and API."""
         self.sandbox = sandbox
         self._folder, self._extra = folder, extra
-        self.temporal_server = TemporalServer(*(any_free(_LOOPBACK) for _ in range(3)), database=folder / "temporal.db")
-        api_port = any_free(_LOOPBACK)
+        self.temporal_server = TemporalServer(*(free_port() for _ in range(3)), database=folder / "temporal.db")
+        api_port = free_port()
         self.api_url = f"http://{_LOOPBACK}:{api_port}"
         server = self.temporal_server
         self.temporal = Part("temporal", lambda log: start_temporal(server, log, options=()), server.is_ready(), folder)
@@ -128,7 +128,7 @@ class ChaosStack:
 
     def new_worker(self, name: str) -> Part:
         """A worker of its own; several of them share the work."""
-        port = any_free(_LOOPBACK)
+        port = free_port()
         environment = self._environment(OUTLAST_WORKER_METRICS_PORT=str(port))
         ready = answers_http(f"http://{_LOOPBACK}:{port}/metrics")
         return Part(name, starting("outlast.worker", environment), ready, self._folder)

@@ -12,14 +12,19 @@ from typing import Any
 
 from outlast.deploy.local.addresses import StackAddresses
 from outlast.deploy.local.processes.orphans import die_with_parent
-from tests.support.processes.terminal import ROOT, outlast_command
+from tests.support.paths import ROOT
+from tests.support.ports import free_port
+from tests.support.processes.terminal import outlast_command
 from tests.support.stacks.stack_config import clean_environment
 
-START_SECONDS = 180
-FREE_PORTS = {
-    f"OUTLAST_{name}_PORT": "0"
-    for name in ("API", "SANDBOX", "WORKER_METRICS", "TEMPORAL", "TEMPORAL_UI", "TEMPORAL_HTTP", "TEMPORAL_METRICS")
-}
+_START_SECONDS = 180
+_PORTS = ("API", "SANDBOX", "WORKER_METRICS", "TEMPORAL", "TEMPORAL_UI", "TEMPORAL_HTTP", "TEMPORAL_METRICS")
+
+
+def stack_environment() -> dict[str, str]:
+    """The environment of a command that starts a stack: each part on a free port, and with time for a slow machine."""
+    ports = {f"OUTLAST_{part}_PORT": str(free_port()) for part in _PORTS}
+    return clean_environment(**ports, OUTLAST_READY_TIMEOUT=str(_START_SECONDS))
 
 
 @dataclass
@@ -55,7 +60,7 @@ class RunningStack:
 
     def await_up(self) -> None:
         """Return when everything is ready."""
-        self.is_up.wait(START_SECONDS)
+        self.is_up.wait(_START_SECONDS)
         if not self.addresses.api_url:
             raise AssertionError(f"the stack does not come up: {self.events}")
 
@@ -67,7 +72,7 @@ class RunningStack:
 @contextmanager
 def running_stack(data_dir: Path, *options: str) -> Iterator[RunningStack]:
     """Run `outlast up` with these options on free ports; at the end it is stopped as by Ctrl-C, and has to end well."""
-    environment = clean_environment(**FREE_PORTS, OUTLAST_READY_TIMEOUT=str(START_SECONDS))
+    environment = stack_environment()
     with (data_dir.parent / f"{data_dir.name}.err").open("wb") as errors:
         process = subprocess.Popen(
             outlast_command("up", "--json", "--data-dir", str(data_dir), *options),

@@ -15,9 +15,9 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from outlast.deploy.local.ports import any_free
 from outlast.deploy.local.processes.logs import tail
 from outlast.deploy.local.processes.orphans import die_with_parent
+from tests.support.ports import free_port
 
 _START_TIMEOUT_SECONDS = 90.0
 _ATTEMPTS = 3
@@ -83,7 +83,7 @@ def _start(folder: Path) -> tuple[S3Server, "subprocess.Popen[bytes]"]:
 
 
 def _command(data: Path) -> tuple[list[str], int]:
-    ports = {f"{name}{suffix}": any_free("127.0.0.1") for name in _PORTS for suffix in (".port", ".port.grpc")}
+    ports = {f"{name}{suffix}": free_port() for name in _PORTS for suffix in (".port", ".port.grpc")}
     identity = {
         "name": "tests",
         "credentials": [{"accessKey": _ACCESS_KEY, "secretKey": _SECRET_KEY}],

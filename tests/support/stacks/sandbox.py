@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
-from outlast.deploy.local.ports import any_free
-from tests.support.processes.processes import started_module
+from tests.support.ports import free_port
+from tests.support.processes.served_process import started_module
 from tests.support.stacks.stack_config import clean_environment
 
 TOKEN = "apify_api_sandboxOperatorTokenOfTests"
@@ -84,7 +84,7 @@ class Sandbox:
 @contextmanager
 def running_sandbox(folder: Path, *options: str) -> Iterator[Sandbox]:
     """Serve the sandbox on a free port; the sleeper Actor runs inside it, so that a run costs no process."""
-    port = any_free("127.0.0.1")
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     arguments = ["--port", str(port), "--data-dir", str(folder / "sandbox"), "--token", TOKEN]
     arguments += ["--in-process", "outlast/sleeper", "--graceful-abort-seconds", "1", "--log-format", "json"]

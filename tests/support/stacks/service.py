@@ -6,8 +6,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from outlast.deploy.local.ports import any_free
-from tests.support.processes.processes import ServedProcess, started_module
+from tests.support.ports import free_port
+from tests.support.processes.served_process import ServedProcess, started_module
 from tests.support.stacks.sandbox import Sandbox, running_sandbox
 from tests.support.stacks.stack_config import clean_environment
 from tests.support.stacks.temporal import running_temporal
@@ -57,7 +57,7 @@ def running_service(
     folder: Path, temporal_address: str, sandbox: Sandbox, *, namespace: str = "default", **extra: str
 ) -> Iterator[Service]:
     """Run worker and API on free ports until the end of the block; `extra` is added to their environment."""
-    worker_port, api_port = any_free("127.0.0.1"), any_free("127.0.0.1")
+    worker_port, api_port = free_port(), free_port()
     worker_url, api_url = f"http://127.0.0.1:{worker_port}", f"http://127.0.0.1:{api_port}"
     environment = settings_environment(
         temporal_address,

@@ -11,8 +11,10 @@ import psutil
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.events import StackEvent
 from outlast.deploy.local.state import StackState
+from tests.support.paths import ROOT
+from tests.support.ports import free_port
 
-_STAND_IN = Path(__file__).parents[1] / "processes" / "stand_in.py"
+_STAND_IN = ROOT / "tests" / "support" / "processes" / "stand_in.py"
 
 
 def clean_environment(**extra: str) -> dict[str, str]:
@@ -27,8 +29,8 @@ def stand_in(port: str, *options: str) -> tuple[str, ...]:
 
 
 def free_ports_config(data_dir: Path, *components: Component, **settings: object) -> StackConfig:
-    """Return a configuration with every port free, so that stacks of parallel tests do not meet."""
-    ports = {name: 0 for name in StackConfig.model_fields if name.endswith("_port")}
+    """Return a configuration in which every port is free, and given to no other test."""
+    ports = {name: free_port() for name in StackConfig.model_fields if name.endswith("_port")}
     defaults = {"data_dir": data_dir, "environment": clean_environment(), "components": frozenset(components)}
     return StackConfig.model_validate({**ports, **defaults, **settings})
 
@@ -66,8 +68,7 @@ def start_stack_process(config: StackConfig, *options: str) -> "subprocess.Popen
     It prints "waiting" when it is ready and waits; with `--busy`, "busy" and does something else.
     """
     command = [sys.executable, "-u", "-c", _STACK_PROGRAM, json.dumps(config.model_dump(mode="json")), *options]
-    root = Path(__file__).parents[3]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=root)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
 
 
 def is_running(pid: int) -> bool:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import httpx
 
-from outlast.deploy.local.ports import any_free
 from outlast.deploy.local.processes.logs import tail
 from outlast.deploy.local.processes.orphans import die_with_parent
 from outlast.deploy.local.temporal_server import TemporalServer
+from tests.support.ports import free_port
 
 _START_TIMEOUT_SECONDS = 60.0
 _ATTEMPTS = 3
@@ -59,8 +59,8 @@ def start_temporal(
 
 def _start(log: Path, ui: bool, database: Path | None) -> tuple[TemporalServer, "subprocess.Popen[bytes]"]:
     for _ in range(_ATTEMPTS):  # between picking a port and listening on it, another test's server may take it
-        server = TemporalServer(any_free("127.0.0.1"), any_free("127.0.0.1"), any_free("127.0.0.1"))
-        server = dataclasses.replace(server, ui_port=any_free("127.0.0.1") if ui else None, database=database)
+        server = TemporalServer(free_port(), free_port(), free_port())
+        server = dataclasses.replace(server, ui_port=free_port() if ui else None, database=database)
         process = start_temporal(server, log)
         if _becomes_ready(server, process):
             return server, process

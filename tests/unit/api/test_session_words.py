@@ -7,7 +7,7 @@ import pytest
 from outlast.api.contracts.events import ConversationEvent, TurnEventName
 from outlast.api.rest.session_routes import follow_session, follow_turn
 from outlast.workflows.contracts.turns import FinishReason, TurnStatus
-from tests.support.processes.processes import ROOT
+from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "sessions.md").read_text()
 SESSION_EVENTS = get_args(ConversationEvent.model_fields["name"].annotation)

@@ -12,7 +12,6 @@ import httpx
 from outlast.deploy.local.processes.logs import tail
 from tests.support.processes.module_process import ModuleProcess
 
-ROOT = Path(__file__).parents[3]
 _START_TIMEOUT_SECONDS = 90.0
 _STOP_TIMEOUT_SECONDS = 15.0
 
