@@ -1,4 +1,4 @@
-"""`python -m api`: serve the front doors until SIGTERM or Ctrl-C."""
+"""`python -P -m outlast.api`: serve the front doors until SIGTERM or Ctrl-C."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""`python -m worker`: serve tool calls until SIGTERM or Ctrl-C."""
+"""`python -P -m outlast.worker`: serve tool calls until SIGTERM or Ctrl-C."""
 
 import asyncio
 import gc

@@ -1,0 +1,1 @@
+"""Actors that are MCP servers: their tool lists and calls, passed on unchanged."""

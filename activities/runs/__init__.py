@@ -1,0 +1,1 @@
+"""Actor runs: started at most once, followed to their end, aborted."""

@@ -1,0 +1,1 @@
+"""Skills: documents in a folder that a model loads by name."""

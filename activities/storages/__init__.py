@@ -1,0 +1,1 @@
+"""Datasets and key-value stores: rows, records, keys, lists and inferred schemas."""

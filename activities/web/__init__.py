@@ -1,0 +1,1 @@
+"""Pages of the web: documentation and page structures, fetched behind one guard."""

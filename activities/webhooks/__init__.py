@@ -1,0 +1,1 @@
+"""Messages to users, delivered to a webhook."""

@@ -1,0 +1,1 @@
+"""Who calls, and which tools a request may use."""

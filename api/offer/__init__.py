@@ -1,0 +1,1 @@
+"""Which tools a caller is offered, under names and schemas that models accept."""

@@ -1,0 +1,1 @@
+"""Conversations and turns, as the front doors use them."""

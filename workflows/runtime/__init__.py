@@ -1,0 +1,1 @@
+"""What surrounds a handler while it runs: context, executor, questions, masks."""

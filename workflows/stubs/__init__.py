@@ -1,0 +1,1 @@
+"""What a handler calls: one stub per room of the activities."""

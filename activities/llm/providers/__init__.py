@@ -1,0 +1,1 @@
+"""One module per wire format of model providers, and what they have in common."""

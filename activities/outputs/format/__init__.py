@@ -1,0 +1,1 @@
+"""How a stored output is laid out: frames, parts, the manifest, locators."""

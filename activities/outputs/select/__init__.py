@@ -1,0 +1,1 @@
+"""Which part of a stored output is wanted: rows, bytes, fields, JMESPath expressions."""

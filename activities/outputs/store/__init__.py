@@ -1,0 +1,1 @@
+"""The object store: writing, reading, verifying and removing outputs in it."""

@@ -1,0 +1,1 @@
+"""Questions on the terminal, and answers given as flags."""

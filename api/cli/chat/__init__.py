@@ -1,0 +1,1 @@
+"""`outlast chat` and the benchmark of conversations."""

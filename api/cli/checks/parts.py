@@ -118,7 +118,9 @@ async def _check_readiness(client: ApiClient, around: Surroundings) -> list[Chec
         found.append(ok("Worker", "polls for tasks"))
     elif parts.get("temporal") == "ok":
         advice = (
-            f"Tasks wait until one does. {around.log_of('worker')}" if around.state else "Start `python -m worker`."
+            f"Tasks wait until one does. {around.log_of('worker')}"
+            if around.state
+            else "Start `python -P -m outlast.worker`."
         )
         found.append(fail("Worker", "none polls for tasks", advice))
     else:

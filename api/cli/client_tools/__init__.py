@@ -1,0 +1,1 @@
+"""`outlast client`: client phases of tools, carried out on this machine."""

@@ -1,0 +1,1 @@
+"""How the command line talks to the API."""

@@ -1,0 +1,1 @@
+"""Calls of tools over MCP: answers, questions, progress, tasks."""

@@ -1,4 +1,4 @@
-"""Outlast as processes, `python -m worker` and `python -m api`, on a real Temporal server and the sandbox platform."""
+"""Outlast as processes, worker and API, on a real Temporal server and the sandbox platform."""
 
 import base64
 from collections.abc import Iterator

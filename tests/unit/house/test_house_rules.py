@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
+MAX_MODULES = 20
 DRAWERS = {"utils.py", "helpers.py", "common.py", "misc.py"}
 # Written in pieces, so that this file does not break its own rule.
 ADDRESSES_OF_HERE = re.compile(
@@ -51,6 +53,16 @@ def test_no_function_is_over_its_size(modules: list[Path]) -> None:
 
 def test_no_module_is_a_drawer_for_everything(modules: list[Path]) -> None:
     assert [str(path.relative_to(ROOT)) for path in modules if path.name in DRAWERS] == []
+
+
+def test_no_folder_is_flat(modules: list[Path]) -> None:
+    folders = Counter(path.parent.relative_to(ROOT) for path in modules if path.name != "__init__.py")
+    assert {str(folder): number for folder, number in folders.items() if number > MAX_MODULES} == {}
+
+
+def test_every_module_and_package_says_what_it_is_for(modules: list[Path]) -> None:
+    ours = [path for path in modules if not path.is_relative_to(ROOT / "tests")]
+    assert [str(path.relative_to(ROOT)) for path in ours if not ast.get_docstring(ast.parse(path.read_text()))] == []
 
 
 def test_nothing_committed_names_this_machine_or_a_package_registry(files: list[Path]) -> None:

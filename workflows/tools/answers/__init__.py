@@ -1,0 +1,1 @@
+"""How answers are worded and cut, for every tool."""

@@ -1,0 +1,1 @@
+"""How a tool is defined, and what happens around its handler."""

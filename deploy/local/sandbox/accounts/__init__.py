@@ -1,0 +1,1 @@
+"""Users of the sandbox platform, their tokens and limits."""

@@ -1,0 +1,1 @@
+"""Actors that the sandbox platform knows, their folders and input schemas."""

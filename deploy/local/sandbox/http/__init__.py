@@ -1,0 +1,1 @@
+"""The sandbox platform's HTTP server."""

@@ -1,0 +1,1 @@
+"""Runs of the sandbox platform: processes, logs, limits, webhooks."""

@@ -1,0 +1,1 @@
+"""Datasets, key-value stores and request queues of the sandbox platform."""

@@ -1,0 +1,1 @@
+"""What only tests of the sandbox platform use: faults on order, counters."""

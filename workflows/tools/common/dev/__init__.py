@@ -1,0 +1,1 @@
+"""Tools for developers: page structures, files, commands."""

@@ -1,0 +1,1 @@
+"""Tools about the caller's own tasks."""
