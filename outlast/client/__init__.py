@@ -1,0 +1,101 @@
+"""The Python client: `Client` and `AsyncClient`, their contracts and errors. docs/python-client.md describes them."""
+
+from outlast.client.asynchronous.client import AsyncClient
+from outlast.client.asynchronous.transport import AsyncStream
+from outlast.client.blocking.client import Client
+from outlast.client.blocking.transport import Stream
+from outlast.client.connection import Connection, find_connection
+from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff
+from outlast.client.contracts.outputs import RowSelection, StoredOutput
+from outlast.client.contracts.sessions import Budgets, Message, MessagePart, Session, Spent, Turn, TurnSummary, Usage
+from outlast.client.contracts.tasks import (
+    Content,
+    Handoff,
+    InputRequest,
+    Progress,
+    Run,
+    Task,
+    TaskAnswer,
+    TaskPage,
+    ToolError,
+    ToolResult,
+    Violation,
+)
+from outlast.client.contracts.tools import Readiness, Tool
+from outlast.client.errors import (
+    ApiError,
+    BadSettings,
+    Conflict,
+    ConnectionFailed,
+    ForeignServer,
+    InvalidRequest,
+    NoServer,
+    NotFound,
+    OutlastError,
+    PermissionDenied,
+    RateLimited,
+    TaskFailed,
+    Unauthenticated,
+    Unavailable,
+    UnexpectedAnswer,
+    WaitTimedOut,
+)
+from outlast.client.flows.requests import CallOptions, MessageOptions, SessionOptions
+from outlast.client.retries import OnWaiting, RetryPolicy, Waiting
+
+__all__ = [
+    "ApiError",
+    "AsyncClient",
+    "AsyncStream",
+    "BadSettings",
+    "Budgets",
+    "CallOptions",
+    "Client",
+    "Conflict",
+    "Connection",
+    "ConnectionFailed",
+    "Content",
+    "Event",
+    "ForeignServer",
+    "Handoff",
+    "HandoffEvent",
+    "InputRequest",
+    "InvalidRequest",
+    "Message",
+    "MessageOptions",
+    "MessagePart",
+    "NoServer",
+    "NotFound",
+    "OnWaiting",
+    "OpenHandoff",
+    "OutlastError",
+    "PermissionDenied",
+    "Progress",
+    "RateLimited",
+    "Readiness",
+    "RetryPolicy",
+    "RowSelection",
+    "Run",
+    "Session",
+    "SessionOptions",
+    "Spent",
+    "StoredOutput",
+    "Stream",
+    "Task",
+    "TaskAnswer",
+    "TaskFailed",
+    "TaskPage",
+    "Tool",
+    "ToolError",
+    "ToolResult",
+    "Turn",
+    "TurnSummary",
+    "Unauthenticated",
+    "Unavailable",
+    "UnexpectedAnswer",
+    "Usage",
+    "Violation",
+    "WaitTimedOut",
+    "Waiting",
+    "find_connection",
+]

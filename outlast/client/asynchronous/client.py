@@ -1,0 +1,178 @@
+"""`outlast.AsyncClient`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self, Unpack
+
+from pydantic import JsonValue
+
+from outlast.client.asynchronous.outputs import AsyncOutputs
+from outlast.client.asynchronous.sessions import AsyncSessions
+from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
+from outlast.client.connection import Connection, find_connection
+from outlast.client.contracts.events import Event, HandoffEvent
+from outlast.client.contracts.tasks import Task, TaskAnswer, TaskPage
+from outlast.client.contracts.tools import Readiness, Tool
+from outlast.client.flows import handoffs, tasks
+from outlast.client.flows.requests import CallOptions, call_body
+from outlast.client.flows.server import Server
+from outlast.client.flows.tasks import PAGE_SIZE, TaskFilter
+from outlast.client.retries import OnWaiting, RetryPolicy, ignore_waiting
+
+
+class AsyncClient:
+    """Talks to one Outlast server.
+
+        async with AsyncClient() as client:
+            print((await client.call("outlast--sleeper", {"seconds": 1})).text)
+
+    Every method raises `ApiError` for what the server refuses and `ConnectionFailed` when it does not answer, after
+    the retries of `RetryPolicy`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        data_dir: Path | None = None,
+        connection: Connection | None = None,
+        timeout_seconds: float = 30.0,
+        retries: RetryPolicy | None = None,
+        on_waiting: OnWaiting = ignore_waiting,
+    ) -> None:
+        """Talk to `url`, or to OUTLAST_URL, or to the stack that runs on the data directory, with `token` or
+        OUTLAST_TOKEN.
+
+        `timeout_seconds` is the longest silence of the server within one request; waiting for results has its own
+        limits. Raises `BadSettings` and `NoServer`.
+        """
+        self.connection = connection or find_connection(url, token, data_dir)
+        self._server = Server(self.connection, retries or RetryPolicy(), on_waiting)
+        self._transport = AsyncTransport(self.connection, timeout_seconds)
+        self.outputs = AsyncOutputs(self._server, self._transport)
+        self.sessions = AsyncSessions(self._server, self._transport)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._transport.close()
+
+    @property
+    def on_waiting(self) -> OnWaiting:
+        """Called before a request is repeated, and with None when the server answers again."""
+        return self._server.on_waiting
+
+    @on_waiting.setter
+    def on_waiting(self, on_waiting: OnWaiting) -> None:
+        self._server.on_waiting = on_waiting
+
+    async def start(
+        self, tool: str, arguments: Mapping[str, JsonValue] | None = None, **options: Unpack[CallOptions]
+    ) -> Task:
+        """Start a call of `tool` (or of an Actor, as `user/name`) as a task, and return at once.
+
+        A lost answer never starts the task twice: the request carries an idempotency key, your own or a new one.
+        """
+        body = call_body(tool, arguments, options)
+        return await self._transport.run(tasks.start(self._server, body, options.get("idempotency_key")))
+
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, JsonValue] | None = None,
+        *,
+        timeout_seconds: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> TaskAnswer:
+        """Start a call of `tool` and wait for its answer, also across restarts of the server.
+
+        Raises `TaskFailed` when the tool answers with an error, and `WaitTimedOut` after `timeout_seconds`; the task
+        goes on then.
+        """
+        body = call_body(tool, arguments, options)
+        return await self._transport.run(tasks.call(self._server, body, options.get("idempotency_key"), timeout_seconds))
+
+    async def wait(self, task_id: str, *, timeout_seconds: float | None = None) -> TaskAnswer:
+        """Wait for the answer of a task. Raises `TaskFailed`, `WaitTimedOut`."""
+        return await self._transport.run(tasks.wait(self._server, task_id, timeout_seconds))
+
+    async def get(self, task_id: str) -> Task:
+        """Return a task as it is now."""
+        return await self._transport.run(tasks.get(self._server, task_id))
+
+    async def result(self, task_id: str, *, wait_seconds: float = 0) -> TaskAnswer:
+        """Return what a task has come to, after waiting for it at most `wait_seconds`. An error of the tool is a
+        result.
+        """
+        return await self._transport.run(tasks.result(self._server, task_id, wait_seconds))
+
+    def events(self, task_id: str, *, after: str | None = None) -> AsyncStream[Event]:
+        """Iterate over a task's events, or those after the one with id `after`, until its workflow has ended."""
+        return self._transport.stream(tasks.events(self._server, task_id, after))
+
+    async def answer(
+        self,
+        task_id: str,
+        content: Mapping[str, JsonValue] | None = None,
+        *,
+        key: str | None = None,
+        action: str = "accept",
+    ) -> Task:
+        """Answer a question of a task; `key` is needed when it asks several. `action` may also be `decline`.
+
+        An approval takes `{"decision": "yes"}` or `{"decision": "no"}`, and a `note`.
+        """
+        return await self._transport.run(tasks.answer(self._server, task_id, content, key, action))
+
+    async def cancel(self, task_id: str) -> Task:
+        """Ask for a task to be cancelled; it is when the platform says that its run has ended."""
+        return await self._transport.run(tasks.cancel(self._server, task_id))
+
+    def list_tasks(
+        self,
+        *,
+        status: str | None = None,
+        tool: str | None = None,
+        session_id: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncStream[Task]:
+        """Iterate over your tasks: open ones first, then those that ended last. Pages are read as needed."""
+        return self._transport.stream(tasks.listed(self._server, TaskFilter(status, tool, session_id), limit))
+
+    async def list_page(
+        self,
+        *,
+        status: str | None = None,
+        tool: str | None = None,
+        session_id: str | None = None,
+        page_size: int = PAGE_SIZE,
+        page_token: str | None = None,
+    ) -> TaskPage:
+        """Return one page of your tasks, and the token of the next one."""
+        wanted = TaskFilter(status, tool, session_id)
+        return await self._transport.run(tasks.page(self._server, wanted, page_size, page_token))
+
+    async def tools(self, *, mode: str | None = None) -> tuple[Tool, ...]:
+        """Return the tools that can be called."""
+        return (await self._transport.run(tasks.tools(self._server, mode))).tools
+
+    async def tool(self, name: str, *, mode: str | None = None) -> Tool:
+        """Return one tool, by its name or as the Actor `user/name`."""
+        return await self._transport.run(tasks.tool(self._server, name, mode))
+
+    def handoffs(self, *tools: str) -> AsyncStream[HandoffEvent]:
+        """Iterate over your tasks' open hand-offs of these tools (of all, without any), as they open and close."""
+        return self._transport.stream(handoffs.follow_handoffs(self._server, tools))
+
+    async def readiness(self) -> Readiness:
+        """Return whether the server can take tasks. Asks once, without a token."""
+        return await self._transport.run(tasks.readiness(self._server))

@@ -1,0 +1,60 @@
+"""`client.sessions`."""
+
+from collections.abc import Sequence
+from typing import Unpack
+
+from outlast.client.blocking.transport import Stream, Transport
+from outlast.client.contracts.events import Event
+from outlast.client.contracts.sessions import Message, Session, Turn
+from outlast.client.flows import sessions
+from outlast.client.flows.requests import Body, MessageOptions, SessionOptions
+from outlast.client.flows.server import Server
+
+
+class Sessions:
+    """Conversations with a model that works with Outlast's tools. Every answer of it is a durable turn."""
+
+    def __init__(self, server: Server, transport: Transport) -> None:
+        self._server = server
+        self._transport = transport
+
+    def create(self, **options: Unpack[SessionOptions]) -> Session:
+        """Begin a session. Its tools are fixed now. A session with this id stays as it was begun."""
+        return self._transport.run(sessions.create(self._server, options))
+
+    def get(self, session_id: str) -> Session:
+        """Return a session: its model and tools, what it has used, its latest turns."""
+        return self._transport.run(sessions.get(self._server, session_id))
+
+    def send(
+        self, session_id: str, message: str | Sequence[Body] | None = None, **options: Unpack[MessageOptions]
+    ) -> Turn:
+        """Send a message (text, or parts as the REST API takes them) and return the turn that answers it, at once.
+
+        With `retry_of` and without a message, the message before that answer is answered anew.
+        """
+        return self._transport.run(sessions.send(self._server, session_id, message, options))
+
+    def turn(self, session_id: str, turn_id: str, *, wait_seconds: float = 0) -> Turn:
+        """Return a turn, after waiting for its end at most `wait_seconds`."""
+        return self._transport.run(sessions.turn(self._server, session_id, turn_id, wait_seconds))
+
+    def wait(self, session_id: str, turn_id: str, *, timeout_seconds: float | None = None) -> Turn:
+        """Wait for the end of a turn, also across restarts of the server. Raises `WaitTimedOut`."""
+        return self._transport.run(sessions.wait(self._server, session_id, turn_id, timeout_seconds))
+
+    def turn_events(self, session_id: str, turn_id: str, *, after: str | None = None) -> Stream[Event]:
+        """Iterate over a turn's events, or those after the one with id `after`, to its end."""
+        return self._transport.stream(sessions.turn_events(self._server, session_id, turn_id, after))
+
+    def events(self, session_id: str, *, after: str | None = None) -> Stream[Event]:
+        """Iterate over a session's events until it ends: completed tasks, refused calls, updates and reactions."""
+        return self._transport.stream(sessions.events(self._server, session_id, after))
+
+    def cancel(self, session_id: str, turn_id: str) -> Turn:
+        """Stop a turn, its tools and their runs."""
+        return self._transport.run(sessions.cancel(self._server, session_id, turn_id))
+
+    def conversation(self, session_id: str) -> tuple[Message, ...]:
+        """Return all messages up to the latest turn, the oldest first."""
+        return self._transport.run(sessions.conversation(self._server, session_id))

@@ -1,0 +1,113 @@
+"""Sessions (conversations), their turns and messages."""
+
+from datetime import datetime
+
+from pydantic import Field, JsonValue
+
+from outlast.client.contracts.base import Response
+from outlast.client.contracts.tasks import ToolError
+
+RUNNING = "running"
+
+
+class Budgets(Response):
+    """What a turn, or all turns of a session, may use at most. An absent limit does not limit."""
+
+    steps: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+    minutes: float | None = None
+
+
+class Usage(Response):
+    """Tokens of model calls."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+class Spent(Response):
+    """What a session has used so far."""
+
+    steps: int = 0
+    usage: Usage = Usage()
+    usd: float = 0.0
+    seconds: float = 0.0
+
+
+class TurnSummary(Response):
+    """A turn of a session, in short. `parent` is the turn whose conversation it goes on from."""
+
+    id: str
+    message_id: str
+    parent: str | None = None
+    retry_of: str | None = None
+    began: datetime
+    ended: bool
+
+
+class Session(Response):
+    """A conversation. `head` is the turn that the next message goes on from, `running` the one that runs now."""
+
+    id: str
+    provider_id: str | None = None
+    model_id: str | None = None
+    tools: tuple[str, ...] = ()
+    max_steps: int = 0
+    budgets: Budgets = Budgets()
+    spent: Spent = Spent()
+    turns: tuple[TurnSummary, ...] = ()
+    head: str | None = None
+    running: str | None = None
+
+
+class MessagePart(Response):
+    """A part of a message: `text`, `image`, `tool_call` or `tool_result`, as `type` says."""
+
+    type: str
+    text: str | None = None
+    media_type: str | None = None
+    data: str | None = Field(default=None, repr=False)
+    url: str | None = None
+    id: str | None = None
+    name: str | None = None
+    arguments: dict[str, JsonValue] | None = None
+    call_id: str | None = None
+    is_error: bool | None = None
+    locator: str | None = None
+
+
+class Message(Response):
+    """One message of a conversation; `role` is `user`, `assistant` or `tool`."""
+
+    role: str
+    parts: tuple[MessagePart, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The text parts, put together."""
+        return "".join(part.text or "" for part in self.parts if part.type == "text")
+
+
+class Turn(Response):
+    """A turn: a message of the user, and what the assistant made of it."""
+
+    id: str
+    session_id: str
+    message_id: str | None = None
+    assistant_message_id: str
+    status: str
+    reason: str | None = None
+    text: str | None = None
+    messages: tuple[Message, ...] = ()
+    steps: int = 0
+    usage: Usage = Usage()
+    cost_usd: float = 0.0
+    error: ToolError | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self.status == RUNNING

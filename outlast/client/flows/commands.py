@@ -1,0 +1,114 @@
+"""What a flow asks its transport for.
+
+A `Flow[T]` gives a `T` in the end; an `Emitting[T]` gives any number of them on the way, each as an `Item`. The
+transport sends the result of each command back into the generator, or throws `TransportFailure` into it.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
+
+from pydantic import JsonValue
+
+T = TypeVar("T")
+
+Params = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """One request. `path` starts with a slash; `timeout_seconds` is the longest silence, None the client's own."""
+
+    method: str
+    path: str
+    params: Params = ()
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    body: JsonValue = None
+    timeout_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """One response. The header names are in lower case; the body of an open stream is empty."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes = b""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it is a refusal."""
+        return self.status >= 400
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Carry out a request; gives the `HttpResponse`."""
+
+    request: HttpRequest
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStream:
+    """Carry out a request whose body is read in pieces; gives the `HttpResponse`, whole when it is an error."""
+
+    request: HttpRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStream:
+    """Give the next piece of the open stream, None at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseStream:
+    """Close the open stream, if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Item(Generic[T]):
+    """One value for the caller."""
+
+    value: T
+
+
+class TransportFailure(Exception):
+    """No answer came, or only a part of it."""
+
+    def __init__(self, kind: Literal["refused", "silent", "lost"]) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+Command = Send | OpenStream | ReadStream | CloseStream | Pause
+Reply = HttpResponse | bytes | None
+Flow = Generator[Command, Reply, T]
+Emitting = Generator[Command | Item[T], Reply, None]
+
+
+def send(request: HttpRequest) -> Flow[HttpResponse]:
+    """The response to `request`."""
+    reply = yield Send(request)
+    assert isinstance(reply, HttpResponse)
+    return reply
+
+
+def open_stream(request: HttpRequest) -> Flow[HttpResponse]:
+    """The response to `request`, its body still to be read."""
+    reply = yield OpenStream(request)
+    assert isinstance(reply, HttpResponse)
+    return reply
+
+
+def read_stream() -> Flow[bytes | None]:
+    """The next piece of the open stream, None at its end."""
+    reply = yield ReadStream()
+    assert not isinstance(reply, HttpResponse)
+    return reply

@@ -1,0 +1,131 @@
+"""Stored outputs: look at them, read them whole or in part, remove them."""
+
+import json
+from urllib.parse import quote
+
+from pydantic import JsonValue, TypeAdapter
+
+from outlast.client.contracts.outputs import RowSelection, StoredOutput
+from outlast.client.errors import OutlastError, RateLimited, Unavailable
+from outlast.client.flows.commands import (
+    CloseStream,
+    Command,
+    Emitting,
+    Flow,
+    HttpRequest,
+    Item,
+    Params,
+    TransportFailure,
+    read_stream,
+)
+from outlast.client.flows.server import Attempts, Server, begin_stream, request
+from outlast.client.problems import parsed
+
+SILENCE_SECONDS = 60.0
+_ROW: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
+
+
+def info(server: Server, locator: str) -> Flow[StoredOutput]:
+    """What is known of an output."""
+    return parsed(StoredOutput, (yield from request(server, HttpRequest("GET", f"{_path(locator)}/info"))), server.url)
+
+
+def delete(server: Server, locator: str) -> Flow[None]:
+    """Remove an output."""
+    yield from request(server, HttpRequest("DELETE", _path(locator)))
+
+
+def content(server: Server, locator: str, start: int, end: int | None) -> Emitting[bytes]:
+    """The bytes from `start` up to and without `end`, in pieces. Goes on where it stopped after a cut connection."""
+    attempts = Attempts(server, server.policy.request_seconds)
+    position = start
+    while end is None or position < end:
+        try:
+            yield from begin_stream(server, _request(locator, headers=_range(position, end)), attempts)
+            while (piece := (yield from read_stream())) is not None:
+                attempts.succeeded()
+                position += len(piece)
+                yield Item(piece)
+            return
+        except TransportFailure as failure:
+            trouble: OutlastError = server.failure(failure)
+        except (RateLimited, Unavailable) as busy:
+            trouble = busy
+        yield CloseStream()
+        yield from attempts.pause(trouble)
+
+
+def lines(server: Server, locator: str, wanted: RowSelection) -> Emitting[bytes]:
+    """The selected rows as lines of JSON, each with its line end.
+
+    Goes on after a cut connection, except where an expression decides and some rows came already: then nobody knows
+    how far the server had read, and it raises `ConnectionFailed`.
+    """
+    attempts = Attempts(server, server.policy.request_seconds)
+    count = 0
+    while wanted.limit is None or count < wanted.limit:
+        try:
+            yield from begin_stream(server, _request(locator, params=_selection(wanted, count)), attempts)
+            rest = b""
+            while (piece := (yield from read_stream())) is not None:
+                attempts.succeeded()
+                *whole, rest = (rest + piece).split(b"\n")
+                for line in whole:
+                    count += 1
+                    yield Item(line + b"\n")
+            if rest:
+                yield Item(rest)
+            return
+        except TransportFailure as failure:
+            trouble: OutlastError = server.failure(failure)
+        except (RateLimited, Unavailable) as busy:
+            trouble = busy
+        yield CloseStream()
+        if count and wanted.evaluates:
+            raise trouble
+        yield from attempts.pause(trouble)
+
+
+def rows(server: Server, locator: str, wanted: RowSelection) -> Emitting[JsonValue]:
+    """The selected rows."""
+    reading = lines(server, locator, wanted)
+    command: Command | Item[bytes] = next(reading)
+    while True:
+        try:
+            if isinstance(command, Item):
+                yield Item(_ROW.validate_python(json.loads(command.value)))
+                command = next(reading)
+            else:
+                command = reading.send((yield command))
+        except TransportFailure as failure:
+            command = reading.throw(failure)
+        except StopIteration:
+            return
+
+
+def _path(locator: str) -> str:
+    return f"/v1/outputs/{quote(locator, safe='')}"
+
+
+def _request(locator: str, *, params: Params = (), headers: dict[str, str] | None = None) -> HttpRequest:
+    return HttpRequest(
+        "GET", _path(locator), params=params, headers={"Accept": "*/*", **(headers or {})}, timeout_seconds=60
+    )
+
+
+def _range(start: int, end: int | None) -> dict[str, str]:
+    if start == 0 and end is None:
+        return {}
+    return {"Range": f"bytes={start}-{'' if end is None else end - 1}"}
+
+
+def _selection(wanted: RowSelection, done: int) -> Params:
+    """The query parameters for what is left of `wanted` after `done` rows."""
+    values = {
+        "offset": str(wanted.offset + done) if wanted.offset + done or not wanted.evaluates else None,
+        "limit": None if wanted.limit is None else str(wanted.limit - done),
+        "fields": ",".join(wanted.fields) or None,
+        "filter": wanted.where,
+        "query": wanted.query,
+    }
+    return tuple((name, value) for name, value in values.items() if value is not None)

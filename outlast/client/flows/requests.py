@@ -1,0 +1,159 @@
+"""The bodies of requests, from what the caller of the client gives."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from pydantic import JsonValue
+
+from outlast.client.contracts.sessions import Budgets
+
+
+class CallOptions(TypedDict, total=False):
+    """How one call is carried out. What is left out, or None, is as the server has it."""
+
+    mode: str | None
+    """`default` waits for runs, `openai` answers when they have started."""
+    session_id: str | None
+    """The conversation that the call belongs to."""
+    message_id: str | None
+    tool_call_id: str | None
+    deadline_seconds: float | None
+    """After this the task fails, and its run is aborted."""
+    max_usd: float | None
+    """US dollars that the run may cost."""
+    max_items: int | None
+    """Rows that the run may produce."""
+    max_run_seconds: float | None
+    """Time that the run may take."""
+    compress: bool | None
+    """False keeps a large output in the answer, up to the server's limit."""
+    keep_output_seconds: float | None
+    """How long a stored output is kept."""
+    tool_mask: Mapping[str, bool] | None
+    """Which tools are active, by name."""
+    idempotency_key: str | None
+    """The same key with the same call gives the same task. Without it every call is a new task."""
+
+
+class MessageOptions(TypedDict, total=False):
+    """How one message is answered. What is left out, or None, is as the session has it."""
+
+    message_id: str | None
+    """The same id in the same session meets the same turn. Without it every message is a new one."""
+    retry_of: str | None
+    """Id of an assistant's message: the message before it is answered anew."""
+    provider_id: str | None
+    model_id: str | None
+    max_steps: int | None
+    max_output_tokens: int | None
+    budgets: Budgets | None
+    dynamic: str | None
+    """Text for the model that may change from turn to turn."""
+    tool_mask: Mapping[str, bool] | None
+    compress: bool | None
+
+
+class SessionOptions(TypedDict, total=False):
+    """How a session is begun. What is left out, or None, is as the server has it."""
+
+    session_id: str | None
+    """An id of your own. A session that exists already stays as it was begun."""
+    provider_id: str | None
+    model_id: str | None
+    tools: Sequence[str] | None
+    """Categories, tools and Actors."""
+    instructions: str | None
+    max_steps: int | None
+    budgets: Budgets | None
+    tool_mask: Mapping[str, bool] | None
+    compress: bool | None
+
+
+Body = dict[str, JsonValue]
+
+
+def tool_name(name: str) -> str:
+    """The tool of an Actor that is named `user/name` or `user~name`; names of tools stay as they are."""
+    if "/" not in name and "~" not in name:
+        return name
+    from outlast.workflows.tools.core.actor_names import actor_tool_name, normalised_actor  # noqa: PLC0415 (rarely)
+
+    return actor_tool_name(normalised_actor(name))
+
+
+def call_body(tool: str, arguments: Mapping[str, JsonValue] | None, options: CallOptions) -> Body:
+    """The body of `POST /v1/tasks`."""
+    max_usd = options.get("max_usd")
+    budget = given(
+        max_total_charge_usd=None if max_usd is None else str(max_usd),
+        max_items=options.get("max_items"),
+        max_run_seconds=_whole_seconds(options.get("max_run_seconds")),
+    )
+    return given(
+        tool=tool_name(tool),
+        arguments=dict(arguments or {}),
+        mode=options.get("mode"),
+        session_id=options.get("session_id"),
+        message_id=options.get("message_id"),
+        tool_call_id=options.get("tool_call_id"),
+        toolMask=_mask(options.get("tool_mask")),
+        options=given(
+            deadline_seconds=_whole_seconds(options.get("deadline_seconds")),
+            budget=budget or None,
+            output=_output(options.get("compress"), options.get("keep_output_seconds")),
+        ),
+    )
+
+
+def session_body(session_id: str, options: SessionOptions) -> Body:
+    """The body of `POST /v1/sessions`."""
+    tools = options.get("tools")
+    return given(
+        sessionId=session_id,
+        providerId=options.get("provider_id"),
+        modelId=options.get("model_id"),
+        tools=None if tools is None else list(tools),
+        instructions=options.get("instructions"),
+        maxSteps=options.get("max_steps"),
+        budgets=_budgets(options.get("budgets")),
+        toolMask=_mask(options.get("tool_mask")),
+        output=_output(options.get("compress"), None),
+    )
+
+
+def message_body(message: str | Sequence[Body] | None, message_id: str, options: MessageOptions) -> Body:
+    """The body of `POST /v1/sessions/{id}/messages`."""
+    return given(
+        message=message if message is None or isinstance(message, str) else [dict(part) for part in message],
+        messageId=message_id,
+        retryOfAssistantMessageId=options.get("retry_of"),
+        providerId=options.get("provider_id"),
+        modelId=options.get("model_id"),
+        maxSteps=options.get("max_steps"),
+        maxOutputTokens=options.get("max_output_tokens"),
+        budgets=_budgets(options.get("budgets")),
+        dynamic=options.get("dynamic"),
+        toolMask=_mask(options.get("tool_mask")),
+        output=_output(options.get("compress"), None),
+    )
+
+
+def given(**values: JsonValue) -> Body:
+    """The values that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _mask(mask: Mapping[str, bool] | None) -> JsonValue:
+    return None if mask is None else dict(mask)
+
+
+def _budgets(budgets: Budgets | None) -> JsonValue:
+    return None if budgets is None else budgets.document()
+
+
+def _output(compress: bool | None, keep_seconds: float | None) -> JsonValue:
+    return given(compress=compress, ttl_seconds=_whole_seconds(keep_seconds)) or None
+
+
+def _whole_seconds(seconds: float | None) -> int | None:
+    return None if seconds is None else max(1, round(seconds))

@@ -1,0 +1,90 @@
+"""From an error response to the error of the client."""
+
+from http import HTTPStatus
+from typing import TypeVar
+
+from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+
+from outlast.client import errors
+from outlast.client.contracts.tasks import Violation
+from outlast.client.errors import ApiError, UnexpectedAnswer
+from outlast.client.flows.commands import HttpResponse
+
+_OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+_KINDS: dict[int, type[ApiError]] = {
+    HTTPStatus.BAD_REQUEST: errors.InvalidRequest,
+    HTTPStatus.UNAUTHORIZED: errors.Unauthenticated,
+    HTTPStatus.FORBIDDEN: errors.PermissionDenied,
+    HTTPStatus.NOT_FOUND: errors.NotFound,
+    HTTPStatus.CONFLICT: errors.Conflict,
+    HTTPStatus.GONE: errors.NotFound,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: errors.InvalidRequest,
+    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: errors.InvalidRequest,
+    HTTPStatus.UNPROCESSABLE_ENTITY: errors.InvalidRequest,
+    HTTPStatus.TOO_MANY_REQUESTS: errors.RateLimited,
+    HTTPStatus.BAD_GATEWAY: errors.Unavailable,
+    HTTPStatus.SERVICE_UNAVAILABLE: errors.Unavailable,
+    HTTPStatus.GATEWAY_TIMEOUT: errors.Unavailable,
+}
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class _Envelope(BaseModel):
+    hint: str | None = None
+    allowed_tools: tuple[str, ...] | None = None
+    violations: tuple[Violation, ...] | None = None
+
+
+class _Problem(BaseModel):
+    """The parts of a problem document (RFC 9457) that the error carries by name."""
+
+    title: str | None = None
+    detail: str | None = None
+    error: _Envelope | None = None
+    violations: tuple[Violation, ...] | None = None
+
+
+def api_error(response: HttpResponse) -> ApiError:
+    """The error behind an error response, whose body may or may not be a problem document."""
+    document = _document(response.body)
+    try:
+        problem = _Problem.model_validate(document)
+    except ValidationError:
+        problem = _Problem()
+    envelope = problem.error or _Envelope()
+    seconds = response.headers.get("retry-after", "")
+    return _KINDS.get(response.status, ApiError)(
+        problem.detail or problem.title or f"The server answered {_reason(response.status)}.",
+        status=response.status,
+        problem=document,
+        violations=envelope.violations or problem.violations or (),
+        allowed_tools=envelope.allowed_tools or (),
+        hint=envelope.hint,
+        retry_after_seconds=float(seconds) if seconds.isdecimal() else None,
+    )
+
+
+def parsed(model: type[M], response: HttpResponse, url: str) -> M:
+    """The body as `model`. Raises `UnexpectedAnswer`."""
+    try:
+        return model.model_validate_json(response.body)
+    except ValidationError as error:
+        raise UnexpectedAnswer(
+            f"{url} did not answer as an Outlast server does.",
+            hint="Check the address, and that this version of outlast is as new as the server's.",
+        ) from error
+
+
+def _document(body: bytes) -> dict[str, JsonValue]:
+    try:
+        return _OBJECT.validate_json(body)
+    except ValidationError:
+        return {}
+
+
+def _reason(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
