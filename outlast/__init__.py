@@ -1,1 +1,152 @@
-"""Durable tool execution for AI agents."""
+"""Durable tool execution for AI agents.
+
+Write tools with `tool`, `plain` and `Arguments` (docs/writing-a-tool.md); call them with `Client` and `AsyncClient`
+(docs/python-client.md). Importing this package loads none of its parts: each is loaded when its name is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from outlast.activities.failures.classify import (
+        ToolFailure,
+    )
+    from outlast.activities.failures.contracts import (
+        ErrorCategory,
+        ErrorEnvelope,
+    )
+    from outlast.client import (
+        ApiError,
+        AsyncClient,
+        BadSettings,
+        Budgets,
+        Client,
+        Conflict,
+        Connection,
+        ConnectionFailed,
+        Event,
+        ForeignServer,
+        InputRequest,
+        InvalidRequest,
+        Message,
+        NoServer,
+        NotFound,
+        OutlastError,
+        PermissionDenied,
+        RateLimited,
+        RetryPolicy,
+        Session,
+        StoredOutput,
+        Task,
+        TaskAnswer,
+        TaskFailed,
+        Turn,
+        Unauthenticated,
+        Unavailable,
+        UnexpectedAnswer,
+        WaitTimedOut,
+    )
+    from outlast.workflows.contracts.tool_calls import (
+        TextContent,
+        ToolResult,
+    )
+    from outlast.workflows.runtime.context import (
+        ToolContext,
+    )
+    from outlast.workflows.tools.framework.phases import (
+        Approval,
+        Authority,
+        ClientPhase,
+        Reply,
+        plain,
+    )
+    from outlast.workflows.tools.framework.tool import (
+        Arguments,
+        Category,
+        Tool,
+        ToolAnnotations,
+        tool,
+    )
+
+    __version__: str
+
+__all__ = [
+    "ApiError",
+    "Approval",
+    "Arguments",
+    "AsyncClient",
+    "Authority",
+    "BadSettings",
+    "Budgets",
+    "Category",
+    "Client",
+    "ClientPhase",
+    "Conflict",
+    "Connection",
+    "ConnectionFailed",
+    "ErrorCategory",
+    "ErrorEnvelope",
+    "Event",
+    "ForeignServer",
+    "InputRequest",
+    "InvalidRequest",
+    "Message",
+    "NoServer",
+    "NotFound",
+    "OutlastError",
+    "PermissionDenied",
+    "RateLimited",
+    "Reply",
+    "RetryPolicy",
+    "Session",
+    "StoredOutput",
+    "Task",
+    "TaskAnswer",
+    "TaskFailed",
+    "TextContent",
+    "Tool",
+    "ToolAnnotations",
+    "ToolContext",
+    "ToolFailure",
+    "ToolResult",
+    "Turn",
+    "Unauthenticated",
+    "Unavailable",
+    "UnexpectedAnswer",
+    "WaitTimedOut",
+    "__version__",
+    "plain",
+    "tool",
+]
+
+_AUTHORING = {
+    "outlast.activities.failures.classify": ("ToolFailure",),
+    "outlast.activities.failures.contracts": ("ErrorCategory", "ErrorEnvelope"),
+    "outlast.workflows.contracts.tool_calls": ("TextContent", "ToolResult"),
+    "outlast.workflows.runtime.context": ("ToolContext",),
+    "outlast.workflows.tools.framework.phases": ("Approval", "Authority", "ClientPhase", "Reply", "plain"),
+    "outlast.workflows.tools.framework.tool": ("Arguments", "Category", "Tool", "ToolAnnotations", "tool"),
+}
+"""What writes a tool, by module. All other names are the client's."""
+_MODULES = dict.fromkeys(__all__, "outlast.client") | {
+    name: module for module, names in _AUTHORING.items() for name in names
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load what `name` stands for, once."""
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 (20 ms)
+
+        value: object = version("outlast")
+    elif name in _MODULES:
+        value = getattr(import_module(_MODULES[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, loaded or not."""
+    return sorted({*globals(), *__all__})

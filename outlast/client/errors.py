@@ -1,21 +1,21 @@
 """The errors of the client. `OutlastError` is the base of all of them.
 
-    OutlastError
-    ├── BadSettings              an address or a token that cannot be used; nothing was sent
-    ├── ConnectionFailed         no answer came
-    │   ├── NoServer             no address is known: no stack runs, and no URL was given
-    │   └── ForeignServer        another program answers at the stack's address
-    ├── UnexpectedAnswer         the answer is not one of an Outlast server
-    ├── ApiError                 the server refused; carries its problem document
-    │   ├── InvalidRequest       400, 413, 416, 422
-    │   ├── Unauthenticated      401
-    │   ├── PermissionDenied     403
-    │   ├── NotFound             404, and 410 for what has expired
-    │   ├── Conflict             409
-    │   ├── RateLimited          429
-    │   └── Unavailable          502, 503, 504
-    ├── TaskFailed               the tool answered with an error, or the task was cancelled
-    └── WaitTimedOut             the time given for waiting is over; the task goes on
+OutlastError
+├── BadSettings              an address or a token that cannot be used; nothing was sent
+├── ConnectionFailed         no answer came
+│   ├── NoServer             no address is known: no stack runs, and no URL was given
+│   └── ForeignServer        another program answers at the stack's address
+├── UnexpectedAnswer         the answer is not one of an Outlast server
+├── ApiError                 the server refused; carries its problem document
+│   ├── InvalidRequest       400, 413, 416, 422
+│   ├── Unauthenticated      401
+│   ├── PermissionDenied     403
+│   ├── NotFound             404, and 410 for what has expired
+│   ├── Conflict             409
+│   ├── RateLimited          429
+│   └── Unavailable          502, 503, 504
+├── TaskFailed               the tool answered with an error, or the task was cancelled
+└── WaitTimedOut             the time given for waiting is over; the task goes on
 """
 
 from collections.abc import Mapping

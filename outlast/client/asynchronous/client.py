@@ -99,7 +99,9 @@ class AsyncClient:
         goes on then.
         """
         body = call_body(tool, arguments, options)
-        return await self._transport.run(tasks.call(self._server, body, options.get("idempotency_key"), timeout_seconds))
+        return await self._transport.run(
+            tasks.call(self._server, body, options.get("idempotency_key"), timeout_seconds)
+        )
 
     async def wait(self, task_id: str, *, timeout_seconds: float | None = None) -> TaskAnswer:
         """Wait for the answer of a task. Raises `TaskFailed`, `WaitTimedOut`."""

@@ -98,8 +98,8 @@ class Client:
         Raises `TaskFailed` when the tool answers with an error, and `WaitTimedOut` after `timeout_seconds`; the task
         goes on then.
         """
-        body = call_body(tool, arguments, options)
-        return self._transport.run(tasks.call(self._server, body, options.get("idempotency_key"), timeout_seconds))
+        body, key = call_body(tool, arguments, options), options.get("idempotency_key")
+        return self._transport.run(tasks.call(self._server, body, key, timeout_seconds))
 
     def wait(self, task_id: str, *, timeout_seconds: float | None = None) -> TaskAnswer:
         """Wait for the answer of a task. Raises `TaskFailed`, `WaitTimedOut`."""

@@ -27,9 +27,7 @@ def get(server: Server, session_id: str) -> Flow[Session]:
     return parsed(Session, (yield from request(server, HttpRequest("GET", _path(session_id)))), server.url)
 
 
-def send(
-    server: Server, session_id: str, message: str | Sequence[Body] | None, options: MessageOptions
-) -> Flow[Turn]:
+def send(server: Server, session_id: str, message: str | Sequence[Body] | None, options: MessageOptions) -> Flow[Turn]:
     """Send a message; gives the turn that answers it, as it has begun."""
     body = message_body(message, options.get("message_id") or f"m-{secrets.token_hex(8)}", options)
     wanted = HttpRequest("POST", f"{_path(session_id)}/messages", params=(("wait", "0"),), body=body)
