@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from outlast.client.errors import BadSettings, NoServer
+from outlast.paths import default_data_dir
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _TOKEN = re.compile(r"[\x21-\x7e]+")
@@ -68,7 +69,8 @@ def _own_stack(data_dir: Path, token: str | None) -> Connection:
 
 
 def _data_dir(environment: Mapping[str, str]) -> Path:
-    return Path(environment.get("OUTLAST_DATA_DIR") or ".outlast")
+    named = environment.get("OUTLAST_DATA_DIR")
+    return Path(named) if named else default_data_dir()
 
 
 def _checked_url(url: str) -> str:
