@@ -11,7 +11,11 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.heartbeat import heartbeating
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.phases import Reply
-from outlast.workflows.tools.framework.plain_functions import RUN_PLAIN_FUNCTION, PlainAnswer, PlainCall
+from outlast.workflows.tools.framework.plain_functions import (
+    RUN_PLAIN_FUNCTION,
+    PlainFunctionInput,
+    PlainFunctionResult,
+)
 from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import base_tools
@@ -22,14 +26,14 @@ class PlainFunctions:
     """Runs them by the names of their tools. It heartbeats for them, and cancels them with their calls."""
 
     @activity.defn(name=RUN_PLAIN_FUNCTION)
-    async def run_plain_function(self, order: PlainCall) -> PlainAnswer:
+    async def run_plain_function(self, request: PlainFunctionInput) -> PlainFunctionResult:
         """What the function gives back. Fails with the envelope of what went wrong; a defect's text is only logged."""
         with as_activity_failure():
-            function, arguments = _found(order)
+            function, arguments = _found(request)
             async with heartbeating():
                 try:
                     value = await function(*arguments)
-                    return PlainAnswer(result=as_result(value), is_object=isinstance(value, dict | BaseModel))
+                    return PlainFunctionResult(result=as_result(value), is_object=isinstance(value, dict | BaseModel))
                 except ToolError as error:
                     raise ToolFailure(error.envelope) from None
                 except Exception as error:
@@ -37,48 +41,48 @@ class PlainFunctions:
                         raise
                     if isinstance(error, ToolFailure):
                         raise
-                    extra = {"tool": order.tool, "caller": order.caller_id, "session": order.session_id}
+                    extra = {"tool": request.tool, "caller": request.caller_id, "session": request.session_id}
                     activity.logger.exception("a plain function has a defect", extra=extra)
-                    raise ToolFailure(_defect(order, error)) from None
+                    raise ToolFailure(_defect(request, error)) from None
 
 
-def _found(order: PlainCall) -> tuple[Any, tuple[Any, ...]]:
+def _found(request: PlainFunctionInput) -> tuple[Any, tuple[Any, ...]]:
     """The function, and what it is called with."""
     try:
-        definition = base_tools(order.mode).get(order.tool)
+        definition = base_tools(request.mode).get(request.tool)
     except UnknownTool as error:
         raise ToolFailure(error.envelope) from None
-    function = dict(definition.functions).get(order.step)
+    function = dict(definition.functions).get(request.step)
     if function is None:
-        raise ToolFailure(_gone(order))
+        raise ToolFailure(_gone(request))
     try:
-        arguments = definition.parse(order.arguments)
+        arguments = definition.parse(request.arguments)
     except ToolError as error:
         raise ToolFailure(error.envelope) from None
-    reply = _reply(definition, order)
+    reply = _reply(definition, request)
     return function, (arguments,) if reply is None else (arguments, reply)
 
 
-def _reply(definition: Tool, order: PlainCall) -> Reply[Any] | None:
-    if order.reply is None or definition.client is None:
+def _reply(definition: Tool, request: PlainFunctionInput) -> Reply[Any] | None:
+    if request.reply is None or definition.client is None:
         return None
-    answer = definition.client.parse(order.reply.content)
-    return Reply(answer, order.reply.parameters, order.reply.answered_by)
+    answer = definition.client.parse(request.reply.content)
+    return Reply(answer, request.reply.parameters, request.reply.answered_by)
 
 
-def _gone(order: PlainCall) -> ErrorEnvelope:
+def _gone(request: PlainFunctionInput) -> ErrorEnvelope:
     return ErrorEnvelope(
-        tool=order.tool,
-        message=f"{order.tool} has no plain function for its step {order.step!r} in this worker's version of it.",
+        tool=request.tool,
+        message=f"{request.tool} has no plain function for its step {request.step!r} in this worker's version of it.",
         category=ErrorCategory.CONFLICT,
         retryable=False,
         hint="Call again: the tool was changed while this call was under way.",
     )
 
 
-def _defect(order: PlainCall, error: Exception) -> ErrorEnvelope:
+def _defect(request: PlainFunctionInput, error: Exception) -> ErrorEnvelope:
     return ErrorEnvelope(
-        tool=order.tool,
+        tool=request.tool,
         message=f"The tool has a defect ({type(error).__name__}); the details are in the worker's log.",
         category=ErrorCategory.UNKNOWN,
         retryable=False,

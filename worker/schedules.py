@@ -18,7 +18,7 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
-from outlast.workflows.retention import RetentionOrder, RetentionWorkflow
+from outlast.workflows.retention import RetentionInput, RetentionWorkflow
 
 SWEEP_SCHEDULE_ID = "outlast-retention"
 _CATCH_UP = timedelta(minutes=1)
@@ -45,7 +45,7 @@ def _schedule(interval: timedelta) -> Schedule:
     return Schedule(
         action=ScheduleActionStartWorkflow(
             RetentionWorkflow.run,
-            RetentionOrder(),
+            RetentionInput(),
             id=SWEEP_SCHEDULE_ID,
             task_queue=TOOLS_TASK_QUEUE,
             static_summary="sweep of the output store",

@@ -16,7 +16,7 @@ from outlast.activities.outputs.contracts import SweepInput, SweepReport
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
 
 
-class RetentionOrder(Contract):
+class RetentionInput(Contract):
     """How to sweep, and what an earlier run of the same sweep has done."""
 
     page_size: int = Field(default=500, ge=1, le=1_000, description="Objects looked at per activity, or a scope more.")
@@ -29,19 +29,19 @@ class RetentionWorkflow:
     """Sweeps the whole store once. Its result counts all of it."""
 
     @workflow.run
-    async def run(self, order: RetentionOrder) -> SweepReport:
+    async def run(self, sweep: RetentionInput) -> SweepReport:
         """Page by page; fails when a page does, and the next sweep begins anew."""
-        so_far = order.so_far
-        for number in range(order.pages_per_run):
-            so_far = _sum(so_far, await self._page(order, so_far.cursor, number))
+        so_far = sweep.so_far
+        for number in range(sweep.pages_per_run):
+            so_far = _sum(so_far, await self._page(sweep, so_far.cursor, number))
             if so_far.cursor is None:
                 return so_far
-        return workflow.continue_as_new(order.model_copy(update={"so_far": so_far}))
+        return workflow.continue_as_new(sweep.model_copy(update={"so_far": so_far}))
 
-    async def _page(self, order: RetentionOrder, cursor: str | None, number: int) -> SweepReport:
+    async def _page(self, sweep: RetentionInput, cursor: str | None, number: int) -> SweepReport:
         return await workflow.execute_activity_method(
             OutputSweepActivities.sweep_page,
-            SweepInput(cursor=cursor, page_size=order.page_size),
+            SweepInput(cursor=cursor, page_size=sweep.page_size),
             task_queue=OUTPUTS_TASK_QUEUE,
             start_to_close_timeout=SWEEP_ATTEMPT_TIMEOUT,
             heartbeat_timeout=SWEEP_HEARTBEAT_TIMEOUT,

@@ -49,19 +49,19 @@ class ToolCallWorkflow:
     @workflow.update
     def submit_input(self, submitted: SubmitInput) -> None:
         """Take the client's answers to open questions."""
-        self._ctx.inputs.take(submitted)
+        self._ctx.questions.take(submitted)
 
     @submit_input.validator
     def refuse_input(self, submitted: SubmitInput) -> None:
         """Refuse, before anything is recorded, an answer to what is not asked or one that does not fit."""
-        refusal = self._ctx.inputs.refuse(submitted)
+        refusal = self._ctx.questions.refuse(submitted)
         if refusal is not None:
             raise ApplicationError(refusal.message, refusal, type=INPUT_REFUSED, non_retryable=True)
 
     @property
     def waited_for_client(self) -> timedelta:
         """How long the call has waited for answers of its client so far; that time counts against no deadline."""
-        return self._ctx.inputs.waited
+        return self._ctx.questions.waited
 
     @workflow.run
     async def run(self, _call: ToolCall) -> ToolOutcome:
@@ -74,11 +74,11 @@ class ToolCallWorkflow:
                 raise
             failed = await _to_its_end(self._cancel(ctx))
             if failed is not None:
-                return ToolOutcome(result=failed, run=ctx.apify.latest)
+                return ToolOutcome(result=failed, run=ctx.runs.latest)
             raise CancelledError("The task was cancelled; no run of it is left running.") from error
         seconds = (workflow.now() - workflow.info().start_time).total_seconds()
         await self._complete(ctx, TaskStatus.FAILED if result.is_error else TaskStatus.COMPLETED, result)
-        run = ctx.apify.latest if ctx.guarded is None else await self._guard(ctx, ctx.guarded)
+        run = ctx.runs.latest if ctx.guarded is None else await self._guard(ctx, ctx.guarded)
         return ToolOutcome(result=result, run=run, seconds=seconds)
 
     async def _answer(self, ctx: ToolContext) -> ToolResult:
@@ -108,8 +108,8 @@ class ToolCallWorkflow:
         entries: dict[str, object] = {memo.TASK_COMPLETED: event}
         if ctx.guarded is not None and result is not None:
             entries[memo.RESULT] = result
-        if ctx.apify.latest is not None and ctx.apify.latest.is_final:
-            entries[memo.RUN_FINISHED] = ctx.apify.latest
+        if ctx.runs.latest is not None and ctx.runs.latest.is_final:
+            entries[memo.RUN_FINISHED] = ctx.runs.latest
         workflow.upsert_memo(entries)
         upsert_search_attributes(search_attributes.TASK_STATUS.value_set(status.value))
         count_tool_call(call, status, result)
@@ -129,14 +129,14 @@ class ToolCallWorkflow:
         try:
             if ctx.cancelled:
                 raise CancelledError("Cancelled while the answer was being recorded.")
-            await ctx.apify.finish(guarded.run, guarded.budget)
+            await ctx.runs.finish(guarded.run, guarded.budget)
         except ToolError as error:
             workflow.logger.warning("Run %s: %s", guarded.run.run_id, error.envelope.message)
         except BaseException as error:
             if not is_cancelled_exception(error):
                 raise
             await self._abort_guarded(ctx)
-        run = ctx.apify.latest
+        run = ctx.runs.latest
         if run is not None:
             workflow.upsert_memo({memo.RUN_FINISHED: run})
             ctx.say(describe_run(run))
@@ -144,7 +144,7 @@ class ToolCallWorkflow:
 
     async def _abort_guarded(self, ctx: ToolContext) -> None:
         try:
-            await _to_its_end(ctx.apify.abort_open())
+            await _to_its_end(ctx.runs.abort_open())
         except ToolError as error:
             workflow.logger.error("%s", error.envelope.message)
 
@@ -152,7 +152,7 @@ class ToolCallWorkflow:
         """Abort what may be running, and only then call the task cancelled; when that is refused, it has failed."""
         ctx.say("Cancelling: waiting until the platform says that the run has ended.")
         try:
-            await ctx.apify.abort_open()
+            await ctx.runs.abort_open()
         except ToolError as error:
             result = ToolResult.failed(error.envelope)
             await self._complete(ctx, TaskStatus.FAILED, result)
@@ -164,7 +164,7 @@ class ToolCallWorkflow:
 
 async def _tell_turn(ctx: ToolContext) -> None:
     """A call that was cancelled has no result that would say what its run has cost: the turn that made it is told."""
-    turn, run = workflow.info().parent, ctx.apify.latest
+    turn, run = workflow.info().parent, ctx.runs.latest
     if turn is None or run is None:
         return
     try:
@@ -188,7 +188,7 @@ async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
 
 async def _abort_after_defect(ctx: ToolContext, error: Exception) -> ErrorEnvelope:
     try:
-        await ctx.apify.abort_open()
+        await ctx.runs.abort_open()
     except ToolError as refused:
         return refused.envelope
     return _defect(ctx.call.tool, error)

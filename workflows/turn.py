@@ -45,7 +45,7 @@ from outlast.workflows.contracts.turns import (
     Ending,
     StepSeconds,
     TurnEnded,
-    TurnOrder,
+    TurnInput,
     TurnResult,
     TurnState,
     TurnStatus,
@@ -86,13 +86,13 @@ class TurnWorkflow:
     """Its result is the conversation up to its end. Cancelled, it ends well, after its tools and their runs."""
 
     @workflow.init
-    def __init__(self, order: TurnOrder) -> None:
+    def __init__(self, turn: TurnInput) -> None:
         """The stream takes text from the first moment on."""
-        self._order = order
+        self._input = turn
         self._stream = WorkflowStream()
-        user = ModelMessage(role="user", parts=order.parts)
+        user = ModelMessage(role="user", parts=turn.parts)
         self._stopped_runs: dict[str, RunState] = {}
-        self._state = order.so_far or TurnState(began=workflow.now(), messages=(user,))
+        self._state = turn.so_far or TurnState(began=workflow.now(), messages=(user,))
 
     @workflow.signal(name=TASK_ASKS_SIGNAL)
     def task_asks(self, _asked: TaskAsks) -> None:
@@ -104,7 +104,7 @@ class TurnWorkflow:
         self._stopped_runs[stopped.task_id] = stopped.run
 
     @workflow.run
-    async def run(self, _order: TurnOrder) -> TurnResult:
+    async def run(self, _input: TurnInput) -> TurnResult:
         """Step by step to the end. What fails, stops or is cancelled is an ending too."""
         end = asyncio.ensure_future(self._end(await self._ending()))
         try:
@@ -119,7 +119,7 @@ class TurnWorkflow:
         try:
             done, _ = await asyncio.wait({steps}, timeout=self._seconds_left())
             if not done:
-                stopped = _over_budget(f"{self._order.budgets.minutes:g} minutes are used")
+                stopped = _over_budget(f"{self._input.budgets.minutes:g} minutes are used")
         except asyncio.CancelledError:
             pass
         if not steps.done():
@@ -135,7 +135,7 @@ class TurnWorkflow:
             return stopped
 
     def _seconds_left(self) -> float | None:
-        minutes = self._order.budgets.minutes
+        minutes = self._input.budgets.minutes
         if minutes is None:
             return None
         until = self._state.began + timedelta(minutes=minutes)
@@ -143,12 +143,12 @@ class TurnWorkflow:
 
     async def _all_steps(self) -> Ending:
         while True:
-            over = exceeded(self._order.budgets, self._state.spent)
+            over = exceeded(self._input.budgets, self._state.spent)
             if over is not None:
                 return _over_budget(over)
             if workflow.info().is_continue_as_new_suggested():
                 await workflow.wait_condition(workflow.all_handlers_finished)
-                workflow.continue_as_new(self._order.model_copy(update={"so_far": self._state}))
+                workflow.continue_as_new(self._input.model_copy(update={"so_far": self._state}))
             ending = await self._step()
             if ending is not None:
                 return ending
@@ -157,13 +157,13 @@ class TurnWorkflow:
         """One call of the model and the tools that it wants; None when another step follows."""
         self._state = self._state.model_copy(update={"step": self._state.step + 1})
         began = workflow.now()
-        active = active_tools(self._order, self._state.step)
+        active = active_tools(self._input, self._state.step)
         record_mask_resolution(active, self._state.step)
         said = await self._call_model(active)
-        count_step(self._order.provider_id, said)
+        count_step(self._input.provider_id, said)
         message = assistant_message(said)
         self._keep(*([message] if message else []), spent=added(self._state.spent, said), text=said.text)
-        calls = planned(self._order, self._state, active, said)
+        calls = planned(self._input, self._state, active, said)
         verdicts, tool_seconds = await self._carry_out_all(calls) if calls else ([], 0.0)
         seconds = StepSeconds.of((workflow.now() - began).total_seconds(), said.seconds, tool_seconds)
         events.tell(events.step_finish(self._state.step, said, self._state.spent, active.active, seconds))
@@ -173,7 +173,7 @@ class TurnWorkflow:
         if not calls:
             reason = said.finish_reason if said.finish_reason != "tool_calls" else "other"
             return Ending(status=TurnStatus.COMPLETED, reason=reason)
-        if self._state.step >= last_step(self._order.budgets, self._order.max_steps):
+        if self._state.step >= last_step(self._input.budgets, self._input.max_steps):
             return Ending(status=TurnStatus.COMPLETED, reason="max_steps")
         return None
 
@@ -184,18 +184,18 @@ class TurnWorkflow:
         try:
             return await workflow.execute_activity_method(
                 ModelActivities.call_model,
-                model_call(self._order, self._state, active),
+                model_call(self._input, self._state, active),
                 activity_id=f"{STEP_ACTIVITY_PREFIX}{self._state.step}",
                 task_queue=MODELS_TASK_QUEUE,
                 start_to_close_timeout=CALL_MODEL_ATTEMPT_TIMEOUT,
                 heartbeat_timeout=CALL_MODEL_HEARTBEAT_TIMEOUT,
                 retry_policy=CALL_MODEL_RETRY_POLICY,
-                summary=f"{self._order.model_id}, step {self._state.step}",
+                summary=f"{self._input.model_id}, step {self._state.step}",
             )
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
-            raise _Failed(envelope_of(error, tool=self._order.model_id)) from error
+            raise _Failed(envelope_of(error, tool=self._input.model_id)) from error
 
     async def _carry_out_all(self, calls: list[PlannedCall]) -> tuple[list[Verdict], float]:
         """Carry out all calls at once, and keep what they give, also when the turn is cancelled meanwhile.
@@ -226,7 +226,7 @@ class TurnWorkflow:
             # The same failure twice in one step counts once: the model could not read the first before the second.
             if seen.signature is None or seen.signature not in known:
                 failures = observe(failures, seen)
-                said = verdict(failures, self._order.earlier_failures)
+                said = verdict(failures, self._input.earlier_failures)
             known.add(seen.signature)
             verdicts.append(said)
             parts.append(result_part(call, outcome.result, said.reminder))
@@ -278,21 +278,21 @@ class TurnWorkflow:
 
     async def _end(self, ending: Ending) -> TurnResult:
         """Tell the session, then the readers: whoever has read the end may send the next message at once."""
-        order, state = self._order, self._state
+        turn, state = self._input, self._state
         seconds = (workflow.now() - state.began).total_seconds()
         result = TurnResult(
-            turn_id=order.turn_id,
-            message_id=order.message_id,
+            turn_id=turn.turn_id,
+            message_id=turn.message_id,
             status=ending.status,
             reason=ending.reason,
             text=state.text,
-            conversation=(*order.conversation, *state.messages),
-            began_at=len(order.conversation),
+            conversation=(*turn.conversation, *state.messages),
+            began_at=len(turn.conversation),
             spent=state.spent.model_copy(update={"seconds": seconds}),
             error=ending.error,
         )
         counts = len(state.messages) > 1
-        ended = TurnEnded(turn_id=order.turn_id, counts=counts, spent=result.spent, reminded=state.reminded)
+        ended = TurnEnded(turn_id=turn.turn_id, counts=counts, spent=result.spent, reminded=state.reminded)
         await self._tell_session(TURN_ENDED_SIGNAL, ended)
         upsert_search_attributes(search_attributes.TASK_STATUS.value_set(ending.status.value))
         events.tell(*events.finish(result, ending))
@@ -304,17 +304,17 @@ class TurnWorkflow:
         refusal = answer.error
         if refusal is None:
             return
-        refused = CallRefused(tool=tool, error=refusal, error_signature=signature(refusal), turn_id=self._order.turn_id)
+        refused = CallRefused(tool=tool, error=refusal, error_signature=signature(refusal), turn_id=self._input.turn_id)
         await self._tell_session(CALL_REFUSED_SIGNAL, refused)
 
     async def _tell_session(self, signal: str, event: Contract) -> None:
-        order = self._order
-        session = workflow.get_external_workflow_handle(session_workflow_id(order.caller.id, order.session_id))
+        turn = self._input
+        session = workflow.get_external_workflow_handle(session_workflow_id(turn.caller.id, turn.session_id))
         try:
             await session.signal(signal, event)
         except ApplicationError as error:
             # The session was ended by an operator: the turn still stands, in its own result.
-            workflow.logger.warning("Session %s was not told by its turn: %s", order.session_id, error)
+            workflow.logger.warning("Session %s was not told by its turn: %s", turn.session_id, error)
 
 
 async def _ended(steps: "asyncio.Task[Ending]") -> None:
@@ -324,12 +324,12 @@ async def _ended(steps: "asyncio.Task[Ending]") -> None:
             await asyncio.wait({steps})
 
 
-def turn_attributes(order: TurnOrder) -> TypedSearchAttributes:
+def turn_attributes(turn: TurnInput) -> TypedSearchAttributes:
     """By which operators find a turn."""
     return TypedSearchAttributes(
         [
-            SearchAttributePair(search_attributes.CALLER, order.caller.id),
-            SearchAttributePair(search_attributes.SESSION, order.session_id),
+            SearchAttributePair(search_attributes.CALLER, turn.caller.id),
+            SearchAttributePair(search_attributes.SESSION, turn.session_id),
             SearchAttributePair(search_attributes.TASK_STATUS, TurnStatus.RUNNING.value),
         ]
     )

@@ -55,7 +55,7 @@ from outlast.workflows.contracts.turns import (
     BeginTurn,
     SessionOverview,
     SessionProfile,
-    TurnOrder,
+    TurnInput,
     TurnPlace,
     TurnRef,
     TurnResult,
@@ -125,7 +125,7 @@ class SessionClient:
             conversation = retried.conversation[: retried.began_at]
         else:
             conversation = await self._said_before(caller, session_id, turn.parent)
-        order = TurnOrder(
+        order = TurnInput(
             caller=caller,
             session_id=session_id,
             turn_id=turn_id,
@@ -273,7 +273,7 @@ class SessionClient:
             raise missing
         return described
 
-    async def _start(self, order: TurnOrder) -> None:
+    async def _start(self, order: TurnInput) -> None:
         with temporal_errors(missing=_no_such_turn(order.turn_id)), suppress(WorkflowAlreadyStartedError):
             await self._client.start_workflow(
                 TurnWorkflow.run,

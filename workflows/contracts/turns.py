@@ -106,7 +106,7 @@ class TurnState(Contract):
     text: str = Field(default="", description="What the model has said in the latest step.")
 
 
-class TurnOrder(Contract):
+class TurnInput(Contract):
     """Input of TurnWorkflow."""
 
     caller: Caller

@@ -10,13 +10,16 @@ from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import Progress, ToolCall
 from outlast.workflows.runtime.masks import is_active
-from outlast.workflows.runtime.questions import Inputs
-from outlast.workflows.stubs.actors import Store
-from outlast.workflows.stubs.mcp_actors import ActorMcp
+from outlast.workflows.runtime.questions import OpenQuestions
+from outlast.workflows.stubs.actors import Actors
+from outlast.workflows.stubs.mcp_actors import McpActors
 from outlast.workflows.stubs.outputs import Outputs
 from outlast.workflows.stubs.runs import Runs
-from outlast.workflows.stubs.storages import Storage
+from outlast.workflows.stubs.skills import Skills
+from outlast.workflows.stubs.storages import Storages
+from outlast.workflows.stubs.user_messages import UserMessages
 from outlast.workflows.stubs.web import Web
+from outlast.workflows.stubs.workspaces import Workspaces
 
 
 @dataclass(frozen=True)
@@ -28,19 +31,26 @@ class Guarded:
 
 
 class ToolContext:
-    """What one call may do: start and follow runs, read storages, say what it is doing."""
+    """All that one call may do, for its caller and within its deadline.
+
+    Methods raise `ToolError` when what they ask for is refused. A handler that does not catch it ends, and the error
+    becomes the call's answer.
+    """
 
     def __init__(self, call: ToolCall) -> None:
-        """Everything happens on behalf of the caller of `call`."""
+        """Act for the caller of `call`."""
         self.call = call
-        self.apify = Runs(call)
-        self.storage = Storage(call)
+        self.guarded: Guarded | None = None
+        self.questions = OpenQuestions()
+        self.runs = Runs(call)
+        self.storages = Storages(call)
+        self.actors = Actors(call)
+        self.mcp_actors = McpActors(call, self.ask_all)
         self.outputs = Outputs(call)
         self.web = Web(call)
-        self.store = Store(call)
-        self.actor_mcp = ActorMcp(call)
-        self.inputs = Inputs()
-        self.guarded: Guarded | None = None
+        self.skills = Skills(call)
+        self.workspaces = Workspaces(call)
+        self.user_messages = UserMessages(call)
 
     @property
     def task_id(self) -> str:
@@ -59,7 +69,7 @@ class ToolContext:
 
     async def ask(self, key: str, question: InputRequest, *, timeout: timedelta | None = None) -> InputAnswer:
         """The client's answer to one question, waited for durably. Raises `TimeoutError` after `timeout`."""
-        return (await self.inputs.ask({key: question}, timeout=timeout))[key]
+        return (await self.questions.ask({key: question}, timeout=timeout))[key]
 
     def guard(self, run: RunState, budget: Budget) -> None:
         """Have the workflow follow `run` to its end after the handler has returned."""
@@ -69,7 +79,7 @@ class ToolContext:
         self, questions: dict[str, InputRequest], *, timeout: timedelta | None = None
     ) -> dict[str, InputAnswer]:
         """The answers to several questions at once, by key. Raises `TimeoutError` after `timeout`."""
-        return await self.inputs.ask(questions, timeout=timeout)
+        return await self.questions.ask(questions, timeout=timeout)
 
     def progress(self, done: float, *, total: float | None = None, message: str) -> None:
         """Tell the client how far the call is. Durable, an event of the history: for steps, not for a ticker."""

@@ -64,11 +64,11 @@ class SyncActorExecutor:
 
     async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
         """Start, follow, read or store the rows, answer."""
-        started = await ctx.apify.start(params)
+        started = await ctx.runs.start(params)
         ctx.say(describe_run(started))
-        run, page = await ctx.apify.finish_with_rows(started, params.budget, within_bytes=inline_bytes(ctx))
+        run, page = await ctx.runs.finish_with_rows(started, params.budget, within_bytes=inline_bytes(ctx))
         if page is None:
-            page = await ctx.storage.items(_whole_dataset(ctx, run))
+            page = await ctx.storages.items(_whole_dataset(ctx, run))
         outcome = ActorOutcome(ctx.call.tool, params.actor, run, page, offers=ctx.offers)
         if page.end < page.total:
             outcome = await _with_large_output(ctx, outcome, page)
@@ -87,7 +87,7 @@ class AsyncActorExecutor:
 
     async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
         """Start, leave the run to the guardian, answer."""
-        run = await ctx.apify.start(params)
+        run = await ctx.runs.start(params)
         ctx.say(describe_run(run))
         ctx.guard(run, params.budget)
         return self._present(ActorOutcome(ctx.call.tool, params.actor, run, offers=ctx.offers))

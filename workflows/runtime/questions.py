@@ -22,7 +22,7 @@ from outlast.workflows.runtime.schema_check import schema_violations
 from outlast.workflows.stubs.search_attributes import upsert_search_attributes
 
 
-class Inputs:
+class OpenQuestions:
     """Open questions of one call."""
 
     def __init__(self) -> None:

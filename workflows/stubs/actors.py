@@ -1,4 +1,4 @@
-"""Searching the Store and looking Actors up, from workflow code."""
+"""Actors of Apify Store, from workflow code: searching for them, and the details of one."""
 
 from temporalio import workflow
 
@@ -12,8 +12,8 @@ from outlast.workflows.stubs.call_activity import read
 _MAX_SUMMARY_CHARS = 100
 
 
-class Store:
-    """What a handler may ask of the Store. Every method raises `ToolError` when that is refused."""
+class Actors:
+    """Searches Apify Store and describes Actors. Every method raises `ToolError` when the platform refuses."""
 
     def __init__(self, call: ToolCall) -> None:
         """Act for the caller of `call`."""
@@ -21,16 +21,16 @@ class Store:
 
     async def search(self, *, keywords: str, category: str | None, offset: int, limit: int) -> ActorSearchPage:
         """One page of Actors that fit the keywords."""
-        order = SearchActorsInput(
+        request = SearchActorsInput(
             caller=self._call.caller, keywords=keywords, category=category, offset=offset, limit=limit
         )
         summary = f"search Actors: {keywords}"[:_MAX_SUMMARY_CHARS]
-        return await read(self._call, ActorActivities.search_actors, order, summary=summary)
+        return await read(self._call, ActorActivities.search_actors, request, summary=summary)
 
     async def details(self, actor: str, *, max_readme_chars: int, infer_output: bool) -> ActorDetails:
         """All that is known of one Actor."""
-        order = ActorDetailsInput(
+        request = ActorDetailsInput(
             caller=self._call.caller, actor=actor, max_readme_chars=max_readme_chars, infer_output=infer_output
         )
         summary = f"look up Actor {actor}"[:_MAX_SUMMARY_CHARS]
-        return await read(self._call, ActorActivities.fetch_actor_details, order, summary=summary)
+        return await read(self._call, ActorActivities.fetch_actor_details, request, summary=summary)

@@ -14,23 +14,23 @@ from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.deadline import remaining
 from outlast.workflows.stubs.failures import ToolError, envelope_of
 
-Order = TypeVar("Order")
-Answer = TypeVar("Answer")
+Input = TypeVar("Input")
+Result = TypeVar("Result")
 
 
 async def read(
     call: ToolCall,
-    method: Callable[[Any, Order], Awaitable[Answer]],
-    order: Order,
+    method: Callable[[Any, Input], Awaitable[Result]],
+    request: Input,
     *,
     summary: str,
     retry_policy: RetryPolicy = READ_RETRY_POLICY,
-) -> Answer:
-    """What the activity `method` answers to `order`. Raises `ToolError` when it is refused."""
+) -> Result:
+    """What the activity `method` answers to `request`. Raises `ToolError` when it is refused."""
     try:
         return await workflow.execute_activity_method(
             method,
-            order,
+            request,
             start_to_close_timeout=READ_ATTEMPT_TIMEOUT,
             schedule_to_close_timeout=remaining(call),
             heartbeat_timeout=READ_HEARTBEAT_TIMEOUT,

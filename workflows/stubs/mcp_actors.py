@@ -34,29 +34,30 @@ AskAll = Callable[..., Awaitable[dict[str, InputAnswer]]]
 """`ToolContext.ask_all`."""
 
 
-class ActorMcp:
+class McpActors:
     """What a handler may do with Actors that are MCP servers. Every method raises `ToolError` when it is refused."""
 
-    def __init__(self, call: ToolCall) -> None:
-        """Act for the caller of `call`."""
+    def __init__(self, call: ToolCall, ask_all: AskAll) -> None:
+        """Act for the caller of `call`, and pass the questions of servers on with `ask_all`."""
         self._call = call
+        self._ask_all = ask_all
 
     async def tools(self, actor: str) -> tuple[McpTool, ...]:
         """The tools of the server; starts the Actor when it sleeps."""
-        order = ListMcpToolsInput(caller=self._call.caller, actor=actor)
-        answer = await read(self._call, McpActorActivities.list_mcp_tools, order, summary=f"list tools of {actor}")
+        request = ListMcpToolsInput(caller=self._call.caller, actor=actor)
+        answer = await read(self._call, McpActorActivities.list_mcp_tools, request, summary=f"list tools of {actor}")
         return answer.tools
 
-    async def call(self, actor: str, tool: str, arguments: dict[str, JsonValue], *, ask_all: AskAll) -> McpAnswer:
-        """What the tool answers, value for value. It is called at most once, whatever fails.
+    async def call(self, actor: str, tool: str, arguments: dict[str, JsonValue]) -> McpAnswer:
+        """The tool's answer, unchanged. The tool is called at most once, whatever fails.
 
-        What it asks meanwhile is asked with `ask_all`.
+        Questions that the server asks while its tool runs go to the caller.
         """
-        order = CallMcpToolInput(caller=self._call.caller, actor=actor, tool=tool, arguments=arguments)
-        questions = _Questions(ask_all)
+        request = CallMcpToolInput(caller=self._call.caller, actor=actor, tool=tool, arguments=arguments)
+        questions = _Questions(self._ask_all)
         _handle_questions(questions.answer)
         try:
-            return await self._carry_out(order)
+            return await self._carry_out(request)
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
@@ -65,18 +66,18 @@ class ActorMcp:
             _handle_questions(None)
             await questions.take_back()
 
-    async def _carry_out(self, order: CallMcpToolInput) -> McpAnswer:
+    async def _carry_out(self, request: CallMcpToolInput) -> McpAnswer:
         deadline = timedelta(seconds=self._call.options.deadline_seconds)
         return await workflow.execute_activity_method(
             McpActorActivities.call_mcp_tool,
-            order,
+            request,
             task_queue=RUNS_TASK_QUEUE,
             start_to_close_timeout=deadline,
             schedule_to_close_timeout=deadline,
             heartbeat_timeout=CALL_HEARTBEAT_TIMEOUT,
             retry_policy=CALL_RETRY_POLICY,
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=f"call {order.tool} of {order.actor}",
+            summary=f"call {request.tool} of {request.actor}",
         )
 
 

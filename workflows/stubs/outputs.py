@@ -35,8 +35,8 @@ from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.deadline import remaining
 from outlast.workflows.stubs.failures import ToolError, envelope_of
 
-Order = TypeVar("Order")
-Answer = TypeVar("Answer")
+Input = TypeVar("Input")
+Result = TypeVar("Result")
 
 
 class Outputs:
@@ -60,24 +60,24 @@ class Outputs:
 
     async def store_dataset(self, dataset_id: str) -> StoredDataset:
         """Bring a whole dataset into the store, however large it is."""
-        order = StoreDatasetInput(
+        request = StoreDatasetInput(
             caller=self._call.caller,
             scope=self.scope,
             dataset_id=dataset_id,
             ttl_seconds=self._call.output.ttl_seconds,
         )
-        return await self._store(OutputActivities.store_dataset, order, f"store dataset {dataset_id}")
+        return await self._store(OutputActivities.store_dataset, request, f"store dataset {dataset_id}")
 
     async def store_record(self, store_id: str, key: str) -> StoredOutput:
         """Bring a whole record of a key-value store into the store."""
-        order = StoreRecordInput(
+        request = StoreRecordInput(
             caller=self._call.caller,
             scope=self.scope,
             store_id=store_id,
             key=key,
             ttl_seconds=self._call.output.ttl_seconds,
         )
-        return await self._store(OutputActivities.store_record, order, f"store a record of store {store_id}")
+        return await self._store(OutputActivities.store_record, request, f"store a record of store {store_id}")
 
     async def store_text(self, text: str, *, content_type: str = "text/plain") -> StoredOutput:
         """Store a text."""
@@ -91,12 +91,12 @@ class Outputs:
         """Store bytes, given in base64."""
         return await self._store_content("binary", content_type, blob_base64=blob_base64)
 
-    async def restore(self, order: RestoreOutputInput) -> RestoredOutput:
+    async def restore(self, request: RestoreOutputInput) -> RestoredOutput:
         """Read a part of a stored output."""
         return await self._carry_out(
             OutputActivities.restore_output,
-            order,
-            f"restore {order.locator}",
+            request,
+            f"restore {request.locator}",
             attempt_timeout=RESTORE_ATTEMPT_TIMEOUT,
             retry_policy=RESTORE_RETRY_POLICY,
         )
@@ -110,7 +110,7 @@ class Outputs:
         value: JsonValue = None,
         blob_base64: str | None = None,
     ) -> StoredOutput:
-        order = StoreContentInput(
+        request = StoreContentInput(
             scope=self.scope,
             kind=kind,
             content_type=content_type,
@@ -119,26 +119,26 @@ class Outputs:
             blob_base64=blob_base64,
             ttl_seconds=self._call.output.ttl_seconds,
         )
-        return await self._store(OutputActivities.store_content, order, "store the answer")
+        return await self._store(OutputActivities.store_content, request, "store the answer")
 
-    async def _store(self, method: Callable[[Any, Order], Awaitable[Answer]], order: Order, summary: str) -> Answer:
+    async def _store(self, method: Callable[[Any, Input], Awaitable[Result]], request: Input, summary: str) -> Result:
         return await self._carry_out(
-            method, order, summary, attempt_timeout=STORE_ATTEMPT_TIMEOUT, retry_policy=STORE_RETRY_POLICY
+            method, request, summary, attempt_timeout=STORE_ATTEMPT_TIMEOUT, retry_policy=STORE_RETRY_POLICY
         )
 
     async def _carry_out(
         self,
-        method: Callable[[Any, Order], Awaitable[Answer]],
-        order: Order,
+        method: Callable[[Any, Input], Awaitable[Result]],
+        request: Input,
         summary: str,
         *,
         attempt_timeout: timedelta,
         retry_policy: RetryPolicy,
-    ) -> Answer:
+    ) -> Result:
         try:
             return await workflow.execute_activity_method(
                 method,
-                order,
+                request,
                 task_queue=OUTPUTS_TASK_QUEUE,
                 start_to_close_timeout=attempt_timeout,
                 schedule_to_close_timeout=remaining(self._call),

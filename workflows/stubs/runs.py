@@ -74,17 +74,17 @@ class Runs:
     async def start(self, spec: RunSpec) -> RunState:
         """Start a run, and wait out a refusal for want of memory or run slots until the call's deadline.
 
-        Raises `ToolError` when the platform refuses. When the call is cancelled meanwhile, the order's answer is
+        Raises `ToolError` when the platform refuses. When the call is cancelled meanwhile, the platform's answer is
         awaited first, so that the run it may have started is known.
         """
         operation = _Operation(self._next_operation_id(), spec)
         self._operations.append(operation)
-        order = StartRunInput(
+        request = StartRunInput(
             caller=self._call.caller, spec=spec, operation_id=operation.operation_id, payment=self._call.payment
         )
         handle = workflow.start_activity_method(
             RunActivities.start_run,
-            order,
+            request,
             start_to_close_timeout=START_ATTEMPT_TIMEOUT,
             schedule_to_close_timeout=remaining(self._call),
             heartbeat_timeout=START_HEARTBEAT_TIMEOUT,
@@ -122,8 +122,10 @@ class Runs:
     ) -> tuple[RunState, DatasetPage | None]:
         """As `finish`, and the run's rows: without items when they do not fit into `within_bytes`, None when they could
         not be read."""
-        order = WaitRunInput(caller=self._call.caller, run_id=run.run_id, budget=budget, rows_within_bytes=within_bytes)
-        ended = await self._follow(run, order)
+        request = WaitRunInput(
+            caller=self._call.caller, run_id=run.run_id, budget=budget, rows_within_bytes=within_bytes
+        )
+        ended = await self._follow(run, request)
         final = RunState.model_validate({**dict(ended), "adopted": run.adopted})
         self._remember(final)
         if final.over_budget:
@@ -131,11 +133,11 @@ class Runs:
             raise ToolError(self._stopped(final, f"the budget of {budget.max_total_charge_usd} US dollars"))
         return final, ended.rows
 
-    async def _follow(self, run: RunState, order: WaitRunInput) -> EndedRun:
+    async def _follow(self, run: RunState, request: WaitRunInput) -> EndedRun:
         try:
             return await workflow.execute_activity_method(
                 RunActivities.wait_for_run,
-                order,
+                request,
                 task_queue=RUNS_TASK_QUEUE,
                 start_to_close_timeout=remaining(self._call),
                 schedule_to_close_timeout=remaining(self._call),
@@ -171,9 +173,9 @@ class Runs:
 
     async def abort(self, run_id: str, *, gracefully: bool) -> RunState:
         """Abort any run of the caller and wait until the platform says that it has ended."""
-        order = AbortRunInput(caller=self._call.caller, run_id=run_id, gracefully=gracefully)
+        request = AbortRunInput(caller=self._call.caller, run_id=run_id, gracefully=gracefully)
         try:
-            return (await self._abort(order, within=remaining(self._call))).runs[0]
+            return (await self._abort(request, within=remaining(self._call))).runs[0]
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
@@ -187,7 +189,7 @@ class Runs:
         for operation in list(self._operations):
             if not operation.may_be_running:
                 continue
-            order = AbortRunInput(
+            request = AbortRunInput(
                 caller=self._call.caller,
                 run_id=operation.run.run_id if operation.run else None,
                 actor=operation.spec.actor,
@@ -195,24 +197,24 @@ class Runs:
                 since=workflow.info().start_time,
             )
             try:
-                aborted = await self._abort(order)
+                aborted = await self._abort(request)
             except ActivityError as error:
                 if is_cancelled_exception(error):
                     raise
-                raise ToolError(self._not_aborted(error, order)) from error
+                raise ToolError(self._not_aborted(error, request)) from error
             operation.run = aborted.runs[0] if aborted.runs else operation.run
             if not aborted.runs and operation.run is None:
                 self._operations.remove(operation)
 
-    async def _abort(self, order: AbortRunInput, *, within: timedelta | None = None) -> AbortResult:
+    async def _abort(self, request: AbortRunInput, *, within: timedelta | None = None) -> AbortResult:
         return await workflow.execute_activity_method(
             RunActivities.abort_run,
-            order,
+            request,
             start_to_close_timeout=ABORT_ATTEMPT_TIMEOUT,
             schedule_to_close_timeout=within,
             heartbeat_timeout=START_HEARTBEAT_TIMEOUT,
             retry_policy=ABORT_RETRY_POLICY,
-            summary=f"abort {order.run_id or 'whatever was started'}",
+            summary=f"abort {request.run_id or 'whatever was started'}",
         )
 
     def _remember(self, run: RunState) -> None:
@@ -245,9 +247,9 @@ class Runs:
             }
         )
 
-    def _not_aborted(self, error: ActivityError, order: AbortRunInput) -> ErrorEnvelope:
+    def _not_aborted(self, error: ActivityError, request: AbortRunInput) -> ErrorEnvelope:
         envelope = envelope_of(error, tool=self._call.tool)
-        run = f"Run {order.run_id}" if order.run_id else f"A run of {order.actor} that may have been started"
+        run = f"Run {request.run_id}" if request.run_id else f"A run of {request.actor} that may have been started"
         hint = "It may still be running and costing money: look at the account's runs and abort it there."
         return envelope.model_copy(
             update={"message": f"{run} could not be aborted. {envelope.message}", "retryable": False, "hint": hint}

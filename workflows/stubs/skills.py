@@ -16,7 +16,7 @@ from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.call_activity import read
 
 
-class SkillStore:
+class Skills:
     """The operator's skills. Every method raises `ToolError` when there is no such thing."""
 
     def __init__(self, call: ToolCall) -> None:
@@ -25,10 +25,12 @@ class SkillStore:
 
     async def load(self, name: str) -> SkillDocument:
         """The main document of a skill."""
-        method, order = SkillActivities.load_skill, SkillInput(name=name)
-        return await read(self._call, method, order, summary=f"load {name}", retry_policy=SKILL_RETRY_POLICY)
+        method, request = SkillActivities.load_skill, SkillInput(name=name)
+        return await read(self._call, method, request, summary=f"load {name}", retry_policy=SKILL_RETRY_POLICY)
 
     async def load_file(self, name: str, path: str) -> SkillFile:
         """A supporting file of a skill."""
-        method, order = SkillActivities.load_skill_file, SkillFileInput(name=name, path=path)
-        return await read(self._call, method, order, summary=f"load a file of {name}", retry_policy=SKILL_RETRY_POLICY)
+        method, request = SkillActivities.load_skill_file, SkillFileInput(name=name, path=path)
+        return await read(
+            self._call, method, request, summary=f"load a file of {name}", retry_policy=SKILL_RETRY_POLICY
+        )

@@ -25,7 +25,7 @@ class Sent(Contract):
     refused: ErrorEnvelope | None = None
 
 
-class Responder:
+class UserMessages:
     """Speaks to the user on behalf of one call."""
 
     def __init__(self, call: ToolCall) -> None:

@@ -24,17 +24,17 @@ class Web:
         """Read for `call`; nothing of its caller goes with the requests."""
         self._call = call
 
-    async def search_docs(self, order: DocsSearchInput) -> DocsHits:
+    async def search_docs(self, request: DocsSearchInput) -> DocsHits:
         """The sections of the documentation that fit best."""
         method = WebActivities.search_docs
-        return await read(self._call, method, order, summary="search the docs", retry_policy=WEB_RETRY_POLICY)
+        return await read(self._call, method, request, summary="search the docs", retry_policy=WEB_RETRY_POLICY)
 
-    async def docs_page(self, order: DocsPageInput) -> DocsPage:
+    async def docs_page(self, request: DocsPageInput) -> DocsPage:
         """A page of the documentation."""
         method = WebActivities.fetch_docs_page
-        return await read(self._call, method, order, summary="fetch a docs page", retry_policy=WEB_RETRY_POLICY)
+        return await read(self._call, method, request, summary="fetch a docs page", retry_policy=WEB_RETRY_POLICY)
 
-    async def html_skeleton(self, order: HtmlSkeletonInput) -> HtmlSkeleton:
+    async def html_skeleton(self, request: HtmlSkeletonInput) -> HtmlSkeleton:
         """The bare structure of a page."""
         method = WebActivities.fetch_html_skeleton
-        return await read(self._call, method, order, summary="fetch a page", retry_policy=WEB_RETRY_POLICY)
+        return await read(self._call, method, request, summary="fetch a page", retry_policy=WEB_RETRY_POLICY)

@@ -25,7 +25,7 @@ from outlast.workflows.stubs.deadline import remaining
 from outlast.workflows.stubs.failures import ToolError, envelope_of
 
 
-class Workspace:
+class Workspaces:
     """The folder that belongs to the conversation of one call, or to its caller when it belongs to none."""
 
     def __init__(self, call: ToolCall) -> None:
@@ -35,9 +35,9 @@ class Workspace:
 
     async def read(self, path: str, *, offset: int, limit: int) -> FileLines:
         """Lines of a file. Raises `ToolError`."""
-        order = ReadFileInput(owner=self._owner, path=path, offset=offset, limit=limit)
+        request = ReadFileInput(owner=self._owner, path=path, offset=offset, limit=limit)
         method = WorkspaceActivities.read_workspace_file
-        return await read(self._call, method, order, summary="read a file", retry_policy=READ_FILE_RETRY_POLICY)
+        return await read(self._call, method, request, summary="read a file", retry_policy=READ_FILE_RETRY_POLICY)
 
     async def run(self, command: str, *, timeout_seconds: float) -> CommandOutcome:
         """Run a command, at most once. Cancelled, this ends when nothing of it is left running. Raises `ToolError`."""

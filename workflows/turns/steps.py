@@ -21,7 +21,7 @@ from outlast.activities.llm.contracts import (
 )
 from outlast.activities.runs.contracts import Budget
 from outlast.workflows.contracts.tool_calls import CallOptions, ToolCall, ToolResult
-from outlast.workflows.contracts.turns import MAX_PARALLEL_CALLS, TurnOrder, TurnState, TurnTool
+from outlast.workflows.contracts.turns import MAX_PARALLEL_CALLS, TurnInput, TurnState, TurnTool
 from outlast.workflows.runtime.masks import Outcome, Resolution, masked_tool, resolve
 from outlast.workflows.runtime.schema_check import schema_violations
 from outlast.workflows.tools.common.dev.invalid import invalid_result
@@ -48,38 +48,38 @@ class PlannedCall:
         return self.refusal or ToolResult.failed(_never_started(self.name))
 
 
-def active_tools(order: TurnOrder, step: int) -> Resolution:
+def active_tools(turn: TurnInput, step: int) -> Resolution:
     """Which tools are active in step number `step` (from 1), by their own names; in the last step none."""
-    names = (tool.name for tool in order.snapshot.tools)
-    is_last = step >= last_step(order.budgets, order.max_steps)
-    return resolve(names, order.tool_mask, is_last_step=is_last)
+    names = (tool.name for tool in turn.snapshot.tools)
+    is_last = step >= last_step(turn.budgets, turn.max_steps)
+    return resolve(names, turn.tool_mask, is_last_step=is_last)
 
 
-def model_call(order: TurnOrder, state: TurnState, active: Resolution) -> CallModelInput:
+def model_call(turn: TurnInput, state: TurnState, active: Resolution) -> CallModelInput:
     """The order for the next call of the model. What comes first in it is the same in every step."""
     everything = active.outcome is Outcome.UNMASKED
-    names = tuple(tool.shown for tool in order.snapshot.tools if tool.name in active.active)
+    names = tuple(tool.shown for tool in turn.snapshot.tools if tool.name in active.active)
     return CallModelInput(
-        caller=order.caller,
-        provider_id=order.provider_id,
-        model_id=order.model_id,
-        session_id=order.session_id,
-        turn_id=order.turn_id,
+        caller=turn.caller,
+        provider_id=turn.provider_id,
+        model_id=turn.model_id,
+        session_id=turn.session_id,
+        turn_id=turn.turn_id,
         step=state.step,
-        system=order.system,
-        dynamic=order.dynamic,
-        definitions_json=order.snapshot.definitions_json,
+        system=turn.system,
+        dynamic=turn.dynamic,
+        definitions_json=turn.snapshot.definitions_json,
         active_tools=None if everything else names,
-        messages=(*order.conversation, *state.messages),
-        max_output_tokens=order.max_output_tokens,
-        stream=order.stream,
+        messages=(*turn.conversation, *state.messages),
+        max_output_tokens=turn.max_output_tokens,
+        stream=turn.stream,
     )
 
 
-def planned(order: TurnOrder, state: TurnState, active: Resolution, said: ModelStep) -> list[PlannedCall]:
+def planned(turn: TurnInput, state: TurnState, active: Resolution, said: ModelStep) -> list[PlannedCall]:
     """What becomes of each call in `said`, in their order."""
     count = min(len(said.tool_calls), MAX_PARALLEL_CALLS)
-    return [_planned(order, state, active, part, index, count) for index, part in enumerate(said.tool_calls)]
+    return [_planned(turn, state, active, part, index, count) for index, part in enumerate(said.tool_calls)]
 
 
 def assistant_message(said: ModelStep) -> ModelMessage | None:
@@ -108,17 +108,17 @@ def cancelled_result(tool: str) -> ToolResult:
     )
 
 
-def task_id_of(order: TurnOrder, step: int, index: int, tool: str, call_id: str) -> str:
+def task_id_of(turn: TurnInput, step: int, index: int, tool: str, call_id: str) -> str:
     """The id of the task that carries out one call: the same whenever it is asked for."""
-    seed = json.dumps([order.caller.id, order.session_id, order.turn_id, step, index, call_id])
+    seed = json.dumps([turn.caller.id, turn.session_id, turn.turn_id, step, index, call_id])
     readable = re.sub(r"[^A-Za-z0-9_-]+", "-", tool)[:_READABLE_CHARS].strip("-")
     return f"{readable or 'call'}-{hashlib.sha256(seed.encode()).hexdigest()[:20]}"
 
 
 def _planned(
-    order: TurnOrder, state: TurnState, active: Resolution, part: ToolCallPart, index: int, count: int
+    turn: TurnInput, state: TurnState, active: Resolution, part: ToolCallPart, index: int, count: int
 ) -> PlannedCall:
-    tool = _tool_named(order.snapshot.tools, part.name)
+    tool = _tool_named(turn.snapshot.tools, part.name)
     if tool is None:
         tried = part.raw_arguments if part.arguments is None else part.arguments
         return PlannedCall(part, part.name, refusal=invalid_result(part.name, tried, active.active))
@@ -128,24 +128,24 @@ def _planned(
         return PlannedCall(part, tool.name, refusal=ToolResult.failed(_too_many(tool.name)))
     arguments = _own_arguments(tool, part)
     actor = tool.actor or _actor_argument(tool, arguments)
-    refusal = _broken(tool, part, arguments) or nameless_actor(order.rules, tool.name, actor)
+    refusal = _broken(tool, part, arguments) or nameless_actor(turn.rules, tool.name, actor)
     if refusal is not None:
         return PlannedCall(part, tool.name, refusal=ToolResult.failed(refusal))
     call = ToolCall(
         tool=tool.name,
         arguments=arguments,
-        caller=order.caller,
-        session_id=order.session_id,
-        message_id=order.turn_id,
+        caller=turn.caller,
+        session_id=turn.session_id,
+        message_id=turn.turn_id,
         tool_call_id=part.id,
         actor=tool.actor,
-        options=_options(order, state, count),
-        output=order.output,
+        options=_options(turn, state, count),
+        output=turn.output,
         offered_tools=active.active,
-        tool_mask=order.tool_mask,
-        permission=ruling_of(order.rules, tool.name, actor),
+        tool_mask=turn.tool_mask,
+        permission=ruling_of(turn.rules, tool.name, actor),
     )
-    return PlannedCall(part, tool.name, task_id_of(order, state.step, index, tool.name, part.id), call)
+    return PlannedCall(part, tool.name, task_id_of(turn, state.step, index, tool.name, part.id), call)
 
 
 def _tool_named(tools: Sequence[TurnTool], name: str) -> TurnTool | None:
@@ -171,13 +171,13 @@ def _broken(tool: TurnTool, part: ToolCallPart, arguments: dict[str, JsonValue])
     return invalid_arguments(tool.name, violations) if violations else None
 
 
-def _options(order: TurnOrder, state: TurnState, count: int) -> CallOptions:
+def _options(turn: TurnInput, state: TurnState, count: int) -> CallOptions:
     """The money that is left, in equal shares for the calls of one step: together they cannot cost more."""
     budget = Budget()
-    if order.budgets.usd is not None:
-        share = max(order.budgets.usd - state.spent.usd, 0.0001) / max(count, 1)
+    if turn.budgets.usd is not None:
+        share = max(turn.budgets.usd - state.spent.usd, 0.0001) / max(count, 1)
         budget = Budget(max_total_charge_usd=Decimal(f"{share:.6f}"))
-    return CallOptions(budget=budget, run_heartbeat_seconds=order.run_heartbeat_seconds)
+    return CallOptions(budget=budget, run_heartbeat_seconds=turn.run_heartbeat_seconds)
 
 
 def _too_many(tool: str) -> ErrorEnvelope:

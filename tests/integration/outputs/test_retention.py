@@ -23,7 +23,7 @@ from outlast.activities.outputs.store.writer import OutputWriter
 from outlast.worker.schedules import SWEEP_SCHEDULE_ID, ensure_sweep_schedule
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
-from outlast.workflows.retention import RetentionOrder, RetentionWorkflow
+from outlast.workflows.retention import RetentionInput, RetentionWorkflow
 from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.paths import ROOT
@@ -234,7 +234,7 @@ async def test_a_long_sweep_continues_as_new_and_counts_all_of_it(temporal: Clie
     over = [await stored(objects, ttl=OVER, caller=f"caller-{number}") for number in range(5)]
     handle = await temporal.start_workflow(
         RetentionWorkflow.run,
-        RetentionOrder(page_size=1, pages_per_run=2),
+        RetentionInput(page_size=1, pages_per_run=2),
         id="sweep-in-small-steps",
         task_queue=TOOLS_TASK_QUEUE,
     )

@@ -13,7 +13,7 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 from outlast.worker.plugin import OutlastPlugin
 from outlast.workflows.contracts.sessions import SessionState
 from outlast.workflows.contracts.tool_calls import ToolCall, ToolOutcome
-from outlast.workflows.contracts.turns import TurnOrder, TurnResult
+from outlast.workflows.contracts.turns import TurnInput, TurnResult
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.extensions import load_extensions
@@ -76,13 +76,13 @@ class HastyTurn(TurnWorkflow):
     """As the real one, but for a timer that nobody gated."""
 
     @workflow.init
-    def __init__(self, order: TurnOrder) -> None:
-        super().__init__(order)
+    def __init__(self, turn: TurnInput) -> None:
+        super().__init__(turn)
 
     @workflow.run
-    async def run(self, order: TurnOrder) -> TurnResult:
+    async def run(self, turn: TurnInput) -> TurnResult:
         await asyncio.sleep(1)
-        return await super().run(order)
+        return await super().run(turn)
 
 
 @pytest.mark.parametrize("name", RECORDED)

@@ -115,7 +115,7 @@ ILLEGAL: dict[str, tuple[Callable[[], Any], str]] = {
     "an after that takes no reply": (lambda: begun().handoff(handler, PHASE, handler), r"after takes .*reply"),
     "a before that wants a reply": (lambda: begun().handoff(after, PHASE, after), r"before takes .*\(ctx, arguments\)"),
     "a server that is no function": (lambda: begun().server("run").build(), "under @plain"),  # type: ignore[arg-type]
-    "a plain function that starts runs": (lambda: begun().server(function, calls_actor=True).build(), "ctx.apify"),
+    "a plain function that starts runs": (lambda: begun().server(function, calls_actor=True).build(), "ctx.runs"),
     "an approval without time": (lambda: begun().approval(deadline=timedelta(0)), "longer than zero"),
     "a phase without name": (lambda: ClientPhase(name=" ", message="?", answer=Answer), "needs a name"),
     "a phase without time": (

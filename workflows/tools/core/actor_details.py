@@ -77,7 +77,7 @@ def details_definition(name: str, handler: Handler, description: str) -> ToolBui
 
 async def look_up_actor(ctx: ToolContext, actor: str, sections: DetailSections) -> ActorDetails:
     """What `sections` ask of the Actor. Raises `ToolError`."""
-    return await ctx.store.details(
+    return await ctx.actors.details(
         normalised_actor(actor),
         max_readme_chars=MAX_README_CHARS if sections.readme else 0,
         infer_output=sections.output_schema,

@@ -22,14 +22,14 @@ async def list_tools_of(ctx: ToolContext, actor: str) -> list[McpToolReport]:
     """The server's tools, as details show them. Raises `ToolError`."""
     return [
         McpToolReport(name=tool.name, description=tool.description, input_schema=tool.input_schema)
-        for tool in await ctx.actor_mcp.tools(actor)
+        for tool in await ctx.mcp_actors.tools(actor)
     ]
 
 
 async def call_tool_of(ctx: ToolContext, actor: str, tool_name: str, arguments: dict[str, JsonValue]) -> ToolResult:
     """Call one tool of the server and pass its answer on. Raises `ToolError` when there is no answer."""
     ctx.say(f"Calling `{tool_name}` of the MCP server {actor}")
-    answer = await ctx.actor_mcp.call(actor, tool_name, arguments, ask_all=ctx.ask_all)
+    answer = await ctx.mcp_actors.call(actor, tool_name, arguments)
     return passed_on(answer, tool_name=ctx.call.tool)
 
 

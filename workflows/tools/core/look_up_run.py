@@ -24,8 +24,8 @@ async def run_with_rows(ctx: ToolContext, run_id: str) -> tuple[RunState, Datase
 
     The page is None when the dataset cannot be read, for example because it was deleted since.
     """
-    run = await ctx.apify.look_up(run_id)
-    order = DatasetItemsInput(
+    run = await ctx.runs.look_up(run_id)
+    request = DatasetItemsInput(
         caller=ctx.call.caller,
         dataset_id=run.dataset_id,
         limit=INLINE_ROWS,
@@ -35,7 +35,7 @@ async def run_with_rows(ctx: ToolContext, run_id: str) -> tuple[RunState, Datase
         describe_run_actor=run.actor_id,
     )
     try:
-        return run, await ctx.storage.items(order)
+        return run, await ctx.storages.items(request)
     except ToolError as error:
         workflow.logger.info("The rows of run %s cannot be read: %s", run_id, error.envelope.message)
         return run, None

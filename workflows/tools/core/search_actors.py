@@ -55,7 +55,7 @@ def search_definition(name: str, handler: Handler, description: str) -> ToolBuil
 
 async def find_actors(ctx: ToolContext, arguments: SearchActorsArguments) -> ActorSearchPage:
     """The page of Actors that `arguments` ask for. Raises `ToolError`."""
-    return await ctx.store.search(
+    return await ctx.actors.search(
         keywords=arguments.keywords.strip(),
         category=arguments.category,
         offset=arguments.offset,

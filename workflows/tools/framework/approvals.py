@@ -51,14 +51,14 @@ async def ask_approval(ctx: ToolContext, definition: Tool, approval: Approval) -
     """What somebody says to the call, waited for durably. Raises `ToolError` when nobody did in time."""
     question = _question(ctx, definition, approval)
     try:
-        answers = await ctx.inputs.ask(
+        answers = await ctx.questions.ask(
             {APPROVAL_KEY: question},
             timeout=approval.deadline,
             checks={APPROVAL_KEY: lambda content: _violations(definition, ctx.call.arguments, content)},
         )
     except TimeoutError:
         raise ToolError(_too_late(definition.name, approval)) from None
-    answer, answered_by = answers[APPROVAL_KEY], ctx.inputs.answered_by(APPROVAL_KEY)
+    answer, answered_by = answers[APPROVAL_KEY], ctx.questions.answered_by(APPROVAL_KEY)
     said = ApprovalAnswer.model_validate(answer.content) if answer.action == "accept" else ApprovalAnswer(decision="no")
     edited = unmasked(said.arguments, ctx.call.arguments) if said.arguments is not None else None
     return Verdict(

@@ -70,7 +70,7 @@ def _problems(parts: Parts) -> Iterator[str]:
     if parts.calls_actor and parts.functions:
         yield (
             "a plain function cannot start runs that the task looks after: write a workflow handler "
-            "(`async def handler(ctx, arguments)`) and start them with ctx.apify."
+            "(`async def handler(ctx, arguments)`) and start them with ctx.runs."
         )
     yield from _of_signatures(parts)
 

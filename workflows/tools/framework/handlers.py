@@ -82,12 +82,12 @@ async def hand_over(ctx: ToolContext, phase: ClientPhase, parameters: JsonObject
     question = InputRequest(message=phase.message_for(parameters), requested_schema=phase.schema, handoff=handoff)
     workflow.logger.info("handed to the client", extra={"tool": ctx.call.tool, "phase": phase.name})
     try:
-        answers = await ctx.inputs.ask(
+        answers = await ctx.questions.ask(
             {phase.name: question}, timeout=phase.deadline, checks={phase.name: phase.violations}
         )
     except TimeoutError:
         return _at_the_deadline(ctx, phase, parameters)
-    answer, answered_by = answers[phase.name], ctx.inputs.answered_by(phase.name)
+    answer, answered_by = answers[phase.name], ctx.questions.answered_by(phase.name)
     if answer.action != "accept":
         raise ToolError(_declined(ctx, phase, answer.action))
     return Reply(phase.parse(answer.content), parameters, answered_by)

@@ -31,7 +31,7 @@ class PlainReply(Contract):
     answered_by: str | None = None
 
 
-class PlainCall(Contract):
+class PlainFunctionInput(Contract):
     """Order to run the plain function of one step of a tool."""
 
     tool: str
@@ -43,7 +43,7 @@ class PlainCall(Contract):
     session_id: str | None = None
 
 
-class PlainAnswer(Contract):
+class PlainFunctionResult(Contract):
     """What a plain function has given back."""
 
     result: ToolResult
@@ -54,10 +54,10 @@ class PlainAnswer(Contract):
 
 async def run_plain_function(
     ctx: ToolContext, step: Step, function: PlainFunction, reply: Reply[Any] | None = None
-) -> PlainAnswer:
+) -> PlainFunctionResult:
     """What the function answers. Raises `ToolError` when it failed for good."""
     call = ctx.call
-    order = PlainCall(
+    request = PlainFunctionInput(
         tool=call.tool,
         mode=call.mode,
         step=step,
@@ -69,8 +69,8 @@ async def run_plain_function(
     try:
         return await workflow.execute_activity(
             RUN_PLAIN_FUNCTION,
-            order,
-            result_type=PlainAnswer,
+            request,
+            result_type=PlainFunctionResult,
             task_queue=FUNCTIONS_TASK_QUEUE,
             start_to_close_timeout=function.timeout,
             schedule_to_close_timeout=remaining(call),

@@ -7,7 +7,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.contracts import ModelStep, TextPart, ToolCallPart
 from outlast.workflows.contracts.tool_calls import ImageContent, TextContent, ToolResult
-from outlast.workflows.contracts.turns import MAX_PARALLEL_CALLS, Budgets, ToolSnapshot, TurnOrder, TurnState, TurnTool
+from outlast.workflows.contracts.turns import MAX_PARALLEL_CALLS, Budgets, ToolSnapshot, TurnInput, TurnState, TurnTool
 from outlast.workflows.turns.steps import active_tools, assistant_message, model_call, planned, result_part
 
 SCHEMA = json.dumps({"type": "object", "properties": {"na me": {"type": "string"}}, "required": ["na me"]})
@@ -18,8 +18,8 @@ TOOLS = (
 STATE = TurnState(began=datetime(2026, 1, 1, tzinfo=UTC), step=1)
 
 
-def order(**changes: object) -> TurnOrder:
-    made = TurnOrder(
+def order(**changes: object) -> TurnInput:
+    made = TurnInput(
         caller=Caller(id="local"),
         session_id="s",
         turn_id="t",
@@ -37,7 +37,7 @@ def part(name: str, arguments: object, call_id: str = "c1") -> ToolCallPart:
     return ToolCallPart.model_validate(given)
 
 
-def plan(made: TurnOrder, *parts: ToolCallPart, step: int = 1) -> list[tuple[str, ErrorCategory | None]]:
+def plan(made: TurnInput, *parts: ToolCallPart, step: int = 1) -> list[tuple[str, ErrorCategory | None]]:
     calls = planned(made, STATE, active_tools(made, step), ModelStep(finish_reason="tool_calls", tool_calls=parts))
     return [(call.name, call.refusal.error.category if call.refusal and call.refusal.error else None) for call in calls]
 

@@ -6,7 +6,7 @@ from pydantic import Field, field_validator
 
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.user_messages import Responder, Sent
+from outlast.workflows.stubs.user_messages import Sent
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
 
 _NAME_CHARS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_+-'")
@@ -48,12 +48,12 @@ class UpdateArguments(Arguments):
 
 async def react_emoji(ctx: ToolContext, arguments: ReactArguments) -> ToolResult:
     """Add a reaction to the message that is answered."""
-    return _told(f"Reacted with {arguments.emoji}.", await Responder(ctx.call).post("reaction", arguments.emoji))
+    return _told(f"Reacted with {arguments.emoji}.", await ctx.user_messages.post("reaction", arguments.emoji))
 
 
 async def send_update(ctx: ToolContext, arguments: UpdateArguments) -> ToolResult:
     """Post a message on the way to the answer."""
-    return _told("The update was sent.", await Responder(ctx.call).post("update", arguments.message))
+    return _told("The update was sent.", await ctx.user_messages.post("update", arguments.message))
 
 
 def _told(done: str, sent: Sent) -> ToolResult:

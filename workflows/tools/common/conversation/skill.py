@@ -5,7 +5,6 @@ from pydantic import Field
 from outlast.activities.skills.activities import SkillDocument
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.skills import SkillStore
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
 
 
@@ -25,13 +24,13 @@ class SkillFileArguments(SkillArguments):
 
 async def skill(ctx: ToolContext, arguments: SkillArguments) -> ToolResult:
     """Load the main document, and say which files there are beside it."""
-    document = await SkillStore(ctx.call).load(arguments.name)
+    document = await ctx.skills.load(arguments.name)
     return ToolResult(content=(TextContent(text=f"{document.text}\n{_files(ctx, document)}".strip()),))
 
 
 async def load_skill_supporting(ctx: ToolContext, arguments: SkillFileArguments) -> ToolResult:
     """Load one file as it is."""
-    file = await SkillStore(ctx.call).load_file(arguments.name, arguments.path)
+    file = await ctx.skills.load_file(arguments.name, arguments.path)
     return ToolResult(content=(TextContent(text=file.text),))
 
 

@@ -6,7 +6,6 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.workspaces.activities import MAX_COMMAND_SECONDS, CommandOutcome, FileLines
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.workspaces import Workspace
 from outlast.workflows.tools.answers.wording import describe_size
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
 
@@ -38,13 +37,13 @@ class BashArguments(Arguments):
 
 async def read(ctx: ToolContext, arguments: ReadArguments) -> ToolResult:
     """Lines of a file, and how to go on."""
-    lines = await Workspace(ctx.call).read(arguments.path, offset=arguments.offset, limit=arguments.limit)
+    lines = await ctx.workspaces.read(arguments.path, offset=arguments.offset, limit=arguments.limit)
     return ToolResult(content=(TextContent(text="\n".join(filter(None, (_heading(lines), lines.text)))),))
 
 
 async def bash(ctx: ToolContext, arguments: BashArguments) -> ToolResult:
     """Run the command; that it ends with another code than 0 is an answer, that it was killed is a failure."""
-    outcome = await Workspace(ctx.call).run(arguments.command, timeout_seconds=arguments.timeout_secs)
+    outcome = await ctx.workspaces.run(arguments.command, timeout_seconds=arguments.timeout_secs)
     failed = _killed(outcome, arguments)
     said = failed.message if failed else f"Exit code {outcome.exit_code}."
     output = outcome.output.rstrip("\n")

@@ -39,7 +39,7 @@ class OutputArguments(Arguments):
 
 async def get_actor_output(ctx: ToolContext, arguments: OutputArguments) -> ToolResult:
     """Read the page of the run's or the named dataset, and say how to go on."""
-    page = await ctx.storage.items(
+    page = await ctx.storages.items(
         DatasetItemsInput(
             caller=ctx.call.caller,
             dataset_id=arguments.dataset_id or await _dataset_of(ctx, arguments.run_id or ""),
@@ -54,7 +54,7 @@ async def get_actor_output(ctx: ToolContext, arguments: OutputArguments) -> Tool
 
 
 async def _dataset_of(ctx: ToolContext, run_id: str) -> str:
-    return (await ctx.apify.look_up(run_id)).dataset_id
+    return (await ctx.runs.look_up(run_id)).dataset_id
 
 
 GET_ACTOR_OUTPUT = (

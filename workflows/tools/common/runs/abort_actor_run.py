@@ -19,7 +19,7 @@ class AbortArguments(RunArguments):
 
 async def abort_actor_run(ctx: ToolContext, arguments: AbortArguments) -> ToolResult:
     """Abort, and answer once the platform says that the run has ended."""
-    run = await ctx.apify.abort(arguments.run_id, gracefully=arguments.gracefully)
+    run = await ctx.runs.abort(arguments.run_id, gracefully=arguments.gracefully)
     summary = describe_run_status(run)
     reader = first_offered(ctx.offers, *ROW_READERS)
     next_step = f"Rows it produced before are in dataset {run.dataset_id}" + (f": call {reader}." if reader else ".")

@@ -29,7 +29,7 @@ class LogTail(BaseModel):
 
 async def get_actor_log(ctx: ToolContext, arguments: LogArguments) -> ToolResult:
     """Read the tail and say how much there is."""
-    log = await ctx.storage.log(arguments.run_id, lines=arguments.lines)
+    log = await ctx.storages.log(arguments.run_id, lines=arguments.lines)
     head = f"Last {log.lines} of {log.total_lines} log lines of run {log.run_id}:"
     answer = LogTail(run_id=log.run_id, log=log.text, lines=log.lines, total_lines=log.total_lines)
     return ToolResult(

@@ -50,7 +50,7 @@ class RunList(Answer):
 
 async def get_actor_run_list(ctx: ToolContext, arguments: RunListArguments) -> ToolResult:
     """Read the page, a run to a line."""
-    page = await ctx.storage.runs(
+    page = await ctx.storages.runs(
         RunListInput(
             caller=ctx.call.caller,
             actor=normalised_actor(arguments.actor) if arguments.actor else None,

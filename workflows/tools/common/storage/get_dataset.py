@@ -12,7 +12,7 @@ from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, to
 
 async def get_dataset(ctx: ToolContext, arguments: DatasetArguments) -> ToolResult:
     """Describe it, and say how to read it."""
-    dataset = await ctx.storage.dataset(arguments.dataset_id)
+    dataset = await ctx.storages.dataset(arguments.dataset_id)
     return answered(
         dataset_view(dataset),
         _summary(dataset),

@@ -35,7 +35,7 @@ class DatasetItemsArguments(DatasetArguments):
 
 async def get_dataset_items(ctx: ToolContext, arguments: DatasetItemsArguments) -> ToolResult:
     """Read the page and say how to go on."""
-    page = await ctx.storage.items(
+    page = await ctx.storages.items(
         DatasetItemsInput(
             caller=ctx.call.caller,
             dataset_id=arguments.dataset_id,

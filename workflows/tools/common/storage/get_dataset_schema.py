@@ -31,7 +31,7 @@ class DatasetSchemaAnswer(Answer):
 
 async def get_dataset_schema(ctx: ToolContext, arguments: DatasetSchemaArguments) -> ToolResult:
     """Infer the schema, and say what it rests on."""
-    found = await ctx.storage.schema(
+    found = await ctx.storages.schema(
         DatasetSchemaInput(
             caller=ctx.call.caller, storage_id=arguments.dataset_id, limit=arguments.limit, clean=arguments.clean
         )

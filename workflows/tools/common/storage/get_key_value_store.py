@@ -11,7 +11,7 @@ from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, to
 
 async def get_key_value_store(ctx: ToolContext, arguments: KeyValueStoreArguments) -> ToolResult:
     """Describe it, and say how to see its keys."""
-    store = await ctx.storage.key_value_store(arguments.key_value_store_id)
+    store = await ctx.storages.key_value_store(arguments.key_value_store_id)
     name = f" ({store.name})" if store.name else ""
     made_by = f" Made by run {store.run_id}." if store.run_id else ""
     summary = (

@@ -48,7 +48,7 @@ class Keys(Answer):
 async def get_key_value_store_keys(ctx: ToolContext, arguments: KeysArguments) -> ToolResult:
     """Read the page, a key to a line."""
     store_id = arguments.key_value_store_id
-    page = await ctx.storage.keys(
+    page = await ctx.storages.keys(
         KeysInput(
             caller=ctx.call.caller,
             storage_id=store_id,

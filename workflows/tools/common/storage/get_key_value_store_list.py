@@ -25,7 +25,7 @@ class KeyValueStoreList(ListPage):
 
 async def get_key_value_store_list(ctx: ToolContext, arguments: StorageListArguments) -> ToolResult:
     """Read the page, a store to a line."""
-    page = await ctx.storage.key_value_stores(list_order(ctx, arguments))
+    page = await ctx.storages.key_value_stores(list_order(ctx, arguments))
     count, total, offset = len(page.stores), page.total, page.offset
     answer = KeyValueStoreList(
         key_value_stores=[store_view(store) for store in page.stores],

@@ -62,7 +62,7 @@ class RecordAnswer(Answer):
 async def get_key_value_store_record(ctx: ToolContext, arguments: RecordArguments) -> ToolResult:
     """Read the record, or the part of it that fits."""
     is_whole_wanted = "offset" not in arguments.model_fields_set and ctx.call.output.compress
-    record = await ctx.storage.record(
+    record = await ctx.storages.record(
         RecordInput(
             caller=ctx.call.caller,
             storage_id=arguments.key_value_store_id,
