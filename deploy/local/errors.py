@@ -16,11 +16,15 @@ class DataDirectoryInUseError(StackError):
 
 
 class NotReadyError(StackError):
-    """A process did not become ready in time, or ended before it did."""
+    """A process did not become ready in time, or ended before it did. `component` names it."""
+
+    def __init__(self, message: str, component: str = "stack") -> None:
+        super().__init__(message)
+        self.component = component
 
 
-class ChildGaveUpError(StackError):
-    """A process ended too many times in a row to be started again."""
+class SupervisionError(StackError):
+    """A process can no longer be watched: a defect of the stack, which then stops."""
 
 
 class StackInterruptedError(StackError):

@@ -1,4 +1,4 @@
-"""What a stack tells the person who started it."""
+"""The events that a stack reports while it starts, runs and stops."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,14 +6,13 @@ from enum import StrEnum
 
 
 class StackEventKind(StrEnum):
-    """Every kind of thing that a stack says."""
+    """Every kind of event."""
 
     STARTING = "starting"
     READY = "ready"
     PORT_CHANGED = "port_changed"
     EXITED = "exited"
     RESTARTING = "restarting"
-    GAVE_UP = "gave_up"
     STOPPING = "stopping"
     STOPPED = "stopped"
 
@@ -32,5 +31,5 @@ OnEvent = Callable[[StackEvent], None]
 
 
 def ignore_event(event: StackEvent) -> None:
-    """Tell nobody."""
+    """Do nothing with an event."""
     del event

@@ -61,15 +61,7 @@ def pick_ports(
     on_change: Callable[[PortWish, int], None],
 ) -> dict[str, int]:
     """Return a free port for everything that listens; or raise `PortTakenError`."""
-    requested = {
-        "temporal": config.temporal_port,
-        "temporal_ui": config.temporal_ui_port,
-        "temporal_http": config.temporal_http_port,
-        "temporal_metrics": config.temporal_metrics_port,
-        "sandbox": config.sandbox_port,
-        "worker_metrics": config.worker_metrics_port,
-        "api": config.api_port,
-    }
+    requested = _requested_ports(config)
     names = [name for component in Component if component in components for name in _PORTS_OF[component]]
     # Ports asked for by name go first, so that no default takes them.
     names.sort(key=lambda name: requested.get(name) is None)
@@ -80,6 +72,29 @@ def pick_ports(
         wish = PortWish(purpose, setting, default, requested.get(name), previous.get(name))
         picked[name] = picker.pick(wish, config.api_host if name == "api" else None)
     return picked
+
+
+def lost_a_port(config: StackConfig, component: str, picked: Mapping[str, int]) -> bool:
+    """Whether another program listens on a port that was picked for this part, and that nobody asked for by name.
+
+    To be asked when the part has ended.
+    """
+    requested = _requested_ports(config)
+    names = [name for name in _PORTS_OF[Component(component)] if name in picked and not requested[name]]
+    return any(not ports.is_free(config.api_host if name == "api" else LOOPBACK, picked[name]) for name in names)
+
+
+def _requested_ports(config: StackConfig) -> dict[str, int | None]:
+    """Return the ports that were asked for; None where any will do, 0 where a free one is wanted."""
+    return {
+        "temporal": config.temporal_port,
+        "temporal_ui": config.temporal_ui_port,
+        "temporal_http": config.temporal_http_port,
+        "temporal_metrics": config.temporal_metrics_port,
+        "sandbox": config.sandbox_port,
+        "worker_metrics": config.worker_metrics_port,
+        "api": config.api_port,
+    }
 
 
 class Planner:
@@ -169,6 +184,7 @@ class Planner:
             environment=environment,
             log_path=self._data_dir / "logs" / f"{component.value}.log",
             is_ready=is_ready,
+            own_ports=tuple(self._ports[name] for name in _PORTS_OF[component]),
             ready_timeout_seconds=self._config.ready_timeout_seconds,
             stop_grace_seconds=STOP_GRACE_SECONDS[component],
         )

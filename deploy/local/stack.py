@@ -18,17 +18,20 @@ from typing import Self
 from outlast.deploy.local import preflight
 from outlast.deploy.local.addresses import StackAddresses
 from outlast.deploy.local.config import Component, StackConfig
-from outlast.deploy.local.errors import ChildGaveUpError, StackError, StackInterruptedError
+from outlast.deploy.local.errors import NotReadyError, StackError, StackInterruptedError, SupervisionError
 from outlast.deploy.local.events import OnEvent, StackEvent, StackEventKind, ignore_event
 from outlast.deploy.local.lock import DataDirectoryLock
 from outlast.deploy.local.outside import Outside, look_outside
-from outlast.deploy.local.plan import Planner, StackPlan, components_to_run, pick_ports
+from outlast.deploy.local.plan import Planner, StackPlan, components_to_run, lost_a_port, pick_ports
 from outlast.deploy.local.ports import PortWish
 from outlast.deploy.local.processes.process import ChildSpec, Observers, SupervisedProcess
 from outlast.deploy.local.processes.restarts import RestartPolicy
+from outlast.deploy.local.processes.status import ProcessState, ProcessStatus
 from outlast.deploy.local.state import StackState, read_state, write_state
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_STARTS_ON_OTHER_PORTS = 3
+"""How often a start is tried again after another program took one of the ports that were picked."""
 
 
 class Stack:
@@ -52,9 +55,9 @@ class Stack:
         self._plan: StackPlan | None = None
         self._started_at = ""
         self._processes: list[SupervisedProcess] = []
-        self._pids: dict[str, int] = {}
+        self._parts: dict[str, ProcessStatus] = {}
         self._stop_asked = asyncio.Event()
-        self._failure: ChildGaveUpError | None = None
+        self._failure: SupervisionError | None = None
         self._interrupted_by: signal.Signals | None = None
         self._owner: asyncio.Task[object] | None = None
         self._waiting = False
@@ -73,7 +76,7 @@ class Stack:
     async def wait(self) -> None:
         """Return when the stack is asked to stop (SIGINT, SIGTERM or `ask_to_stop`).
 
-        Raises `ChildGaveUpError` when a part keeps ending and is given up.
+        A part that ends is started again, for as long as the stack runs.
         """
         self._waiting = True
         try:
@@ -116,21 +119,34 @@ class Stack:
         if Component.TEMPORAL in self._config.components:
             await preflight.check_temporal(outside)
         await preflight.await_leftovers(read_state(self._config.data_dir))
-        self._plan = self._make_plan(outside)
         (self._config.data_dir / "logs").mkdir(parents=True, exist_ok=True)
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        for _ in range(_STARTS_ON_OTHER_PORTS):
+            try:
+                return await self._start_on(self._make_plan(outside))
+            except NotReadyError as error:
+                if not lost_a_port(self._config, error.component, self._plan.ports if self._plan else {}):
+                    raise
+                await self._stop_processes()
+                message = f"another program took a port of {error.component}: starting again on others"
+                self._on_event(StackEvent(StackEventKind.PORT_CHANGED, "stack", message))
+        return await self._start_on(self._make_plan(outside))
+
+    async def _start_on(self, plan: StackPlan) -> None:
+        self._plan = plan
+        self._parts = {spec.name: ProcessStatus(state=ProcessState.STARTING) for wave in plan.waves for spec in wave}
         self._write_state()
-        for wave in self._plan.waves:
+        for wave in plan.waves:
             await self._start_wave(wave)
 
     def _make_plan(self, outside: Outside) -> StackPlan:
         previous = read_state(self._config.data_dir)
         components = components_to_run(self._config, outside)
-        picked = pick_ports(self._config, components, previous.ports if previous else {}, self._tell_port)
+        picked = pick_ports(self._config, components, previous.ports if previous else {}, self._report_port)
         return Planner(self._config, outside, picked).plan()
 
     async def _start_wave(self, wave: tuple[ChildSpec, ...]) -> None:
-        observers = Observers(self._on_event, self._note_pid, self._on_give_up)
+        observers = Observers(self._on_event, self._on_status, self._on_failure)
         processes = [SupervisedProcess(spec, observers, self._policy) for spec in wave]
         self._processes += processes
         starts = [asyncio.create_task(process.start()) for process in processes]
@@ -144,15 +160,19 @@ class Stack:
     async def _stop(self) -> None:
         """Stop what runs, last started first. A second cancellation or signal kills what is left."""
         try:
-            for process in reversed(self._processes):
-                await process.stop()
+            await self._stop_processes()
         finally:
             for process in self._processes:
                 process.kill()
-            self._pids.clear()
+            self._parts.clear()
             self._write_state()
             self._lock.release()
             self._remove_signal_handlers()
+
+    async def _stop_processes(self) -> None:
+        for process in reversed(self._processes):
+            await process.stop()
+        self._processes.clear()
 
     def _set_signal_handlers(self) -> None:
         loop = asyncio.get_running_loop()
@@ -184,12 +204,12 @@ class Stack:
         self._owner.uncancel()
         return True
 
-    def _on_give_up(self, error: ChildGaveUpError) -> None:
+    def _on_failure(self, error: SupervisionError) -> None:
         self._failure = self._failure or error
         self._stop_asked.set()
 
-    def _note_pid(self, component: str, pid: int) -> None:
-        self._pids[component] = pid
+    def _on_status(self, component: str, status: ProcessStatus) -> None:
+        self._parts[component] = status
         self._write_state()
 
     def _write_state(self) -> None:
@@ -200,11 +220,11 @@ class Stack:
             pid=os.getpid(),
             started_at=self._started_at,
             addresses=self._plan.addresses,
-            children=self._pids,
+            parts=self._parts,
             ports=dict(self._plan.ports),
         )
         write_state(self._config.data_dir, state)
 
-    def _tell_port(self, wish: PortWish, port: int) -> None:
+    def _report_port(self, wish: PortWish, port: int) -> None:
         message = f"port {wish.default} is taken: the {wish.purpose} port is {port}"
         self._on_event(StackEvent(StackEventKind.PORT_CHANGED, "stack", message))

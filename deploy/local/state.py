@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from outlast.deploy.local.addresses import StackAddresses
+from outlast.deploy.local.processes.status import ProcessState, ProcessStatus
 
 FILE_NAME = "stack.json"
 
@@ -21,9 +22,19 @@ class StackState(BaseModel):
     started_at: str
     """ISO 8601, UTC."""
     addresses: StackAddresses
-    children: dict[str, int]
-    """Process ids by component, as they were last started."""
+    parts: dict[str, ProcessStatus]
+    """The supervised processes by component."""
     ports: dict[str, int]
+
+    @property
+    def children(self) -> dict[str, int]:
+        """Process ids of the running parts, by component."""
+        return {name: part.pid for name, part in self.parts.items() if part.pid is not None}
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether everything that the stack runs is ready."""
+        return bool(self.parts) and all(part.state is ProcessState.READY for part in self.parts.values())
 
 
 def write_state(data_dir: Path, state: StackState) -> None:

@@ -16,6 +16,7 @@ from outlast.api.cli.http.client import ApiClient
 from outlast.api.cli.show.wording import counted
 from outlast.deploy.local.keys import SANDBOX_TOKEN_FILE
 from outlast.deploy.local.outside import APIFY_API_BASE_URL
+from outlast.deploy.local.processes.status import ProcessState
 from outlast.deploy.local.state import StackState
 
 _TIMEOUT_SECONDS = 5
@@ -40,10 +41,17 @@ def check_stack(around: Surroundings) -> Check:
     state = around.state
     if state is None:
         return skip("Stack", f"none runs on {around.data_dir}")
-    dead = [name for name, pid in state.children.items() if not _is_alive(pid)]
-    if dead:
-        return fail("Stack", f"not running: {', '.join(dead)}", f"It is being restarted. {around.log_of(dead[0])}")
-    return ok("Stack", f"process {state.pid}, with {', '.join(state.children)}")
+    down = {name: part for name, part in state.parts.items() if part.state is not ProcessState.READY}
+    down |= {name: state.parts[name] for name, pid in state.children.items() if not _is_alive(pid)}
+    if down:
+        name, part = next(iter(down.items()))
+        finding = ", ".join(f"{name} is {part.state}" for name, part in down.items())
+        reason = f"{part.last_end}\n" if part.last_end else ""
+        return fail("Stack", finding, f"{reason}It is restarted until it is ready. {around.log_of(name)}")
+    restarts = [
+        f"{name} restarted {counted(part.restarts, 'time')}" for name, part in state.parts.items() if part.restarts
+    ]
+    return ok("Stack", "; ".join([f"process {state.pid}, with {', '.join(state.parts)}", *restarts]))
 
 
 async def check_server(client: ApiClient, around: Surroundings) -> list[Check]:

@@ -18,7 +18,6 @@ from outlast.deploy.local.events import StackEvent, StackEventKind
 _MARKS = {
     StackEventKind.READY: "[green]✓[/]",
     StackEventKind.EXITED: "[red]✗[/]",
-    StackEventKind.GAVE_UP: "[bold red]✗[/]",
     StackEventKind.RESTARTING: "[yellow]↻[/]",
     StackEventKind.PORT_CHANGED: "[yellow]![/]",
 }

@@ -21,11 +21,11 @@ def numbered(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.{number}")
 
 
-def tail(path: Path, lines: int = 20, limit_bytes: int = 16 * 1024) -> str:
-    """Return the last lines of a log, for an error message; empty when there is none."""
+def tail(path: Path, lines: int = 20, limit_bytes: int = 16 * 1024, start: int = 0) -> str:
+    """Return the last lines of a log from byte `start` on, for an error message; empty when there are none."""
     if not path.exists():
         return ""
     with path.open("rb") as log:
-        log.seek(max(0, path.stat().st_size - limit_bytes))
+        log.seek(max(start, path.stat().st_size - limit_bytes))
         text = log.read().decode(errors="replace")
     return "\n".join(text.splitlines()[-lines:])

@@ -8,14 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from outlast.deploy.local.errors import ChildGaveUpError, NotReadyError
+from outlast.deploy.local.errors import NotReadyError, SupervisionError
 from outlast.deploy.local.events import OnEvent, StackEvent, StackEventKind
 from outlast.deploy.local.processes import logs
 from outlast.deploy.local.processes.orphans import die_with_parent
-from outlast.deploy.local.processes.readiness import Probe
-from outlast.deploy.local.processes.restarts import RestartBudget, RestartPolicy
+from outlast.deploy.local.processes.readiness import Probe, holds_ports, read_ready_file
+from outlast.deploy.local.processes.restarts import RestartPauses, RestartPolicy
+from outlast.deploy.local.processes.status import ProcessState, ProcessStatus
 
 _PROBE_INTERVAL_SECONDS = 0.05
+_SHOWN_LOG_LINES = 5
+_ASKED_TO_END = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,10 @@ class ChildSpec:
     environment: Mapping[str, str]
     log_path: Path
     is_ready: Probe
+    own_ports: tuple[int, ...] = ()
+    """Ports that the child itself must listen on before it counts as ready."""
+    ready_file: Path | None = None
+    """File in which the child names its process id when it is ready; None for a child that writes none."""
     ready_timeout_seconds: float = 60.0
     stop_grace_seconds: float = 5.0
     """Time between SIGTERM and SIGKILL."""
@@ -34,23 +41,26 @@ class ChildSpec:
 
 @dataclass(frozen=True, slots=True)
 class Observers:
-    """Whom a supervised process tells what."""
+    """What a supervised process reports to."""
 
     on_event: OnEvent
-    on_spawn: Callable[[str, int], None]
-    """Called with the component's name and the new process id."""
-    on_give_up: Callable[[ChildGaveUpError], None]
+    on_status: Callable[[str, ProcessStatus], None]
+    """Called with the component's name whenever its status changes."""
+    on_failure: Callable[[SupervisionError], None]
+    """Called when the process can no longer be watched."""
 
 
 class SupervisedProcess:
-    """Keeps one child running until `stop`, or until its restart policy says that this is hopeless."""
+    """Keeps one child running until `stop`: once it has been ready, it is restarted however often it ends."""
 
     def __init__(self, spec: ChildSpec, observers: Observers, policy: RestartPolicy) -> None:
         self.spec = spec
         self._observers = observers
-        self._budget = RestartBudget(policy)
+        self._pauses = RestartPauses(policy)
         self._process: asyncio.subprocess.Process | None = None
-        self._was_ready = False
+        self._log_start = 0
+        self._status = ProcessStatus(state=ProcessState.STARTING)
+        self._replace_reason: str | None = None
         self._supervision: asyncio.Task[None] | None = None
 
     @property
@@ -64,10 +74,11 @@ class SupervisedProcess:
         Raises `NotReadyError`, with the end of the child's log, when it ends or its time is up before that.
         """
         logs.rotate(self.spec.log_path)
-        self._tell(StackEventKind.STARTING, f"starting {self.spec.name}")
+        self._report(StackEventKind.STARTING, f"starting {self.spec.name}")
         process = await self._spawn()
         await self._wait_ready(process)
-        self._tell(StackEventKind.READY, f"{self.spec.name} is ready")
+        self._set_status(state=ProcessState.READY)
+        self._report(StackEventKind.READY, f"{self.spec.name} is ready")
         self._supervision = asyncio.create_task(self._supervise(process), name=f"supervise-{self.spec.name}")
         self._supervision.add_done_callback(self._on_supervision_end)
 
@@ -77,10 +88,17 @@ class SupervisedProcess:
             self._supervision.cancel()
             await asyncio.wait([self._supervision])
         if self.pid is not None:
-            self._tell(StackEventKind.STOPPING, f"stopping {self.spec.name}")
+            self._report(StackEventKind.STOPPING, f"stopping {self.spec.name}")
             await self._terminate()
-            self._tell(StackEventKind.STOPPED, f"{self.spec.name} stopped")
+            self._report(StackEventKind.STOPPED, f"{self.spec.name} stopped")
         self._process = None
+        self._set_status(state=ProcessState.STOPPED, pid=None)
+
+    async def replace(self, reason: str) -> None:
+        """End the child in order and let its supervision start it anew at once; `reason` is reported."""
+        self._pauses.forget()
+        self._replace_reason = reason
+        await self._terminate()
 
     def kill(self) -> None:
         """End the child and what it started, at once."""
@@ -88,7 +106,10 @@ class SupervisedProcess:
             _signal_group(self._process.pid, signal.SIGKILL)
 
     async def _spawn(self) -> asyncio.subprocess.Process:
+        if self.spec.ready_file is not None:
+            self.spec.ready_file.unlink(missing_ok=True)
         with self.spec.log_path.open("ab") as log:
+            self._log_start = log.tell()
             process = await asyncio.create_subprocess_exec(
                 *self.spec.command,
                 env=dict(self.spec.environment),
@@ -100,55 +121,69 @@ class SupervisedProcess:
                 preexec_fn=die_with_parent(),
             )
         self._process = process
-        self._was_ready = False
-        self._observers.on_spawn(self.spec.name, process.pid)
+        self._set_status(state=ProcessState.STARTING, pid=process.pid)
         return process
 
     async def _wait_ready(self, process: asyncio.subprocess.Process) -> None:
         deadline = time.monotonic() + self.spec.ready_timeout_seconds
         while time.monotonic() < deadline:
-            answered = await self.spec.is_ready()
-            if process.returncode is not None:  # whatever answered, it was not this process
-                ending = describe_exit(process.returncode)
-                raise NotReadyError(self._explain(f"ended with {ending} before it was ready"))
+            answered = await self._is_ready(process.pid)
+            if process.returncode is not None:
+                raise NotReadyError(self._describe_end(process.returncode, " before it was ready"), self.spec.name)
             if answered:
-                self._was_ready = True
                 return
             await asyncio.sleep(_PROBE_INTERVAL_SECONDS)
-        raise NotReadyError(self._explain(f"was not ready after {self.spec.ready_timeout_seconds:g} seconds"))
+        late = f"{self.spec.name} was not ready after {self.spec.ready_timeout_seconds:g} seconds."
+        raise NotReadyError(self._with_log(late), self.spec.name)
+
+    async def _is_ready(self, pid: int) -> bool:
+        """Whether this process, and no other, is ready."""
+        if self.spec.ready_file is not None:
+            written = read_ready_file(self.spec.ready_file)
+            if written is None or written.pid != pid:
+                return False
+        if not await self.spec.is_ready():
+            return False
+        return not self.spec.own_ports or await asyncio.to_thread(holds_ports, pid, self.spec.own_ports)
 
     async def _supervise(self, process: asyncio.subprocess.Process) -> None:
+        ready_since = time.monotonic()
         while True:
             code = await process.wait()
             _signal_group(process.pid, signal.SIGKILL)  # what it started must not go on without it
-            self._tell(StackEventKind.EXITED, f"{self.spec.name} ended with {describe_exit(code)}")
-            delay = self._budget.after_end(time.monotonic(), self._was_ready)
-            if delay is None:
-                self._give_up()
-                return
-            self._tell(StackEventKind.RESTARTING, f"restarting {self.spec.name} in {delay:g} s")
-            await asyncio.sleep(delay)
+            reason, self._replace_reason = self._replace_reason or self._describe_end(code), None
+            await self._pause(reason, ready_seconds=time.monotonic() - ready_since)
             process = await self._restart()
+            ready_since = time.monotonic()
 
     async def _restart(self) -> asyncio.subprocess.Process:
-        process = await self._spawn()
-        try:
-            await self._wait_ready(process)
-        except NotReadyError:
-            _signal_group(process.pid, signal.SIGKILL)
-        else:
-            self._tell(StackEventKind.READY, f"{self.spec.name} is ready again (process {process.pid})")
-        return process
+        """Start the child anew until it is ready."""
+        while True:
+            process = await self._spawn()
+            try:
+                await self._wait_ready(process)
+            except NotReadyError as error:
+                _signal_group(process.pid, signal.SIGKILL)
+                await process.wait()
+                await self._pause(str(error), ready_seconds=0)
+            else:
+                self._set_status(state=ProcessState.READY)
+                self._report(StackEventKind.READY, f"{self.spec.name} is ready again (process {process.pid})")
+                return process
+
+    async def _pause(self, reason: str, *, ready_seconds: float) -> None:
+        """Report why the child ended, and wait before its next start."""
+        pause = self._pauses.after_end(ready_seconds)
+        restarts = self._status.restarts + 1
+        self._set_status(state=ProcessState.RESTARTING, pid=None, restarts=restarts, last_end=reason)
+        self._report(StackEventKind.EXITED, reason)
+        self._report(StackEventKind.RESTARTING, f"restarting {self.spec.name} in {pause:g} s")
+        await asyncio.sleep(pause)
 
     def _on_supervision_end(self, supervision: asyncio.Task[None]) -> None:
-        """See to it that a child is never left unwatched in silence, whatever went wrong in watching it."""
+        """Report that the child is no longer watched, whatever went wrong in watching it."""
         if not supervision.cancelled() and (error := supervision.exception()) is not None:
-            self._observers.on_give_up(ChildGaveUpError(f"{self.spec.name} cannot be watched any longer: {error!r}"))
-
-    def _give_up(self) -> None:
-        error = ChildGaveUpError(self._explain("keeps ending; it is not started again"))
-        self._tell(StackEventKind.GAVE_UP, str(error))
-        self._observers.on_give_up(error)
+            self._observers.on_failure(SupervisionError(f"{self.spec.name} cannot be watched any longer: {error!r}"))
 
     async def _terminate(self) -> None:
         process = self._process
@@ -161,15 +196,22 @@ class SupervisedProcess:
         except TimeoutError:
             pass
         finally:
-            self.kill()
+            _signal_group(process.pid, signal.SIGKILL)
         await process.wait()
 
-    def _explain(self, what: str) -> str:
-        end = logs.tail(self.spec.log_path)
-        shown = f" The end of its log:\n{end}" if end else " Its log is empty."
-        return f"{self.spec.name} {what}. Log: {self.spec.log_path}.{shown}"
+    def _describe_end(self, code: int, when: str = "") -> str:
+        ending = f"{self.spec.name} ended with {describe_exit(code)}{when}."
+        return ending if code < 0 and -code in _ASKED_TO_END else self._with_log(ending)
 
-    def _tell(self, kind: StackEventKind, message: str) -> None:
+    def _with_log(self, what: str) -> str:
+        end = logs.tail(self.spec.log_path, lines=_SHOWN_LOG_LINES, start=self._log_start)
+        return f"{what} The end of {self.spec.log_path}:\n{end}" if end else f"{what} It wrote nothing to its log."
+
+    def _set_status(self, **changes: object) -> None:
+        self._status = self._status.model_copy(update=changes)
+        self._observers.on_status(self.spec.name, self._status)
+
+    def _report(self, kind: StackEventKind, message: str) -> None:
         self._observers.on_event(StackEvent(kind, self.spec.name, message))
 
 

@@ -1,9 +1,16 @@
-"""How to see that a process is ready: by asking it, never by waiting a while."""
+"""How the stack sees that a process is ready: by asking it, and by proof that the answer is its own.
+
+A port that answers proves nothing: another program may have taken it. So a process is ready only when its own process
+id holds the ports that it serves, or stands in the ready file that it writes.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 import httpx
+import psutil
+from pydantic import BaseModel, ValidationError
 
 Probe = Callable[[], Awaitable[bool]]
 """Asks a process once whether it is ready; False for "not yet"."""
@@ -47,3 +54,42 @@ def every(*probes: Probe) -> Probe:
         return all([await one() for one in probes])
 
     return probe
+
+
+async def always() -> bool:
+    """Ready without being asked, for a process whose ready file says it all."""
+    return True
+
+
+def holds_ports(pid: int, ports: Sequence[int]) -> bool:
+    """Whether this process, or one that it started, listens on all of these TCP ports.
+
+    True also where the system does not let us see that.
+    """
+    listening: set[int] = set()
+    try:
+        leader = psutil.Process(pid)
+        for process in (leader, *leader.children(recursive=True)):
+            connections = process.net_connections(kind="tcp")
+            listening |= {entry.laddr.port for entry in connections if entry.status == psutil.CONN_LISTEN}
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True
+    return listening.issuperset(ports)
+
+
+class ReadyFile(BaseModel):
+    """What a process writes into its ready file (`OUTLAST_READY_FILE`) once it works."""
+
+    pid: int
+    metrics_url: str | None = None
+    """Where it serves its Prometheus metrics, None when it serves none."""
+
+
+def read_ready_file(path: Path) -> ReadyFile | None:
+    """Return what the file says; None while there is none."""
+    try:
+        return ReadyFile.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None

@@ -1,40 +1,36 @@
-"""When a process that ended is started again, and when it is given up."""
+"""How long to wait before a process that ended is started again."""
 
-from collections import deque
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """How patient the stack is with its children.
+    """Pauses between restarts, in seconds. There is no limit on their number: a part is never given up.
 
-    A process that was ready comes back at once; one that ends before it is ready waits longer each time.
+    The first restart comes after `first_pause_seconds`. Every further one doubles the pause, up to
+    `max_pause_seconds`, until the process has been ready for `steady_seconds`.
     """
 
-    first_delay_seconds: float = 0.1
-    max_delay_seconds: float = 5.0
-    max_failed_starts: int = 5
-    """So many ends in a row before readiness, and the process is given up."""
-    max_restarts: int = 30
-    window_seconds: float = 60.0
-    """More than `max_restarts` ends within this time, and the process is given up, ready or not."""
+    first_pause_seconds: float = 0.1
+    max_pause_seconds: float = 30.0
+    steady_seconds: float = 30.0
 
 
-class RestartBudget:
-    """Counts one process's ends against a policy."""
+class RestartPauses:
+    """The pauses of one process."""
 
     def __init__(self, policy: RestartPolicy) -> None:
         self._policy = policy
-        self._failed_starts = 0
-        self._ends: deque[float] = deque()
+        self._next_seconds = policy.first_pause_seconds
 
-    def after_end(self, now_seconds: float, was_ready: bool) -> float | None:
-        """Return the seconds to wait before the next start, or None to give up."""
-        self._failed_starts = 0 if was_ready else self._failed_starts + 1
-        self._ends.append(now_seconds)
-        while self._ends[0] < now_seconds - self._policy.window_seconds:
-            self._ends.popleft()
-        if self._failed_starts >= self._policy.max_failed_starts or len(self._ends) > self._policy.max_restarts:
-            return None
-        delay = self._policy.first_delay_seconds * 2**self._failed_starts
-        return min(delay, self._policy.max_delay_seconds)
+    def forget(self) -> None:
+        """Let the next restart come after the first pause, as if nothing had ended before."""
+        self._next_seconds = self._policy.first_pause_seconds
+
+    def after_end(self, ready_seconds: float) -> float:
+        """Return the seconds to wait before the next start, for a process that was ready for `ready_seconds`."""
+        if ready_seconds >= self._policy.steady_seconds:
+            self.forget()
+        pause = min(self._next_seconds, self._policy.max_pause_seconds)
+        self._next_seconds = pause * 2
+        return pause

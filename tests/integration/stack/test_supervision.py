@@ -8,15 +8,17 @@ from pathlib import Path
 import httpx
 import pytest
 
+from outlast.deploy.local import plan
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.errors import (
-    ChildGaveUpError,
     DataDirectoryInUseError,
     NotReadyError,
     PortTakenError,
     StackError,
+    SupervisionError,
 )
 from outlast.deploy.local.events import StackEvent
+from outlast.deploy.local.ports import any_free
 from outlast.deploy.local.processes.restarts import RestartPolicy
 from outlast.deploy.local.stack import Stack
 from outlast.deploy.local.state import find_running, read_state
@@ -31,13 +33,22 @@ from tests.support.stacks.stack_config import (
     start_stack_process,
 )
 
-IMPATIENT = RestartPolicy(first_delay_seconds=0.01, max_delay_seconds=0.02, max_failed_starts=3)
+QUICK = RestartPolicy(first_pause_seconds=0.01, max_pause_seconds=0.02)
 
 
 def api_config(data_dir: Path, *options: str, **settings: object) -> StackConfig:
     """A stack whose only part is a stand-in for the API."""
     commands = {Component.API: stand_in("OUTLAST_API_PORT", *options)}
     return free_ports_config(data_dir, Component.API, **{"commands": commands, **settings})
+
+
+def two_parts(data_dir: Path, *api_options: str) -> StackConfig:
+    """A stack of stand-ins for worker and API."""
+    commands = {
+        Component.WORKER: stand_in("OUTLAST_WORKER_METRICS_PORT"),
+        Component.API: stand_in("OUTLAST_API_PORT", *api_options),
+    }
+    return free_ports_config(data_dir, Component.WORKER, Component.API, commands=commands)
 
 
 async def answers(url: str | None) -> bool:
@@ -86,16 +97,93 @@ async def test_what_a_killed_child_started_does_not_go_on(tmp_path: Path) -> Non
         await eventually(lambda: not is_running(grandchild))
 
 
-async def test_a_child_that_keeps_ending_is_given_up_with_its_log(tmp_path: Path) -> None:
-    broken = tmp_path / "broken"
-    config = api_config(tmp_path, "--fail-while", str(broken))
-    with pytest.raises(ChildGaveUpError, match=r"api keeps ending.*logs/api\.log(.|\n)*I was told to fail"):
-        async with Stack(config, policy=IMPATIENT) as stack:
-            broken.touch()
-            pid = stack.pid("api")
-            assert pid is not None
-            os.kill(pid, signal.SIGKILL)
-            await stack.wait()
+async def test_a_part_that_was_ready_once_is_restarted_for_ever_and_the_others_go_on(
+    tmp_path: Path,
+) -> None:
+    broken, events = tmp_path / "broken", Events()
+    async with Stack(two_parts(tmp_path, "--fail-while", str(broken)), on_event=events.append, policy=QUICK) as stack:
+        other, pid = stack.pid("worker"), stack.pid("api")
+        broken.touch()
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        await eventually(lambda: events.kinds_of("api").count("exited") > 20)
+        state = find_running(tmp_path)
+        assert state is not None
+        assert state.parts["api"].state in ("starting", "restarting")
+        assert state.parts["api"].restarts > 10
+        assert stack.pid("worker") == other
+        assert events.kinds_of("worker") == ["starting", "ready"]
+        broken.unlink()
+        await eventually(lambda: events.kinds_of("api").count("ready") == 2)
+        assert await answers(stack.addresses.api_url)
+
+
+async def test_the_reason_of_every_restart_is_reported_with_exit_code_and_log(tmp_path: Path) -> None:
+    broken, events = tmp_path / "broken", Events()
+    async with Stack(api_config(tmp_path, "--fail-while", str(broken)), on_event=events.append, policy=QUICK) as stack:
+        broken.touch()
+        pid = stack.pid("api")
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        ends = await eventually(lambda: [event.message for event in events if event.kind == "exited"][1:])
+        state = await eventually(lambda: find_running(tmp_path))
+    assert "api ended with exit code 1 before it was ready" in ends[0]
+    assert "I was told to fail" in ends[0]
+    assert str(tmp_path / "logs" / "api.log") in ends[0]
+    assert "I was told to fail" in str(state.parts["api"].last_end)
+
+
+async def test_a_part_is_not_ready_while_another_program_answers_on_its_port(tmp_path: Path) -> None:
+    """The child neither binds nor ends: only its process id tells that the answer is not its own."""
+    port = any_free("127.0.0.1")
+    config = api_config(tmp_path, api_port=port, commands={Component.API: ("sleep", "1000")}, ready_timeout_seconds=5)
+    entering = asyncio.create_task(Stack(config).__aenter__())
+    await eventually(lambda: running_children(find_running(tmp_path)))
+    stranger = await asyncio.create_subprocess_exec(*stand_in(str(port)))
+    await eventually(lambda: answers(f"http://127.0.0.1:{port}"))
+    with pytest.raises(NotReadyError, match=r"api was not ready after 5 seconds"):
+        await entering
+    stranger.kill()
+    await stranger.wait()
+
+
+async def test_a_default_port_that_is_lost_while_the_part_starts_gives_way(tmp_path: Path) -> None:
+    """The command gives the port away to another program the first time, as a race between two stacks does."""
+    lost, events = tmp_path / "lost", Events()
+    server = " ".join(stand_in("OUTLAST_API_PORT"))
+    bound = "(exec 3<>/dev/tcp/127.0.0.1/$OUTLAST_API_PORT) 2>/dev/null"
+    first = f"setsid {server} & echo $! > {lost}/pid; until {bound}; do :; done"
+    script = f"if mkdir {lost} 2>/dev/null; then {first}; fi; exec {server}"
+    config = api_config(tmp_path, commands={Component.API: ("bash", "-c", script)})
+    try:
+        async with Stack(config, on_event=events.append) as stack:
+            assert await answers(stack.addresses.api_url)
+            assert events.kinds_of("stack") == ["port_changed"]
+            assert "another program took a port of api" in events[1].message
+    finally:
+        os.kill(int((lost / "pid").read_text()), signal.SIGKILL)
+
+
+async def test_two_stacks_that_start_at_the_same_moment_both_come_up(tmp_path: Path) -> None:
+    """Both want the same free default: one gets it, the other gives way."""
+    default = any_free("127.0.0.1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("outlast.deploy.local.ports.API", default)
+        patch.setitem(plan._WISHES, "api", ("API", "--api-port", default))
+        patch.setattr("outlast.deploy.local.ports.is_free", lambda host, port: True)  # both look before either binds
+        configs = [api_config(tmp_path / name, api_port=None) for name in ("one", "two")]
+        stacks = [Stack(config) for config in configs]
+        entered = asyncio.gather(*(stack.__aenter__() for stack in stacks))
+        await eventually(lambda: all(read_state(config.data_dir) for config in configs))
+        patch.undo()
+        await entered
+    try:
+        addresses = {str(stack.addresses.api_url) for stack in stacks}
+        assert len(addresses) == 2
+        assert all([await answers(address) for address in addresses])
+    finally:
+        for stack in stacks:
+            await stack.__aexit__(None, None, None)
 
 
 async def test_a_child_that_ends_before_it_is_ready_shows_the_end_of_its_log(tmp_path: Path) -> None:
@@ -167,15 +255,7 @@ async def test_an_unreachable_cluster_is_an_error_that_names_it(
 
 
 async def test_children_die_with_a_killed_parent_and_the_directory_is_free_again(tmp_path: Path) -> None:
-    config = free_ports_config(
-        tmp_path,
-        Component.WORKER,
-        Component.API,
-        commands={
-            Component.WORKER: stand_in("OUTLAST_WORKER_METRICS_PORT"),
-            Component.API: stand_in("OUTLAST_API_PORT"),
-        },
-    )
+    config = two_parts(tmp_path)
     with start_stack_process(config) as parent:
         await eventually(lambda: len(running_children(find_running(tmp_path))) == 2)
         state = read_state(tmp_path)
@@ -231,7 +311,7 @@ async def test_a_child_is_never_left_unwatched_in_silence(tmp_path: Path) -> Non
         if event.kind == "exited":
             raise BrokenPipeError
 
-    with pytest.raises(ChildGaveUpError, match="api cannot be watched any longer: BrokenPipeError"):
+    with pytest.raises(SupervisionError, match="api cannot be watched any longer: BrokenPipeError"):
         async with Stack(api_config(tmp_path), on_event=deaf) as stack:
             pid = stack.pid("api")
             assert pid is not None

@@ -44,7 +44,7 @@ class RunningStack:
 
     def pid(self, component: str) -> int:
         """The process that a part runs as, now."""
-        return json.loads((self.data_dir / "stack.json").read_text())["children"][component]
+        return json.loads((self.data_dir / "stack.json").read_text())["parts"][component]["pid"]
 
     def collect_events(self) -> None:
         """Read what it says, to the end."""

@@ -40,7 +40,7 @@ def test_the_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
 
 
 def test_a_state_file_that_a_dead_stack_left_behind_is_not_believed(tmp_path: Path) -> None:
-    state = StackState(pid=1, started_at="", addresses=StackAddresses(), children={}, ports={"api": 8400})
+    state = StackState(pid=1, started_at="", addresses=StackAddresses(), parts={}, ports={"api": 8400})
     write_state(tmp_path, state)
     assert read_state(tmp_path) == state
     assert find_running(tmp_path) is None
