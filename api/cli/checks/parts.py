@@ -48,9 +48,8 @@ def check_stack(around: Surroundings) -> Check:
         finding = ", ".join(f"{name} is {part.state}" for name, part in down.items())
         reason = f"{part.last_end}\n" if part.last_end else ""
         return fail("Stack", finding, f"{reason}It is restarted until it is ready. {around.log_of(name)}")
-    restarts = [
-        f"{name} restarted {counted(part.restarts, 'time')}" for name, part in state.parts.items() if part.restarts
-    ]
+    restarted = {name: part.restarts for name, part in state.parts.items() if part.restarts}
+    restarts = [f"{name} restarted {counted(number, 'time')}" for name, number in restarted.items()]
     return ok("Stack", "; ".join([f"process {state.pid}, with {', '.join(state.parts)}", *restarts]))
 
 

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from outlast.deploy.local.addresses import StackAddresses
 from outlast.deploy.local.lock import DataDirectoryLock
+from outlast.deploy.local.processes.status import ProcessState, ProcessStatus
+from outlast.deploy.local.state import StackState, write_state
 from tests.integration.cli.conftest import Outlast
 from tests.integration.cli.fake_api import Answer, FakeApi, problem
 from tests.support.ports import free_address
@@ -64,6 +67,21 @@ def test_doctor_tells_a_missing_worker_and_a_refused_token_apart(fake_api: FakeA
         "Tools": "skip",
     }
     assert "OUTLAST_TOKEN" in checks["Credential"]["advice"]
+
+
+def test_doctor_shows_a_part_that_keeps_ending_and_why(outlast: Outlast, tmp_path: Path) -> None:
+    worker = ProcessStatus(state=ProcessState.RESTARTING, restarts=7, last_end="worker ended with exit code 1.")
+    state = StackState(pid=1, started_at="", addresses=StackAddresses(), parts={"worker": worker}, ports={})
+    lock = DataDirectoryLock(tmp_path).acquire()
+    write_state(tmp_path, state)
+    try:
+        checks = outlast("doctor", "--data-dir", str(tmp_path), "--json").document["checks"]
+    finally:
+        lock.release()
+    stack = next(check for check in checks if check["name"] == "Stack")
+    assert (stack["health"], stack["finding"]) == ("fail", "worker is restarting")
+    assert "worker ended with exit code 1." in stack["advice"]
+    assert str(tmp_path / "logs" / "worker.log") in stack["advice"]
 
 
 def test_doctor_checks_the_platform_and_its_token(

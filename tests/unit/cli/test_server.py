@@ -17,7 +17,7 @@ TOKEN = "sk-very-secret-0123456789"
 def stack_file(data_dir: Path, api_url: str) -> None:
     data_dir.mkdir(exist_ok=True)
     addresses = StackAddresses(api_url=api_url)
-    write_state(data_dir, StackState(pid=1, started_at="", addresses=addresses, children={}, ports={}))
+    write_state(data_dir, StackState(pid=1, started_at="", addresses=addresses, parts={}, ports={}))
 
 
 def test_the_named_server_wins(tmp_path: Path) -> None:
