@@ -1,0 +1,1 @@
+"""The client with blocking I/O."""

@@ -1,0 +1,1 @@
+"""What the client gives and takes, as frozen pydantic models."""

@@ -10,16 +10,16 @@ import outlast
 _HEAVY = ("temporalio", "fastapi", "starlette", "httpx", "pydantic", "outlast.client", "outlast.workflows")
 _REPORT = """
 import sys, time
-began = time.perf_counter()
+began = time.process_time()
 import outlast
-seconds = time.perf_counter() - began
+seconds = time.process_time() - began
 {use}
 print(seconds, *sys.modules)
 """
 
 
 def imported(use: str = "") -> tuple[float, set[str]]:
-    """The seconds of `import outlast`, and all modules that are loaded after `use`."""
+    """The processor's seconds for `import outlast`, and all modules that are loaded after `use`."""
     command = [sys.executable, "-c", _REPORT.format(use=use)]
     seconds, *modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     return float(seconds), set(modules)
