@@ -18,6 +18,7 @@ from outlast.api.settings import ApiSettings
 from outlast.worker.connection import connect
 from outlast.worker.logs import configure_logging
 from outlast.worker.open_files import allow_many_connections
+from outlast.worker.ready_file import ready_file
 from outlast.worker.search_attributes import register_search_attributes
 from outlast.worker.telemetry import build_runtime
 from outlast.workflows.tools.extensions import ExtensionError, load_extensions
@@ -47,7 +48,20 @@ async def serve(settings: ApiSettings) -> None:
     )
     await _prepare_namespace(client)
     log.info("API listens on http://%s:%s", settings.api_host, settings.api_port)
-    await uvicorn.Server(config).serve()
+    await _Server(config, settings).serve()
+
+
+class _Server(uvicorn.Server):
+    """Announces in the ready file that it listens."""
+
+    def __init__(self, config: uvicorn.Config, settings: ApiSettings) -> None:
+        super().__init__(config)
+        url = f"http://{settings.api_host}:{settings.api_port}"
+        self._announcement = ready_file(settings.ready_file, url=url, metrics_url=f"{url}/metrics")
+
+    async def main_loop(self) -> None:
+        with self._announcement:
+            await super().main_loop()
 
 
 async def _prepare_namespace(client: Client) -> None:

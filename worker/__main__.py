@@ -1,4 +1,4 @@
-"""`python -P -m outlast.worker`: serve tool calls until SIGTERM or Ctrl-C."""
+"""`python -P -m outlast.worker`: carry tool calls out until SIGTERM or Ctrl-C."""
 
 import asyncio
 import gc
@@ -7,47 +7,61 @@ import os
 import signal
 import sys
 
+from pydantic import ValidationError
+from temporalio.client import Client
+
 from outlast.activities.secrets.sealer import SealError
 from outlast.worker.connection import connect
 from outlast.worker.logs import configure_logging
 from outlast.worker.open_files import allow_many_connections
+from outlast.worker.ready_file import ready_file
 from outlast.worker.schedules import ensure_sweep_schedule
 from outlast.worker.search_attributes import register_search_attributes
 from outlast.worker.service import serving
-from outlast.worker.settings import WorkerSettings
-from outlast.worker.telemetry import build_runtime
+from outlast.worker.settings import WorkerSettings, settings_errors
+from outlast.worker.telemetry import start_telemetry
 from outlast.workflows.tools.extensions import load_extensions
 
 log = logging.getLogger("outlast.worker")
 
 
 async def serve(settings: WorkerSettings) -> None:
-    """Connect, register, poll; return after a signal, when what was under way has finished."""
+    """Connect, register, poll. Returns after a signal, when the work under way has finished."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    runtime = build_runtime(f"{settings.worker_metrics_host}:{settings.worker_metrics_port}")
-    client = await connect(settings, runtime)
+    telemetry = start_telemetry(settings.worker_metrics_host, settings.worker_metrics_port)
+    client = await connect(settings, telemetry.runtime)
     await register_search_attributes(client)
     await ensure_sweep_schedule(client, interval_seconds=settings.sweep_interval_seconds)
     async with serving(client, settings):
-        log.info("Worker serves namespace %s at %s", client.namespace, client.service_client.config.target_host)
-        await stop.wait()
-        log.info("Worker stops: what is under way may finish")
+        with ready_file(settings.ready_file, metrics_url=telemetry.metrics_url):
+            await _until_stopped(client, stop)
+
+
+async def _until_stopped(client: Client, stop: asyncio.Event) -> None:
+    target = client.service_client.config.target_host
+    log.info("Worker polls namespace %s at %s", client.namespace, target)
+    await stop.wait()
+    log.info("Worker stops: it finishes what is under way")
 
 
 def main() -> int:
     """Exit code 0 after a clean stop, 1 when the worker could not start."""
-    settings = WorkerSettings()
+    try:
+        settings = WorkerSettings()
+    except ValidationError as error:
+        sys.stderr.write(f"Bad settings: {settings_errors(error)}\n")
+        return 1
     configure_logging(settings.log_format, settings.log_level)
     allow_many_connections()
     try:
         load_extensions(settings.tool_modules)
-        gc.freeze()  # what is imported stays: no collection needs to look through it again
+        gc.freeze()  # modules stay loaded: no collection needs to look through them
         asyncio.run(serve(settings))
-    except (SealError, ValueError, RuntimeError) as error:
-        log.error("Worker cannot start: %s", error)  # noqa: TRY400  # the message is for the operator, a trace is not
+    except (SealError, ValueError, OSError, RuntimeError) as error:
+        log.error("Worker cannot start: %s", error)  # noqa: TRY400  # operators need the message, not a traceback
         return 1
     return 0
 

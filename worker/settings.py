@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from outlast.activities.llm.providers.prices import Price
@@ -15,13 +15,18 @@ APIFY_CONSOLE = "https://console.apify.com"
 
 
 class Settings(BaseSettings):
-    """Read from the environment. Where Temporal is, `temporalio.envconfig` says (TEMPORAL_ADDRESS and its fellows)."""
+    """Read from the environment. The connection to Temporal has variables of its own: TEMPORAL_ADDRESS and others."""
 
     model_config = SettingsConfigDict(env_prefix="OUTLAST_", extra="ignore", populate_by_name=True)
 
     data_dir: Path = Field(default_factory=default_data_dir, description="Where the embedded stack keeps its state.")
     log_format: Literal["text", "json"] = Field(default="text", description="Form of the log lines on standard error.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
+    ready_file: Path | None = Field(
+        default=None,
+        description="File that the process writes when it is ready (pid, version and addresses, as JSON) and removes "
+        "when it stops. Each process needs its own.",
+    )
     seal_keys: SecretStr | None = Field(
         default=None, description="Keys that seal secrets, `KEYID:base64 of 32 bytes`, comma-separated, newest first."
     )
@@ -86,10 +91,26 @@ class Settings(BaseSettings):
         return self.console_url or (APIFY_CONSOLE if is_apify else None)
 
 
+def settings_errors(error: ValidationError) -> str:
+    """What is wrong with the settings, in one line that names the variables but not their values."""
+    found = error.errors(include_input=False, include_url=False, include_context=False)
+    return "; ".join(f"{_variable(entry['loc'])}: {entry['msg']}" for entry in found)
+
+
+def _variable(location: tuple[int | str, ...]) -> str:
+    name = str(location[0]) if location else "settings"
+    return name if name.isupper() else f"OUTLAST_{name.upper()}"
+
+
 class WorkerSettings(Settings):
     """Settings of the worker process."""
 
-    worker_metrics_port: int = Field(default=9464, ge=0, le=65535, description="Port of the worker's /metrics.")
+    worker_metrics_port: int = Field(
+        default=9464,
+        ge=0,
+        le=65535,
+        description="Port of the worker's /metrics; 0 for any free one. When it is taken, a free one is used.",
+    )
     worker_metrics_host: str = Field(default="127.0.0.1", description="Address the worker's /metrics binds.")
     run_slots: int = Field(default=5_000, ge=1, description="Runs that one worker follows at once.")
     tool_slots: int = Field(default=200, ge=1, description="Short activities that one worker carries out at once.")
