@@ -2,6 +2,7 @@
 
 from fastapi import FastAPI
 
+from outlast.api.adapters import routes as adapter_routes
 from outlast.api.http.body_limit import BodyLimit
 from outlast.api.http.known_hosts import KnownHosts
 from outlast.api.http.openapi import publish_openapi
@@ -9,7 +10,6 @@ from outlast.api.http.problems import install_problem_handlers
 from outlast.api.mcp.http import install_mcp
 from outlast.api.metrics import RequestMetrics
 from outlast.api.rest import (
-    adapter_routes,
     handoff_routes,
     operator_routes,
     output_routes,

@@ -1,4 +1,4 @@
-"""What the API process is made of: one of each, built from its settings."""
+"""The services of the API process, built once from its settings and shared by every front door."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ from outlast.worker.connection import output_objects, sealer_from
 
 @dataclass(frozen=True)
 class Services:
-    """Shared by every front door."""
+    """One instance of each service."""
 
     settings: ApiSettings
     tasks: TaskClient
@@ -29,12 +29,12 @@ class Services:
     callers: CallerResolver
     sealer: SecretSealer
     outputs: StoredOutputs
-    sessions: SessionEvents
-    turns: SessionClient
+    sessions: SessionClient
+    session_events: SessionEvents
 
 
 def build_services(settings: ApiSettings, client: Client) -> Services:
-    """Put the services together. Raises `SealError` when there is no key ring."""
+    """Build the services. Raises `SealError` when the settings name no key ring."""
     sealer = sealer_from(settings)
     platform = ApifyPlatform(
         api_base_url=settings.apify_api_base_url, operator_token=settings.apify_token, sealer=sealer
@@ -42,7 +42,14 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
     builder = CallBuilder(catalogue, sealer, settings)
     tasks = TaskClient(client, builder, fair=settings.fairness, ui_url=settings.temporal_ui_url)
-    outputs = StoredOutputs(output_objects(settings))
-    callers, sessions = CallerResolver(settings, platform, sealer), SessionEvents(client)
-    turns = SessionClient(client, catalogue, settings)
-    return Services(settings, tasks, Handoffs(tasks), catalogue, callers, sealer, outputs, sessions, turns)
+    return Services(
+        settings=settings,
+        tasks=tasks,
+        handoffs=Handoffs(tasks),
+        catalogue=catalogue,
+        callers=CallerResolver(settings, platform, sealer),
+        sealer=sealer,
+        outputs=StoredOutputs(output_objects(settings)),
+        sessions=SessionClient(client, catalogue, settings),
+        session_events=SessionEvents(client),
+    )

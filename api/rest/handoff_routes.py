@@ -7,9 +7,9 @@ from fastapi.responses import StreamingResponse
 from pydantic import StringConstraints
 
 from outlast.api.contracts.events import HandoffList
+from outlast.api.http.dependencies import CallerDep, ServicesDep
 from outlast.api.http.event_stream import event_stream
 from outlast.api.http.problems import documented_problems
-from outlast.api.rest.dependencies import CallerDep, ServicesDep
 
 router = APIRouter(prefix="/v1/handoffs", tags=["tasks"])
 

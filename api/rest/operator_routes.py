@@ -9,8 +9,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
 
 from outlast.api.errors import ApiError
+from outlast.api.http.dependencies import ServicesDep
 from outlast.api.metrics import OPEN_TASKS, REGISTRY
-from outlast.api.rest.dependencies import ServicesDep
 from outlast.api.services import Services
 
 router = APIRouter(tags=["operators"])

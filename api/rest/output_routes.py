@@ -10,9 +10,9 @@ from fastapi.responses import StreamingResponse
 from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.outputs.store.reader import OutputReader
 from outlast.api.contracts.outputs import OutputSelection
+from outlast.api.http.dependencies import CallerDep, ServicesDep
 from outlast.api.http.problems import documented_problems
 from outlast.api.outputs import StoredOutputs, begun
-from outlast.api.rest.dependencies import CallerDep, ServicesDep
 
 router = APIRouter(prefix="/v1/outputs", tags=["outputs"])
 

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from outlast.api.contracts.sessions import MessageRequest, Session, SessionRequest, Turn
+from outlast.api.http.dependencies import CallerDep, ServicesDep
 from outlast.api.http.event_stream import event_stream
 from outlast.api.http.problems import documented_problems
 from outlast.api.http.surrogates import SoundTextRoute
-from outlast.api.rest.dependencies import CallerDep, ServicesDep
 from outlast.api.temporal.turn_events import position_of
 from outlast.workflows.contracts.turns import TurnStatus
 
@@ -26,7 +26,7 @@ async def begin_session(body: SessionRequest, services: ServicesDep, caller: Cal
 
     A session that is there already stays as it was begun.
     """
-    session = await services.turns.create(caller, body)
+    session = await services.sessions.create(caller, body)
     response.headers["Location"] = f"/v1/sessions/{session.id}"
     return session
 
@@ -34,7 +34,7 @@ async def begin_session(body: SessionRequest, services: ServicesDep, caller: Cal
 @router.get("/{session_id}", responses=documented_problems(401, 404, 503))
 async def get_session(session_id: SessionId, services: ServicesDep, caller: CallerDep) -> Session:
     """A conversation: its model and tools, what it has used, its latest turns."""
-    return await services.turns.describe(caller, session_id)
+    return await services.sessions.describe(caller, session_id)
 
 
 @router.post(
@@ -68,15 +68,15 @@ async def send_message(
     if body.stream:
         # What is refused begins no turn.
         position_of(last_event_id)
-    turn_id = await services.turns.send(caller, session_id, body)
+    turn_id = await services.sessions.send(caller, session_id, body)
     headers = {"Location": f"/v1/sessions/{session_id}/turns/{turn_id}"}
     if body.stream:
-        response = event_stream(await services.turns.events(caller, session_id, turn_id, after=last_event_id))
+        response = event_stream(await services.sessions.events(caller, session_id, turn_id, after=last_event_id))
         response.headers.update(headers)
         return response
     limit = services.settings.max_wait_seconds
     seconds = limit if wait is None else min(wait, limit)
-    turn = await services.turns.turn(caller, session_id, turn_id, wait_seconds=seconds)
+    turn = await services.sessions.turn(caller, session_id, turn_id, wait_seconds=seconds)
     status = 202 if turn.status is TurnStatus.RUNNING else 200
     return JSONResponse(turn.model_dump(mode="json", exclude_none=True), status_code=status, headers=headers)
 
@@ -91,13 +91,13 @@ async def get_turn(
 ) -> Turn:
     """A turn and, when it has ended, what was said. Works while no worker is alive."""
     seconds = min(wait, services.settings.max_wait_seconds)
-    return await services.turns.turn(caller, session_id, turn_id, wait_seconds=seconds)
+    return await services.sessions.turn(caller, session_id, turn_id, wait_seconds=seconds)
 
 
 @router.post("/{session_id}/turns/{turn_id}/cancel", status_code=202, responses=documented_problems(401, 404, 409, 503))
 async def cancel_turn(session_id: SessionId, turn_id: TurnId, services: ServicesDep, caller: CallerDep) -> Turn:
     """Stop a turn, its tools and their paid runs. It becomes `cancelled` when the last of them has ended."""
-    return await services.turns.cancel(caller, session_id, turn_id)
+    return await services.sessions.cancel(caller, session_id, turn_id)
 
 
 @router.get(
@@ -118,7 +118,7 @@ async def follow_turn(
     (to be answered at the task), `reminder`, `retry` (with `error_kind`; with `discard_text`, drop the step's text),
     `step-finish` (with `usage`, always numbers, and `warnings` if there are any), `error`, `finish`.
     """
-    return event_stream(await services.turns.events(caller, session_id, turn_id, after=last_event_id))
+    return event_stream(await services.sessions.events(caller, session_id, turn_id, after=last_event_id))
 
 
 @router.get(
@@ -142,5 +142,5 @@ async def follow_session(
     `reaction`: what tools say to the user meanwhile. All of them have an id and are sent again from any point with
     `Last-Event-ID`, the latest 200 for certain; `events_missed` says how many older ones are not kept any more.
     """
-    events = await services.sessions.follow(caller, session_id, after=last_event_id)
+    events = await services.session_events.follow(caller, session_id, after=last_event_id)
     return event_stream(events) if events is not None else Response(status_code=204)

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from outlast.api.contracts.tasks import SubmittedInput, Task, TaskAnswer, TaskPage, TaskRequest
+from outlast.api.http.dependencies import CallerDep, IdempotencyKey, PreferredWait, ServicesDep
 from outlast.api.http.event_stream import event_stream
 from outlast.api.http.problems import documented_problems
 from outlast.api.http.surrogates import SoundTextRoute
-from outlast.api.rest.dependencies import CallerDep, IdempotencyKey, PreferredWait, ServicesDep
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=SoundTextRoute)

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Path, Query, Response
 
 from outlast.api.contracts.tasks import TaskAnswer, TaskRequest
 from outlast.api.contracts.tools import CallBody, ToolList, ToolView
+from outlast.api.http.dependencies import CallerDep, IdempotencyKey, ServicesDep
 from outlast.api.http.problems import documented_problems
 from outlast.api.http.surrogates import SoundTextRoute
-from outlast.api.rest.dependencies import CallerDep, IdempotencyKey, ServicesDep
 from outlast.workflows.tools.framework.tool import Tool
 
 router = APIRouter(prefix="/v1/tools", tags=["tools"], route_class=SoundTextRoute)

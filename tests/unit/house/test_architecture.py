@@ -37,6 +37,7 @@ def test_imports_point_down_and_each_contract_notices_when_they_do_not(house: Pa
     forbidden = {
         "Floors": ("activities/failures/classify.py", "import outlast.workflows.contracts.tool_calls"),
         "The stack": ("deploy/local/plan.py", "import outlast.api.settings"),
+        "Front doors": ("api/adapters/runner.py", "import outlast.api.rest.task_routes"),
         "Contracts lie": ("activities/contracts.py", "import httpx"),
         "Workflow code": ("workflows/contracts/tool_calls.py", "import apify_client"),
         "Tools:": ("workflows/tools/core/actor_names.py", "import outlast.workflows.tools.default.call_actor"),

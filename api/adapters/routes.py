@@ -7,10 +7,11 @@ from fastapi import APIRouter, Body, Path, Query
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
 
 from outlast.activities.contracts import Caller
-from outlast.api.adapters import BACK_ENDS, Adapter, CallReport
+from outlast.api.adapters.adapter import BACK_ENDS, Adapter
+from outlast.api.adapters.model_calls import CallReport
+from outlast.api.http.dependencies import CallerDep, ServicesDep
 from outlast.api.http.problems import documented_problems
 from outlast.api.http.surrogates import ModelMessageRoute
-from outlast.api.rest.dependencies import CallerDep, ServicesDep
 from outlast.api.services import Services
 from outlast.api.settings import split_names
 from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS
