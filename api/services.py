@@ -11,7 +11,7 @@ from outlast.api.offer.catalogue import Catalogue
 from outlast.api.outputs import StoredOutputs
 from outlast.api.sessions.client import SessionClient
 from outlast.api.settings import ApiSettings
-from outlast.api.tasks.call_builder import CallBuilder
+from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.handoffs import Handoffs
 from outlast.api.temporal.session_events import SessionEvents
@@ -40,8 +40,8 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         api_base_url=settings.apify_api_base_url, operator_token=settings.apify_token, sealer=sealer
     )
     catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
-    builder = CallBuilder(catalogue, sealer, settings)
-    tasks = TaskClient(client, builder, fair=settings.fairness, ui_url=settings.temporal_ui_url)
+    admission = Admission(catalogue, sealer, settings)
+    tasks = TaskClient(client, admission, fair=settings.fairness, ui_url=settings.temporal_ui_url)
     return Services(
         settings=settings,
         tasks=tasks,

@@ -1,7 +1,6 @@
-"""Checking arguments against a tool's schema before anything is started."""
+"""Checking a call's arguments against the tool's schema and the Actor's input schema, before anything starts."""
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import cast
 
 from pydantic import JsonValue
@@ -14,55 +13,67 @@ from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
 
 JsonObject = dict[str, JsonValue]
+Violations = tuple[Violation, ...]
 
 
-def check_arguments(definition: Tool, arguments: Mapping[str, JsonValue]) -> None:
-    """Raise `InvalidCall` with every violation, unless the arguments fit."""
-    if definition.arguments is not None:
-        try:
-            definition.parse(arguments)
-        except ToolError as error:
-            raise InvalidCall(error.envelope) from error
-        return
-    found = schema_violations(definition.input_schema, dict(arguments))
-    if found:
-        raise InvalidCall(invalid_arguments(definition.name, found))
+def check_arguments(tool: Tool, arguments: JsonObject, actor_schema: JsonObject | None = None) -> None:
+    """Raise `InvalidCall` with every violation unless the arguments fit the tool and, for `call-actor`, the Actor.
 
-
-def check_actor_input(definition: Tool, arguments: Mapping[str, JsonValue], schema: JsonObject | None) -> None:
-    """Raise `InvalidCall` when the input of `call-actor` breaks the Actor's own input schema.
-
-    Nothing is said while the schema is not known: the platform checks the input too.
+    `actor_schema` is the input schema of the Actor that will run. Without it, the platform alone checks the input.
     """
-    run_input = arguments.get("input", {})
-    if definition.actor is not None or schema is None or not isinstance(run_input, dict):
-        return
-    found = schema_violations({"type": "object", **schema}, run_input)
-    if found:
-        violations = tuple(Violation(path=f"/input{entry.path}", message=entry.message) for entry in found)
-        raise InvalidCall(invalid_arguments(definition.name, violations))
+    _raise_any(tool, _tool_violations(tool, arguments) or _actor_violations(tool, arguments, actor_schema))
 
 
-@contextmanager
-def masks_allowed(arguments: Mapping[str, JsonValue]) -> Generator[None]:
-    """Let values that were masked for whoever wrote `arguments` break the schema: what they stand for fits it."""
+def check_edited_arguments(tool: Tool, arguments: JsonObject, actor_schema: JsonObject | None = None) -> None:
+    """As `check_arguments`, for arguments with masks in them: what a mask stands for fits the schema.
+
+    While the schema of an Actor's input is not known, only its whole input was masked, so a mask inside it is refused.
+    """
+    if actor_schema is None:
+        _raise_any(tool, _masks_inside(tool, arguments))
+    _raise_any(
+        tool,
+        _unmasked(arguments, _tool_violations(tool, arguments))
+        or _unmasked(arguments, _actor_violations(tool, arguments, actor_schema)),
+    )
+
+
+def _raise_any(tool: Tool, violations: Violations) -> None:
+    if violations:
+        raise InvalidCall(invalid_arguments(tool.name, violations))
+
+
+def _tool_violations(tool: Tool, arguments: JsonObject) -> Violations:
+    if tool.arguments is None:
+        return tuple(schema_violations(tool.input_schema, dict(arguments)))
     try:
-        yield
-    except InvalidCall as error:
-        kept = tuple(v for v in error.envelope.violations or () if _value_at(arguments, v.path) != MASK)
-        if kept:
-            raise InvalidCall(invalid_arguments(error.envelope.tool, kept)) from None
+        tool.parse(arguments)
+    except ToolError as error:
+        return error.envelope.violations or ()
+    return ()
 
 
-def refuse_masks_inside(definition: Tool, arguments: Mapping[str, JsonValue]) -> None:
-    """Raise `InvalidCall` for masks inside an input whose schema is not known: only the whole of it was masked."""
+def _actor_violations(tool: Tool, arguments: JsonObject, actor_schema: JsonObject | None) -> Violations:
+    """Where the input of `call-actor` breaks the Actor's input schema."""
+    run_input = arguments.get("input", {})
+    if tool.actor is not None or actor_schema is None or not isinstance(run_input, dict):
+        return ()
+    found = schema_violations({"type": "object", **actor_schema}, run_input)
+    return tuple(Violation(path=f"/input{entry.path}", message=entry.message) for entry in found)
+
+
+def _masks_inside(tool: Tool, arguments: JsonObject) -> Violations:
+    """Masks inside the input of an Actor whose schema is not known."""
     run_input = arguments.get("input")
-    if not definition.calls_actor or run_input == MASK:
-        return
-    places = sorted(places_of_masks(run_input, ("input",)), key=str)
-    if places:
-        message = "The Actor's input schema is not known: write the value itself."
-        raise InvalidCall(invalid_arguments(definition.name, tuple(Violation.at(place, message) for place in places)))
+    if not tool.calls_actor or run_input == MASK:
+        return ()
+    message = "The Actor's input schema is not known: write the value itself."
+    return tuple(Violation.at(place, message) for place in sorted(places_of_masks(run_input, ("input",)), key=str))
+
+
+def _unmasked(arguments: JsonObject, violations: Violations) -> Violations:
+    """The violations whose value is not a mask."""
+    return tuple(violation for violation in violations if _value_at(arguments, violation.path) != MASK)
 
 
 def _value_at(document: JsonValue | Mapping[str, JsonValue], pointer: str) -> JsonValue:

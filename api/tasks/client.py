@@ -42,8 +42,8 @@ from outlast.api.errors import (
     TaskNotFound,
     TemporalUnavailable,
 )
-from outlast.api.tasks.call_builder import CallBuilder
-from outlast.api.tasks.submitted_input import Answers, refusal_of
+from outlast.api.tasks.admission import Admission
+from outlast.api.tasks.submitted_input import answer_error, sealed_answers
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.session_starts import count_refusal, ensure_session
 from outlast.api.temporal.task_events import EventLog, stream_events
@@ -80,11 +80,10 @@ class TaskClient:
     Each method raises an `outlast.api.errors.ApiError` for what it has to refuse, `TemporalUnavailable` among them.
     """
 
-    def __init__(self, client: Client, builder: CallBuilder, *, fair: bool = False, ui_url: str | None) -> None:
+    def __init__(self, client: Client, admission: Admission, *, fair: bool = False, ui_url: str | None) -> None:
         """With `fair`, callers get equal shares of the workers; `ui_url` is the Temporal UI's root, for links."""
         self._client = client
-        self._builder = builder
-        self._answers = Answers(builder)
+        self._admission = admission
         self._fair = fair
         self._ui_url = ui_url
         self._kept_for: timedelta | None = None
@@ -95,11 +94,11 @@ class TaskClient:
         Raises `InvalidCall`, which the call's session counts, and `IdempotencyKeyReused`; then nothing was started.
         """
         try:
-            built = await self._builder.build(caller, request)
+            admitted = await self._admission.admit(caller, request)
         except InvalidCall as refusal:
             await self.count_refusal(caller, request.session_id, refusal.envelope)
             raise
-        call, summary = built.call, built.summary
+        call, summary = admitted.call, admitted.summary
         task_id = _task_id(caller, call.tool, idempotency_key)
         with temporal_errors():
             if call.session_id is not None:
@@ -107,7 +106,7 @@ class TaskClient:
             try:
                 await self._start_workflow(call, task_id, summary)
             except WorkflowAlreadyStartedError:
-                return await self._existing(caller, task_id, built.fingerprints)
+                return await self._existing(caller, task_id, admitted.fingerprints)
         return _just_started(task_id, summary, self._workflow_url(task_id))
 
     async def count_refusal(self, caller: Caller, session_id: str | None, error: ErrorEnvelope) -> None:
@@ -191,7 +190,8 @@ class TaskClient:
         task = await self.describe(caller, task_id)
         if task.finished_at is not None or task.status.is_final:
             raise TaskFinished(f"Task {task_id} has ended; it asks nothing any more.")
-        submitted = SubmitInput(answers=await self._answers.ready(caller, task, answers), answered_by=caller.id)
+        sealed = await sealed_answers(self._admission, caller, task, answers)
+        submitted = SubmitInput(answers=sealed, answered_by=caller.id)
         handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
         try:
             async with asyncio.timeout(_TAKEN_SECONDS):
@@ -200,7 +200,7 @@ class TaskClient:
                         ToolCallWorkflow.submit_input, submitted
                     )
         except WorkflowUpdateFailedError as error:
-            raise refusal_of(task_id, error) from error
+            raise answer_error(task_id, error) from error
         except TaskNotFound:
             raise TaskFinished(f"Task {task_id} has ended; it asks nothing any more.") from None
         except TimeoutError:
@@ -209,9 +209,9 @@ class TaskClient:
             ) from None
         return await self.describe(caller, task_id)
 
-    def refuse_denied(self, caller: Caller, definition: Tool) -> None:
+    def check_front_door_tool(self, caller: Caller, tool: Tool) -> None:
         """Raise `InvalidCall` unless the operator's rules let a tool that the front door answers be called."""
-        self._builder.refuse_denied(caller, definition)
+        self._admission.check_front_door_tool(caller, tool)
 
     async def list(
         self,

@@ -1,4 +1,4 @@
-"""What a task says when it refuses an answer, and what is made of an answer before the task gets it."""
+"""Answers to a task's questions: checked and sealed before the task gets them, and its reason when it refuses one."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -10,65 +10,66 @@ from outlast.activities.contracts import Caller
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import AnswerNotTaken, CallTooLarge, InvalidCall
-from outlast.api.tasks.call_builder import CallBuilder
+from outlast.api.tasks.admission import Admission
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 
 MAX_ANSWERS_BYTES = 4 * 1024 * 1024
 
 
-class Answers:
-    """Makes answers fit to stand in a history."""
+async def sealed_answers(
+    admission: Admission, caller: Caller, task: Task, answers: Mapping[str, InputAnswer]
+) -> dict[str, InputAnswer]:
+    """`answers` as a history may hold them: arguments edited in an approval are checked, and their secrets sealed.
 
-    def __init__(self, builder: CallBuilder) -> None:
-        """Arguments that somebody edits while approving a call are checked and sealed by `builder`."""
-        self._builder = builder
-
-    async def ready(self, caller: Caller, task: Task, answers: Mapping[str, InputAnswer]) -> dict[str, InputAnswer]:
-        """`answers` with the secrets in them sealed. Raises `InvalidCall`, `CallTooLarge`."""
-        size = sum(len(answer.model_dump_json()) for answer in answers.values())
-        if size > MAX_ANSWERS_BYTES:
-            raise CallTooLarge(f"The answers have {size} bytes; at most {MAX_ANSWERS_BYTES} are taken.")
-        asked = task.input_requests or {}
-        return {key: await self._ready(caller, task, asked.get(key), answer) for key, answer in answers.items()}
-
-    async def _ready(
-        self, caller: Caller, task: Task, question: InputRequest | None, answer: InputAnswer
-    ) -> InputAnswer:
-        edited = answer.content.get("arguments")
-        is_approval = question is not None and question.handoff is not None and question.handoff.kind == "approval"
-        if not is_approval or not isinstance(edited, dict):
-            return answer
-        try:
-            arguments = await self._builder.edited(caller, mode=task.mode, tool=task.tool, arguments=edited)
-        except InvalidCall as error:
-            raise InvalidCall(_of_the_answer(error.envelope)) from error
-        return answer.model_copy(update={"content": {**answer.content, "arguments": arguments}})
+    Raises `InvalidCall`, `CallTooLarge`.
+    """
+    size = sum(len(answer.model_dump_json()) for answer in answers.values())
+    if size > MAX_ANSWERS_BYTES:
+        raise CallTooLarge(f"The answers have {size} bytes; the limit is {MAX_ANSWERS_BYTES}.")
+    questions = task.input_requests or {}
+    return {
+        key: await _sealed_answer(admission, caller, task, questions.get(key), answer)
+        for key, answer in answers.items()
+    }
 
 
-def refusal_of(task_id: str, error: WorkflowUpdateFailedError) -> InvalidCall:
-    """Why the task did not take an answer."""
+async def _sealed_answer(
+    admission: Admission, caller: Caller, task: Task, question: InputRequest | None, answer: InputAnswer
+) -> InputAnswer:
+    edited = answer.content.get("arguments")
+    is_approval = question is not None and question.handoff is not None and question.handoff.kind == "approval"
+    if not is_approval or not isinstance(edited, dict):
+        return answer
+    try:
+        arguments = await admission.admit_edited(caller, mode=task.mode, tool=task.tool, arguments=edited)
+    except InvalidCall as error:
+        raise InvalidCall(_with_paths_of_answer(error.envelope)) from error
+    return answer.model_copy(update={"content": {**answer.content, "arguments": arguments}})
+
+
+def answer_error(task_id: str, error: WorkflowUpdateFailedError) -> InvalidCall:
+    """Why the task did not take an answer: `AnswerNotTaken` when the question is not open, or else `InvalidCall`."""
     cause = error.cause
     if isinstance(cause, ApplicationError) and cause.details:
         envelope = ErrorEnvelope.model_validate(cast(object, cause.details[0]))
     else:
-        envelope = not_taken(str(cause))
+        envelope = _not_open(str(cause))
     named = envelope.model_copy(update={"message": f"Task {task_id}: {envelope.message}"})
     return AnswerNotTaken(named) if envelope.category is ErrorCategory.CONFLICT else InvalidCall(named)
 
 
-def not_taken(reason: str) -> ErrorEnvelope:
-    """The envelope for an answer that comes at the wrong time."""
+def _not_open(reason: str) -> ErrorEnvelope:
     return ErrorEnvelope(
         tool="",
         message=reason,
         category=ErrorCategory.CONFLICT,
         retryable=False,
-        hint="Look at the task: its input_requests are the questions that are open.",
+        hint="Get the task: its input_requests are the questions that are open.",
     )
 
 
-def _of_the_answer(envelope: ErrorEnvelope) -> ErrorEnvelope:
-    """Violations of arguments as violations of the answer that they are part of."""
+def _with_paths_of_answer(envelope: ErrorEnvelope) -> ErrorEnvelope:
+    """Violations of the arguments, by their place in the answer."""
     violations = tuple(
         Violation(path=f"/approval/arguments{entry.path}", message=entry.message) for entry in envelope.violations or ()
     )

@@ -40,7 +40,7 @@ class TaskTools:
     async def call(self, caller: Caller, definition: Tool, arguments: Mapping[str, Any]) -> ToolResult:
         """The tool's answer; what has to be refused is an answer too."""
         try:
-            self._tasks.refuse_denied(caller, definition)
+            self._tasks.check_front_door_tool(caller, definition)
             return await self._handlers[definition.name](caller, definition.parse(arguments))
         except ToolError as error:
             return ToolResult.failed(error.envelope)

@@ -6,7 +6,7 @@ import pytest
 
 from outlast.activities.secrets.sealed_json import MASK
 from outlast.api.errors import InvalidCall
-from outlast.api.tasks.arguments import check_actor_input, check_arguments, masks_allowed, schema_violations
+from outlast.api.tasks.arguments import check_arguments, check_edited_arguments, schema_violations
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.registry import actor_tool_of, tools_of
 
@@ -124,9 +124,7 @@ def refused(arguments: dict[str, Any], tool: Tool | None = None) -> list[str]:
     """Where arguments that were edited while masked are refused."""
     definition = tool or actor_tool_of("default", "user/crawler", title="", description="", schema=KEYED)
     try:
-        with masks_allowed(arguments):
-            check_arguments(definition, arguments)
-            check_actor_input(definition, arguments, KEYED)
+        check_edited_arguments(definition, arguments, KEYED)
     except InvalidCall as error:
         return [violation.path for violation in error.envelope.violations or ()]
     return []
@@ -162,3 +160,15 @@ def test_a_call_that_nobody_masked_is_refused_for_the_mask() -> None:
     definition = actor_tool_of("default", "user/crawler", title="", description="", schema=KEYED)
     with pytest.raises(InvalidCall):
         check_arguments(definition, {"key/~": MASK})
+
+
+def test_a_mask_outside_the_input_does_not_hide_what_is_wrong_inside_it() -> None:
+    arguments = {"actor": "user/crawler", "input": {"key/~": "key-1", "depth": 9}, "callOptions": MASK}
+    assert refused(arguments, named("call-actor")) == ["/input/depth"]
+
+
+def test_a_mask_inside_an_input_of_an_unknown_schema_is_refused() -> None:
+    arguments: dict[str, Any] = {"actor": "user/crawler", "input": {"logins": [MASK]}}
+    with pytest.raises(InvalidCall) as caught:
+        check_edited_arguments(named("call-actor"), arguments)
+    assert [violation.path for violation in caught.value.envelope.violations or ()] == ["/input/logins/0"]

@@ -1,0 +1,209 @@
+"""Admission: whether a tool call may start, decided before anything starts and before anything is paid.
+
+`Admission.admit` reads from top to bottom: find the tool; check that the caller may call it; check that the call fits;
+seal its secrets. What it gives is the call as a workflow's history may hold it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
+
+from outlast.activities.contracts import Caller
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.secrets.sealer import SecretSealer
+from outlast.api.access.tool_masks import MaskGate, narrowed
+from outlast.api.contracts.tasks import TaskRequest
+from outlast.api.errors import CallTooLarge, InvalidCall, PlatformUnavailable, UnknownToolCalled
+from outlast.api.offer.catalogue import Catalogue
+from outlast.api.permissions import PermissionRules, actor_called, forbidden, names_of
+from outlast.api.settings import ApiSettings
+from outlast.api.tasks.arguments import check_arguments, check_edited_arguments
+from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
+from outlast.api.tasks.wait_argument import without_wait
+from outlast.workflows.contracts.tool_calls import PermissionRuling, TaskSummary, ToolCall
+from outlast.workflows.tools.core.actor_names import split_actor_tool
+from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.registry import executor_kind
+
+MAX_CALL_BYTES = 32 * 1024 * 1024
+"""A worker holds a call in memory several times. Above 256 KB a call is kept in the output store, so that it fits into
+a history whatever its size. OUTLAST_MAX_BODY_BYTES, 8 MB by default, refuses a larger REST request before that."""
+
+JsonObject = dict[str, JsonValue]
+
+
+@dataclass(frozen=True)
+class AdmittedCall:
+    """A call that may start.
+
+    `summary` goes into the task's memo. One of `fingerprints` is in it; any of them recognises the same request when it
+    comes again under the same idempotency key.
+    """
+
+    call: ToolCall
+    summary: TaskSummary
+    fingerprints: tuple[str, ...]
+
+
+class Admission:
+    """Checks calls and seals their secrets. Nothing starts here."""
+
+    def __init__(self, catalogue: Catalogue, sealer: SecretSealer, settings: ApiSettings) -> None:
+        """Apply the rules, limits and defaults of `settings`."""
+        self._catalogue = catalogue
+        self._sealer = sealer
+        self._settings = settings
+        self._permissions = PermissionRules.parse(settings.permissions)
+        self._masks = MaskGate(settings)
+
+    async def admit(self, caller: Caller, request: TaskRequest) -> AdmittedCall:
+        """The call that `request` asks for, checked and sealed.
+
+        Raises `UnknownToolCalled`, `MaskedToolCalled`, `InvalidCall`, `CallTooLarge`, `Unauthenticated`, and
+        `PlatformUnavailable` when an Actor has to be looked up and cannot be.
+        """
+        # Which tool is it?
+        mode = request.mode or self._settings.mode
+        mask = self._masks.effective(request.tool_mask)
+        tool = await self._find_tool(caller, mode, request.tool, mask)
+
+        # May the caller call it? An operator's `ask` or `deny` travels with the call: its workflow acts on it.
+        self._masks.admit(tool.name, mask, await self._offered_names(caller, mode, request, mask))
+        _refuse_front_door_tool(tool)
+
+        # Does the call fit?
+        request = request.model_copy(update={"arguments": without_wait(tool, mode, request.arguments)})
+        actor_schema = await self._actor_schema(caller, tool, request.arguments)
+        check_arguments(tool, request.arguments, actor_schema)
+        permission = await self._permission(caller, tool, request.arguments)
+
+        # Seal what is secret. From here on, no secret is readable.
+        call = ToolCall(
+            tool=tool.name,
+            arguments=seal_arguments(tool, request.arguments, actor_schema, self._sealer, caller),
+            mode=mode,
+            caller=caller,
+            session_id=request.session_id,
+            message_id=request.message_id,
+            tool_call_id=request.tool_call_id,
+            output=self._settings.output_policy(request.options.output),
+            actor=tool.actor,
+            payment=self._sealer.seal(request.payment, purpose=caller.id) if request.payment else None,
+            offered_tools=request.offered_tools,
+            tool_mask=mask,
+            permission=permission,
+            options=request.options.model_copy(update={"run_heartbeat_seconds": self._settings.run_heartbeat_seconds}),
+        )
+        _check_size(call)
+        fingerprints = self._fingerprints(call, request)
+        return AdmittedCall(call, _summary(call, fingerprints[0]), fingerprints)
+
+    async def admit_edited(self, caller: Caller, *, mode: str, tool: str, arguments: JsonObject) -> JsonObject:
+        """Arguments that a person edited while approving a call, checked and sealed like those of a new call.
+
+        A masked value stands for the original, so it may break the schema and is not sealed. Raises `InvalidCall`.
+        """
+        found = await self._catalogue.resolve(mode, tool, caller)
+        actor_schema = await self._actor_schema(caller, found, arguments)
+        check_edited_arguments(found, arguments, actor_schema)
+        permission = await self._permission(caller, found, arguments)
+        if permission is not None and permission.action == "deny":
+            raise InvalidCall(forbidden(found.name, caller.id, permission.rule))
+        return seal_edited_arguments(found, arguments, actor_schema, self._sealer, caller)
+
+    def check_front_door_tool(self, caller: Caller, tool: Tool) -> None:
+        """Raise `InvalidCall` unless the rules allow a tool that the front door answers itself.
+
+        No workflow runs, so a rule that says `ask` refuses it too.
+        """
+        ruling = self._permissions.ruling(caller.id, (tool.name,))
+        if ruling is not None and ruling.action != "allow":
+            raise InvalidCall(forbidden(tool.name, caller.id, ruling.rule))
+
+    async def _find_tool(self, caller: Caller, mode: str, name: str, mask: Mapping[str, bool] | None) -> Tool:
+        try:
+            return await self._catalogue.resolve(mode, name, caller)
+        except UnknownToolCalled as error:
+            raise UnknownToolCalled(narrowed(error.envelope, mask)) from error
+
+    async def _offered_names(
+        self, caller: Caller, mode: str, request: TaskRequest, mask: Mapping[str, bool] | None
+    ) -> tuple[str, ...]:
+        """The tools that an error about the mask may name."""
+        if request.offered_tools or mask is None:
+            return request.offered_tools
+        return tuple((await self._catalogue.tools(mode, caller)).tools)
+
+    async def _actor_schema(self, caller: Caller, tool: Tool, arguments: Mapping[str, JsonValue]) -> JsonObject | None:
+        """The input schema of the Actor that will run. None when no Actor runs, or when its schema is not known."""
+        if tool.actor is not None:
+            return tool.input_schema
+        actor = actor_called(tool, arguments)
+        if actor is None:
+            return None
+        try:
+            return await self._catalogue.input_schema(actor, caller)
+        except PlatformUnavailable:
+            return None
+
+    async def _permission(
+        self, caller: Caller, tool: Tool, arguments: Mapping[str, JsonValue]
+    ) -> PermissionRuling | None:
+        """What the operator's rules say. An Actor is resolved to its full name first: rules know no Actor ids."""
+        if not self._permissions:
+            return None
+        actor = actor_called(tool, arguments)
+        if actor is not None and tool.actor is None:
+            name, mcp_tool = split_actor_tool(actor)
+            full_name = await self._catalogue.full_name(name, caller)
+            actor = f"{full_name}:{mcp_tool}" if mcp_tool else full_name
+        return self._permissions.ruling(caller.id, names_of(tool, actor))
+
+    def _fingerprints(self, call: ToolCall, request: TaskRequest) -> tuple[str, ...]:
+        """What distinguishes this request from another one under the same idempotency key.
+
+        Keyed digests, because the request may hold secrets; over all of it, because which parts are secret is not
+        always known; one per sealing key, because keys are rotated. The mask is left out: it does not change what the
+        call does, and a request repeated after masks were switched on or off is the same request.
+        """
+        content = request.model_dump(mode="json", exclude={"tool", "mode", "tool_mask"})
+        return self._sealer.digests([call.tool, call.mode, content])
+
+
+def _refuse_front_door_tool(tool: Tool) -> None:
+    if not tool.in_front:
+        return
+    raise InvalidCall(
+        ErrorEnvelope(
+            tool=tool.name,
+            message=f"{tool.name} manages tasks, so it cannot run as a task.",
+            category=ErrorCategory.VALIDATION,
+            retryable=False,
+            hint="Use the endpoints under /v1/tasks, or call it over MCP.",
+        )
+    )
+
+
+def _check_size(call: ToolCall) -> None:
+    size = len(call.model_dump_json())
+    if size > MAX_CALL_BYTES:
+        raise CallTooLarge(
+            f"The call has {size} bytes; the limit is {MAX_CALL_BYTES}. Put the large part of the input into a "
+            "key-value store or dataset, and pass its id.",
+            tool=call.tool,
+        )
+
+
+def _summary(call: ToolCall, fingerprint: str) -> TaskSummary:
+    actor = call.arguments.get("actor") if call.tool == "call-actor" else None
+    return TaskSummary(
+        tool=call.tool,
+        mode=call.mode,
+        executor=executor_kind(call),
+        actor=call.actor or (actor if isinstance(actor, str) else None),
+        session_id=call.session_id,
+        fingerprint=fingerprint,
+        created_at=datetime.now(UTC),
+    )

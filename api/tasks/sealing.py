@@ -1,0 +1,64 @@
+"""Sealing the secret parts of a call's arguments, so that no history holds them in the clear.
+
+Secret are the input fields that the Actor's input schema marks `isSecret` (Apify input schema, version 1). A direct
+Actor tool marks the same fields with JSON Schema's `writeOnly`. While the schema is not known, the whole input is
+secret.
+"""
+
+from collections.abc import Callable
+
+from pydantic import JsonValue
+
+from outlast.activities.contracts import Caller
+from outlast.activities.secrets.sealed_json import MASK, seal_value
+from outlast.activities.secrets.sealer import SecretSealer
+from outlast.workflows.tools.framework.tool import Tool
+
+JsonObject = dict[str, JsonValue]
+Seal = Callable[[JsonValue], JsonValue]
+
+
+def seal_arguments(
+    tool: Tool, arguments: JsonObject, actor_schema: JsonObject | None, sealer: SecretSealer, caller: Caller
+) -> JsonObject:
+    """`arguments` with the secret parts of an Actor's input sealed for `caller`."""
+    return _apply(lambda value: seal_value(value, sealer, purpose=caller.id), tool, arguments, actor_schema)
+
+
+def seal_edited_arguments(
+    tool: Tool, arguments: JsonObject, actor_schema: JsonObject | None, sealer: SecretSealer, caller: Caller
+) -> JsonObject:
+    """As `seal_arguments`, but a masked value stays a mask: it stands for the value that was sealed before."""
+
+    def seal(value: JsonValue) -> JsonValue:
+        return value if value == MASK else seal_value(value, sealer, purpose=caller.id)
+
+    return _apply(seal, tool, arguments, actor_schema)
+
+
+def secret_fields(schema: JsonObject) -> frozenset[str]:
+    """Names of the input fields whose values are secret."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return frozenset()
+    return frozenset(
+        name
+        for name, field in properties.items()
+        if isinstance(field, dict) and (field.get("isSecret") is True or field.get("writeOnly") is True)
+    )
+
+
+def _apply(seal: Seal, tool: Tool, arguments: JsonObject, actor_schema: JsonObject | None) -> JsonObject:
+    if tool.actor is not None:
+        return _seal_fields(seal, arguments, actor_schema or {})
+    run_input = arguments.get("input")
+    if not tool.calls_actor or not isinstance(run_input, dict):
+        return arguments
+    if actor_schema is None:
+        return {**arguments, "input": seal(run_input)}
+    return {**arguments, "input": _seal_fields(seal, run_input, actor_schema)}
+
+
+def _seal_fields(seal: Seal, run_input: JsonObject, schema: JsonObject) -> JsonObject:
+    secret = secret_fields(schema)
+    return {name: seal(value) if name in secret else value for name, value in run_input.items()}
