@@ -13,8 +13,10 @@ from temporalio.service import RPCError
 
 from outlast.activities.secrets.sealer import SealError
 from outlast.api.app import build_app
+from outlast.api.errors import TemporalUnavailable
 from outlast.api.services import build_services
 from outlast.api.settings import ApiSettings
+from outlast.api.temporal.errors import temporal_errors
 from outlast.worker.connection import connect
 from outlast.worker.logs import configure_logging
 from outlast.worker.open_files import allow_many_connections
@@ -71,8 +73,9 @@ async def _prepare_namespace(client: Client) -> None:
     """
     try:
         async with asyncio.timeout(_PREPARE_SECONDS):
-            await register_search_attributes(client)
-    except (RPCError, RuntimeError, TimeoutError) as error:
+            with temporal_errors():
+                await register_search_attributes(client)
+    except (RPCError, TemporalUnavailable, TimeoutError) as error:
         log.info("Search attributes are left to the worker: %s", error)
 
 

@@ -16,6 +16,8 @@ from outlast.activities.llm.contracts import TextDelta
 
 DELTAS_TOPIC = "deltas"
 """Topic of `TextDelta` in the stream of a turn's workflow."""
+PUBLISH_SIGNAL = "__temporal_workflow_stream_publish"
+"""The signal by which a batch reaches the workflow's stream. The SDK's wire format; it has no public name for it."""
 FIRST_FLUSH = timedelta(milliseconds=100)
 STEADY_FLUSH = timedelta(seconds=1)
 """A flush costs the history four events (the signal and its workflow task): one second apart they stay cheap."""

@@ -6,7 +6,7 @@ import json
 import re
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -44,9 +44,10 @@ from outlast.api.errors import (
 )
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.submitted_input import answer_error, sealed_answers
+from outlast.api.temporal.definitions import TASK_WORKFLOW
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.session_starts import count_refusal, ensure_session
-from outlast.api.temporal.task_events import EventLog, stream_events
+from outlast.api.temporal.task_events import position_of, stream_events, task_events
 from outlast.api.temporal.task_view import memo_model, owner_of, task_from
 from outlast.api.temporal.visibility import list_query, read_page_token, write_page_token
 from outlast.workflows.contracts import memo, search_attributes
@@ -66,9 +67,7 @@ from outlast.workflows.tools.framework.tool import Tool
 
 _READABLE_KEY_CHARS = 16
 MAX_PAGE = 200
-_TASK_TYPE = ToolCallWorkflow.__name__
 _TAKEN_SECONDS = 30.0
-_MAX_EVENT_ID_CHARS = 20
 _TOLD_VIOLATIONS = 20
 _TOLD_PATH_CHARS = 200
 _OLD_PAGE = "The page token is not valid any more; list again from the first page."
@@ -238,7 +237,7 @@ class TaskClient:
 
     async def events(self, caller: Caller, task_id: str, *, after: str | None = None) -> AsyncIterator[TaskEvent]:
         """Events after the one with id `after`, as they happen. Raises `TaskNotFound`, or `BadRequest` for a bad id."""
-        position = event_position(after)
+        position = position_of(after)
         await self._described(caller, task_id)
         return self._stream(task_id, position)
 
@@ -251,21 +250,21 @@ class TaskClient:
         )
         try:
             async with asyncio.timeout(timeout_seconds):
-                described = await self._client.workflow_service.describe_task_queue(request, retry=False)
-        except (RPCError, RuntimeError, TimeoutError):
+                with temporal_errors():
+                    described = await self._client.workflow_service.describe_task_queue(request, retry=False)
+        except (RPCError, TemporalUnavailable, TimeoutError):
             return False, False
         return True, bool(described.pollers)
 
     async def count_open(self) -> int:
         """How many tasks have not ended, of all callers."""
         with temporal_errors():
-            query = "WorkflowType = 'ToolCallWorkflow' AND ExecutionStatus = 'Running'"
+            query = f"WorkflowType = '{TASK_WORKFLOW}' AND ExecutionStatus = 'Running'"
             return (await self._client.count_workflows(query)).count
 
     async def _stream(self, task_id: str, position: tuple[int, int]) -> AsyncIterator[TaskEvent]:
-        handle = self._client.get_workflow_handle(task_id)
         with temporal_errors():
-            async for event in stream_events(handle, self._client.data_converter, after=position):
+            async for event in stream_events(self._client, task_id, after=position):
                 yield event
 
     async def _start_workflow(
@@ -297,7 +296,7 @@ class TaskClient:
         with temporal_errors(missing=_no_such_task(task_id)):
             description = await self._client.get_workflow_handle(task_id).describe()
         # A caller also owns its sessions' workflows; those are not tasks.
-        if owner_of(description) != caller.id or description.workflow_type != _TASK_TYPE:
+        if owner_of(description) != caller.id or description.workflow_type != TASK_WORKFLOW:
             raise _no_such_task(task_id)
         return description
 
@@ -347,28 +346,20 @@ class TaskClient:
         if executor != "async":
             await self._outcome_within(task_id, seconds)
             return
-        log = EventLog(self._client.get_workflow_handle(task_id), self._client.data_converter)
-        try:
-            with temporal_errors(missing=_no_such_task(task_id)):
-                async with asyncio.timeout(seconds):
-                    async for event in log.follow():
-                        if event.name == "task_completed":
-                            return
-        except TimeoutError:
-            return
+        with temporal_errors(missing=_no_such_task(task_id)), suppress(TimeoutError):
+            async with asyncio.timeout(seconds), aclosing(task_events(self._client, task_id)) as events:
+                async for event in events:
+                    if event.name == "task_completed":
+                        return
 
     async def _await_change(self, task_id: str, seconds: float, *, after: tuple[int, int]) -> tuple[int, int]:
         """Wait at most `seconds` until the handler returns or asks something; the position up to which was read."""
-        log = EventLog(self._client.get_workflow_handle(task_id), self._client.data_converter)
-        try:
-            with temporal_errors(missing=_no_such_task(task_id)):
-                async with asyncio.timeout(seconds):
-                    async for event in log.follow(after=after):
-                        after = event_position(event.id)
-                        if event.name in ("task_completed", "input_required"):
-                            return after
-        except TimeoutError:
-            pass
+        with temporal_errors(missing=_no_such_task(task_id)), suppress(TimeoutError):
+            async with asyncio.timeout(seconds), aclosing(task_events(self._client, task_id, after=after)) as events:
+                async for event in events:
+                    after = position_of(event.id)
+                    if event.name in ("task_completed", "input_required"):
+                        return after
         return after
 
     def _workflow_url(self, task_id: str) -> str | None:
@@ -433,13 +424,3 @@ def _abnormal(task_id: str, error: WorkflowFailureError) -> ErrorEnvelope:
         category=ErrorCategory.CANCELLED if cancelled else ErrorCategory.UNKNOWN,
         retryable=False,
     )
-
-
-def event_position(event_id: str | None) -> tuple[int, int]:
-    """Where in a task's history an event stands; the beginning for None. Raises `BadRequest` for what is no id."""
-    if not event_id:
-        return (0, 0)
-    event, _, position = event_id.partition(".")
-    if len(event_id) > _MAX_EVENT_ID_CHARS or not event.isdecimal() or not position.isdecimal():
-        raise BadRequest(f"{event_id[:50]!r} is not the id of an event; pass the last id received, or none.")
-    return (int(event), int(position))

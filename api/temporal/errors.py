@@ -1,11 +1,11 @@
-"""What the Temporal server refuses or fails to answer, in our words; and telling the one from the other."""
+"""From what Temporal's client raises to the API's errors."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
 
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.api.errors import ApiError, TaskDataLost, TaskDataUnavailable, TemporalUnavailable
+from outlast.api.errors import ApiError, BadRequest, TaskDataLost, TaskDataUnavailable, TemporalUnavailable
 from outlast.worker.external_storage import PayloadLost, PayloadUnavailable
 
 _UNREACHABLE = frozenset(
@@ -20,37 +20,40 @@ _UNREACHABLE = frozenset(
         RPCStatusCode.UNKNOWN,
     }
 )
+_FAILED_CONNECT = "Failed client connect"
+"""How the text begins of the bare `RuntimeError` that a lazy client raises when it cannot connect (temporalio 1.x)."""
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether the same request may succeed later: nothing was refused, nobody answered."""
-    return isinstance(error, RPCError) and error.status in _UNREACHABLE
+    """Whether Temporal did not answer, so that the same request may succeed later."""
+    if isinstance(error, RPCError):
+        return error.status in _UNREACHABLE
+    return type(error) is RuntimeError and str(error).startswith(_FAILED_CONNECT)
 
 
 @contextmanager
 def temporal_errors(*, missing: ApiError | None = None, invalid: ApiError | None = None) -> Generator[None]:
-    """Raise `missing` for what Temporal does not know, `invalid` (or else `missing`) for what cannot be.
+    """Raise `missing` for what Temporal does not know, and `invalid` (or else `missing`) for what it calls malformed.
 
-    Raises `TemporalUnavailable` when it does not answer, `TaskDataLost` and `TaskDataUnavailable` for payloads that
-    cannot be had.
+    Raises `TemporalUnavailable` when Temporal does not answer, `TaskDataLost` and `TaskDataUnavailable` for payloads
+    that cannot be read from the store. Any other error passes unchanged.
     """
-    refusals = {RPCStatusCode.NOT_FOUND: missing, RPCStatusCode.INVALID_ARGUMENT: invalid or missing}
+    known = {RPCStatusCode.NOT_FOUND: missing, RPCStatusCode.INVALID_ARGUMENT: invalid or missing}
     try:
         yield
-    except RPCError as error:
-        refusal = refusals.get(error.status)
-        if refusal is not None:
-            raise refusal from error
-        if is_outage(error):
-            raise TemporalUnavailable(
-                "The Temporal server does not answer. Nothing is lost; ask again shortly."
-            ) from error
-        raise
     except PayloadLost as error:
         raise TaskDataLost(str(error)) from error
     except PayloadUnavailable as error:
         raise TaskDataUnavailable(str(error)) from error
-    except RuntimeError as error:  # a lazy client that cannot connect
-        raise TemporalUnavailable(
-            "The Temporal server cannot be reached. Nothing is lost; ask again shortly."
-        ) from error
+    except (RPCError, RuntimeError) as error:
+        meant = known.get(error.status) if isinstance(error, RPCError) else None
+        if meant is not None:
+            raise meant from error
+        if is_outage(error):
+            raise TemporalUnavailable("The Temporal server does not answer. Nothing is lost; retry shortly.") from error
+        raise
+
+
+def unknown_event_id(event_id: str) -> BadRequest:
+    """The error for a `Last-Event-ID` that no stream of this kind has sent."""
+    return BadRequest(f"{event_id[:50]!r} is not the id of an event; pass the id of the last event received, or none.")

@@ -7,6 +7,8 @@ from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError
 
+from outlast.api.errors import TemporalUnavailable
+from outlast.api.temporal.errors import temporal_errors
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.sessions import CALL_REFUSED_SIGNAL, SessionState, session_workflow_id
@@ -41,6 +43,7 @@ async def count_refusal(client: Client, caller_id: str, session_id: str, refused
     """
     try:
         async with asyncio.timeout(_TOLD_SECONDS):
-            await ensure_session(client, caller_id, session_id, refused=refused)
-    except (RPCError, RuntimeError, TimeoutError) as error:
+            with temporal_errors():
+                await ensure_session(client, caller_id, session_id, refused=refused)
+    except (RPCError, TemporalUnavailable, TimeoutError) as error:
         log.warning("Session %s did not hear of a refused call: %s", session_id, error)

@@ -1,21 +1,21 @@
-"""The events of a task's life, read from its history.
+"""The events of a task, read from its workflow's history.
 
-The history is the event log: it is durable, ordered, needs no worker to be read, and its event ids make a stream that
-can be resumed anywhere. What is not durable, the run's status message, comes from the heartbeat of the activity that
-follows the run, and costs no history.
+The history is the event log: it is durable and ordered, needs no worker to be read, and its event ids make a stream
+that resumes anywhere. A run's status message is not durable: it comes from the heartbeat of the activity that follows
+the run, and costs no history.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel
-from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import WorkflowHandle
+from temporalio.client import Client, WorkflowHandle
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
@@ -24,7 +24,9 @@ from outlast.activities.outputs.contracts import StoredDataset, StoredOutput
 from outlast.activities.runs.contracts import AbortResult, RunState
 from outlast.api.contracts.events import TaskEvent, TaskEventName
 from outlast.api.contracts.tasks import Task
-from outlast.api.temporal.errors import is_outage
+from outlast.api.temporal import definitions
+from outlast.api.temporal.errors import is_outage, unknown_event_id
+from outlast.api.temporal.history import ABNORMAL_ENDS, OUTAGE_PAUSE_SECONDS, RunFold, follow_history, time_of
 from outlast.api.temporal.question_events import QuestionLog
 from outlast.api.temporal.task_view import LiveProgress, task_from
 from outlast.workflows.contracts import memo
@@ -32,19 +34,15 @@ from outlast.workflows.contracts.questions import InputRequests, SubmitInput
 from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary
 
 STATUS_POLL_SECONDS = 1.0
-ANSWERS_UPDATE = "submit_input"
-"""`ToolCallWorkflow.submit_input`."""
-OUTAGE_PAUSE_SECONDS = 1.0
+_ID = re.compile(r"(\d{1,9})\.(\d{1,9})", re.ASCII)
 
-_ABNORMAL_ENDS = {
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "The workflow failed.",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "An operator terminated the workflow.",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "The workflow timed out.",
-}
+Position = tuple[int, int]
+"""Where in a task's history an event stands: the history's event id, and a count within it."""
+NamedData = tuple[TaskEventName, BaseModel]
 
 
 class StepMessage(BaseModel):
-    """What a handler says of its progress."""
+    """What a handler reports of its progress."""
 
     status_message: str
     done: float
@@ -64,139 +62,131 @@ class CompletedWithOutput(TaskCompleted):
     summary: str
 
 
-class EventLog:
-    """Reads one task's history as events."""
-
-    def __init__(self, handle: WorkflowHandle[Any, Any], converter: DataConverter) -> None:
-        """Read through `handle`."""
-        self._handle = handle
-        self._converter = converter
+class _TaskFold(RunFold[TaskEvent]):
+    def __init__(self, converter: DataConverter, task_id: str) -> None:
+        super().__init__(converter)
+        self._task_id = task_id
         self._activity_types: dict[int, str] = {}
         self._completed = False
         self._ended_runs: set[str] = set()
         self._stored: dict[str, StoredOutput] = {}
         self._questions = QuestionLog()
 
-    async def follow(self, *, after: tuple[int, int] = (0, 0), wait: bool = True) -> AsyncIterator[TaskEvent]:
-        """Durable events after the position `after`, as they happen, until the workflow has ended.
+    async def events_of(self, entry: HistoryEvent) -> Iterable[TaskEvent]:
+        return [
+            TaskEvent(
+                name=name,
+                id=f"{entry.event_id}.{count}",
+                time=time_of(entry),
+                data=data.model_dump(mode="json", exclude_none=True),
+            )
+            for count, (name, data) in enumerate(await self._named(entry), start=1)
+        ]
 
-        Without `wait`, only those that have happened already.
-        """
-        async for event in self._handle.fetch_history_events(wait_new_event=wait):
-            position = 0
-            async for name, data in self._read(event):
-                position += 1
-                if (event.event_id, position) > after:
-                    yield TaskEvent(
-                        name=name,
-                        id=f"{event.event_id}.{position}",
-                        time=event.event_time.ToDatetime(tzinfo=UTC),
-                        data=data.model_dump(mode="json", exclude_none=True),
-                    )
-
-    async def _read(self, event: HistoryEvent) -> AsyncIterator[tuple[TaskEventName, BaseModel]]:
-        match event.event_type:
+    async def _named(self, entry: HistoryEvent) -> list[NamedData]:
+        match entry.event_type:
             case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-                fields = event.workflow_execution_started_event_attributes.memo.fields
+                fields = entry.workflow_execution_started_event_attributes.memo.fields
                 if memo.SUMMARY in fields:
-                    yield "created", await self._decode(fields[memo.SUMMARY], TaskSummary)
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED | EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-                async for entry in self._of_activity(event):
-                    yield entry
+                    return [("created", await self.decode(fields[memo.SUMMARY], TaskSummary))]
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+                scheduled = entry.activity_task_scheduled_event_attributes
+                self._activity_types[entry.event_id] = scheduled.activity_type.name
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+                return await self._activity_completed(entry)
             case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
-                async for entry in self._answers(event):
-                    yield entry
+                return await self._answered(entry)
             case EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
-                async for entry in self._memo_changes(event):
-                    yield entry
-            case end if end in _ABNORMAL_ENDS and not self._completed:
-                yield "task_completed", _abnormal_end(self._handle.id, _ABNORMAL_ENDS[end])
+                return await self._memo_changed(entry)
+            case end if end in ABNORMAL_ENDS and not self._completed:
+                return [("task_completed", _abnormal_end(self._task_id, ABNORMAL_ENDS[end]))]
             case _:
                 pass
+        return []
 
-    async def _of_activity(self, event: HistoryEvent) -> AsyncIterator[tuple[TaskEventName, BaseModel]]:
-        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-            scheduled = event.activity_task_scheduled_event_attributes
-            self._activity_types[event.event_id] = scheduled.activity_type.name
-            return
-        async for ended in self._runs_ended(event):
-            # A run that is aborted is seen to end twice: by whoever follows it and by whoever aborts it.
-            if ended.run_id not in self._ended_runs:
-                self._ended_runs.add(ended.run_id)
-                yield "run_finished", ended
-        async for stored in self._outputs_stored(event):
-            self._stored[stored.locator] = stored
-            yield "output_stored", stored
+    async def _activity_completed(self, entry: HistoryEvent) -> list[NamedData]:
+        completed = entry.activity_task_completed_event_attributes
+        result = completed.result.payloads
+        match self._activity_types.get(completed.scheduled_event_id):
+            case definitions.WAIT_FOR_RUN:
+                run = await self.decode(result[0], RunState)
+                return self._runs_ended([run] if run.is_final else [])
+            case definitions.ABORT_RUN:
+                return self._runs_ended((await self.decode(result[0], AbortResult)).runs)
+            case definitions.STORE_DATASET:
+                return self._output_stored((await self.decode(result[0], StoredDataset)).output)
+            case definitions.STORE_RECORD | definitions.STORE_CONTENT:
+                return self._output_stored(await self.decode(result[0], StoredOutput))
+            case _:
+                return []
 
-    async def _answers(self, event: HistoryEvent) -> AsyncIterator[tuple[TaskEventName, BaseModel]]:
+    def _runs_ended(self, runs: Iterable[RunState]) -> list[NamedData]:
+        """An aborted run ends in the results of two activities: the one that follows it and the one that aborts it."""
+        ended = [run for run in runs if run.run_id not in self._ended_runs]
+        self._ended_runs.update(run.run_id for run in ended)
+        return [("run_finished", run) for run in ended]
+
+    def _output_stored(self, output: StoredOutput) -> list[NamedData]:
+        self._stored[output.locator] = output
+        return [("output_stored", OutputStored(**output.model_dump()))]
+
+    async def _answered(self, entry: HistoryEvent) -> list[NamedData]:
         """What clients have answered. Other updates, such as questions of a proxied server, are no events."""
-        update = event.workflow_execution_update_accepted_event_attributes.accepted_request.input
-        if update.name == ANSWERS_UPDATE and update.args.payloads:
-            for answered in self._questions.answered(await self._decode(update.args.payloads[0], SubmitInput)):
-                yield answered
+        update = entry.workflow_execution_update_accepted_event_attributes.accepted_request.input
+        if update.name != definitions.SUBMIT_INPUT or not update.args.payloads:
+            return []
+        return list(self._questions.answered(await self.decode(update.args.payloads[0], SubmitInput)))
 
-    async def _memo_changes(self, event: HistoryEvent) -> AsyncIterator[tuple[TaskEventName, BaseModel]]:
-        fields = event.workflow_properties_modified_event_attributes.upserted_memo.fields
+    async def _memo_changed(self, entry: HistoryEvent) -> list[NamedData]:
+        fields = entry.workflow_properties_modified_event_attributes.upserted_memo.fields
+        found: list[NamedData] = []
         if memo.RUN_STARTED in fields:
-            yield "run_started", await self._decode(fields[memo.RUN_STARTED], RunState)
+            found.append(("run_started", await self.decode(fields[memo.RUN_STARTED], RunState)))
         if memo.INPUT_REQUESTS in fields:
-            asked = await self._decode(fields[memo.INPUT_REQUESTS], InputRequests)
-            for name, data in self._questions.asked(asked):
-                yield name, data
+            found.extend(self._questions.asked(await self.decode(fields[memo.INPUT_REQUESTS], InputRequests)))
         if memo.PROGRESS in fields:
-            progress = await self._decode(fields[memo.PROGRESS], Progress)
+            progress = await self.decode(fields[memo.PROGRESS], Progress)
             step = StepMessage(status_message=progress.message, done=progress.done, total=progress.total)
-            yield "status_message", step
+            found.append(("status_message", step))
         if memo.TASK_COMPLETED in fields:
             self._completed = True
-            completed = self._with_summary(await self._decode(fields[memo.TASK_COMPLETED], TaskCompleted))
+            completed = self._with_summary(await self.decode(fields[memo.TASK_COMPLETED], TaskCompleted))
             if completed.status is not TaskStatus.CANCELLED:
-                yield "handler_returned", completed
-            yield "task_completed", completed
-
-    async def _runs_ended(self, event: HistoryEvent) -> AsyncIterator[RunState]:
-        completed = event.activity_task_completed_event_attributes
-        kind = self._activity_types.get(completed.scheduled_event_id)
-        if kind == "wait_for_run":
-            run = await self._decode(completed.result.payloads[0], RunState)
-            if run.is_final:
-                yield run
-        elif kind == "abort_run":
-            for run in (await self._decode(completed.result.payloads[0], AbortResult)).runs:
-                yield run
-
-    async def _outputs_stored(self, event: HistoryEvent) -> AsyncIterator[OutputStored]:
-        completed = event.activity_task_completed_event_attributes
-        match self._activity_types.get(completed.scheduled_event_id):
-            case "store_dataset":
-                output = (await self._decode(completed.result.payloads[0], StoredDataset)).output
-            case "store_record" | "store_content":
-                output = await self._decode(completed.result.payloads[0], StoredOutput)
-            case _:
-                return
-        yield OutputStored(**output.model_dump())
+                found.append(("handler_returned", completed))
+            found.append(("task_completed", completed))
+        return found
 
     def _with_summary(self, completed: TaskCompleted) -> TaskCompleted:
-        """`completed` with what is known of the output that it names."""
+        """`completed` with the summary of the stored output that it names."""
         stored = self._stored.get(completed.locator or "")
         return CompletedWithOutput(**completed.model_dump(), summary=stored.summary) if stored else completed
 
-    async def _decode(self, payload: Payload, model: type[Any]) -> Any:
-        return (await self._converter.decode([payload], [model]))[0]
+
+async def task_events(
+    client: Client, task_id: str, *, after: Position = (0, 0), wait: bool = True
+) -> AsyncGenerator[TaskEvent]:
+    """The durable events of a task after a position, to the end of its workflow. Silent while Temporal is away.
+
+    Without `wait`, only those that have happened.
+    """
+    converter = client.data_converter
+    history = follow_history(client, task_id, None, lambda _: _TaskFold(converter, task_id), wait=wait)
+    async for event in history:
+        if (position := position_of(event.id)) > after:
+            after = position
+            yield event
 
 
-async def stream_events(
-    handle: WorkflowHandle[Any, Any], converter: DataConverter, *, after: tuple[int, int]
-) -> AsyncIterator[TaskEvent]:
+async def stream_events(client: Client, task_id: str, *, after: Position) -> AsyncIterator[TaskEvent]:
     """Durable events and status messages of one task, merged, until its workflow has ended.
 
     While the Temporal server is away the stream is silent, and goes on where it was.
     """
     queue: asyncio.Queue[TaskEvent | BaseException | None] = asyncio.Queue(maxsize=100)
     caught_up = asyncio.Event()
-    tasks = [
-        asyncio.create_task(_pump_events(lambda: EventLog(handle, converter), after, queue, caught_up)),
-        asyncio.create_task(_pump_status_messages(handle, queue, caught_up)),
+    pumps = [
+        asyncio.create_task(_pump_events(client, task_id, after, queue, caught_up)),
+        asyncio.create_task(_pump_status_messages(client.get_workflow_handle(task_id), queue, caught_up)),
     ]
     try:
         while (item := await queue.get()) is not None:
@@ -204,34 +194,26 @@ async def stream_events(
                 raise item
             yield item
     finally:
-        for task in tasks:
-            task.cancel()
+        for pump in pumps:
+            pump.cancel()
         with suppress(asyncio.CancelledError):
-            await asyncio.gather(*tasks)
+            await asyncio.gather(*pumps)
 
 
 async def _pump_events(
-    new_log: Callable[[], EventLog],
-    after: tuple[int, int],
+    client: Client,
+    task_id: str,
+    after: Position,
     queue: "asyncio.Queue[TaskEvent | BaseException | None]",
     caught_up: asyncio.Event,
 ) -> None:
-    """What has happened already first, so that what is going on now is not told before it; then what happens."""
-    position = after
+    """First what has happened, so that no status message of now comes before it; then what happens."""
     try:
-        while True:
-            try:
-                async for event in new_log().follow(after=position, wait=caught_up.is_set()):
-                    await queue.put(event)
-                    position = position_of(event.id)
-                if caught_up.is_set():
-                    break
-                caught_up.set()
-                continue
-            except RPCError as error:
-                if not is_outage(error):
-                    raise
-            await asyncio.sleep(OUTAGE_PAUSE_SECONDS)
+        for wait in (False, True):
+            async for event in task_events(client, task_id, after=after, wait=wait):
+                await queue.put(event)
+                after = position_of(event.id)
+            caught_up.set()
         await queue.put(None)
     except Exception as error:  # noqa: BLE001  # raised again by whoever reads the queue
         await queue.put(error)
@@ -263,18 +245,20 @@ async def _task_or_outage(handle: WorkflowHandle[Any, Any]) -> Task | None:
     while True:
         try:
             return await task_from(await handle.describe(), ui_url=None, namespace="")
-        except RPCError as error:
+        except (RPCError, RuntimeError) as error:
             if not is_outage(error):
                 raise
         await asyncio.sleep(OUTAGE_PAUSE_SECONDS)
 
 
-def position_of(event_id: str | None) -> tuple[int, int]:
-    """Where in the history an event is; the beginning for None. Raises `ValueError` for what is not an event's id."""
+def position_of(event_id: str | None) -> Position:
+    """Where in a task's history an event stands; the beginning for None. Raises `BadRequest` for a malformed id."""
     if not event_id:
         return (0, 0)
-    event, _, position = event_id.partition(".")
-    return (int(event), int(position))
+    match = _ID.fullmatch(event_id)
+    if match is None:
+        raise unknown_event_id(event_id)
+    return (int(match.group(1)), int(match.group(2)))
 
 
 def _progress_of(task: Task) -> str | None:

@@ -13,6 +13,7 @@ from temporalio.converter import DataConverter
 from outlast.activities.mcp_actors.contracts import CallPhase
 from outlast.activities.runs.contracts import RunState
 from outlast.api.contracts.tasks import Task
+from outlast.api.temporal.definitions import CALL_MCP_TOOL, WAIT_FOR_RUN
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputRequest, InputRequests
 from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary
@@ -20,8 +21,6 @@ from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, Task
 Model = TypeVar("Model", bound=BaseModel)
 
 _WORKER_PATIENCE = timedelta(seconds=3)
-_FOLLOWS = "wait_for_run"
-"""The activity that follows a run to its end."""
 _HARMLESS_ATTEMPTS = 2
 """A step that a dying worker had begun is repeated as well."""
 
@@ -127,7 +126,7 @@ def _waiting(description: WorkflowExecutionDescription, run: RunState | None) ->
     if attempts > _HARMLESS_ATTEMPTS:
         return f"Attempt {attempts} of a step of the workflow, trying again; its history and the worker's log say why."
     # Between two activities nobody knows how the run is: what is written of it is its beginning.
-    if run is not None and any(activity.activity_type.name == _FOLLOWS for activity in raw.pending_activities):
+    if run is not None and any(activity.activity_type.name == WAIT_FOR_RUN for activity in raw.pending_activities):
         return run.status_message or f"The run is {run.status}."
     return "Waiting for a worker." if _is_left_lying(raw) else None
 
@@ -142,7 +141,7 @@ def _is_left_lying(raw: DescribeWorkflowExecutionResponse) -> bool:
 
 
 async def _heartbeat_run(activity: PendingActivityInfo, converter: DataConverter) -> RunState | None:
-    if activity.activity_type.name != _FOLLOWS or not activity.heartbeat_details.payloads:
+    if activity.activity_type.name != WAIT_FOR_RUN or not activity.heartbeat_details.payloads:
         return None
     decoded = await converter.decode(activity.heartbeat_details.payloads, [RunState])
     return decoded[0]
@@ -150,7 +149,7 @@ async def _heartbeat_run(activity: PendingActivityInfo, converter: DataConverter
 
 async def _heartbeat_progress(activity: PendingActivityInfo, converter: DataConverter) -> LiveProgress | None:
     """How far a proxied tool says it is."""
-    if activity.activity_type.name != "call_mcp_tool" or not activity.heartbeat_details.payloads:
+    if activity.activity_type.name != CALL_MCP_TOOL or not activity.heartbeat_details.payloads:
         return None
     phase: CallPhase = (await converter.decode(activity.heartbeat_details.payloads, [CallPhase]))[0]
     return LiveProgress.model_validate(phase.progress.model_dump()) if phase.progress else None

@@ -1,16 +1,16 @@
-"""The events of a turn, read from its history: durable, in order, readable while no worker is alive.
+"""The events of a turn, read from its workflow's history.
 
-What the turn tells itself stands in the changes of its memo; streamed text in the signals to its stream; retries of a
-model's call in the activity's own entries. The same history always gives the same events with the same ids, so a reader
-goes on anywhere. A call of the model that is repeated streams anew: what it repeats is not sent twice, and only when it
-says something else is the reader told (`retry` with `discard_text`) to drop the step's text.
+The turn's own events stand in the changes of its memo, streamed text in the signals to its stream, retries of a model
+call in the activity's entries. The same history always gives the same events with the same ids, so a reader resumes
+anywhere. A model call that is repeated streams anew: text that it repeats is not sent twice, and only when it differs
+is the reader told (`retry` with `discard_text`) to drop the step's text.
 """
 
 import asyncio
 import base64
 import re
-from collections.abc import AsyncGenerator, Iterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pydantic import JsonValue
@@ -21,24 +21,24 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client
 from temporalio.contrib.workflow_streams import PublishInput
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.converter import DataConverter
+from temporalio.service import RPCError
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.contracts import ModelStep, TextDelta
-from outlast.activities.llm.streaming import DELTAS_TOPIC
+from outlast.activities.llm.streaming import DELTAS_TOPIC, PUBLISH_SIGNAL
 from outlast.api.contracts.events import TurnEventName, TurnStreamEvent
-from outlast.api.errors import BadRequest
-from outlast.api.temporal.errors import is_outage
+from outlast.api.errors import TemporalUnavailable
+from outlast.api.temporal.errors import temporal_errors, unknown_event_id
+from outlast.api.temporal.history import RunFold, follow_history, time_of
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, TaskAsks
 from outlast.workflows.contracts.turns import TurnEvents
 from outlast.workflows.turn import STEP_ACTIVITY_PREFIX
 
-_OUTAGE_PAUSE_SECONDS = 1.0
-_LOOK_SECONDS = 2.0
-"""How long nothing may happen before it is looked whether a call of the model fails."""
-_PUBLISH_SIGNAL = "__temporal_workflow_stream_publish"
-_ID = re.compile(r"(\d{1,6})\.(\d{1,9})\.(\d{1,6})")
+_FAILURE_CHECK_SECONDS = 2.0
+"""How long a stream is silent before it asks Temporal whether a model call is failing."""
+_ID = re.compile(r"(\d{1,6})\.(\d{1,9})\.(\d{1,6})", re.ASCII)
 _ABNORMAL_ENDS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "The turn's workflow failed.",
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "An operator terminated the turn.",
@@ -47,57 +47,126 @@ _ABNORMAL_ENDS = {
 }
 
 Position = tuple[int, int, int]
-Said = tuple[TurnEventName, dict[str, JsonValue]]
+"""Where in a turn an event stands: the run of its workflow, the history's event id, and a count within it."""
+NamedData = tuple[TurnEventName, dict[str, JsonValue]]
 
 
 @dataclass
 class StepText:
-    """What a reader has been told of one step's text, while one attempt or another says it."""
+    """The text of one step, as a reader has received it, across the attempts of its model call."""
 
     step: int
-    told: str = ""
+    sent: str = ""
     attempt: int = 0
-    said: str = ""
+    streamed: str = ""
     closed: bool = False
 
-    def heard(self, attempt: int, text: str) -> Iterator[Said]:
-        """A piece of an attempt's text. Older attempts are not heard any more."""
+    def add_delta(self, attempt: int, text: str) -> Iterator[NamedData]:
+        """A piece of an attempt's text. Pieces of older attempts are ignored."""
         if self.closed or attempt < self.attempt:
             return
         if attempt > self.attempt:
-            self.attempt, self.said = attempt, ""
-        self.said += text
-        if not self.told.startswith(self.said):
-            yield from self._tell(self.said)
+            self.attempt, self.streamed = attempt, ""
+        self.streamed += text
+        if not self.sent.startswith(self.streamed):
+            yield from self._send(self.streamed)
 
-    def ended(self, attempt: int, text: str) -> Iterator[Said]:
-        """The whole text, as the step's result has it: what was not delivered as a piece is told now."""
+    def finish(self, attempt: int, text: str) -> Iterator[NamedData]:
+        """The whole text, as the step's result has it: what no piece delivered is sent now."""
         self.attempt, self.closed = attempt, True
-        if text != self.told:
-            yield from self._tell(text)
+        if text != self.sent:
+            yield from self._send(text)
 
-    def _tell(self, text: str) -> Iterator[Said]:
-        rest = text.removeprefix(self.told)
-        if not text.startswith(self.told):
+    def _send(self, text: str) -> Iterator[NamedData]:
+        rest = text.removeprefix(self.sent)
+        if not text.startswith(self.sent):
             yield "retry", {"step": self.step, "attempt": self.attempt, "discard_text": True}
-        self.told = text
+        self.sent = text
         if rest:
             yield "text-delta", {"step": self.step, "text": rest}
 
 
-@dataclass
-class _Fold:
-    """One run of the workflow, while its history is read."""
+class _TurnFold(RunFold[TurnStreamEvent]):
+    def __init__(self, converter: DataConverter, number: int) -> None:
+        super().__init__(converter, number)
+        self._payloads = converter.payload_converter
+        self._steps: dict[int, int] = {}
+        self._attempts: dict[int, int] = {}
+        self._texts: dict[int, StepText] = {}
+        self._sequences: dict[str, int] = {}
 
-    number: int
-    steps: dict[int, int] = field(default_factory=dict[int, int])
-    attempts: dict[int, int] = field(default_factory=dict[int, int])
-    texts: dict[int, StepText] = field(default_factory=dict[int, StepText])
-    sequences: dict[str, int] = field(default_factory=dict[str, int])
-    continued_as: str | None = None
+    async def events_of(self, entry: HistoryEvent) -> Iterable[TurnStreamEvent]:
+        return [
+            TurnStreamEvent(name=name, id=f"{self.number}.{entry.event_id}.{count}", time=time_of(entry), data=data)
+            for count, (name, data) in enumerate(await self._named(entry), start=1)
+        ]
 
-    def text(self, step: int) -> StepText:
-        return self.texts.setdefault(step, StepText(step))
+    async def _named(self, entry: HistoryEvent) -> list[NamedData]:
+        match entry.event_type:
+            case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+                return await self._signaled(entry)
+            case EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
+                return await self._own_events(entry)
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+                activity_id = entry.activity_task_scheduled_event_attributes.activity_id
+                if activity_id.startswith(STEP_ACTIVITY_PREFIX):
+                    self._steps[entry.event_id] = _step_of(activity_id)
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_STARTED:
+                return self._step_started(entry)
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+                return await self._step_completed(entry)
+            case end if end in _ABNORMAL_ENDS:
+                return _abnormal_end(_ABNORMAL_ENDS[end])
+            case _:
+                pass
+        return []
+
+    async def _own_events(self, entry: HistoryEvent) -> list[NamedData]:
+        fields = entry.workflow_properties_modified_event_attributes.upserted_memo.fields
+        if memo.TURN_EVENTS not in fields:
+            return []
+        written = await self.decode(fields[memo.TURN_EVENTS], TurnEvents)
+        return [(event.name, event.data) for event in written.events]
+
+    async def _signaled(self, entry: HistoryEvent) -> list[NamedData]:
+        signal = entry.workflow_execution_signaled_event_attributes
+        if signal.signal_name == TASK_ASKS_SIGNAL:
+            asks = await self.decode(signal.input.payloads[0], TaskAsks)
+            return [("hand-off", asks.model_dump(mode="json", exclude_none=True))]
+        if signal.signal_name != PUBLISH_SIGNAL:
+            return []
+        batch = await self.decode(signal.input.payloads[0], PublishInput)
+        # A batch whose delivery was repeated stands in the history twice, with the same number.
+        if batch.sequence <= self._sequences.get(batch.publisher_id, 0):
+            return []
+        self._sequences[batch.publisher_id] = batch.sequence
+        deltas = [self._delta(item.data) for item in batch.items if item.topic == DELTAS_TOPIC]
+        return [named for delta in deltas for named in self._text(delta.step).add_delta(delta.attempt, delta.text)]
+
+    def _delta(self, wire: str) -> TextDelta:
+        return self._payloads.from_payload(Payload.FromString(base64.b64decode(wire)), TextDelta)
+
+    def _step_started(self, entry: HistoryEvent) -> list[NamedData]:
+        """The history says that a model call started once it has ended, with the failure of the attempt before."""
+        started = entry.activity_task_started_event_attributes
+        step = self._steps.get(started.scheduled_event_id)
+        if step is None:
+            return []
+        self._attempts[started.scheduled_event_id] = started.attempt
+        if started.attempt <= 1:
+            return []
+        return [("retry", {"step": step, "attempt": started.attempt, **failure_data(started.last_failure)})]
+
+    async def _step_completed(self, entry: HistoryEvent) -> list[NamedData]:
+        completed = entry.activity_task_completed_event_attributes
+        step = self._steps.get(completed.scheduled_event_id)
+        if step is None:
+            return []
+        result = await self.decode(completed.result.payloads[0], ModelStep)
+        return list(self._text(step).finish(self._attempts.get(completed.scheduled_event_id, 1), result.text))
+
+    def _text(self, step: int) -> StepText:
+        return self._texts.setdefault(step, StepText(step))
 
 
 class TurnEventLog:
@@ -106,41 +175,32 @@ class TurnEventLog:
     def __init__(self, client: Client, workflow_id: str, first_run_id: str) -> None:
         """Read through `client`, from the turn's first run on."""
         self._client = client
-        self._converter = client.data_converter
         self._workflow_id = workflow_id
         self._first_run_id = first_run_id
 
     async def follow(self, *, after: Position = (0, 0, 0), wait: bool = True) -> AsyncGenerator[TurnStreamEvent]:
         """Events after the position, as they happen, to the end. While Temporal is away it is silent."""
-        following, number = self._first_run_id, 0
-        while following:
-            fold = _Fold(number)
-            try:
-                async for event in self._read(following, fold, wait=wait):
-                    position = position_of(event.id)
-                    if position > after:
-                        after = position
-                        yield event
-                following, number = fold.continued_as or "", number + 1
-            except RPCError as error:
-                if error.status is RPCStatusCode.NOT_FOUND:
-                    return
-                if not is_outage(error):
-                    raise
-                await asyncio.sleep(_OUTAGE_PAUSE_SECONDS)
+        converter = self._client.data_converter
+        history = follow_history(
+            self._client, self._workflow_id, self._first_run_id, lambda number: _TurnFold(converter, number), wait=wait
+        )
+        async for event in history:
+            if (position := position_of(event.id)) > after:
+                after = position
+                yield event
 
     async def live(self, *, after: Position) -> AsyncGenerator[TurnStreamEvent]:
-        """As `follow`, and between its events, without an id, that a call of the model has failed and is repeated."""
-        events, told = self.follow(after=after), set[tuple[str, int]]()
+        """As `follow`. Between its events, without an id: that a model call has failed and is being retried."""
+        events, reported = self.follow(after=after), set[tuple[str, int]]()
         pending = asyncio.ensure_future(anext(events, None))
         try:
             while True:
-                done, _ = await asyncio.wait({pending}, timeout=_LOOK_SECONDS)
+                done, _ = await asyncio.wait({pending}, timeout=_FAILURE_CHECK_SECONDS)
                 if not done:
-                    for key, failed in await self._failing():
-                        if key not in told:
-                            told.add(key)
-                            yield failed
+                    for key, retry in await self._retries_under_way():
+                        if key not in reported:
+                            reported.add(key)
+                            yield retry
                     continue
                 event = pending.result()
                 if event is None:
@@ -150,116 +210,31 @@ class TurnEventLog:
         finally:
             pending.cancel()
 
-    async def _failing(self) -> list[tuple[tuple[str, int], TurnStreamEvent]]:
-        """Calls of the model that have failed and are repeated now. Whether Temporal can say so does not matter."""
+    async def _retries_under_way(self) -> list[tuple[tuple[str, int], TurnStreamEvent]]:
+        """Model calls that have failed and are being retried; none while Temporal does not say."""
         try:
-            described = await self._client.get_workflow_handle(self._workflow_id).describe()
-        except (RPCError, RuntimeError):
+            with temporal_errors():
+                described = await self._client.get_workflow_handle(self._workflow_id).describe()
+        except (RPCError, TemporalUnavailable):
             return []
         return [
-            ((activity.activity_id, activity.attempt), _repeated(activity))
+            ((activity.activity_id, activity.attempt), _retry_under_way(activity))
             for activity in described.raw_description.pending_activities
             if activity.activity_id.startswith(STEP_ACTIVITY_PREFIX) and activity.HasField("last_failure")
         ]
 
-    async def _read(self, run_id: str, fold: _Fold, *, wait: bool) -> AsyncGenerator[TurnStreamEvent]:
-        handle = self._client.get_workflow_handle(self._workflow_id, run_id=run_id)
-        async for entry in handle.fetch_history_events(wait_new_event=wait):
-            for count, (name, data) in enumerate(await self._told(entry, fold), start=1):
-                yield TurnStreamEvent(
-                    name=name,
-                    id=f"{fold.number}.{entry.event_id}.{count}",
-                    time=entry.event_time.ToDatetime(tzinfo=UTC),
-                    data=data,
-                )
-
-    async def _told(self, entry: HistoryEvent, fold: _Fold) -> list[Said]:
-        said: list[Said] = []
-        match entry.event_type:
-            case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-                said = await self._signaled(entry, fold)
-            case EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
-                said = await self._told_by_itself(entry)
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-                step = entry.activity_task_scheduled_event_attributes.activity_id
-                if step.startswith(STEP_ACTIVITY_PREFIX):
-                    fold.steps[entry.event_id] = int(step.removeprefix(STEP_ACTIVITY_PREFIX))
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_STARTED:
-                said = _started(entry, fold)
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-                said = await self._step_ended(entry, fold)
-            case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
-                fold.continued_as = entry.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
-            case end if end in _ABNORMAL_ENDS:
-                said = _abnormal(_ABNORMAL_ENDS[end])
-            case _:
-                pass
-        return said
-
-    async def _told_by_itself(self, entry: HistoryEvent) -> list[Said]:
-        fields = entry.workflow_properties_modified_event_attributes.upserted_memo.fields
-        if memo.TURN_EVENTS not in fields:
-            return []
-        (told,) = await self._converter.decode([fields[memo.TURN_EVENTS]], [TurnEvents])
-        return [(event.name, event.data) for event in told.events]
-
-    async def _signaled(self, entry: HistoryEvent, fold: _Fold) -> list[Said]:
-        signal = entry.workflow_execution_signaled_event_attributes
-        if signal.signal_name == TASK_ASKS_SIGNAL:
-            (asks,) = await self._converter.decode(signal.input.payloads, [TaskAsks])
-            return [("hand-off", asks.model_dump(mode="json", exclude_none=True))]
-        if signal.signal_name != _PUBLISH_SIGNAL:
-            return []
-        (batch,) = await self._converter.decode(signal.input.payloads, [PublishInput])
-        # A batch whose delivery was repeated stands in the history twice, with the same number.
-        if batch.sequence <= fold.sequences.get(batch.publisher_id, 0):
-            return []
-        fold.sequences[batch.publisher_id] = batch.sequence
-        deltas = [self._delta(item.data) for item in batch.items if item.topic == DELTAS_TOPIC]
-        return [told for delta in deltas for told in fold.text(delta.step).heard(delta.attempt, delta.text)]
-
-    def _delta(self, wire: str) -> TextDelta:
-        payload = Payload.FromString(base64.b64decode(wire))
-        return self._converter.payload_converter.from_payload(payload, TextDelta)
-
-    async def _step_ended(self, entry: HistoryEvent, fold: _Fold) -> list[Said]:
-        completed = entry.activity_task_completed_event_attributes
-        step = fold.steps.get(completed.scheduled_event_id)
-        if step is None:
-            return []
-        (said,) = await self._converter.decode(completed.result.payloads, [ModelStep])
-        return list(fold.text(step).ended(fold.attempts.get(completed.scheduled_event_id, 1), said.text))
-
 
 def position_of(event_id: str | None) -> Position:
-    """Where in a turn an event stands; the beginning for None. Raises `BadRequest` for what is no id."""
+    """Where in a turn an event stands; the beginning for None. Raises `BadRequest` for a malformed id."""
     if not event_id:
         return (0, 0, 0)
     match = _ID.fullmatch(event_id)
     if match is None:
-        raise BadRequest(f"{event_id[:50]!r} is not the id of an event; pass the last id received, or none.")
+        raise unknown_event_id(event_id)
     return (int(match.group(1)), int(match.group(2)), int(match.group(3)))
 
 
-def _started(entry: HistoryEvent, fold: _Fold) -> list[Said]:
-    """The history says that a call of the model began when it has ended, with what went wrong before."""
-    started = entry.activity_task_started_event_attributes
-    step = fold.steps.get(started.scheduled_event_id)
-    if step is None:
-        return []
-    fold.attempts[started.scheduled_event_id] = started.attempt
-    if started.attempt <= 1:
-        return []
-    return [("retry", {"step": step, "attempt": started.attempt, **failure_words(started.last_failure)})]
-
-
-def _repeated(activity: PendingActivityInfo) -> TurnStreamEvent:
-    step = int(activity.activity_id.removeprefix(STEP_ACTIVITY_PREFIX))
-    data: dict[str, JsonValue] = {"step": step, "attempt": activity.attempt, **failure_words(activity.last_failure)}
-    return TurnStreamEvent(name="retry", id=None, time=datetime.now(UTC), data={**data, "under_way": True})
-
-
-def failure_words(failure: Failure) -> dict[str, JsonValue]:
+def failure_data(failure: Failure) -> dict[str, JsonValue]:
     """What an attempt failed with: its `error_kind` (an `ErrorCategory`) and the message."""
     kind: str = ErrorCategory.UNKNOWN
     if failure.HasField("application_failure_info"):
@@ -270,7 +245,17 @@ def failure_words(failure: Failure) -> dict[str, JsonValue]:
     return {"error_kind": str(kind), "message": failure.message[:500]}
 
 
-def _abnormal(message: str) -> list[Said]:
+def _step_of(activity_id: str) -> int:
+    return int(activity_id.removeprefix(STEP_ACTIVITY_PREFIX))
+
+
+def _retry_under_way(activity: PendingActivityInfo) -> TurnStreamEvent:
+    step = _step_of(activity.activity_id)
+    data: dict[str, JsonValue] = {"step": step, "attempt": activity.attempt, **failure_data(activity.last_failure)}
+    return TurnStreamEvent(name="retry", id=None, time=datetime.now(UTC), data={**data, "under_way": True})
+
+
+def _abnormal_end(message: str) -> list[NamedData]:
     error = ErrorEnvelope(tool="", message=message, category=ErrorCategory.UNKNOWN, retryable=False)
     return [
         ("error", error.model_dump(mode="json", exclude_none=True)),

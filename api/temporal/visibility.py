@@ -5,6 +5,7 @@ import binascii
 import hashlib
 
 from outlast.api.errors import BadRequest
+from outlast.api.temporal.definitions import TASK_WORKFLOW
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
@@ -13,7 +14,7 @@ _DIGEST_BYTES = 8
 
 def list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, session_id: str | None) -> str:
     """The visibility query (Temporal list filter) for a caller's tasks. Raises `BadRequest` for an odd value."""
-    parts = ["WorkflowType = 'ToolCallWorkflow'", f"{search_attributes.CALLER.name} = {_quoted(caller_id)}"]
+    parts = [f"WorkflowType = '{TASK_WORKFLOW}'", f"{search_attributes.CALLER.name} = {_quoted(caller_id)}"]
     if status is not None:
         parts.append(_status_query(status))
     if tool is not None:

@@ -1,0 +1,24 @@
+"""Names by which histories mention workflows, activities and updates, taken from their definitions."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from outlast.activities.mcp_actors.activities import ActorMcpActivities
+from outlast.activities.outputs.activities import OutputActivities
+from outlast.activities.runs.activities import ApifyActivities
+from outlast.workflows.tool_call import ToolCallWorkflow
+
+
+def _name_of(definition: Callable[..., Any] | type) -> str:
+    """Definitions carry no name of their own, so Temporal knows them by the name in the code."""
+    return definition.__name__
+
+
+TASK_WORKFLOW: Final = _name_of(ToolCallWorkflow)
+WAIT_FOR_RUN: Final = _name_of(ApifyActivities.wait_for_run)
+ABORT_RUN: Final = _name_of(ApifyActivities.abort_run)
+CALL_MCP_TOOL: Final = _name_of(ActorMcpActivities.call_mcp_tool)
+STORE_DATASET: Final = _name_of(OutputActivities.store_dataset)
+STORE_RECORD: Final = _name_of(OutputActivities.store_record)
+SUBMIT_INPUT: Final = _name_of(ToolCallWorkflow.submit_input)
+STORE_CONTENT: Final = _name_of(OutputActivities.store_content)

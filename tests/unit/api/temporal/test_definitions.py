@@ -1,0 +1,40 @@
+"""The names that history readers look for are those under which workers register the definitions."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from temporalio import activity, workflow
+from temporalio.contrib.workflow_streams import _stream
+
+from outlast.activities.llm.streaming import PUBLISH_SIGNAL
+from outlast.activities.mcp_actors.activities import ActorMcpActivities
+from outlast.activities.outputs.activities import OutputActivities
+from outlast.activities.runs.activities import ApifyActivities
+from outlast.api.temporal import definitions
+from outlast.workflows.tool_call import ToolCallWorkflow
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        (definitions.WAIT_FOR_RUN, ApifyActivities.wait_for_run),
+        (definitions.ABORT_RUN, ApifyActivities.abort_run),
+        (definitions.CALL_MCP_TOOL, ActorMcpActivities.call_mcp_tool),
+        (definitions.STORE_DATASET, OutputActivities.store_dataset),
+        (definitions.STORE_RECORD, OutputActivities.store_record),
+        (definitions.STORE_CONTENT, OutputActivities.store_content),
+    ],
+)
+def test_an_activity_is_registered_under_the_name_that_is_looked_for(name: str, method: Callable[..., Any]) -> None:
+    assert activity._Definition.must_from_callable(method).name == name  # pyright: ignore[reportPrivateUsage]
+
+
+def test_the_workflow_and_its_update_are_registered_under_the_names_that_are_looked_for() -> None:
+    registered = workflow._Definition.must_from_class(ToolCallWorkflow)  # pyright: ignore[reportPrivateUsage]
+    assert registered.name == definitions.TASK_WORKFLOW
+    assert definitions.SUBMIT_INPUT in registered.updates
+
+
+def test_streamed_text_comes_by_the_sdks_own_signal() -> None:
+    assert _stream._PUBLISH_SIGNAL == PUBLISH_SIGNAL  # pyright: ignore[reportPrivateUsage]

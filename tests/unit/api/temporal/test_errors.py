@@ -1,0 +1,40 @@
+"""Only an outage of Temporal is reported as one: a defect of ours stays a defect."""
+
+import pytest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from outlast.api.errors import SessionNotFound, TemporalUnavailable
+from outlast.api.temporal.errors import is_outage, temporal_errors
+from outlast.deploy.local.ports import any_free
+
+
+async def test_a_server_that_refuses_connections_is_an_outage() -> None:
+    client = await Client.connect(f"127.0.0.1:{any_free('127.0.0.1')}", lazy=True)
+    with pytest.raises(TemporalUnavailable), temporal_errors():
+        await client.get_workflow_handle("any").describe()
+
+
+@pytest.mark.parametrize(
+    "defect",
+    [RecursionError("too deep"), RuntimeError("dictionary changed size during iteration"), NotImplementedError()],
+)
+def test_a_defect_is_raised_as_it_is(defect: RuntimeError) -> None:
+    assert not is_outage(defect)
+    with pytest.raises(type(defect)), temporal_errors():
+        raise defect
+
+
+def test_a_server_that_answers_busy_is_an_outage() -> None:
+    with pytest.raises(TemporalUnavailable), temporal_errors():
+        raise RPCError("busy", RPCStatusCode.RESOURCE_EXHAUSTED, b"")
+
+
+def test_what_temporal_does_not_know_is_what_the_caller_says_it_is() -> None:
+    with pytest.raises(SessionNotFound), temporal_errors(missing=SessionNotFound("no such session")):
+        raise RPCError("not found", RPCStatusCode.NOT_FOUND, b"")
+
+
+def test_what_temporal_refuses_for_another_reason_is_raised_as_it_is() -> None:
+    with pytest.raises(RPCError), temporal_errors():
+        raise RPCError("no", RPCStatusCode.PERMISSION_DENIED, b"")
