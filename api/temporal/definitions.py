@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from outlast.activities.mcp_actors.activities import ActorMcpActivities
+from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
-from outlast.activities.runs.activities import ApifyActivities
+from outlast.activities.runs.activities import RunActivities
 from outlast.workflows.tool_call import ToolCallWorkflow
 
 
@@ -15,9 +15,9 @@ def _name_of(definition: Callable[..., Any] | type) -> str:
 
 
 TASK_WORKFLOW: Final = _name_of(ToolCallWorkflow)
-WAIT_FOR_RUN: Final = _name_of(ApifyActivities.wait_for_run)
-ABORT_RUN: Final = _name_of(ApifyActivities.abort_run)
-CALL_MCP_TOOL: Final = _name_of(ActorMcpActivities.call_mcp_tool)
+WAIT_FOR_RUN: Final = _name_of(RunActivities.wait_for_run)
+ABORT_RUN: Final = _name_of(RunActivities.abort_run)
+CALL_MCP_TOOL: Final = _name_of(McpActorActivities.call_mcp_tool)
 STORE_DATASET: Final = _name_of(OutputActivities.store_dataset)
 STORE_RECORD: Final = _name_of(OutputActivities.store_record)
 SUBMIT_INPUT: Final = _name_of(ToolCallWorkflow.submit_input)

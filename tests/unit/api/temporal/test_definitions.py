@@ -8,9 +8,9 @@ from temporalio import activity, workflow
 from temporalio.contrib.workflow_streams import _stream
 
 from outlast.activities.llm.streaming import PUBLISH_SIGNAL
-from outlast.activities.mcp_actors.activities import ActorMcpActivities
+from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
-from outlast.activities.runs.activities import ApifyActivities
+from outlast.activities.runs.activities import RunActivities
 from outlast.api.temporal import definitions
 from outlast.workflows.tool_call import ToolCallWorkflow
 
@@ -18,9 +18,9 @@ from outlast.workflows.tool_call import ToolCallWorkflow
 @pytest.mark.parametrize(
     ("name", "method"),
     [
-        (definitions.WAIT_FOR_RUN, ApifyActivities.wait_for_run),
-        (definitions.ABORT_RUN, ApifyActivities.abort_run),
-        (definitions.CALL_MCP_TOOL, ActorMcpActivities.call_mcp_tool),
+        (definitions.WAIT_FOR_RUN, RunActivities.wait_for_run),
+        (definitions.ABORT_RUN, RunActivities.abort_run),
+        (definitions.CALL_MCP_TOOL, McpActorActivities.call_mcp_tool),
         (definitions.STORE_DATASET, OutputActivities.store_dataset),
         (definitions.STORE_RECORD, OutputActivities.store_record),
         (definitions.STORE_CONTENT, OutputActivities.store_content),
