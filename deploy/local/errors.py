@@ -35,5 +35,9 @@ class StackInterruptedError(StackError):
         self.number = number
 
 
+class EmbeddedMissingError(StackError):
+    """The packages of `outlast[embedded]` are not installed, and the stack has to bring a server of its own."""
+
+
 class MissingServerError(StackError):
     """The Temporal server's executable is not where its wheel should have put it."""

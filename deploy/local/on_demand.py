@@ -16,8 +16,11 @@ from pathlib import Path
 
 from outlast.deploy.local.addresses import StackAddresses
 from outlast.deploy.local.config import StackConfig
+from outlast.deploy.local.embedded import require_embedded
 from outlast.deploy.local.errors import DataDirectoryInUseError, NotReadyError, StackError
 from outlast.deploy.local.events import StackEvent
+from outlast.deploy.local.outside import look_outside
+from outlast.deploy.local.plan import components_to_run
 from outlast.deploy.local.processes.logs import tail
 from outlast.deploy.local.processes.readiness import answers_http
 from outlast.deploy.local.stack import Stack
@@ -60,7 +63,11 @@ async def _joined(config: StackConfig) -> StackAddresses:
 
 
 def _start(config: StackConfig) -> "subprocess.Popen[bytes]":
-    """Start the stack in a session of its own: a signal to this process's group does not reach it."""
+    """Start the stack in a session of its own: a signal to this process's group does not reach it.
+
+    Raises `EmbeddedMissingError` when a server has to be started whose packages are not installed.
+    """
+    require_embedded(components_to_run(config, look_outside(config.environment)))
     log = config.data_dir / "logs" / _LOG
     log.parent.mkdir(parents=True, exist_ok=True)
     told = config.model_dump_json(exclude={"environment"})

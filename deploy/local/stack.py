@@ -18,6 +18,7 @@ from typing import Self
 from outlast.deploy.local import preflight
 from outlast.deploy.local.addresses import StackAddresses
 from outlast.deploy.local.config import Component, StackConfig
+from outlast.deploy.local.embedded import require_embedded
 from outlast.deploy.local.errors import NotReadyError, StackError, StackInterruptedError, SupervisionError
 from outlast.deploy.local.events import OnEvent, StackEvent, StackEventKind, ignore_event
 from outlast.deploy.local.lock import DataDirectoryLock
@@ -142,6 +143,7 @@ class Stack:
     def _make_plan(self, outside: Outside) -> StackPlan:
         previous = read_state(self._config.data_dir)
         components = components_to_run(self._config, outside)
+        require_embedded(components - self._config.commands.keys())
         picked = pick_ports(self._config, components, previous.ports if previous else {}, self._report_port)
         return Planner(self._config, outside, picked).plan()
 

