@@ -16,6 +16,7 @@ SHARING = (
     "tests/chaos/test_turns_killed.py",
     "tests/integration/shared_tools/",
     "tests/e2e/test_cli.py",
+    "tests/e2e/test_wheel.py",
     "tests/integration/client_tools/",
     "tests/integration/protocol/",
     "tests/contract/",
