@@ -70,9 +70,12 @@ class RunningStack:
 
 
 @contextmanager
-def running_stack(data_dir: Path, *options: str) -> Iterator[RunningStack]:
-    """Run `outlast up` with these options on free ports; at the end it is stopped as by Ctrl-C, and has to end well."""
-    environment = stack_environment()
+def running_stack(data_dir: Path, *options: str, **settings: str) -> Iterator[RunningStack]:
+    """Run `outlast up` with these options and variables on free ports.
+
+    At the end it is stopped as by Ctrl-C, and has to end well.
+    """
+    environment = {**stack_environment(), **settings}
     with (data_dir.parent / f"{data_dir.name}.err").open("wb") as errors:
         process = subprocess.Popen(
             outlast_command("up", "--json", "--data-dir", str(data_dir), *options),
