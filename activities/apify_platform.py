@@ -1,10 +1,9 @@
-"""The Apify platform as seen by one caller: real `apify-client`s whose own retries are off.
+"""Access to the Apify platform on behalf of a caller: `apify-client` with its own retries turned off.
 
-Retries belong to Temporal: a client that repeats a start by itself can pay twice (both official clients do).
+Temporal retries. A client that retries a start by itself can pay for two runs, as both official clients do.
 """
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,13 +13,13 @@ from urllib.parse import quote
 
 import impit
 from apify_client import ApifyClientAsync
-from apify_client._consts import DEFAULT_TIMEOUT_LONG, DEFAULT_TIMEOUT_MEDIUM, DEFAULT_TIMEOUT_SHORT
 from apify_client.http_clients import ImpitHttpClientAsync
+from cachetools import LRUCache
 from pydantic import JsonValue, SecretStr
 
 from outlast.activities.contracts import Caller, SealedSecret
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.secrets.sealed_json import open_values
 from outlast.activities.secrets.sealer import SecretSealer
 
@@ -28,10 +27,14 @@ OPERATION_MARKER = "outlast-op/"
 """Prefix of the User-Agent part that names the operation a run was started for."""
 
 DEFAULT_REQUEST_TIMEOUT = timedelta(seconds=60)
-"""How long one answer of the platform is waited for."""
+"""How long to wait for one response of the platform."""
 
 _MAX_CLIENTS = 256
 PAYMENT_HEADER = "skyfire-pay-id"
+_SHORT_TIMEOUT = timedelta(seconds=5)
+_MEDIUM_TIMEOUT = timedelta(seconds=30)
+_LONG_TIMEOUT = timedelta(seconds=360)
+"""apify-client's own defaults, which it keeps in a private module: they bound what a longer `request_timeout` does."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,9 @@ _mark: ContextVar[_Mark | None] = ContextVar("outlast_operation", default=None)
 
 @contextmanager
 def marked_as(operation_id: str, *, payment: SecretStr | None = None) -> Generator[None]:
-    """Requests made inside the block carry the operation in their User-Agent, which the platform keeps with a run.
+    """Name the operation in the User-Agent of the requests made inside the block; the platform stores it with a run.
 
-    They also carry `payment`, the id of a Skyfire token that pays instead of the account.
+    The requests also carry `payment`, the id of a Skyfire token that pays instead of the account.
     """
     token = _mark.set(_Mark(operation_id, payment))
     try:
@@ -57,7 +60,7 @@ def marked_as(operation_id: str, *, payment: SecretStr | None = None) -> Generat
 
 
 class MarkingHttpClient(ImpitHttpClientAsync):
-    """apify-client's own transport, which adds the operation marker of `marked_as` to the User-Agent."""
+    """apify-client's transport, which adds the marker and the payment of `marked_as` to each request."""
 
     async def send_request(
         self,
@@ -81,7 +84,7 @@ class MarkingHttpClient(ImpitHttpClientAsync):
 
 
 class ApifyPlatform:
-    """Hands out a client per caller. The only place where what was sealed is opened."""
+    """Clients of the platform, one per token. The only place that opens sealed secrets."""
 
     def __init__(
         self,
@@ -91,12 +94,12 @@ class ApifyPlatform:
         sealer: SecretSealer,
         request_timeout: timedelta = DEFAULT_REQUEST_TIMEOUT,
     ) -> None:
-        """`api_base_url` is the platform's root, without `/v2`; `operator_token` pays for callers without their own."""
+        """`api_base_url` is the platform's root, without `/v2`; `operator_token` pays for callers without a token."""
         self.api_base_url = api_base_url.rstrip("/")
         self._operator_token = operator_token
         self._sealer = sealer
         self._request_timeout = request_timeout
-        self._clients: OrderedDict[str, ApifyClientAsync] = OrderedDict()
+        self._clients: LRUCache[str, ApifyClientAsync] = LRUCache(_MAX_CLIENTS)
 
     def client(self, caller: Caller) -> ApifyClientAsync:
         """The client that acts for `caller`. Raises `ToolFailure` when there is no token to act with."""
@@ -108,44 +111,39 @@ class ApifyPlatform:
             return self._sealer.open(caller.apify_token, purpose=caller.id)
         if self._operator_token is not None:
             return self._operator_token
-        raise ToolFailure(
-            ErrorEnvelope(
-                tool="",
-                message="No Apify token: neither the caller nor the server has one.",
-                category=ErrorCategory.AUTHENTICATION,
-                retryable=False,
-                hint="Send your Apify token as the bearer token, or start the server with APIFY_TOKEN set.",
-            )
+        raise ToolFailure.of(
+            ErrorCategory.AUTHENTICATION,
+            "No Apify token: neither the caller nor the server has one.",
+            "Send your Apify token as the bearer token, or start the server with APIFY_TOKEN set.",
         )
 
     def open_payment(self, payment: SealedSecret | None, caller: Caller) -> SecretStr | None:
-        """What pays for a run of `caller`, in the clear."""
+        """The payment token for a run of `caller`, in the clear; None when the account pays."""
         return self._sealer.open(payment, purpose=caller.id) if payment else None
 
     def open_input(self, run_input: JsonValue, caller: Caller) -> JsonValue:
-        """`run_input` with the secret values that the front door sealed for `caller` in the clear."""
+        """`run_input` with the values that the API sealed for `caller` in the clear. Raises `SealError`."""
         return open_values(run_input, self._sealer, purpose=caller.id)
 
     def url_of(self, collection: str, resource_id: str) -> str:
-        """Address of one resource; an id is never more than one segment of the path."""
+        """The URL of one resource. The id is escaped, so that it stays one segment of the path."""
         return f"{self.api_base_url}/v2/{collection}/{quote(resource_id, safe='')}"
 
     def client_for_token(self, token: SecretStr) -> ApifyClientAsync:
-        """The client of one token; kept for reuse, since each holds a connection pool."""
+        """The client of one token. Clients are reused, since each holds a connection pool."""
         key = hashlib.sha256(token.get_secret_value().encode()).hexdigest()
-        client = self._clients.pop(key, None) or self._build(token)
-        self._clients[key] = client
-        if len(self._clients) > _MAX_CLIENTS:
-            self._clients.popitem(last=False)
+        client = self._clients.get(key)
+        if client is None:
+            client = self._clients[key] = self._build_client(token)
         return client
 
-    def _build(self, token: SecretStr) -> ApifyClientAsync:
+    def _build_client(self, token: SecretStr) -> ApifyClientAsync:
         http_client = MarkingHttpClient(
             token=token.get_secret_value(),
             max_retries=0,
-            timeout_short=min(DEFAULT_TIMEOUT_SHORT, self._request_timeout),
-            timeout_medium=min(DEFAULT_TIMEOUT_MEDIUM, self._request_timeout),
-            timeout_long=min(DEFAULT_TIMEOUT_LONG, 6 * self._request_timeout),
+            timeout_short=min(_SHORT_TIMEOUT, self._request_timeout),
+            timeout_medium=min(_MEDIUM_TIMEOUT, self._request_timeout),
+            timeout_long=min(_LONG_TIMEOUT, 6 * self._request_timeout),
             timeout_max=timedelta(seconds=600),
             user_agent_suffix="Outlast",
         )

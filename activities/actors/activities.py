@@ -1,4 +1,4 @@
-"""Activities that search Apify Store and look Actors up."""
+"""Activities that search Apify Store and describe Actors."""
 
 from apify_client import ApifyClientAsync
 from pydantic import JsonValue
@@ -17,7 +17,7 @@ from outlast.activities.actors.definitions import ActorDefinition, fetch_actor
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure, classify
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.storages.item_schema import schema_of_items
 
 _INFERRED_RUNS = 3
@@ -25,15 +25,15 @@ _INFERRED_ROWS_PER_RUN = 10
 
 
 class ActorActivities:
-    """Activities on the Store, on behalf of the caller that each order names."""
+    """Reads Actors on behalf of the caller that each request names."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
-        """Ask `platform`."""
+        """Read through `platform`."""
         self._platform = platform
 
     @activity.defn
     async def search_actors(self, request: SearchActorsInput) -> ActorSearchPage:
-        """One page of the Actors that fit the keywords, best first as the Store ranks them."""
+        """One page of the Actors that match the keywords, in the order in which Apify Store ranks them."""
         with as_activity_failure():
             page = (
                 await self._platform.client(request.caller)
@@ -51,7 +51,7 @@ class ActorActivities:
 
     @activity.defn
     async def fetch_actor_details(self, request: ActorDetailsInput) -> ActorDetails:
-        """An Actor with its input schema, README and output. Fails with `not_found` for an Actor nobody can see."""
+        """An Actor with its input schema, README and output schema. Fails with `not_found` for an unknown Actor."""
         with as_activity_failure():
             client = self._platform.client(request.caller)
             found = await fetch_actor(client, request.actor)
@@ -77,7 +77,7 @@ class ActorActivities:
 
 
 async def _output_schema(client: ApifyClientAsync, definition: ActorDefinition) -> OutputSchema | None:
-    """From rows of the caller's recent runs, else what the Actor declares, else None."""
+    """The schema of rows of the caller's recent runs; without rows the declared one, or None."""
     rows, runs = await _recent_rows(client, definition.actor_id)
     if rows:
         return OutputSchema(
@@ -88,9 +88,9 @@ async def _output_schema(client: ApifyClientAsync, definition: ActorDefinition) 
 
 
 async def _recent_rows(client: ApifyClientAsync, actor_id: str) -> tuple[list[JsonValue], int]:
-    """A few rows of each of the latest successful runs that produced any, and how many runs that were.
+    """A few rows of the latest successful runs, and how many of these runs had rows.
 
-    What it can tell is welcome and not needed: a run's dataset may have expired since.
+    A failure gives the rows read so far: a run's dataset may have expired, and the details do not depend on it.
     """
     rows: list[JsonValue] = []
     runs = 0
@@ -100,18 +100,11 @@ async def _recent_rows(client: ApifyClientAsync, actor_id: str) -> tuple[list[Js
             items = await client.dataset(run.default_dataset_id).list_items(limit=_INFERRED_ROWS_PER_RUN, clean=True)
             rows += items.items
             runs += bool(items.items)
-    except Exception as error:  # noqa: BLE001 (the details stand without it)
-        activity.logger.warning("The output of Actor %s cannot be inferred: %s", actor_id, classify(error).message)
+    except Exception as error:  # noqa: BLE001 (the details are complete without it)
+        activity.logger.warning("Cannot infer the output of Actor %s: %s", actor_id, classify(error).message)
     return rows, runs
 
 
 def _no_such_actor(actor: str) -> ToolFailure:
-    return ToolFailure(
-        ErrorEnvelope(
-            tool="",
-            message=f"There is no Actor {actor!r} that this account can see.",
-            category=ErrorCategory.NOT_FOUND,
-            retryable=False,
-            hint="Name it as `user/name`, or by its id.",
-        )
-    )
+    message = f"There is no Actor {actor!r} that this account can see."
+    return ToolFailure.of(ErrorCategory.NOT_FOUND, message, "Name it as `user/name`, or by its id.")

@@ -1,13 +1,13 @@
-"""From the platform's Actor objects to cards: pure, and forgiving, since Store data is what its publishers made it."""
+"""Maps the platform's Actor objects to cards. Tolerant of missing and malformed fields: publishers write them."""
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import cast
 
-from apify_client._models import ActorNotice, ActorResource, ActorStats, StoreActor
 from pydantic import JsonValue
 
 from outlast.activities.actors import contracts as contract
+from outlast.activities.apify_models import ActorNotice, ActorResource, ActorStats, StoreActor
 
 JsonObject = Mapping[str, JsonValue]
 
@@ -36,7 +36,7 @@ def card_of_store_item(item: StoreActor) -> contract.ActorCard:
 
 
 def card_of_actor(actor: ActorResource) -> contract.ActorCard:
-    """The card of an Actor that was looked up."""
+    """The card of an Actor object."""
     document = cast(JsonObject, actor.model_dump(by_alias=True, mode="json"))
     infos = document.get("pricingInfos")
     current = infos[-1] if isinstance(infos, list) and infos else None
@@ -56,13 +56,13 @@ def card_of_actor(actor: ActorResource) -> contract.ActorCard:
 
 
 def pricing_of(info: JsonObject) -> contract.ActorPricing:
-    """What using the Actor costs (Apify API v2, `currentPricingInfo`). An unknown model is named as it is."""
+    """The price of an Actor (Apify API v2, `currentPricingInfo`). The summary names unknown pricing models."""
     model = str(info.get("pricingModel") or "FREE")
     price = _number(info.get("pricePerUnitUsd")) or _first_tier(info.get("tieredPricing"), "tieredPricePerUnitUsd")
     events = _events(info) if model == _PER_EVENT else ()
     return contract.ActorPricing(
         model=model,
-        summary=_in_words(model, price, events, info),
+        summary=_summary(model, price, events, info),
         price_per_1000_results_usd=round(price * 1_000, 6) if model == _PER_RESULT and price is not None else None,
         price_per_month_usd=price if model == _PER_MONTH else None,
         trial_minutes=int(_number(info.get("trialMinutes")) or 0) or None,
@@ -70,7 +70,7 @@ def pricing_of(info: JsonObject) -> contract.ActorPricing:
     )
 
 
-def _in_words(model: str, price: float | None, events: tuple[contract.PricedEvent, ...], info: JsonObject) -> str:
+def _summary(model: str, price: float | None, events: tuple[contract.PricedEvent, ...], info: JsonObject) -> str:
     match model:
         case "FREE":
             return "Free; you pay for platform usage only."
@@ -112,7 +112,7 @@ def _events(info: JsonObject) -> tuple[contract.PricedEvent, ...]:
 
 
 def _first_tier(tiers: JsonValue, key: str) -> float | None:
-    """The price of the lowest tier, which is what a new account pays."""
+    """The price of the lowest tier, which new accounts pay."""
     first = next(iter(tiers.values()), None) if isinstance(tiers, dict) else None
     return _number(first.get(key)) if isinstance(first, dict) else None
 
@@ -136,7 +136,7 @@ def _stats(
 
 
 def _success_rate(stats: ActorStats) -> float | None:
-    """Aborted runs are left out: their users wanted them to end."""
+    """The share of ended runs that succeeded. Aborted runs do not count: their users ended them."""
     runs = stats.public_actor_run_stats30_days
     if runs is None:
         return None

@@ -1,4 +1,4 @@
-"""Contracts of the activities that search Apify Store and look Actors up. Frozen and free of I/O imports."""
+"""Contracts of the activities that search Apify Store and describe Actors."""
 
 from datetime import datetime
 from typing import Literal
@@ -9,14 +9,14 @@ from pydantic.alias_generators import to_camel
 from outlast.activities.contracts import Caller, Contract
 
 
-class Shown(Contract):
-    """Base of what answers show as it is: camelCase outside, as the platform and MCP clients spell it."""
+class CamelCaseContract(Contract):
+    """Base of the contracts that answers contain unchanged: camelCase in JSON, as on the platform and in MCP."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
 
 
 class SearchActorsInput(Contract):
-    """Order for one page of a search in Apify Store (Apify API v2, `GET /v2/store`)."""
+    """Input of `search_actors`: one page of a search in Apify Store (Apify API v2, `GET /v2/store`)."""
 
     caller: Caller
     keywords: str = ""
@@ -25,8 +25,8 @@ class SearchActorsInput(Contract):
     limit: int = 10
 
 
-class PricedEvent(Shown):
-    """What an Actor charges for one thing that happens in its run."""
+class PricedEvent(CamelCaseContract):
+    """The price of one kind of event in an Actor's runs."""
 
     name: str
     title: str
@@ -34,8 +34,8 @@ class PricedEvent(Shown):
     price_usd: float
 
 
-class ActorPricing(Shown):
-    """What using an Actor costs, beyond the platform's usage where `model` says so."""
+class ActorPricing(CamelCaseContract):
+    """The price of an Actor; `summary` says whether platform usage is charged in addition."""
 
     model: str = Field(description="Apify's pricing model, for example FREE or PAY_PER_EVENT.")
     summary: str = Field(description="The price in words.")
@@ -45,8 +45,8 @@ class ActorPricing(Shown):
     events: tuple[PricedEvent, ...] = ()
 
 
-class ActorStats(Shown):
-    """How much an Actor is used, and how it does."""
+class ActorStats(CamelCaseContract):
+    """How much an Actor is used, and how often its runs succeed."""
 
     total_users: int | None = None
     monthly_users: int | None = None
@@ -58,20 +58,20 @@ class ActorStats(Shown):
     last_run_started_at: datetime | None = None
 
 
-class ActorCard(Shown):
-    """An Actor in a few words."""
+class ActorCard(CamelCaseContract):
+    """A short description of an Actor."""
 
     actor_id: str
     full_name: str = Field(description="`user/name`, by which the Actor is called.")
     title: str
     description: str = ""
-    developer: str = Field(description="Who publishes the Actor.")
+    developer: str = Field(description="The publisher of the Actor.")
     url: str | None = Field(default=None, description="The Actor's page in Apify Store.")
     categories: tuple[str, ...] = ()
     pricing: ActorPricing | None = None
     stats: ActorStats = ActorStats()
     is_deprecated: bool = False
-    notice: str | None = Field(default=None, description="What the platform warns about.")
+    notice: str | None = Field(default=None, description="A warning of the platform about the Actor.")
 
 
 class ActorSearchPage(Contract):
@@ -83,16 +83,16 @@ class ActorSearchPage(Contract):
 
 
 class ActorDetailsInput(Contract):
-    """Order for all that is known of one Actor."""
+    """Input of `fetch_actor_details`: everything about one Actor."""
 
     caller: Caller
     actor: str = Field(description="Actor as `user/name`, `user~name` or id.")
     max_readme_chars: int = Field(default=20_000, description="A longer README is cut; 0 leaves it out.")
-    infer_output: bool = Field(default=False, description="Read rows of recent runs to see what the Actor produces.")
+    infer_output: bool = Field(default=False, description="Infer the output schema from rows of recent runs.")
 
 
-class RunDefaults(Shown):
-    """How the Actor runs unless a call says otherwise."""
+class RunDefaults(CamelCaseContract):
+    """The Actor's run options when a call does not set them."""
 
     build: str | None = None
     memory_mbytes: int | None = None
@@ -100,7 +100,7 @@ class RunDefaults(Shown):
 
 
 class OutputSchema(Contract):
-    """What rows of an Actor's dataset look like, and how that is known."""
+    """The schema of the rows of an Actor's dataset, and where it comes from."""
 
     item_schema: dict[str, JsonValue]
     source: Literal["recent_runs", "declared"] = Field(
@@ -111,7 +111,7 @@ class OutputSchema(Contract):
 
 
 class ActorDetails(Contract):
-    """An Actor with its input, its documentation, and what it produces."""
+    """An Actor with its input schema, its documentation and its output schema."""
 
     card: ActorCard
     input_schema: dict[str, JsonValue] = Field(default_factory=dict, description="The Actor's own input schema.")

@@ -1,9 +1,9 @@
-"""Looking up an Actor's definition: what a direct Actor tool and the check of its input are made from."""
+"""An Actor's definition, from which its direct tool and the check of its input are built."""
 
 from apify_client import ApifyClientAsync
-from apify_client._models import ActorResource
 from pydantic import Field, JsonValue, TypeAdapter, field_validator
 
+from outlast.activities.apify_models import ActorResource
 from outlast.activities.contracts import Contract
 
 JsonObject = dict[str, JsonValue]
@@ -11,7 +11,7 @@ _OBJECT = TypeAdapter(JsonObject)
 
 
 class ActorDefinition(Contract):
-    """An Actor as its default build defines it (Apify API v2, Actor and build objects)."""
+    """An Actor and its default build (Apify API v2, Actor and build objects)."""
 
     actor_id: str
     full_name: str
@@ -25,7 +25,7 @@ class ActorDefinition(Contract):
 
 
 class _Fields(Contract):
-    """A dataset's schema as the platform keeps it: the rows' JSON Schema is in `fields`."""
+    """A dataset schema of the platform: the JSON Schema of the rows is in `fields`."""
 
     fields: JsonObject | None = None
 
@@ -35,7 +35,7 @@ class _Storages(Contract):
 
 
 class _Definition(Contract):
-    """What a build says of its Actor (Actor definition, `actor.json`)."""
+    """The Actor definition of a build (`actor.json`)."""
 
     input: JsonObject | None = None
     readme: str | None = None
@@ -49,9 +49,9 @@ class _Definition(Contract):
 
     @property
     def mcp_path(self) -> str | None:
-        """The path of the streamable HTTP transport; several paths are separated by commas.
+        """The path of the streamable HTTP transport, out of a list that is separated by commas.
 
-        Only an absolute path: put behind a host, anything else could lead to another one.
+        Only absolute paths count: appended to a host, any other text could lead to another host.
         """
         paths = [path.strip() for path in (self.mcp_paths or "").split(",")]
         absolute = [path for path in paths if path.startswith("/") and not path.startswith("//")]
@@ -68,10 +68,10 @@ class _Build(Contract):
 
     @field_validator("definition", mode="before")
     @classmethod
-    def _none_is_empty(cls, value: object) -> object:
+    def _empty_for_none(cls, value: object) -> object:
         return {} if value is None else value
 
-    def schema_of_input(self) -> JsonObject:
+    def parsed_input_schema(self) -> JsonObject:
         return self.definition.input or _OBJECT.validate_json(self.input_schema or "{}")
 
 
@@ -94,7 +94,7 @@ async def fetch_actor(client: ApifyClientAsync, actor: str) -> tuple[ActorResour
         full_name=f"{found.username}/{found.name}",
         title=found.title or found.name,
         description=found.description or "",
-        input_schema=build.schema_of_input(),
+        input_schema=build.parsed_input_schema(),
         readme=build.definition.readme or build.readme,
         dataset_schema=build.definition.dataset_schema,
         build_number=build.build_number,

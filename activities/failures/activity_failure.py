@@ -1,4 +1,4 @@
-"""The way out of an activity: every exception becomes an `ApplicationError` that carries its `ErrorEnvelope`."""
+"""How exceptions leave an activity: as an `ApplicationError` that carries an `ErrorEnvelope`."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,9 +14,8 @@ from outlast.activities.failures.contracts import ErrorCategory
 def as_activity_failure() -> Generator[None]:
     """Turn what the block raises into an `ApplicationError` with its envelope.
 
-    Temporal's own errors and cancellation pass unchanged.
-
-    The exception itself is left out as a cause: Temporal would write its unredacted text into the history.
+    Temporal's own errors and cancellation pass unchanged. The exception itself is not the cause of the new one:
+    Temporal would write its unredacted text into the history.
     """
     try:
         yield

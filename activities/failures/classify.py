@@ -103,15 +103,15 @@ _HINTS = {
     ErrorCategory.PAYMENT: "Check the account's limits and balance, or raise the budget of the call.",
     ErrorCategory.PERMISSION: "This account may not do that; ask its owner or choose another Actor.",
     ErrorCategory.NOT_FOUND: "Check the name or id; it may have been deleted or belong to another account.",
-    ErrorCategory.CAPACITY: "The account's memory or run limit is reached; the call goes on when runs finish.",
-    ErrorCategory.RATE_LIMIT: "Too many requests; it is tried again more slowly.",
+    ErrorCategory.CAPACITY: "The account's memory or run limit is reached; the call continues when runs finish.",
+    ErrorCategory.RATE_LIMIT: "Too many requests; the call is retried more slowly.",
 }
 
 _PROVIDER_HINTS = {
     ErrorCategory.AUTHENTICATION: "Check the provider's key in the worker's settings: it is missing, wrong or revoked.",
     ErrorCategory.PAYMENT: "Check the balance and the limits of the account at the model provider.",
     ErrorCategory.PERMISSION: "The provider's key may not use this model; choose another one.",
-    ErrorCategory.NOT_FOUND: "Check the model's name; the provider does not know it, or not for this key.",
+    ErrorCategory.NOT_FOUND: "Check the model's name: the provider does not offer a model of this name to this key.",
     ErrorCategory.RATE_LIMIT: _HINTS[ErrorCategory.RATE_LIMIT],
 }
 _TOO_LONG = re.compile(r"(?i)context[ _]length|context window|prompt is too long|too many tokens|maximum context")
@@ -136,6 +136,14 @@ class ToolFailure(Exception):
         """Carry `envelope`."""
         super().__init__(envelope.message)
         self.envelope = envelope
+
+    @classmethod
+    def of(
+        cls, category: ErrorCategory, message: str, hint: str | None = None, *, retryable: bool = False
+    ) -> "ToolFailure":
+        """The failure with this text. The tool's name is added where the failure leaves the activity."""
+        envelope = ErrorEnvelope(tool="", message=message, category=category, retryable=retryable, hint=hint)
+        return cls(envelope)
 
 
 def without_credentials(text: str) -> str:
@@ -183,12 +191,12 @@ def failure(envelope: ErrorEnvelope, *, retry_delay: timedelta | None = None) ->
 
 
 def retry_delay_of(error: BaseException) -> timedelta | None:
-    """How long whoever refused asks to be left alone; None when it does not say."""
+    """How long the provider asks to wait before the next request; None when it does not say."""
     return error.retry_after if isinstance(error, ProviderError) else None
 
 
 def category_of_status(status: int) -> ErrorCategory:
-    """What kind of failure an HTTP status is."""
+    """The category of an HTTP status of 400 or more."""
     return _BY_STATUS.get(status, ErrorCategory.PLATFORM if status >= 500 else ErrorCategory.UNKNOWN)
 
 
@@ -206,7 +214,7 @@ def _category_of_provider_error(error: ProviderError) -> ErrorCategory:
     known = next((_BY_PROVIDER_KIND[kind] for kind in error.kinds if kind in _BY_PROVIDER_KIND), None)
     if known is not None:
         return known
-    # Broken off without a word of the reason: as good as any failure on the provider's side.
+    # A connection that broke without a reason counts as a failure of the provider.
     return ErrorCategory.PLATFORM if error.status is None else category_of_status(error.status)
 
 
@@ -223,10 +231,10 @@ def _message(error: BaseException) -> str:
         label = f" ({error.type})" if error.type else ""
         return f"The platform answered {error.status_code}{label}: {error.message}"
     if isinstance(error, ProviderError):
-        said = " ".join(filter(None, (str(error.status or ""), f"({error.kinds[0]})" if error.kinds else "")))
-        return f"Model provider {error.provider_id}{f' {said}' if said else ''}: {error.message}"
+        code = " ".join(filter(None, (str(error.status or ""), f"({error.kinds[0]})" if error.kinds else "")))
+        return f"Model provider {error.provider_id}{f' {code}' if code else ''}: {error.message}"
     if isinstance(error, ValidationError):
-        return f"The platform's answer does not fit its documented shape ({error.error_count()} differences)."
+        return f"The platform's response does not match its documented schema ({error.error_count()} differences)."
     text = str(error).strip()
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

@@ -1,4 +1,4 @@
-"""The one form of a tool error, wherever it is seen."""
+"""Contracts of tool errors: one form for REST, events and models."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -9,7 +9,7 @@ from outlast.activities.contracts import Contract
 
 
 class ErrorCategory(StrEnum):
-    """What kind of failure a tool error is. The values are part of the public contract."""
+    """The category of a tool error. The values are part of the public contract."""
 
     NETWORK = "network"
     TIMEOUT = "timeout"
@@ -35,15 +35,15 @@ class Violation(Contract):
 
     @classmethod
     def at(cls, parts: Iterable[str | int], message: str) -> "Violation":
-        """The violation of the value that `parts`, names and indices from the outside in, lead to."""
+        """The violation at the value that `parts` lead to: names and indices, the outermost first."""
         escaped = (str(part).replace("~", "~0").replace("/", "~1") for part in parts)
         return cls(path="".join(f"/{part}" for part in escaped), message=message)
 
 
 class ErrorEnvelope(Contract):
-    """The one form of a tool error, wherever it is seen: REST, events, answers to a model.
+    """A tool error, in REST, in events and in answers to a model.
 
-    `message` carries no secret and at most 2,000 characters.
+    `message` contains no secret and has at most 2,000 characters.
     """
 
     tool: str

@@ -1,4 +1,6 @@
-"""What to say when an id leads nowhere: models mix up the ids of runs, datasets and key-value stores."""
+"""Failures for ids that do not exist. They say when an id belongs to another kind of object: models mix up the ids of
+runs, datasets and key-value stores.
+"""
 
 import asyncio
 import re
@@ -7,7 +9,7 @@ from typing import Literal
 from apify_client import ApifyClientAsync
 
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.contracts import ErrorCategory
 
 Kind = Literal["run", "dataset", "key-value store"]
 
@@ -16,18 +18,16 @@ _CHECK = "Check the id; it may have been deleted or belong to another account."
 
 
 def not_found(message: str, hint: str = _CHECK) -> ToolFailure:
-    """The failure that says so."""
-    return ToolFailure(
-        ErrorEnvelope(tool="", message=message, category=ErrorCategory.NOT_FOUND, retryable=False, hint=hint)
-    )
+    """A failure of the category `not_found`, which is not retried."""
+    return ToolFailure.of(ErrorCategory.NOT_FOUND, message, hint)
 
 
 async def explain_not_found(client: ApifyClientAsync, wanted: Kind, given: str) -> ToolFailure:
-    """Why there is no `wanted` with the id `given`: it may be the id of something else."""
+    """The failure for a `wanted` with the id `given` that does not exist; it says what else has this id."""
     message = f"There is no {wanted} {given!r}."
     if not _ID.fullmatch(given):
         return not_found(message)
-    # What cannot be looked up now is no help, and no failure either: the answer is "not found" in any case.
+    # A lookup that fails is ignored: the answer is "not found" in any case.
     run, dataset, store = await asyncio.gather(
         client.run(given).get(),
         client.dataset(given).get(),

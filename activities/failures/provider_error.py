@@ -1,10 +1,10 @@
-"""The one exception in which a provider's failures reach the classifier, whichever library raised them."""
+"""The exception for failures of model providers, whichever client library raised them."""
 
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 MAX_RETRY_AFTER = timedelta(minutes=5)
-"""Longer waits are not believed: the provider is asked again and may say so again."""
+"""Longer waits are cut to this: the provider is then called again and may ask for another wait."""
 
 CONNECTION = "connection"
 TIMEOUT = "timeout"
@@ -13,10 +13,10 @@ UNKNOWN_PROVIDER = "unknown_provider"
 
 
 class ProviderError(Exception):
-    """A provider refused, failed, or could not be reached.
+    """A provider rejected a call, failed, or could not be reached.
 
-    `kinds` are the provider's own words for the failure, the most telling first (`insufficient_quota`,
-    `overloaded_error`), or one of this module's.
+    `kinds` are the provider's own codes for the failure, the most specific first (`insufficient_quota`,
+    `overloaded_error`), or one of this module's constants.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class ProviderError(Exception):
         status: int | None = None,
         retry_after: timedelta | None = None,
     ) -> None:
-        """`retry_after` is how long the provider asks to be left alone."""
+        """`retry_after` is how long the provider asks to wait before the next call."""
         super().__init__(message)
         self.provider_id = provider_id
         self.message = message

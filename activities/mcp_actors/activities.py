@@ -1,6 +1,6 @@
-"""Actors that are MCP servers: a real MCP client session with one, behind the platform's standby address.
+"""Activities that call Actors which are MCP servers, through an MCP client session with the Actor's standby URL.
 
-What a tool answers is passed on value for value: this is a proxy, not a presentation.
+They return the results of tools unchanged: this is a proxy.
 """
 
 import json
@@ -25,7 +25,7 @@ from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import RETRYABLE, ToolFailure, category_of_status, redact
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.mcp_actors.contracts import (
     CallMcpToolInput,
@@ -46,7 +46,7 @@ CALL_RETRY_POLICY = RetryPolicy(
 )
 LIST_TIMEOUT = timedelta(seconds=90)
 MAX_ANSWER_BYTES: Final = 1_500_000
-"""Temporal refuses payloads of 2 MB; a larger answer is refused here, with a reason."""
+"""Temporal rejects payloads of 2 MB; larger results fail here, with a reason."""
 
 _CONNECT_SECONDS = 60.0
 """A standby Actor may have to be started first."""
@@ -59,24 +59,24 @@ Answer = TypeVar("Answer")
 
 
 class McpActorActivities:
-    """Activities on Actors that are MCP servers, on behalf of the caller that each order names."""
+    """Lists and calls the tools of Actors that are MCP servers, on behalf of the caller that each request names."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
-        """Reach them through `platform`."""
+        """Look Actors up on `platform`."""
         self._platform = platform
 
     @activity.defn
     async def list_mcp_tools(self, request: ListMcpToolsInput) -> McpToolList:
-        """The tools of the server. Fails with `validation` for an Actor that is none."""
+        """The tools of the server. Fails with `validation` for an Actor that is not an MCP server."""
         with as_activity_failure():
             return await fetch_mcp_tools(self._platform, request.caller, request.actor)
 
     @activity.defn
     async def call_mcp_tool(self, request: CallMcpToolInput) -> McpAnswer:
-        """Call a tool at most once: after a call whose answer was lost, the failure says so instead of repeating it."""
+        """Call a tool at most once: when the result of a call is lost, the activity fails and does not call again."""
         with as_activity_failure():
-            _refuse_repetition()
-            url, token = await _address(self._platform, request.caller, request.actor)
+            _refuse_second_call()
+            url, token = await _standby_address(self._platform, request.caller, request.actor)
             arguments = cast(dict[str, Any], self._platform.open_input(dict(request.arguments), request.caller))
             sent = False
             async with heartbeating() as heartbeats:
@@ -91,13 +91,13 @@ class McpActorActivities:
                 try:
                     answer = await _with_session(url, token, call, relay=relay)
                 except ToolFailure as error:
-                    raise (_lost(error, request) if sent and error.envelope.retryable else error) from None
+                    raise (_lost_result(error, request) if sent and error.envelope.retryable else error) from None
             return _answer_of(answer, request)
 
 
 async def fetch_mcp_tools(platform: ApifyPlatform, caller: Caller, actor: str) -> McpToolList:
     """The tools of an Actor that is an MCP server. Raises `ToolFailure`, and what `apify-client` raises."""
-    url, token = await _address(platform, caller, actor)
+    url, token = await _standby_address(platform, caller, actor)
 
     async def list_tools(session: ClientSession) -> list[WireTool]:
         found: list[WireTool] = []
@@ -114,10 +114,10 @@ async def fetch_mcp_tools(platform: ApifyPlatform, caller: Caller, actor: str) -
 
 
 def standby_url(api_base_url: str, *, full_name: str, actor_id: str, path: str) -> str:
-    """Where an Actor that serves HTTP answers.
+    """The URL of an Actor that serves HTTP (Standby).
 
-    On Apify that is `https://USER--NAME.apify.actor`, or the Actor's id as the host's first part; on another platform
-    `/standby/USER~NAME` of the API's own host.
+    On Apify it is `https://USER--NAME.apify.actor`, or the Actor's id as the first label of the host; on another
+    platform it is `/standby/USER~NAME` on the API's own host.
     """
     if urlsplit(api_base_url).hostname != "api.apify.com":
         return f"{api_base_url}/standby/{full_name.replace('/', '~', 1)}{path}"
@@ -125,7 +125,7 @@ def standby_url(api_base_url: str, *, full_name: str, actor_id: str, path: str) 
     return f"https://{label if _HOST_LABEL.fullmatch(label) else actor_id.lower()}.apify.actor{path}"
 
 
-async def _address(platform: ApifyPlatform, caller: Caller, actor: str) -> tuple[str, SecretStr]:
+async def _standby_address(platform: ApifyPlatform, caller: Caller, actor: str) -> tuple[str, SecretStr]:
     definition = await fetch_actor_definition(platform.client(caller), actor)
     if definition is None:
         raise _failure(ErrorCategory.NOT_FOUND, f"There is no Actor {actor!r} that this account can see.")
@@ -147,7 +147,7 @@ async def _address(platform: ApifyPlatform, caller: Caller, actor: str) -> tuple
 async def _with_session(
     url: str, token: SecretStr, use: Callable[[ClientSession], Awaitable[Answer]], *, relay: Relay | None = None
 ) -> Answer:
-    """What `use` answers inside a session. Raises `ToolFailure` for whatever goes wrong with it."""
+    """The result of `use`, called with a session. Raises `ToolFailure` for every error."""
     try:
         async with _session(url, token, relay) as session:
             return await use(session)
@@ -168,29 +168,24 @@ async def _session(url: str, token: SecretStr, relay: Relay | None) -> AsyncGene
             yield client.session
 
 
-def _refuse_repetition() -> None:
+def _refuse_second_call() -> None:
     details = activity.info().heartbeat_details
     if details and CallPhase.model_validate(details[0]).sent:
-        raise ToolFailure(
-            ErrorEnvelope(
-                tool="",
-                message="The tool was called, but the worker that waited for its answer was lost. It may have done its "
-                "work.",
-                category=ErrorCategory.PLATFORM,
-                retryable=False,
-                hint="Look at what it does before you call it again: it is not repeated by itself.",
-            )
+        raise ToolFailure.of(
+            ErrorCategory.PLATFORM,
+            "The tool was called, but the worker that waited for its result was lost. The tool may have done its work.",
+            "Check what the tool has changed before you call it again: it is not retried.",
         )
 
 
-def _lost(error: ToolFailure, request: CallMcpToolInput) -> ToolFailure:
+def _lost_result(error: ToolFailure, request: CallMcpToolInput) -> ToolFailure:
     envelope = error.envelope
     return ToolFailure(
         envelope.model_copy(
             update={
-                "message": f"There is no answer of {request.tool} of {request.actor}: {envelope.message}",
+                "message": f"The result of {request.tool} of {request.actor} was lost: {envelope.message}",
                 "retryable": False,
-                "hint": "It may have done its work. Look at what it does before you call it again.",
+                "hint": "The tool may have done its work. Check what it has changed before you call it again.",
             }
         )
     )
@@ -201,14 +196,14 @@ def _answer_of(answer: dict[str, Any], request: CallMcpToolInput) -> McpAnswer:
     if kind != "complete":
         raise _failure(
             ErrorCategory.VALIDATION,
-            f"{request.tool} of {request.actor} answered with {kind!r}, which a proxied call cannot carry on.",
+            f"{request.tool} of {request.actor} returned a result of type {kind!r}, which is not supported here.",
         )
     size = len(json.dumps(answer, ensure_ascii=False).encode())
     if size > MAX_ANSWER_BYTES:
         raise _failure(
             ErrorCategory.VALIDATION,
-            f"{request.tool} of {request.actor} answered with {size:,} bytes; {MAX_ANSWER_BYTES:,} can be passed on.",
-            "Ask it for less.",
+            f"{request.tool} of {request.actor} returned {size:,} bytes; at most {MAX_ANSWER_BYTES:,} are supported.",
+            "Ask the tool for less.",
         )
     return McpAnswer(
         content=tuple(answer.get("content") or ()),
@@ -234,14 +229,14 @@ def _tool_of(tool: WireTool) -> McpTool:
 
 
 def _as_failure(error: BaseException) -> ToolFailure:
-    """The SDK's task groups wrap what went wrong in exception groups, sometimes several deep."""
+    """The failure for an error of the SDK, whose task groups wrap it in one or more exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     match error:
         case ToolFailure():
             return error
         case MCPError():
-            # The SDK says INTERNAL_ERROR for an HTTP error too, such as that of an Actor which is still starting.
+            # The SDK uses INTERNAL_ERROR for HTTP errors too, such as that of an Actor which is still starting.
             category = ErrorCategory.PLATFORM if error.code == INTERNAL_ERROR else ErrorCategory.VALIDATION
             return _failure(category, f"The MCP server answered: {error} (code {error.code})")
         case httpx2.HTTPStatusError():
@@ -256,6 +251,4 @@ def _as_failure(error: BaseException) -> ToolFailure:
 
 
 def _failure(category: ErrorCategory, message: str, hint: str | None = None) -> ToolFailure:
-    return ToolFailure(
-        ErrorEnvelope(tool="", message=redact(message), category=category, retryable=category in RETRYABLE, hint=hint)
-    )
+    return ToolFailure.of(category, redact(message), hint, retryable=category in RETRYABLE)

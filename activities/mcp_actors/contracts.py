@@ -1,4 +1,4 @@
-"""Contracts of the activities that talk to Actors which are MCP servers. Frozen and free of I/O imports."""
+"""Contracts of the activities that call Actors which are MCP servers."""
 
 from typing import Literal
 
@@ -22,7 +22,7 @@ class McpTool(Contract):
 
 
 class ListMcpToolsInput(Contract):
-    """Order for the tools of an Actor that is an MCP server."""
+    """Input of `list_mcp_tools`."""
 
     caller: Caller
     actor: str = Field(description="Actor as `user/name`, `user~name` or id.")
@@ -36,7 +36,7 @@ class McpToolList(Contract):
 
 
 class CallMcpToolInput(Contract):
-    """Order to call one tool of an Actor that is an MCP server, at most once."""
+    """Input of `call_mcp_tool`: calls one tool of an Actor that is an MCP server, at most once."""
 
     caller: Caller
     actor: str
@@ -45,7 +45,7 @@ class CallMcpToolInput(Contract):
 
 
 class CallProgress(Contract):
-    """How far a proxied tool says it is (MCP `notifications/progress`)."""
+    """The progress that a proxied tool reports (MCP `notifications/progress`)."""
 
     done: float
     total: float | None = None
@@ -53,24 +53,24 @@ class CallProgress(Contract):
 
 
 class CallPhase(Contract):
-    """What an attempt to call leaves in its heartbeat, for the next attempt and for whoever looks at the task."""
+    """Heartbeat details of `call_mcp_tool`, for the next attempt and for readers of the task's progress."""
 
     sent: bool
     progress: CallProgress | None = None
 
 
 class RelayedQuestion(Contract):
-    """What the server asks while its tool runs, to be put to whoever has called the tool."""
+    """A question that the server asks while its tool runs; it goes to the caller of the tool."""
 
     key: str = Field(description="Distinct within the call.")
     method: Literal["elicitation/create", "sampling/createMessage"]
     message: str
     requested_schema: dict[str, JsonValue] = Field(default_factory=dict)
-    params: dict[str, JsonValue] = Field(default_factory=dict, description="Of a question that is no form.")
+    params: dict[str, JsonValue] = Field(default_factory=dict, description="Parameters of `sampling/createMessage`.")
 
 
 class RelayedAnswer(Contract):
-    """The answer. `cancel` also stands for a question that nobody answered in time."""
+    """The answer to a `RelayedQuestion`. `cancel` also means that nobody answered in time."""
 
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, JsonValue] = Field(default_factory=dict)
@@ -81,7 +81,7 @@ RELAY_UPDATE = "relay_question"
 
 
 class McpAnswer(Contract):
-    """What the tool answered (MCP `CallToolResult`), value for value."""
+    """The result of the tool (MCP `CallToolResult`), unchanged."""
 
     content: tuple[dict[str, JsonValue], ...] = ()
     structured: dict[str, JsonValue] | None = None

@@ -1,7 +1,7 @@
-"""What an Actor's MCP server says and asks while its tool runs, passed on to whoever has called the tool.
+"""Passes the progress and the questions of an Actor's MCP server on to the caller while the tool runs.
 
-Progress goes with the heartbeats: it costs no history. Questions go to the workflow, which asks its own client. The
-server's session lives in this activity, so an answer that comes after the activity has ended finds nobody.
+Progress goes with the heartbeats, which add nothing to the history. Questions go to the workflow, which asks its own
+client. The session with the server ends with this activity: later answers are lost.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _MAX_MESSAGE_CHARS = 500
 _OUTAGES = frozenset({RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNKNOWN})
 _OUTAGE_PAUSE_SECONDS = 1.0
 _MAX_ROUNDS = 50
-"""How often a tool may ask and be called again (2026-07-28)."""
+"""How often one call may ask for input (MCP 2026-07-28)."""
 _ROUND_PAUSE_SECONDS = 0.25
 
 
@@ -57,11 +57,11 @@ class Relay:
         self._numbers = itertools.count(1)
 
     def sent(self) -> None:
-        """The call leaves now: whoever comes after this attempt must not repeat it."""
+        """Report that the call is being sent: a later attempt must not send it again."""
         self._heartbeats.send(CallPhase(sent=True))
 
     async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
-        """`notifications/progress` of the call."""
+        """Report `notifications/progress` of the call."""
         shown = message or (f"{progress:g} of {total:g}" if total else f"{progress:g}")
         reached = CallProgress(done=progress, total=total, message=redact(shown)[:_MAX_MESSAGE_CHARS])
         self._heartbeats.send(CallPhase(sent=True, progress=reached))
@@ -71,7 +71,7 @@ class Relay:
         context: ClientRequestContext,  # noqa: ARG002  # the SDK gives it by name
         params: ElicitRequestParams,
     ) -> ElicitResult | ErrorData:
-        """`elicitation/create`: a form for the user. Addresses to visit are declined: they cannot be passed on."""
+        """`elicitation/create`: a form for the user. URLs to visit are declined, since they cannot be passed on."""
         if not isinstance(params, ElicitRequestFormParams):
             return ElicitResult(action="decline")
         schema: dict[str, Any] = dict(params.requested_schema)
@@ -89,15 +89,15 @@ class Relay:
         """`sampling/createMessage`: a completion by the client's model."""
         fields: dict[str, Any] = params.model_dump(by_alias=True, mode="json", exclude_none=True)
         fields.pop("_meta", None)
-        answer = await self._ask("sampling/createMessage", "The server wants a completion.", params=fields)
+        answer = await self._ask("sampling/createMessage", "The server asks for a completion.", params=fields)
         if isinstance(answer, ErrorData):
             return answer
         if answer.action != "accept":
-            return ErrorData(code=INVALID_REQUEST, message="No completion: the caller has declined, or not answered.")
+            return ErrorData(code=INVALID_REQUEST, message="No completion: the caller declined or did not answer.")
         try:
             return CreateMessageResult.model_validate(answer.content, by_name=False)
         except ValidationError:
-            return ErrorData(code=INTERNAL_ERROR, message="The caller's completion is not one.")
+            return ErrorData(code=INTERNAL_ERROR, message="The caller's completion is not valid.")
 
     async def _ask(self, method: Any, message: str, **question: Any) -> RelayedAnswer | ErrorData:
         asked = RelayedQuestion(key=f"relayed-{next(self._numbers)}", method=method, message=message, **question)
@@ -109,15 +109,15 @@ class Relay:
             except WorkflowUpdateRPCTimeoutOrCancelledError as error:
                 current = asyncio.current_task()
                 if current is not None and current.cancelling():
-                    raise asyncio.CancelledError from error  # the Temporal SDK says it with an error of its own
+                    raise asyncio.CancelledError from error  # the SDK replaces the cancellation
             except RPCError as error:
                 if error.status not in _OUTAGES:
-                    return ErrorData(code=INTERNAL_ERROR, message="The caller cannot be asked any more.")
+                    return ErrorData(code=INTERNAL_ERROR, message="The caller cannot be asked: its task has ended.")
             await asyncio.sleep(_OUTAGE_PAUSE_SECONDS)
 
 
 async def _ask_workflow(question: RelayedQuestion) -> RelayedAnswer:
-    """Ask once, however often this is called in one attempt: the update's id is the question's."""
+    """Ask the question once, however often an attempt calls this: the update's id contains the question's key."""
     info = activity.info()
     handle = activity.client().get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
     update_id = f"{info.activity_id}-{info.attempt}-{question.key}"
@@ -127,13 +127,13 @@ async def _ask_workflow(question: RelayedQuestion) -> RelayedAnswer:
 
 
 class _RawAnswer(BaseModel):
-    """The result as it came: whatever its fields, they are in `model_extra`."""
+    """The unparsed result: all its fields are in `model_extra`."""
 
     model_config = ConfigDict(extra="allow")
 
 
 async def call_to_its_end(session: ClientSession, tool: str, arguments: dict[str, Any], relay: Relay) -> dict[str, Any]:
-    """The raw answer of a tool. In the newer era one that asks is called again with the answers, each time it asks."""
+    """The raw result of a tool. With MCP 2026-07-28, a tool that asks for input is called again with the answers."""
     params = CallToolRequestParams(name=tool, arguments=arguments)
     raw: dict[str, Any] = {}
     for _ in range(_MAX_ROUNDS):
@@ -143,22 +143,22 @@ async def call_to_its_end(session: ClientSession, tool: str, arguments: dict[str
         if raw.get("resultType") != "input_required":
             break
         asked = InputRequiredResult.model_validate(raw, by_name=False)
-        answers = await _answers(session, asked)
+        answers = await _input_responses(session, asked)
         params = params.model_copy(update={"input_responses": answers, "request_state": asked.request_state})
     return raw
 
 
-async def _answers(session: ClientSession, asked: InputRequiredResult) -> dict[str, InputResponse] | None:
+async def _input_responses(session: ClientSession, asked: InputRequiredResult) -> dict[str, InputResponse] | None:
     if not asked.input_requests:
-        await asyncio.sleep(_ROUND_PAUSE_SECONDS)  # the server only wants to be asked again
+        await asyncio.sleep(_ROUND_PAUSE_SECONDS)  # the server only wants the call again
         return None
     requests = asked.input_requests
-    given = await asyncio.gather(*(_answer(session, key, request) for key, request in requests.items()))
+    given = await asyncio.gather(*(_input_response(session, key, request) for key, request in requests.items()))
     return dict(zip(requests, given, strict=True))
 
 
-async def _answer(session: ClientSession, key: str, request: InputRequest) -> InputResponse:
-    """What the session's callbacks answer; they serve servers of the older era, too."""
+async def _input_response(session: ClientSession, key: str, request: InputRequest) -> InputResponse:
+    """The answer of the session's callbacks, which also serve servers of earlier protocol versions."""
     meta = request.params.meta if request.params else None
     context = ClientRequestContext(session=session, request_id=key, meta=meta)
     answer = await session.dispatch_input_request(context, request)

@@ -17,6 +17,7 @@ from temporalio import activity
 from temporalio.common import RetryPolicy
 
 from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.content_types import kind_of
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
@@ -31,7 +32,6 @@ from outlast.activities.outputs.contracts import (
     StoredOutput,
     StoreRecordInput,
 )
-from outlast.activities.outputs.format.content_types import kind_of
 from outlast.activities.outputs.format.errors import OutputError
 from outlast.activities.outputs.format.json_values import text_of
 from outlast.activities.outputs.format.manifest import OutputManifest, stored_output

@@ -1,18 +1,18 @@
-"""Activities on Actors and runs: start, wait, abort, look up, read the log."""
+"""Activities on runs: start, wait, abort, look up."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
 
 from apify_client import ApifyClientAsync
-from apify_client._models import Run
 from apify_client.errors import ApifyApiError, NotFoundError
 from pydantic import BaseModel
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
+from outlast.activities.apify_models import Run
 from outlast.activities.apify_platform import DEFAULT_REQUEST_TIMEOUT, ApifyPlatform, marked_as
 from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.classify import classify, failure
+from outlast.activities.failures.classify import ToolFailure, classify, failure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.activities.runs.contracts import (
@@ -46,42 +46,42 @@ READ_RETRY_POLICY = RetryPolicy(
 )
 
 _NEW_RUN_GRACE = timedelta(minutes=1)
-"""A run just started may not be readable yet: reads go to replicas (apify-client waits for the same reason)."""
+"""A run that has just started may not be readable yet: reads go to replicas (apify-client waits for it too)."""
 _ABORT_POLL_SECONDS = 5
 _FOLLOWING_BEATS = 0.75
-"""Share of the heartbeat time-out between two beats while a run is followed: a late beat only moves the wait."""
+"""Interval of the heartbeats while a run is followed, as a share of the timeout: a late one only moves the wait."""
 _LONGEST_SILENCE = START_HEARTBEAT_TIMEOUT * 0.75
-"""An attempt that was silent for longer starts nothing: the server may be about to replace it."""
+"""An attempt that sent no heartbeat for longer starts nothing: the server may be about to replace it."""
 
 
 class RunTiming(BaseModel):
-    """How the activities pace themselves. Settings of the worker, with these defaults."""
+    """Times and rates of the activities. Settings of the worker, with these defaults."""
 
     start_settle: timedelta = timedelta(seconds=10)
-    """How long a run whose start was not answered is looked for before another one is started."""
+    """How long to look for a run whose start got no response, before another run is started."""
     poll_min: timedelta = timedelta(seconds=1)
-    """Longest wait per poll of a young run; its status message is as fresh as this."""
+    """Longest wait of one poll of a young run; its status message is at most this old."""
     poll_max: timedelta = timedelta(seconds=30)
-    """Longest wait per poll of an old run; at most 60 s, the platform's own cap on `waitForFinish`."""
+    """Longest wait of one poll of an old run; at most 60 s, the platform's own limit of `waitForFinish`."""
     polls_per_second: float = 50
-    """Polls of one worker, all runs together: the more there are, the longer each poll waits. An end shows at once."""
+    """Polls of one worker for all its runs: with more runs each poll waits longer. The end of a run ends its poll."""
     request_timeout: timedelta = DEFAULT_REQUEST_TIMEOUT
-    """How long one answer of the platform is waited for, beyond the wait that was asked for."""
+    """How long to wait for one response of the platform, in addition to the wait that the request asks for."""
 
 
 class StartPhase(BaseModel):
-    """What an attempt to start leaves in its heartbeat for the next one."""
+    """Heartbeat details of `start_run`, which the next attempt reads."""
 
     may_have_started: bool
 
 
 class RunActivities:
-    """Activities on Actors and runs, on behalf of the caller that each order names."""
+    """Activities on runs, on behalf of the caller that each request names."""
 
     def __init__(
         self, platform: ApifyPlatform, *, console_url: str | None = None, timing: RunTiming | None = None
     ) -> None:
-        """`console_url` is the root of the console that shows runs, when there is one."""
+        """`console_url` is the root of the web console that shows runs, None when there is no console."""
         self._platform = platform
         self._console_url = console_url
         self._timing = timing or RunTiming()
@@ -89,15 +89,15 @@ class RunActivities:
 
     @activity.defn
     async def start_run(self, request: StartRunInput) -> RunState:
-        """Start the run of an operation, at most once, or adopt the one an earlier attempt started.
+        """Start the run of an operation, at most once, or adopt the run that an earlier attempt started.
 
-        Fails with the envelope of the refusal; a refusal for want of memory or run slots is retried until the task's
-        deadline.
+        Fails with the envelope of the platform's error. When the account has no memory or run slot left, it is retried
+        until the task's deadline.
         """
         with as_activity_failure():
             client = self._platform.client(request.caller)
             async with heartbeating() as heartbeats:
-                # The first beat of an attempt is the one that is surely sent at once; later ones may be throttled.
+                # The SDK sends the first heartbeat of an attempt at once; it may throttle later ones.
                 heartbeats.send(StartPhase(may_have_started=True))
                 adopted = await self._adopt_started(client, request)
                 if adopted is not None:
@@ -107,10 +107,10 @@ class RunActivities:
 
     @activity.defn
     async def wait_for_run(self, request: WaitRunInput) -> EndedRun:
-        """Follow a run until it has ended or reached a limit of its budget (`over_budget` is set then).
+        """Follow a run until it has ended or exceeds a limit of its budget (then `over_budget` is set).
 
-        With `rows_within_bytes` a run that has ended brings its few rows along. Heartbeat details hold the latest
-        `RunState`, so that progress is readable without costing history.
+        With `rows_within_bytes`, the result of an ended run includes its rows when they fit. The heartbeat details hold
+        the latest `RunState`: progress is readable and adds nothing to the history.
         """
         with as_activity_failure():
             client = self._platform.client(request.caller)
@@ -124,12 +124,12 @@ class RunActivities:
 
     @activity.defn
     async def abort_run(self, request: AbortRunInput) -> AbortResult:
-        """Stop every run of the operation and return only when the platform says that each has ended."""
+        """Abort every run of the operation; return when the platform reports that each has ended."""
         with as_activity_failure():
             client = self._platform.client(request.caller)
             async with heartbeating():
                 run_ids = [request.run_id] if request.run_id else await self._find_started(client, request)
-                runs = [await self._abort_of(client, run_id, request) for run_id in run_ids]
+                runs = [await self._abort_for(client, run_id, request) for run_id in run_ids]
             return AbortResult(runs=tuple(run for run in runs if run is not None))
 
     @activity.defn
@@ -163,7 +163,7 @@ class RunActivities:
         try:
             run = await asyncio.shield(start)
         except asyncio.CancelledError:
-            # The order may already be with the platform: learn its answer, so that the run can be aborted.
+            # The platform may have the request already: read its response, so that the run can be aborted.
             run = await start
         except ApifyApiError as error:
             if error.status_code < 500 and error.status_code != 408:
@@ -179,7 +179,7 @@ class RunActivities:
             return await client.actor(request.spec.actor).start(**options, timeout=self._start_timeout())
 
     def _start_timeout(self) -> timedelta:
-        """No request may outlive its activity: nobody would take the run that it starts."""
+        """A timeout that ends before the activity does: nobody would follow a run that started later."""
         info = activity.info()
         if info.schedule_to_close_timeout is None:
             return self._timing.request_timeout
@@ -194,24 +194,24 @@ class RunActivities:
                 return state
             limit = exceeded_limit(state, request.budget)
             if limit is not None:
-                return state.model_copy(update={"over_budget": limit})
+                return state.exceeding(limit)
             heartbeats.set_details(state)
-            if reported is None or _says_something_new(state, reported):
+            if reported is None or _is_news(state, reported):
                 heartbeats.send()
                 reported = state
 
     async def _poll(self, client: ApifyClientAsync, run_id: str) -> RunState:
-        """One long poll, short for a young run (fresh status messages) and long for an old one (few requests)."""
+        """One long poll: short for a young run (fresh status messages), long for an old one (few requests)."""
         fair_share = timedelta(seconds=self._followed_runs / self._timing.polls_per_second)
-        wait = max(self._timing.poll_min, min(max(_age_of_order() / 10, fair_share), self._timing.poll_max))
+        wait = max(self._timing.poll_min, min(max(_time_since_scheduled() / 10, fair_share), self._timing.poll_max))
         return self._state(await self._get_started(client, run_id, wait=wait))
 
     async def _get_started(self, client: ApifyClientAsync, run_id: str, *, wait: timedelta = timedelta(0)) -> Run:
-        """A run that is known to exist: while the order is young, "not found" only means "not readable yet"."""
+        """A run that is known to exist. Soon after its start, "not found" means "not readable yet", and is retried."""
         try:
             return await self._get_run(client, run_id, wait=wait)
         except NotFoundError as error:
-            if _age_of_order() > _NEW_RUN_GRACE:
+            if _time_since_scheduled() > _NEW_RUN_GRACE:
                 raise
             raise failure(_not_readable_yet(error)) from None
 
@@ -222,14 +222,16 @@ class RunActivities:
         started = StartedRuns(client, actor=request.actor, operation_id=request.operation_id, since=since)
         return await started.find(settle=self._timing.start_settle)
 
-    async def _abort_of(self, client: ApifyClientAsync, run_id: str, request: AbortRunInput) -> RunState | None:
-        """Abort a run. One of our own may not be readable yet; when it never is, it is gone, and so not running."""
+    async def _abort_for(self, client: ApifyClientAsync, run_id: str, request: AbortRunInput) -> RunState | None:
+        """Abort a run. A run of our own may not be readable yet; None when it still is not after the grace period:
+        then it was deleted and does not run.
+        """
         try:
             return await self._abort(client, run_id, gracefully=request.gracefully)
         except NotFoundError as error:
             if request.operation_id is None:
                 raise
-            if _age_of_order() > _NEW_RUN_GRACE:
+            if _time_since_scheduled() > _NEW_RUN_GRACE:
                 return None
             raise failure(_not_readable_yet(error)) from None
 
@@ -243,7 +245,7 @@ class RunActivities:
         return state
 
     async def _get_run(self, client: ApifyClientAsync, run_id: str, *, wait: timedelta = timedelta(0)) -> Run:
-        """The run, at the latest after `wait` or when it has ended (Apify API v2, `waitForFinish`, whole seconds)."""
+        """The run, when it has ended or after `wait` (Apify API v2, `waitForFinish`, whole seconds)."""
         seconds = round(wait.total_seconds())
         response = await client.http_client.call(
             method="GET",
@@ -257,35 +259,30 @@ class RunActivities:
         return run_state(run, console_url=self._console_url, adopted=adopted)
 
 
-def _age_of_order() -> timedelta:
-    """How long ago the workflow asked for this activity, whatever the attempt."""
+def _time_since_scheduled() -> timedelta:
+    """How long ago the workflow scheduled this activity, whatever the attempt."""
     return datetime.now(UTC) - activity.info().scheduled_time
 
 
 def _may_have_started(info: activity.Info) -> bool:
-    """Whether the attempt before this one may have reached the platform; when nothing is known, it may have."""
+    """Whether the start request of the previous attempt may have reached the platform. True when nothing is known."""
     if not info.heartbeat_details:
         return True
     return StartPhase.model_validate(info.heartbeat_details[0]).may_have_started
 
 
-def _says_something_new(state: RunState, reported: RunState) -> bool:
-    """Whether a beat is due at once. What grows with every poll (usage, statistics) goes out with the regular beats:
-    a beat is a write on the Temporal server, and thousands of runs may be followed."""
+def _is_news(state: RunState, reported: RunState) -> bool:
+    """Whether to send a heartbeat at once. What changes with every poll (usage, statistics) goes with the regular
+    heartbeats: each is a write on the Temporal server, and a worker may follow thousands of runs.
+    """
     return (state.status, state.status_message) != (reported.status, reported.status_message)
 
 
 def _refuse_after_silence(heartbeats: Heartbeats) -> None:
-    """A process that was stopped (suspended, swapped out) may have been replaced by another attempt meanwhile."""
+    """Raise when this process was suspended or swapped out: another attempt may have replaced this one meanwhile."""
     if heartbeats.silence > _LONGEST_SILENCE:
-        raise failure(
-            ErrorEnvelope(
-                tool="",
-                message="This attempt was suspended for too long; another one may be starting the run.",
-                category=ErrorCategory.PLATFORM,
-                retryable=True,
-            )
-        )
+        message = "This attempt was suspended for too long; another attempt may be starting the run."
+        raise ToolFailure.of(ErrorCategory.PLATFORM, message, retryable=True)
 
 
 def _not_readable_yet(error: NotFoundError) -> ErrorEnvelope:

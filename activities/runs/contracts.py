@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, JsonValue
 
@@ -14,7 +14,7 @@ FINAL_RUN_STATUSES = frozenset({"SUCCEEDED", "FAILED", "TIMED-OUT", "ABORTED"})
 
 
 class Budget(Contract):
-    """What one task may cost at most. An absent limit does not limit."""
+    """The most that one task may cost. An absent limit does not limit."""
 
     max_total_charge_usd: Decimal | None = Field(
         default=None, gt=0, description="Money the run may cost, in US dollars."
@@ -24,7 +24,7 @@ class Budget(Contract):
 
 
 class RunSpec(Contract):
-    """A run to be started (Apify API v2, `POST /v2/acts/:actorId/runs`)."""
+    """The run to start (Apify API v2, `POST /v2/acts/:actorId/runs`)."""
 
     actor: str = Field(description="Actor as `user/name`, `user~name` or id.")
     input: JsonValue = None
@@ -34,47 +34,51 @@ class RunSpec(Contract):
 
 
 class StartRunInput(Contract):
-    """Order to start one paid run, at most once for `operation_id`, whatever fails."""
+    """Input of `start_run`: starts one paid run, at most once for `operation_id`, whatever fails."""
 
     caller: Caller
     spec: RunSpec
-    payment: SealedSecret | None = Field(default=None, description="What pays for the run instead of the account.")
-    operation_id: str = Field(description="Marks the run on the platform, so that a lost start is recognised.")
+    payment: SealedSecret | None = Field(
+        default=None, description="Token that pays for the run instead of the account."
+    )
+    operation_id: str = Field(
+        description="Marks the run on the platform, so that a retry finds a run whose start was lost."
+    )
 
 
 class RunRef(Contract):
-    """Points at a run on behalf of a caller."""
+    """Input of `get_run`: a run that the caller can see."""
 
     caller: Caller
     run_id: str
 
 
 class WaitRunInput(RunRef):
-    """Order to follow a run to its end, or to the end of its budget."""
+    """Input of `wait_for_run`: follows a run to its end, or to the end of its budget."""
 
     budget: Budget = Budget()
     rows_within_bytes: int | None = Field(
-        default=None, description="Bring the run's rows along when all of them fit into this size."
+        default=None, description="Return the run's rows too, when all of them fit into this size in bytes."
     )
 
 
 class AbortRunInput(Contract):
-    """Order to leave no run of an operation running.
+    """Input of `abort_run`: makes sure that no run of an operation keeps running.
 
-    With `run_id` that run is aborted. Without, the runs marked with `operation_id` are looked for on `actor`, since
-    the start's answer may have been lost.
+    With `run_id`, that run is aborted. Without it, the activity looks for the runs of `actor` that are marked with
+    `operation_id`, since the response of the start may have been lost.
     """
 
     caller: Caller
     run_id: str | None = None
     actor: str | None = None
     operation_id: str | None = None
-    since: datetime | None = Field(default=None, description="When the operation began; its runs are younger.")
+    since: datetime | None = Field(default=None, description="When the operation began; its runs started later.")
     gracefully: bool = False
 
 
 class RunState(Contract):
-    """A run as the platform described it at one moment."""
+    """The state of a run at one moment, as the platform reports it."""
 
     run_id: str
     actor_id: str
@@ -90,9 +94,9 @@ class RunState(Contract):
     usage_total_usd: float | None = None
     stats: dict[str, JsonValue] = Field(default_factory=dict)
     console_url: str | None = None
-    adopted: bool = Field(default=False, description="True when a lost start was recognised instead of repeated.")
+    adopted: bool = Field(default=False, description="True when a retry found the run that an earlier attempt started.")
     over_budget: Literal["money", "time"] | None = Field(
-        default=None, description="Which limit of the budget the run has reached while still running."
+        default=None, description="Which limit of the budget the run has exceeded while still running."
     )
 
     @property
@@ -100,22 +104,26 @@ class RunState(Contract):
         """Whether the run has ended."""
         return self.status in FINAL_RUN_STATUSES
 
+    def exceeding(self, limit: Literal["money", "time"]) -> Self:
+        """This state, marked as over this limit of the budget."""
+        return self.model_copy(update={"over_budget": limit})
+
 
 class AbortResult(Contract):
-    """Runs that were aborted or found already ended; empty when none had been started."""
+    """Runs that were aborted or had already ended; empty when none was started."""
 
     runs: tuple[RunState, ...] = ()
 
 
 class RunLogInput(RunRef):
-    """Order for the last lines of a run's log."""
+    """Input of `fetch_run_log`: the last lines of a run's log."""
 
     lines: int = 50
     max_bytes: int = 32_768
 
 
 class RunLog(Contract):
-    """The tail of a run's log."""
+    """The last lines of a run's log."""
 
     run_id: str
     text: str
@@ -124,9 +132,9 @@ class RunLog(Contract):
 
 
 class EndedRun(RunState):
-    """A run that was followed to its end, and what it left behind, where that was asked for and could be read.
+    """A run that has ended, with its rows where the input asked for them and they could be read.
 
-    `rows` has no items when they do not fit, but how many there are.
+    When the rows do not fit, `rows` holds their number and no items.
     """
 
     rows: DatasetPage | None = None

@@ -1,4 +1,4 @@
-"""What a run that has ended brings along: its rows, when they are few."""
+"""The rows of a run that has ended, returned with its final state when they are few."""
 
 from apify_client import ApifyClientAsync
 from temporalio import activity
@@ -12,10 +12,10 @@ _MOST_ROWS = 1_000
 
 
 async def with_few_rows(client: ApifyClientAsync, request: WaitRunInput, ended: EndedRun) -> EndedRun:
-    """`ended` with its rows when `request` asks for them, all of them or none.
+    """`ended` with all its rows, when `request` asks for them and they fit.
 
-    Rows that cannot be read now are left out: the run's end must not be forgotten for them, and whoever wants them
-    reads them anew.
+    Rows that cannot be read are left out: the end of the run must not be lost with them, and a tool that needs the rows
+    reads them again.
     """
     if request.rows_within_bytes is None or not ended.is_final:
         return ended
@@ -30,8 +30,6 @@ async def with_few_rows(client: ApifyClientAsync, request: WaitRunInput, ended: 
     )
     try:
         return ended.model_copy(update={"rows": await fetch_described_page(client, wanted)})
-    except Exception as error:  # noqa: BLE001 (whatever it is, it is met again, and told, by whoever reads the rows)
-        activity.logger.warning(
-            "The rows of run %s could not be read at its end: %s", ended.run_id, redact(repr(error))
-        )
+    except Exception as error:  # noqa: BLE001 (reading the rows again fails with the same error, which is then reported)
+        activity.logger.warning("Cannot read the rows of the ended run %s: %s", ended.run_id, redact(repr(error)))
         return ended

@@ -1,4 +1,4 @@
-"""The activity that reads the log of a run, as a stream, so that memory stays flat."""
+"""The activity that reads the log of a run, as a stream, so that memory use does not grow with the log."""
 
 from collections import deque
 from collections.abc import AsyncGenerator
@@ -20,7 +20,7 @@ _LOG_TIMEOUT = timedelta(seconds=50)
 
 
 class RunLogActivities:
-    """The activity that reads the logs of a caller's runs."""
+    """Reads the logs of a caller's runs."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
         """Read through `platform`."""
@@ -28,7 +28,7 @@ class RunLogActivities:
 
     @activity.defn
     async def fetch_run_log(self, request: RunLogInput) -> RunLog:
-        """The last lines of a run's log so far, at most `max_bytes`. Fails with `not_found` for an unknown run."""
+        """The last lines of a run's log, at most `max_bytes`. Fails with `not_found` for an unknown run."""
         async with activity_scope():
             client = self._platform.client(request.caller)
             try:
@@ -41,7 +41,7 @@ class RunLogActivities:
 
     @asynccontextmanager
     async def _log_so_far(self, client: ApifyClientAsync, run_id: str) -> AsyncGenerator[HttpResponse]:
-        """The log's body as a stream. apify-client's own `stream` has the platform go on until the run has ended."""
+        """The log as a stream. apify-client's own `stream` makes the platform send until the run has ended."""
         url = self._platform.url_of("logs", run_id)
         response = await client.http_client.call(method="GET", url=url, stream=True, timeout=_LOG_TIMEOUT)
         try:

@@ -1,16 +1,16 @@
-"""Translation of the platform's run object into `RunState`, and of a `RunSpec` into a start call's options."""
+"""Maps the platform's run object to a `RunState`, and a `RunSpec` to the options of a start call."""
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
-from apify_client._models import Run
 from pydantic import JsonValue
 
+from outlast.activities.apify_models import Run
 from outlast.activities.runs.contracts import Budget, RunSpec, RunState
 
 
 def run_state(run: Run, *, console_url: str | None, adopted: bool = False, actor_name: str | None = None) -> RunState:
-    """Describe `run`. `console_url` is the root of the web console that shows runs, or None where there is none."""
+    """The state of `run`. `console_url` is the root of the web console that shows runs, None when there is none."""
     return RunState(
         run_id=run.id,
         actor_id=run.act_id,
@@ -31,7 +31,7 @@ def run_state(run: Run, *, console_url: str | None, adopted: bool = False, actor
 
 
 def start_options(spec: RunSpec, run_input: JsonValue) -> dict[str, Any]:
-    """The keyword arguments of apify-client's `start` for `spec`; `run_input` is its input with secrets opened."""
+    """The keyword arguments of apify-client's `start` for `spec`; `run_input` is its input with the secrets opened."""
     budget = spec.budget
     seconds = budget.max_run_seconds
     return {
@@ -44,8 +44,8 @@ def start_options(spec: RunSpec, run_input: JsonValue) -> dict[str, Any]:
     }
 
 
-def exceeded_limit(state: RunState, budget: Budget) -> str | None:
-    """Which limit of `budget` a running run has reached: `money` or None. Items and time are the platform's to stop."""
+def exceeded_limit(state: RunState, budget: Budget) -> Literal["money"] | None:
+    """Which limit of `budget` a running run has exceeded. The platform itself enforces the limits on items and time."""
     limit = budget.max_total_charge_usd
     if limit is not None and state.usage_total_usd is not None and state.usage_total_usd > float(limit):
         return "money"
@@ -53,7 +53,7 @@ def exceeded_limit(state: RunState, budget: Budget) -> str | None:
 
 
 def _stats(run: Run) -> dict[str, Any]:
-    """The platform's own figures under its own names (Apify API v2, run object, `stats`)."""
+    """The platform's statistics of the run under its own names (Apify API v2, run object, `stats`)."""
     wanted = ("durationMillis", "runTimeSecs", "computeUnits", "memMaxBytes", "restartCount")
     stats = run.stats.model_dump(mode="json", by_alias=True)
     return {name: stats[name] for name in wanted if stats.get(name) is not None}

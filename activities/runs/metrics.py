@@ -1,4 +1,4 @@
-"""Counters of what activities did to runs, exported with the worker's Temporal metrics."""
+"""Counters of started and aborted runs, exported with the worker's Temporal metrics."""
 
 from typing import Literal
 

@@ -1,7 +1,7 @@
-"""Recognising a run that may already have been started, although its answer was lost.
+"""Finds a run that was started although the response to its start was lost.
 
-The platform's start call has no idempotency key. Each start carries its operation in the User-Agent, which the
-platform keeps as `run.meta.userAgent` (Apify API v2, run object). See docs/decisions/0002-one-paid-run.md.
+The platform's start call has no idempotency key. Each start names its operation in the User-Agent, which the platform
+stores as `run.meta.userAgent` (Apify API v2, run object). See docs/decisions/0002-one-paid-run.md.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ _PAUSE_SECONDS = 0.5
 
 
 class StartedRuns:
-    """Looks for the runs of one operation among an Actor's recent runs."""
+    """Finds the runs of one operation among an Actor's recent runs."""
 
     def __init__(self, client: ApifyClientAsync, *, actor: str, operation_id: str, since: datetime) -> None:
-        """Search runs of `actor` started after `since`, less an allowance for clocks that differ."""
+        """Search the runs of `actor` that started after `since`, with an allowance for clocks that differ."""
         self._client = client
         self._actor = actor
         self._marker = f"{OPERATION_MARKER}{operation_id}"
@@ -30,9 +30,10 @@ class StartedRuns:
         self._foreign: set[str] = set()
 
     async def find(self, *, settle: timedelta) -> list[str]:
-        """Ids of the operation's runs, oldest first. When there is none, look again for `settle`: a run may show late.
+        """The ids of the operation's runs, oldest first. While there is none, search again for the time `settle`: a run
+        may appear in the list late.
 
-        Raises what apify-client raises when the platform does not answer: then nothing is known.
+        Raises what apify-client raises when the platform does not answer.
         """
         deadline = time.monotonic() + settle.total_seconds()
         while True:
@@ -60,11 +61,11 @@ class StartedRuns:
             if not page.items or offset >= page.total:
                 break
         found += await self._search_details([run_id for run_id in unmarked if run_id not in self._foreign])
-        # A page shifts while newer runs arrive: a run may have been listed twice.
+        # Pages shift while newer runs arrive, so a run can be listed twice.
         return list(dict.fromkeys(found[::-1]))
 
     async def _search_details(self, run_ids: list[str]) -> list[str]:
-        """The list may leave `meta.userAgent` out; the run itself has it."""
+        """The ids among `run_ids` that are ours: a list may omit `meta.userAgent`, the run itself has it."""
         found: list[str] = []
         for start in range(0, len(run_ids), _DETAILS_AT_ONCE):
             batch = run_ids[start : start + _DETAILS_AT_ONCE]

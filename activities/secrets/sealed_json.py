@@ -1,6 +1,6 @@
-"""Secret values inside a JSON document: sealed in place on the way in, opened in place inside an activity.
+"""Secret values inside a JSON document: the API seals them in place, an activity opens them.
 
-A sealed value stands as `{"$sealed": {"key_id": ..., "ciphertext": ...}}`.
+A sealed value has the form `{"$sealed": {"key_id": ..., "ciphertext": ...}}`.
 """
 
 import json
@@ -17,8 +17,8 @@ _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 
 def seal_value(value: JsonValue, sealer: SecretSealer, *, purpose: str) -> JsonValue:
-    """`value` as it may stand in a history."""
-    sealed = sealer.seal(SecretStr(json.dumps(value)), purpose=_of_inputs(purpose))
+    """The sealed form of `value`, which may enter a history."""
+    sealed = sealer.seal(SecretStr(json.dumps(value)), purpose=_input_purpose(purpose))
     return {_MARK: sealed.model_dump(mode="json")}
 
 
@@ -29,35 +29,35 @@ def open_values(document: JsonValue, sealer: SecretSealer, *, purpose: str) -> J
     if not isinstance(document, dict):
         return document
     if set(document) == {_MARK}:
-        return _opened(cast(object, document[_MARK]), sealer, _of_inputs(purpose))
+        return _open_value(cast(object, document[_MARK]), sealer, _input_purpose(purpose))
     return {key: open_values(part, sealer, purpose=purpose) for key, part in document.items()}
 
 
-def _opened(sealed: object, sealer: SecretSealer, purpose: str) -> JsonValue:
+def _open_value(sealed: object, sealer: SecretSealer, purpose: str) -> JsonValue:
     try:
         secret = SealedSecret.model_validate(sealed)
     except ValidationError:
-        # A caller may write the mark too; that is a wrong input, which no retry mends.
-        raise SealError("A `$sealed` value in the input is not one that this server has sealed.") from None
+        # A caller can write `$sealed` too: that is an invalid input, and a retry does not help.
+        raise SealError("A `$sealed` value in the input was not sealed by this server.") from None
     return _JSON.validate_json(sealer.open(secret, purpose=purpose).get_secret_value())
 
 
-def _of_inputs(purpose: str) -> str:
-    """A token or payment sealed for the same caller must not open as a value of an input."""
+def _input_purpose(purpose: str) -> str:
+    """The purpose of input values: a token or payment of the same caller must not open as an input value."""
     return f"input:{purpose}"
 
 
 MASK = "[secret]"
-"""What stands for a sealed value where people read a document, and where they write it back unchanged."""
+"""The text that replaces a sealed value where people read a document; `unmasked` turns it back."""
 
 
 def is_sealed(value: Mapping[Any, Any]) -> bool:
-    """Whether `value` is the form of a sealed value."""
+    """Whether `value` has the form of a sealed value."""
     return set(value) == {_MARK}
 
 
 def masked(document: JsonValue) -> JsonValue:
-    """`document` with `MASK` in the place of every sealed value."""
+    """`document` with `MASK` instead of every sealed value."""
     if isinstance(document, list):
         return [masked(part) for part in document]
     if not isinstance(document, dict):
@@ -66,7 +66,7 @@ def masked(document: JsonValue) -> JsonValue:
 
 
 def places_of_masks(document: JsonValue, at: tuple[str | int, ...] = ()) -> set[tuple[str | int, ...]]:
-    """Where in `document` the text `MASK` stands."""
+    """The paths in `document` whose value is the text `MASK`."""
     if isinstance(document, dict):
         return {place for key, part in document.items() for place in places_of_masks(part, (*at, key))}
     if isinstance(document, list):
@@ -75,7 +75,7 @@ def places_of_masks(document: JsonValue, at: tuple[str | int, ...] = ()) -> set[
 
 
 def unmasked(edited: JsonValue, original: JsonValue) -> JsonValue:
-    """`edited` with the sealed value of `original` wherever `MASK` stands in the place of one."""
+    """`edited` with the sealed values of `original` at the places where both documents show `MASK`."""
     if edited == MASK:
         return original if masked(original) == MASK else edited
     if isinstance(edited, dict):

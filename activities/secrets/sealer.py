@@ -1,9 +1,8 @@
-"""Sealing of secrets: authenticated encryption with a key id and rotation.
+"""Seals secrets: authenticated encryption with key ids, so that keys can be rotated.
 
-A secret is sealed before it enters a workflow and opened only inside an activity, so that no history, database file
-or log ever holds it in the clear. AES-256-GCM (NIST SP 800-38D) with a random 96-bit nonce; the purpose (for example
-the caller's id) is authenticated with it, so that a sealed value lifted from one caller's history cannot be used for
-another's call.
+A secret is sealed before it enters a workflow and opened only inside an activity: no history, database file or log
+holds it in the clear. AES-256-GCM (NIST SP 800-38D) with a random 96-bit nonce. The purpose (for example the caller's
+id) is authenticated too, so that a value copied from one caller's history does not open for another caller.
 """
 
 import base64
@@ -26,17 +25,17 @@ _KEY_BYTES = 32
 
 
 class SealError(ValueError):
-    """A sealed value cannot be opened, or a key ring cannot be read. The text never contains key or secret."""
+    """A sealed value cannot be opened, or a key ring cannot be read. The message contains no key and no secret."""
 
 
 class SecretSealer:
     """Seals with the first key of the ring and opens with any of them.
 
-    Rotation: put the new key first and keep the old one for as long as tasks sealed under it may run.
+    To rotate keys, put the new key first and keep the old one as long as tasks that were sealed under it may run.
     """
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
-        """Take `{key id: 32 bytes}`, the sealing key first. Raises `SealError` for an empty ring or a wrong size."""
+        """`keys` is `{key id: 32 bytes}`, the sealing key first. Raises `SealError` for no key or a wrong size."""
         if not keys:
             raise SealError("No sealing key: give at least one line `KEYID:base64 of 32 bytes`.")
         for key_id, key in keys.items():
@@ -48,7 +47,7 @@ class SecretSealer:
 
     @classmethod
     def from_text(cls, text: str) -> "SecretSealer":
-        """Read a ring of `KEYID:base64` entries, one a line or separated by commas; `#` starts a comment line."""
+        """Read a ring of `KEYID:base64` entries, separated by line breaks or commas; `#` starts a comment line."""
         keys: dict[str, bytes] = {}
         for entry in (part.strip() for line in text.splitlines() for part in line.split(",")):
             if not entry or entry.startswith("#"):
@@ -72,7 +71,7 @@ class SecretSealer:
 
     @classmethod
     def ephemeral(cls) -> "SecretSealer":
-        """A ring with one random key that dies with the process; for tests and single-process use."""
+        """A ring with one random key that is lost with the process; for tests and single-process use."""
         return cls({"ephemeral": secrets.token_bytes(_KEY_BYTES)})
 
     def seal(self, secret: SecretStr, *, purpose: str) -> SealedSecret:
@@ -85,13 +84,13 @@ class SecretSealer:
     def digests(self, value: JsonValue) -> tuple[str, ...]:
         """Keyed digests of `value`, one per key of the ring, the sealing key's first.
 
-        They tell equal secrets from different ones without letting them be guessed, also across a rotation.
+        Equal secrets have equal digests, also after a rotation, and the digests do not help to guess a secret.
         """
         text = json.dumps(value, sort_keys=True).encode()
         return tuple(hmac.new(key, text, hashlib.sha256).hexdigest() for key in self._keys.values())
 
     def open(self, sealed: SealedSecret, *, purpose: str) -> SecretStr:
-        """Open what `seal` made. Raises `SealError` for an unknown key, another purpose or a changed ciphertext."""
+        """Open a sealed secret. Raises `SealError` for an unknown key, another purpose or a changed ciphertext."""
         cipher = self._ciphers.get(sealed.key_id)
         if cipher is None:
             raise SealError(f"Sealing key {sealed.key_id!r} is not in the ring; was it rotated out too early?")

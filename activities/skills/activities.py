@@ -1,6 +1,6 @@
-"""Activities on skills: documents that tell a model how to do something, by name.
+"""Activities that read skills: named documents that tell a model how to do something.
 
-Signatures only: the folder of skills itself (`activities.skills.folder`) reads YAML, which workflow code does not need.
+Signatures only: the folder of skills (`activities.skills.folder`) reads YAML, which workflow code must not import.
 """
 
 import asyncio
@@ -13,20 +13,20 @@ from temporalio.common import RetryPolicy
 
 from outlast.activities.contracts import Contract
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.heartbeat import activity_scope
 
 SKILL_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=3)
 
 
 class SkillInput(Contract):
-    """Order for a skill's main document."""
+    """Input of `load_skill`."""
 
     name: str
 
 
 class SkillFileInput(Contract):
-    """Order for a supporting file of a skill; `path` is relative to the skill's folder."""
+    """Input of `load_skill_file`; `path` is relative to the skill's folder."""
 
     name: str
     path: str
@@ -39,7 +39,7 @@ class SkillDocument(Contract):
     description: str
     text: str
     files: tuple[str, ...] = Field(default=(), description="Supporting files, the first hundred by name.")
-    more_files: bool = Field(default=False, description="Whether there are more files than those.")
+    more_files: bool = Field(default=False, description="Whether there are more files than these.")
 
 
 class SkillFile(Contract):
@@ -51,7 +51,7 @@ class SkillFile(Contract):
 
 
 class Skills(Protocol):
-    """The skills that an operator keeps (`outlast.activities.skills.folder.SkillFolder`)."""
+    """The operator's skills (`outlast.activities.skills.folder.SkillFolder`)."""
 
     def load(self, name: str) -> SkillDocument:
         """The main document of a skill. Raises `ToolFailure`."""
@@ -63,33 +63,26 @@ class Skills(Protocol):
 
 
 class SkillActivities:
-    """Activities that read skills."""
+    """Reads the operator's skills."""
 
     def __init__(self, skills: Skills | None) -> None:
-        """Read `skills`; None when the operator has configured none."""
+        """`skills` is None when the operator has configured none."""
         self._skills = skills
 
     @activity.defn
     async def load_skill(self, request: SkillInput) -> SkillDocument:
-        """A skill's main document. Fails with `not_found` and the names of the skills there are."""
+        """A skill's main document. Fails with `not_found`, and names the skills that exist."""
         async with activity_scope():
             return await asyncio.to_thread(self._configured().load, request.name)
 
     @activity.defn
     async def load_skill_file(self, request: SkillFileInput) -> SkillFile:
-        """A supporting file. Fails with `validation` for a path that leads out of the skill's folder."""
+        """A supporting file. Fails with `validation` for a path outside the skill's folder."""
         async with activity_scope():
             return await asyncio.to_thread(self._configured().load_file, request.name, request.path)
 
     def _configured(self) -> Skills:
         if self._skills is None:
-            raise ToolFailure(
-                ErrorEnvelope(
-                    tool="",
-                    message="This worker has no skills.",
-                    category=ErrorCategory.VALIDATION,
-                    retryable=False,
-                    hint="The operator gives it a folder of skills with OUTLAST_SKILLS_DIR.",
-                )
-            )
+            hint = "The operator configures a folder of skills with OUTLAST_SKILLS_DIR."
+            raise ToolFailure.of(ErrorCategory.VALIDATION, "This worker has no skills.", hint)
         return self._skills

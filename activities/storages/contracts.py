@@ -1,4 +1,4 @@
-"""Contracts of the activities that read lists, datasets and key-value stores. Frozen and free of I/O imports."""
+"""Contracts of the activities that read lists of runs and storages, datasets and key-value stores."""
 
 from datetime import datetime
 from typing import Literal
@@ -12,7 +12,7 @@ RunStatus = Literal["READY", "RUNNING", "SUCCEEDED", "FAILED", "TIMING-OUT", "TI
 
 
 class ListInput(Contract):
-    """Order for one page of a list of the caller."""
+    """Input of an activity that lists what a caller has: one page."""
 
     caller: Caller
     offset: int = 0
@@ -21,14 +21,14 @@ class ListInput(Contract):
 
 
 class RunListInput(ListInput):
-    """Order for one page of the caller's runs, or of the runs of one Actor."""
+    """Input of `list_runs`: one page of the caller's runs, or of the runs of one Actor."""
 
     actor: str | None = None
     status: RunStatus | None = None
 
 
 class RunItem(Contract):
-    """A run as a list of runs shows it."""
+    """One run in a list of runs."""
 
     run_id: str
     actor_id: str
@@ -50,20 +50,23 @@ class RunPage(Contract):
 
 
 class StorageListInput(ListInput):
-    """Order for one page of the caller's storages. Storages that runs made have no name: `unnamed` lists them too."""
+    """Input of `list_datasets` and `list_key_value_stores`: one page of the caller's storages.
+
+    Storages that runs created have no name; `unnamed` includes them.
+    """
 
     unnamed: bool = False
 
 
 class StorageRef(Contract):
-    """Points at a dataset or a key-value store on behalf of a caller: an id, `user~name` or `user/name`."""
+    """A dataset or a key-value store that the caller can see: its id, `user~name` or `user/name`."""
 
     caller: Caller
     storage_id: str
 
 
 class StorageInfo(Contract):
-    """What datasets and key-value stores have in common."""
+    """The fields that datasets and key-value stores have in common."""
 
     id: str
     name: str | None = None
@@ -77,7 +80,7 @@ class StorageInfo(Contract):
 
 
 class DatasetInfo(StorageInfo):
-    """A dataset. Its count may lag a few seconds behind its items."""
+    """A dataset. Its item count can lag a few seconds behind its items."""
 
     item_count: int
     clean_item_count: int | None = None
@@ -105,7 +108,7 @@ class KeyValueStoreListPage(Contract):
 
 
 class DatasetSchemaInput(StorageRef):
-    """Order for the schema of a dataset's first rows."""
+    """Input of `infer_dataset_schema`: the schema of a dataset's first rows."""
 
     limit: int = 5
     clean: bool = True
@@ -114,17 +117,17 @@ class DatasetSchemaInput(StorageRef):
 
 
 class DatasetSchema(Contract):
-    """The schema that every row read fits."""
+    """A schema that is valid for every row that was read."""
 
     dataset_id: str
     item_schema: dict[str, JsonValue]
     rows_read: int
     total: int
-    simplified: bool = Field(default=False, description="Whether the deepest levels were left out, for want of room.")
+    simplified: bool = Field(default=False, description="Whether the deepest levels were left out to save space.")
 
 
 class KeysInput(StorageRef):
-    """Order for one page of a store's keys, in the store's own order."""
+    """Input of `list_keys`: one page of a store's keys, in the store's own order."""
 
     exclusive_start_key: str | None = None
     prefix: str | None = None
@@ -132,45 +135,45 @@ class KeysInput(StorageRef):
 
 
 class RecordKey(Contract):
-    """A key and the size of what it holds."""
+    """A key and the size of its record."""
 
     key: str
     size_bytes: int
 
 
 class KeyPage(Contract):
-    """One page of keys. `next_start_key` goes on; None on the last page."""
+    """One page of keys. `next_start_key` is where the next page starts; None on the last page."""
 
     keys: tuple[RecordKey, ...]
     next_start_key: str | None = None
 
 
 class RecordInput(StorageRef):
-    """Order for one record, or for a part of one that is text."""
+    """Input of `fetch_record`: one record, or a part of a record that is text."""
 
     key: str
     offset: int = Field(default=0, description="Bytes to skip of a record that is text.")
-    max_bytes: int = Field(default=49_152, description="Size of the part that is read of a text; a blob may be as big.")
+    max_bytes: int = Field(default=49_152, description="Most bytes of a text to read; a larger blob is left out.")
 
 
 class Record(Contract):
-    """A record as far as it may be shown: `value` when it is JSON and whole, `text`, `blob_base64`, or only its URL."""
+    """A record, or a part of it: `value` when it is whole and JSON, `text`, `blob_base64`, or only its URL."""
 
     store_id: str
     key: str
     content_type: str
     kind: Literal["json", "text", "binary"]
-    size_bytes: int | None = Field(default=None, description="Size of the whole; None when the platform does not say.")
+    size_bytes: int | None = Field(default=None, description="Size of the whole; None when the platform omits it.")
     value: JsonValue = None
     text: str | None = None
     blob_base64: str | None = None
     offset: int = 0
-    next_offset: int | None = Field(default=None, description="Where the text goes on; None at its end.")
-    url: str = Field(description="Where the record can be fetched with the caller's own token.")
+    next_offset: int | None = Field(default=None, description="Where the text continues; None at its end.")
+    url: str = Field(description="Where the caller can download the record with their own token.")
 
 
 class DatasetItemsInput(Contract):
-    """Order for one page of a dataset (Apify API v2, `GET /v2/datasets/:id/items`)."""
+    """Input of `fetch_dataset_items`: one page of a dataset (Apify API v2, `GET /v2/datasets/:id/items`)."""
 
     caller: Caller
     dataset_id: str
@@ -179,16 +182,16 @@ class DatasetItemsInput(Contract):
     fields: tuple[str, ...] = ()
     omit: tuple[str, ...] = ()
     flatten: tuple[str, ...] = Field(default=(), description="Object fields to spread into `field.inner` fields.")
-    paths: tuple[str, ...] = Field(default=(), description="Of each row only these dot paths, as one flat object.")
+    paths: tuple[str, ...] = Field(default=(), description="Reduce each row to these dot paths, as one flat object.")
     clean: bool = False
     desc: bool = False
     max_bytes: int = Field(default=65_536, description="The page ends before the row that would exceed this size.")
-    max_text_chars: int | None = Field(default=None, description="Cut longer texts and lists, for a preview.")
-    expect_items: bool = Field(default=False, description="Probe again before reporting an empty dataset: counts lag.")
-    whole: bool = Field(default=False, description="Give no rows at all when some of the dataset do not fit.")
+    max_text_chars: int | None = Field(default=None, description="Shorten longer texts and lists, for a preview.")
+    expect_items: bool = Field(default=False, description="Read an empty dataset again for a few seconds: counts lag.")
+    whole: bool = Field(default=False, description="Return no rows when not all rows of the dataset fit.")
     describe_run_store: str | None = Field(
         default=None,
-        description="A run's key-value store: the page then names its keys and has the schema of the rows read.",
+        description="A run's key-value store: the page then has its keys and the schema of the rows.",
     )
     describe_run_actor: str | None = Field(
         default=None, description="Id of a run's Actor, besides `describe_run_store`: the page then has its name."
@@ -205,15 +208,17 @@ class DatasetPage(Contract):
     total: int
     fields: tuple[str, ...] = ()
     rows_cut: int = 0
-    rows_read: int | None = Field(default=None, description="Rows the page spans, those included that `clean` hides.")
+    rows_read: int | None = Field(default=None, description="Rows that the page spans, including those `clean` hides.")
     size_bytes: int = 0
     items_schema: dict[str, JsonValue] | None = Field(
-        default=None, description="What the rows read have in common, as far as 700 bytes can say it. Uncut rows."
+        default=None, description="The schema of the rows before they were shortened, simplified to 700 bytes."
     )
     keys: tuple[str, ...] | None = Field(
-        default=None, description="The first 20 keys of the run's store; None when they could not be listed."
+        default=None, description="The first 20 keys of the run's store; None when they cannot be listed."
     )
-    actor_name: str | None = Field(default=None, description="The run's Actor as `user/name`, where it was asked for.")
+    actor_name: str | None = Field(
+        default=None, description="The run's Actor as `user/name`, where the input asks for it."
+    )
 
     @property
     def end(self) -> int:

@@ -1,4 +1,4 @@
-"""Activities that read the rows of datasets, as streams, so that memory stays flat."""
+"""Activities that read the rows of datasets, as streams, so that memory use does not grow with the dataset."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from outlast.activities.storages.item_schema import schema_of_items, simplified_
 
 
 class DatasetActivities:
-    """Activities that read a caller's datasets."""
+    """Reads the datasets of the caller that each request names."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
         """Read through `platform`."""
@@ -20,11 +20,10 @@ class DatasetActivities:
 
     @activity.defn
     async def fetch_dataset_items(self, request: DatasetItemsInput) -> DatasetPage:
-        """One page of a dataset, cut before the row that would exceed `max_bytes`.
+        """One page of a dataset, which ends before the row that would exceed `max_bytes`.
 
-        With `describe_run_store` it also has the keys of that store and the schema of its rows; a page whose keys
-        cannot be listed has none.
-        Fails with `not_found` when the caller has no such dataset.
+        With `describe_run_store` the page also has the keys of that store, where they can be listed, and the schema of
+        its rows. Fails with `not_found` when the caller has no such dataset.
         """
         async with activity_scope():
             return await fetch_described_page(self._platform.client(request.caller), request)

@@ -1,4 +1,4 @@
-"""Pages of datasets, and what goes with them when they are a run's: the keys of its store, the schema of its rows."""
+"""Pages of datasets. A page of a run's dataset can also have the keys of the run's store and the schema of its rows."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -20,18 +20,18 @@ _EMPTY_PROBES = 6
 _EMPTY_PROBE_PAUSE = timedelta(milliseconds=500)
 """A dataset's count can lag a few seconds behind its items after a run has ended."""
 _DESCRIBED_SCHEMA_BYTES = 700
-"""With a preview of 2 KB, what a run's answer says of its storages stays a small part of its history."""
+"""Together with a preview of 2 KB this stays a small part of a run's history."""
 _DESCRIBED_KEYS = 20
 _EXTRAS_SECONDS = 10.0
-"""A page does not wait longer for what only goes with it."""
+"""How long a page waits for the keys and the Actor's name."""
 
 Extra = TypeVar("Extra")
 
 
 async def fetch_described_page(client: ApifyClientAsync, request: DatasetItemsInput) -> DatasetPage:
-    """The page that `request` describes; with `describe_run_store` also that store's keys and the schema of the rows.
+    """The page for `request`; with `describe_run_store` also that store's keys and the schema of the rows.
 
-    A page whose keys cannot be listed has none. Fails with `not_found` when the caller has no such dataset.
+    Keys that cannot be listed are left out. Fails with `not_found` when the caller has no such dataset.
     """
     if request.describe_run_store is None:
         return await _fetch_expected_page(client, request)
@@ -47,7 +47,7 @@ async def fetch_described_page(client: ApifyClientAsync, request: DatasetItemsIn
 async def _fetch_expected_page(
     client: ApifyClientAsync, request: DatasetItemsInput, uncut: list[JsonValue] | None = None
 ) -> DatasetPage:
-    """The page; when rows are expected and there are none, what it is a few seconds later."""
+    """The page. When rows are expected and there are none, it is read again for a few seconds."""
     page = await fetch_known_page(client, request, uncut)
     probes = _EMPTY_PROBES if request.expect_items else 0
     while not page.items and not page.rows_cut and page.total <= request.offset and probes:
@@ -78,12 +78,12 @@ async def _extras(client: ApifyClientAsync, store_id: str, actor_id: str | None)
 
 
 async def _if_possible(fetching: Awaitable[Extra], what: str) -> Extra | None:
-    """What is fetched; None, and a warning in the log, when it cannot be had."""
+    """The result of `fetching`; when that fails, None and a warning in the log."""
     try:
         async with asyncio.timeout(_EXTRAS_SECONDS):
             return await fetching
-    except Exception as error:  # noqa: BLE001 (whatever it is: rows without these are better than no rows)
-        activity.logger.warning("No %s: %s", what, redact(repr(error)))
+    except Exception as error:  # noqa: BLE001 (rows without these are better than no rows)
+        activity.logger.warning("Cannot read the %s: %s", what, redact(repr(error)))
         return None
 
 
@@ -104,7 +104,7 @@ async def _nothing() -> None:
 async def fetch_known_page(
     client: ApifyClientAsync, request: DatasetItemsInput, uncut: list[JsonValue] | None = None
 ) -> DatasetPage:
-    """The page; rows as they were before they were cut go to `uncut`. Raises `ToolFailure` that explains a 404."""
+    """The page; `uncut` receives the rows before they are shortened. Raises `ToolFailure` for an unknown dataset."""
     try:
         return await fetch_page(client, request, uncut=uncut)
     except NotFoundError:

@@ -1,4 +1,4 @@
-"""The JSON Schema of rows, inferred from rows. Pure: the same rows give the same schema."""
+"""Infers the JSON Schema of rows. Pure: the same rows give the same schema."""
 
 import re
 from collections.abc import Sequence
@@ -16,21 +16,21 @@ _FORMATS = {
 }
 _MAX_DEPTH = 8
 _MAX_FIELDS = 200
-"""An object with more names than this is a map rather than a record: its names are data."""
+"""An object with more names than this counts as a map: its names are data."""
 
 
 def schema_of_items(items: Sequence[JsonValue]) -> JsonObject:
-    """The schema that every one of `items` fits: fields missing in some are optional, mixed types become unions.
+    """A schema that is valid for all `items`: fields that some lack are optional, mixed types become unions.
 
-    No rows give the schema that anything fits, `{}`.
+    Without rows it is `{}`, which is valid for any value.
     """
     return _schema_of(items, depth=0)
 
 
 def simplified_schema(schema: JsonObject, *, max_bytes: int) -> JsonObject:
-    """`schema` itself, or when it is larger than `max_bytes` a looser one that the same rows fit.
+    """`schema`, or when it is larger than `max_bytes`, a looser schema that is valid for the same rows.
 
-    It loses its deepest levels first, then what is required, then its last properties.
+    The looser schema loses the deepest levels first, then `required`, then the last properties.
     """
     if _size(schema) <= max_bytes:
         return schema
@@ -59,7 +59,7 @@ def _first_properties(schema: JsonObject, max_bytes: int) -> JsonObject:
 
 
 def _cut_below(schema: JsonObject, depth: int) -> JsonObject:
-    """`schema` with at most `depth` levels of properties and items; what lies deeper may be anything."""
+    """`schema` with at most `depth` levels of properties and items; deeper levels allow any value."""
     kept = {key: value for key, value in schema.items() if key not in ("properties", "items", "required", "anyOf")}
     options = schema.get("anyOf")
     if isinstance(options, list):
@@ -110,7 +110,7 @@ def _scalar_type(value: JsonValue) -> str | None:
 
 
 def _format_of(strings: Sequence[str]) -> str | None:
-    """The format (JSON Schema 2020-12, section 7.3) that every one of `strings` has. It says nothing of other types."""
+    """The format (JSON Schema 2020-12, section 7.3) that all `strings` have. It does not restrict other types."""
     if not strings:
         return None
     return next((name for name, form in _FORMATS.items() if all(map(form.fullmatch, strings))), None)

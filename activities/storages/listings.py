@@ -1,12 +1,12 @@
-"""Activities that list and describe what a caller has: runs, datasets, key-value stores and their keys."""
+"""Activities that list and describe a caller's runs, datasets, key-value stores and their keys."""
 
 from datetime import datetime
 from typing import TypedDict
 
-from apify_client._models import DatasetListItem, DatasetResource, KeyValueStoreResource
 from apify_client.errors import NotFoundError
 from temporalio import activity
 
+from outlast.activities.apify_models import DatasetListItem, DatasetResource, KeyValueStoreResource
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.failures.not_found import explain_not_found, not_found
 from outlast.activities.heartbeat import activity_scope
@@ -27,7 +27,7 @@ from outlast.activities.storages.contracts import (
 
 
 class ListingActivities:
-    """Activities that list and describe, on behalf of the caller that each order names."""
+    """Lists and describes, on behalf of the caller that each request names."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
         """Read through `platform`."""
@@ -146,7 +146,7 @@ class _Common(TypedDict):
 def _common(found: DatasetResource | DatasetListItem | KeyValueStoreResource) -> _Common:
     return _Common(
         id=found.id,
-        name=found.name or None,  # lists give storages without a name an empty one
+        name=found.name or None,  # in lists, storages without a name have an empty one
         created_at=found.created_at,
         modified_at=found.modified_at,
         accessed_at=found.accessed_at,

@@ -1,10 +1,9 @@
-"""Reading one record of a key-value store: text and JSON in parts, anything else whole or not at all."""
+"""The activity that reads one record of a key-value store: text and JSON in parts, binary data whole or not at all."""
 
 import base64
-import codecs
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Literal, TypedDict, cast
+from typing import TypedDict, cast
 from urllib.parse import quote
 
 import orjson
@@ -13,23 +12,23 @@ from apify_client.http_clients import HttpResponse
 from temporalio import activity
 
 from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.content_types import decoded, kind_of
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.not_found import explain_not_found, not_found
 from outlast.activities.heartbeat import activity_scope
 from outlast.activities.storages.contracts import Record, RecordInput
 
 _KEYS_TO_NAME = 10
-_TEXT_TYPES = frozenset({"application/javascript", "application/x-ndjson", "application/yaml", "image/svg+xml"})
 
 
-class _Found(TypedDict):
+class _StreamedRecord(TypedDict):
     content_type: str
     value: HttpResponse
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Bytes of a record from `offset` on. `whole` says that nothing is before or behind them."""
+    """Bytes of a record from an offset on. `whole` means that they are the whole record."""
 
     data: bytes
     whole: bool
@@ -38,7 +37,7 @@ class _Part:
 
 
 class RecordActivities:
-    """Activities that read records, on behalf of the caller that each order names."""
+    """Reads records on behalf of the caller that each request names."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
         """Read through `platform`."""
@@ -51,30 +50,31 @@ class RecordActivities:
             client = self._platform.client(request.caller)
             store = client.key_value_store(request.storage_id)
             stream = store.stream_record(request.key)  # pyright: ignore[reportUnknownVariableType]  # a plain dict
-            async with cast("AbstractAsyncContextManager[_Found | None]", stream) as found:
+            async with cast("AbstractAsyncContextManager[_StreamedRecord | None]", stream) as found:
                 if found is None:
-                    raise await _missing(client, request)
+                    raise await _explain_missing_record(client, request)
                 content_type = found["content_type"]
-                kind = _kind(content_type)
-                part = await _read(found["value"], 0 if kind == "binary" else request.offset, request.max_bytes)
+                kind = kind_of(content_type)
+                offset = 0 if kind == "binary" else request.offset
+                part = await _read_part(found["value"], offset, request.max_bytes)
             record = Record(
                 store_id=request.storage_id,
                 key=request.key,
                 content_type=content_type,
                 kind="binary",
                 size_bytes=part.size_bytes,
-                url=self._url(request),
+                url=self._record_url(request),
             )
             return _with_blob(record, part) if kind == "binary" else _with_text(record, part, request.offset)
 
-    def _url(self, request: RecordInput) -> str:
-        """Unsigned. The client's own `get_record_public_url` signs: whoever reads the history could read the record."""
+    def _record_url(self, request: RecordInput) -> str:
+        """The record's URL without a signature: a signed one would let every reader of the history read the record."""
         store = self._platform.url_of("key-value-stores", request.storage_id.replace("/", "~"))
         return f"{store}/records/{quote(request.key, safe='')}"
 
 
-async def _missing(client: ApifyClientAsync, request: RecordInput) -> ToolFailure:
-    """Says which of the two there is not, the store or the key."""
+async def _explain_missing_record(client: ApifyClientAsync, request: RecordInput) -> ToolFailure:
+    """The failure that says whether the store or the key does not exist."""
     if await client.key_value_store(request.storage_id).get() is None:
         return await explain_not_found(client, "key-value store", request.storage_id)
     page = await client.key_value_store(request.storage_id).list_keys(limit=_KEYS_TO_NAME)
@@ -86,16 +86,8 @@ async def _missing(client: ApifyClientAsync, request: RecordInput) -> ToolFailur
     )
 
 
-def _kind(content_type: str) -> Literal["json", "text", "binary"]:
-    mime = content_type.partition(";")[0].strip().lower()
-    if mime == "application/json" or mime.endswith("+json"):
-        return "json"
-    is_text = mime.startswith("text/") or mime in _TEXT_TYPES or mime.endswith(("/xml", "+xml"))
-    return "text" if is_text else "binary"
-
-
-async def _read(response: HttpResponse, offset: int, max_bytes: int) -> _Part:
-    """At most `max_bytes` from `offset` on; what lies behind is not fetched."""
+async def _read_part(response: HttpResponse, offset: int, max_bytes: int) -> _Part:
+    """At most `max_bytes` from `offset` on. Stops to read as soon as it has them."""
     skipped, data, is_last = 0, bytearray(), True
     async for chunk in response.aiter_bytes():
         piece = chunk[max(0, offset - skipped) :]
@@ -122,28 +114,17 @@ def _with_blob(record: Record, part: _Part) -> Record:
 
 
 def _with_text(record: Record, part: _Part, offset: int) -> Record:
-    if _kind(record.content_type) == "json" and part.whole:
+    if kind_of(record.content_type) == "json" and part.whole:
         try:
             return record.model_copy(update={"kind": "json", "value": orjson.loads(part.data or b"null")})
         except orjson.JSONDecodeError:
-            pass  # What calls itself JSON and is none is shown as the text that it is.
-    decoder = codecs.getincrementaldecoder(_charset(record.content_type))(errors="replace")
-    text = decoder.decode(part.data, part.is_last)
-    unread = len(decoder.getstate()[0])  # the first bytes of a letter whose rest is in the next part
+            pass  # A body that is not valid JSON is returned as text.
+    text, decoded_bytes = decoded(part.data, record.content_type, is_last=part.is_last)
     return record.model_copy(
         update={
             "kind": "text",
             "text": text,
             "offset": offset,
-            "next_offset": None if part.is_last else offset + len(part.data) - unread,
+            "next_offset": None if part.is_last else offset + decoded_bytes,
         }
     )
-
-
-def _charset(content_type: str) -> str:
-    parameters = (parameter.partition("=") for parameter in content_type.split(";")[1:])
-    named = next((value.strip(" \"'") for name, _, value in parameters if name.strip().lower() == "charset"), "utf-8")
-    try:
-        return codecs.lookup(named).name
-    except LookupError:
-        return "utf-8"

@@ -1,4 +1,4 @@
-"""Rows of a dataset, read as a stream: only the row at hand and the page so far are in memory."""
+"""The rows of a dataset, read as a stream: memory holds the current row and the page so far."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 
@@ -11,14 +11,15 @@ from outlast.activities.failures.not_found import not_found
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 
 JsonObject = dict[str, JsonValue]
+_SHOWN_ENTRIES = 3
 
 
 async def fetch_page(
     client: ApifyClientAsync, request: DatasetItemsInput, *, uncut: list[JsonValue] | None = None
 ) -> DatasetPage:
-    """The page that `request` describes, cut before the row that would exceed its size.
+    """The page for `request`, which ends before the row that would exceed its size.
 
-    The rows read are appended to `uncut` as they were before they were shortened, the first that did not fit too.
+    `uncut` receives the rows before they are shortened, including the first that does not fit.
     """
     items: list[JsonValue] = []
     size, rows_read, is_cut = 0, 0, False
@@ -29,7 +30,7 @@ async def fetch_page(
         fields=_fields_to_ask_for(request),
         omit=list(request.omit) or None,
         flatten=list(request.flatten) or None,
-        # Empty rows are left out below and not by the platform, so that a page knows which rows it spans.
+        # Empty rows are left out here and not by the platform, so that the page knows which rows it spans.
         skip_hidden=request.clean or None,
         desc=request.desc or None,
     ) as response:
@@ -65,7 +66,7 @@ async def fetch_page(
 
 
 async def lines_of(response: HttpResponse) -> AsyncIterator[bytes]:
-    """The non-empty lines of a streamed body; only the line at hand is in memory."""
+    """The non-empty lines of a streamed body; memory holds one line and one chunk."""
     rest = b""
     async for chunk in response.aiter_bytes():
         *whole, rest = (rest + chunk).split(b"\n")
@@ -86,7 +87,7 @@ def top_level_fields(items: Iterable[JsonValue]) -> tuple[str, ...]:
 
 
 def picked(row: JsonValue, paths: Sequence[str]) -> JsonObject:
-    """`row` reduced to dot paths, as one flat object: `{"crawl.statusCode": 200}`. A path may lead nowhere.
+    """`row` reduced to dot paths, as one flat object: `{"crawl.statusCode": 200}`. Paths without a value are left out.
 
     A number in a path is a position in a list; any other name is looked up in each of the list's objects.
     """
@@ -95,7 +96,7 @@ def picked(row: JsonValue, paths: Sequence[str]) -> JsonObject:
 
 
 def _followed(value: JsonValue, path: str) -> list[JsonValue]:
-    """The value at `path` as the only element; none when there is no such value."""
+    """A list with the value at `path`, empty when there is no such value."""
     if not path:
         return [value]
     if isinstance(value, list):
@@ -117,7 +118,7 @@ def _followed_in_list(values: list[JsonValue], path: str) -> list[JsonValue]:
 
 
 def _fields_to_ask_for(request: DatasetItemsInput) -> list[str] | None:
-    """Fields that the platform is to send: of a dot path the whole first field, since it selects no deeper."""
+    """The fields to request from the platform: of a dot path the first field, since the platform selects no deeper."""
     heads = (path.partition(".")[0] for path in request.paths)
     return list(dict.fromkeys([*request.fields, *heads, *request.paths])) or None
 
@@ -128,7 +129,7 @@ def _selected(line: bytes, request: DatasetItemsInput) -> JsonValue:
 
 
 def _shown(row: JsonValue, line: bytes, request: DatasetItemsInput) -> tuple[JsonValue, int]:
-    """The row as the page holds it with its size, or None and nothing for a row that is left out."""
+    """The row for the page and its size in bytes; None and 0 for a row that is left out."""
     if request.clean and (row is None or row == {}):
         return None, 0
     if request.max_text_chars is not None:
@@ -144,11 +145,8 @@ async def _item_count(client: ApifyClientAsync, dataset_id: str) -> int:
     return found.item_count
 
 
-_SHOWN_ENTRIES = 3
-
-
 def shortened(value: JsonValue, max_chars: int) -> JsonValue:
-    """`value` with texts of at most `max_chars` and lists of three entries; says what was left out."""
+    """`value` with texts of at most `max_chars` and lists of three entries, each with a note of what was left out."""
     if isinstance(value, str) and len(value) > max_chars:
         return f"{value[:max_chars]}… ({len(value)} characters)"
     if isinstance(value, list):

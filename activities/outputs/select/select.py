@@ -2,8 +2,8 @@
 
 import base64
 
+from outlast.activities.content_types import decoded
 from outlast.activities.outputs.contracts import RestoredOutput, RestoreOutputInput
-from outlast.activities.outputs.format.content_types import decoded
 from outlast.activities.outputs.format.errors import OutputError
 from outlast.activities.outputs.format.json_values import value_of
 from outlast.activities.outputs.select.jmespath_client import MAX_JSON_BYTES, expressions

@@ -12,8 +12,8 @@ from typing import cast
 import orjson
 from pydantic import JsonValue
 
+from outlast.activities.content_types import decoded
 from outlast.activities.outputs.contracts import MAX_SUMMARY_CHARS, FieldSummary, OutputKind
-from outlast.activities.outputs.format.content_types import decoded
 from outlast.activities.outputs.format.json_values import value_of
 from outlast.activities.outputs.store.reader import OutputReader
 

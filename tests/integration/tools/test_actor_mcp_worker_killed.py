@@ -42,5 +42,5 @@ async def test_a_question_dies_with_its_session_and_the_tool_is_not_called_again
             answer = (await http.get(f"/v1/tasks/{task_id}/result")).json()
     assert answer["task"].get("input_requests") is None
     error = answer["result"]["error"]
-    assert "the worker that waited for its answer was lost" in error["message"]
+    assert "the worker that waited for its result was lost" in error["message"]
     assert not error["retryable"]

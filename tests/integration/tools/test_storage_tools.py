@@ -192,6 +192,24 @@ async def test_a_long_text_is_read_part_by_part(call: ToolCaller, platform: Apif
     assert "".join(parts) == text
 
 
+async def test_a_record_whose_charset_gives_no_text_is_read_as_utf_8(
+    call: ToolCaller, platform: ApifyClient, store_id: str
+) -> None:
+    platform.key_value_store(store_id).set_record("odd", b"plain words", content_type="text/plain; charset=hex")
+    record = await call("get-key-value-store-record", keyValueStoreId=store_id, recordKey="odd")
+    assert record.structured["value"] == "plain words"
+
+
+async def test_utf_16_is_read_from_an_offset_on(call: ToolCaller, platform: ApifyClient, store_id: str) -> None:
+    text = "naïve words".encode("utf-16")
+    platform.key_value_store(store_id).set_record("wide", text, content_type="text/plain; charset=utf-16")
+    mark_and_six_letters = 2 + 2 * 6
+    record = await call(
+        "get-key-value-store-record", keyValueStoreId=store_id, recordKey="wide", offset=mark_and_six_letters
+    )
+    assert record.structured["value"] == "words"
+
+
 async def test_ids_that_lead_nowhere_say_why(
     call: ToolCaller, platform: ApifyClient, dataset_id: str, store_id: str
 ) -> None:
