@@ -13,6 +13,7 @@ from outlast.paths import default_data_dir, docs_dir
 
 Port = int | None
 """None: a default that gives way when it is taken. A number: this port or an error. 0: any free one."""
+DEFAULT_RETENTION_DAYS = 30
 
 
 class Component(StrEnum):
@@ -40,6 +41,8 @@ class StackConfig(BaseModel):
     worker_metrics_port: Port = Field(default=None, ge=0, le=65535)
     actors: tuple[Path, ...] = ()
     """Folders with Actors of the developer's own, for the sandbox."""
+    retention_days: int = Field(default=DEFAULT_RETENTION_DAYS, ge=1, le=3650)
+    """How long the embedded Temporal server keeps closed workflows: as long as sessions live, by default."""
     log_format: Literal["text", "json"] = "text"
     tools_from: str | None = None
     """Python modules whose tools worker and API offer too, comma-separated."""
@@ -61,7 +64,13 @@ class StackConfig(BaseModel):
         Raises pydantic's `ValidationError` for a value that makes no sense.
         """
         environment = dict(os.environ if environment is None else environment)
-        names = ["data_dir", "api_host", "log_format", *(name for name in cls.model_fields if name.endswith("_port"))]
+        names = [
+            "data_dir",
+            "api_host",
+            "log_format",
+            "retention_days",
+            *(name for name in cls.model_fields if name.endswith("_port")),
+        ]
         read = {name: environment.get(f"OUTLAST_{name.upper()}") or None for name in names}
         chosen = {**read, **{name: value for name, value in given.items() if value is not None}}
         settings = {name: value for name, value in chosen.items() if value is not None}

@@ -1,5 +1,6 @@
 """The events that a stack reports while it starts, runs and stops."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,6 +25,10 @@ class StackEvent:
     kind: StackEventKind
     component: str
     message: str
+
+    def as_json(self) -> str:
+        """Return the event as one line of JSON."""
+        return json.dumps({"event": self.kind.value, "component": self.component, "message": self.message})
 
 
 OnEvent = Callable[[StackEvent], None]

@@ -18,7 +18,7 @@ from outlast.deploy.local.addresses import StackAddresses
 from outlast.deploy.local.config import StackConfig
 from outlast.deploy.local.embedded import require_embedded
 from outlast.deploy.local.errors import DataDirectoryInUseError, NotReadyError, StackError
-from outlast.deploy.local.events import StackEvent
+from outlast.deploy.local.events import OnEvent, StackEvent
 from outlast.deploy.local.outside import look_outside
 from outlast.deploy.local.plan import components_to_run
 from outlast.deploy.local.processes.logs import tail
@@ -85,7 +85,7 @@ def _start(config: StackConfig) -> "subprocess.Popen[bytes]":
 
 async def serve_while_used(config: StackConfig) -> None:
     """Run a stack until nobody has used it for ten seconds, or a signal."""
-    async with Stack(config, on_event=_log) as stack:
+    async with Stack(config, on_event=_log_as(config.log_format)) as stack:
         watching = asyncio.create_task(_stop_when_unused(stack, config.data_dir))
         try:
             await stack.wait()
@@ -110,8 +110,12 @@ def _is_used(data_dir: Path) -> bool:
     return False
 
 
-def _log(event: StackEvent) -> None:
-    sys.stderr.write(f"{event.component}: {event.message}\n")
+def _log_as(log_format: str) -> OnEvent:
+    def write(event: StackEvent) -> None:
+        line = f"{event.component}: {event.message}"
+        sys.stderr.write(f"{event.as_json() if log_format == 'json' else line}\n")
+
+    return write
 
 
 def main() -> int:

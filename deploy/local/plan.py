@@ -5,7 +5,7 @@ This module is the contract between the stack and its children; docs/embedded-st
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from outlast.deploy.local import keys, ports
@@ -14,10 +14,11 @@ from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.outside import Outside
 from outlast.deploy.local.ports import PortPicker, PortWish
 from outlast.deploy.local.processes.process import ChildSpec
-from outlast.deploy.local.processes.readiness import Probe, answers_http
+from outlast.deploy.local.processes.readiness import Probe, always, answers_http
 from outlast.deploy.local.temporal_server import TemporalServer
 
 LOOPBACK = "127.0.0.1"
+_READY_FILE = "OUTLAST_READY_FILE"
 DEFAULT_SANDBOX_ACTORS = "outlast/site-crawler"
 STOP_GRACE_SECONDS = {Component.API: 10.0, Component.WORKER: 25.0, Component.SANDBOX: 5.0, Component.TEMPORAL: 5.0}
 
@@ -45,6 +46,12 @@ class StackPlan:
     addresses: StackAddresses
     ports: Mapping[str, int]
     waves: tuple[tuple[ChildSpec, ...], ...]
+    server: TemporalServer | None = None
+    """The embedded Temporal server, part of the first wave; None when the user has one."""
+
+    def with_metrics_at(self, url: str | None) -> "StackPlan":
+        """Return the plan with the address that the worker's metrics really have; None when it serves none."""
+        return replace(self, addresses=self.addresses.model_copy(update={"metrics_url": url}))
 
 
 def components_to_run(config: StackConfig, outside: Outside) -> frozenset[Component]:
@@ -118,7 +125,8 @@ class Planner:
         specs = {component: makers[component]() for component in Component if component in self._components}
         order = ((Component.TEMPORAL, Component.SANDBOX), (Component.WORKER, Component.API))
         waves = tuple(tuple(specs[component] for component in wave if component in specs) for wave in order)
-        return StackPlan(self.addresses(), self._ports, waves)
+        server = self._server() if Component.TEMPORAL in self._components else None
+        return StackPlan(self.addresses(), self._ports, waves, server)
 
     def addresses(self) -> StackAddresses:
         """Return where everything answers."""
@@ -148,6 +156,7 @@ class Planner:
             ui_port=self._ports["temporal_ui"],
             database=self._data_dir / "temporal" / "temporal.db",
             namespace=self._outside.temporal_namespace,
+            log_format=self._config.log_format,
         )
 
     def _temporal(self) -> ChildSpec:
@@ -159,6 +168,7 @@ class Planner:
         command = [sys.executable, "-P", "-m", "outlast.deploy.local.sandbox", "--host", LOOPBACK]
         command += ["--port", str(self._ports["sandbox"])]
         command += ["--data-dir", str(self._data_dir / "sandbox")]
+        command += ["--log-format", "json"] if self._config.log_format == "json" else []
         command += ["--site-dir", str(self._config.site_dir)] if self._config.site_dir.is_dir() else []
         for actors in self._config.actors:
             command += ["--actors", str(actors.absolute())]
@@ -168,23 +178,32 @@ class Planner:
         return self._spec(Component.SANDBOX, tuple(command), self._bare_environment() | token, ready)
 
     def _worker(self) -> ChildSpec:
-        ready = answers_http(f"{self._url('worker_metrics')}/metrics")
-        return self._spec(Component.WORKER, (sys.executable, "-P", "-m", "outlast.worker"), self._environment(), ready)
+        command = (sys.executable, "-P", "-m", "outlast.worker")
+        # Its ready file says it all. Its metrics do not: they may be on another port, or nowhere.
+        return self._spec(Component.WORKER, command, self._environment(Component.WORKER), always, own_ports=())
 
     def _api(self) -> ChildSpec:
         ready = answers_http(f"{self._url('api', self._config.api_host)}/readyz")
-        return self._spec(Component.API, (sys.executable, "-P", "-m", "outlast.api"), self._environment(), ready)
+        command = (sys.executable, "-P", "-m", "outlast.api")
+        return self._spec(Component.API, command, self._environment(Component.API), ready)
 
     def _spec(
-        self, component: Component, command: tuple[str, ...], environment: Mapping[str, str], is_ready: Probe
+        self,
+        component: Component,
+        command: tuple[str, ...],
+        environment: Mapping[str, str],
+        is_ready: Probe,
+        own_ports: tuple[int, ...] | None = None,
     ) -> ChildSpec:
+        ready_file = environment.get(_READY_FILE)
         return ChildSpec(
             name=component.value,
             command=self._config.commands.get(component, command),
             environment=environment,
             log_path=self._data_dir / "logs" / f"{component.value}.log",
             is_ready=is_ready,
-            own_ports=tuple(self._ports[name] for name in _PORTS_OF[component]),
+            own_ports=tuple(self._ports[name] for name in _PORTS_OF[component]) if own_ports is None else own_ports,
+            ready_file=Path(ready_file) if ready_file else None,
             ready_timeout_seconds=self._config.ready_timeout_seconds,
             stop_grace_seconds=STOP_GRACE_SECONDS[component],
         )
@@ -195,12 +214,13 @@ class Planner:
         kept = {name: value for name, value in inherited if not name.startswith(("TEMPORAL_", "OUTLAST_", "APIFY_"))}
         return {**kept, "PYTHONUNBUFFERED": "1"}
 
-    def _environment(self) -> dict[str, str]:
-        """Return what the worker and the API get: the contract between the stack and them."""
+    def _environment(self, component: Component) -> dict[str, str]:
+        """Return what the worker or the API gets: the contract between the stack and them."""
         ports = {
             "OUTLAST_API_PORT": self._port("api"),
             "OUTLAST_WORKER_METRICS_PORT": self._port("worker_metrics"),
             "OUTLAST_INSTANCE_ID": self._config.instance_id,
+            _READY_FILE: str(self._data_dir / "ready" / f"{component}.json"),
         }
         contract = stack_environment(self._config, self.addresses())
         return contract | {name: value for name, value in ports.items() if value is not None}

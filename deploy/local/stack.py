@@ -139,6 +139,8 @@ class Stack:
         self._write_state()
         for wave in plan.waves:
             await self._start_wave(wave)
+            if plan.server is not None and Component.TEMPORAL in {spec.name for spec in wave}:
+                await plan.server.set_retention(self._config.retention_days)
 
     def _make_plan(self, outside: Outside) -> StackPlan:
         previous = read_state(self._config.data_dir)
@@ -212,6 +214,8 @@ class Stack:
 
     def _on_status(self, component: str, status: ProcessStatus) -> None:
         self._parts[component] = status
+        if component == Component.WORKER and status.state is ProcessState.READY and self._plan is not None:
+            self._plan = self._plan.with_metrics_at(status.metrics_url)
         self._write_state()
 
     def _write_state(self) -> None:

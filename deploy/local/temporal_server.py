@@ -8,9 +8,12 @@ import importlib.metadata
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+import httpx
 
 from outlast.deploy.local.addresses import http_url
-from outlast.deploy.local.errors import MissingServerError
+from outlast.deploy.local.errors import MissingServerError, StackError
 from outlast.deploy.local.processes.readiness import Probe, accepts_tcp, answers_http, every
 
 DYNAMIC_CONFIG = {
@@ -30,6 +33,7 @@ DYNAMIC_CONFIG = {
     "history.eventsCacheMaxSizeBytes": str(64 * 2**20),
 }
 SQLITE_PRAGMAS = {"journal_mode": "WAL", "synchronous": "NORMAL"}
+_UPDATE_TIMEOUT_SECONDS = 10
 
 
 def find_executable() -> Path:
@@ -60,6 +64,7 @@ class TemporalServer:
     database: Path | None = None
     host: str = "127.0.0.1"
     namespace: str = "default"
+    log_format: Literal["text", "json"] = "text"
 
     @property
     def address(self) -> str:
@@ -85,6 +90,8 @@ class TemporalServer:
         """Return the command line that starts it."""
         options = ["--ip", self.host, "--port", str(self.port), "--http-port", str(self.http_port)]
         options += ["--metrics-port", str(self.metrics_port), "--log-level", "error"]
+        # Without `--output none` its first lines, for people, are no log lines.
+        options += ["--log-format", "json", "--output", "none"] if self.log_format == "json" else []
         options += ["--namespace", self.namespace] if self.namespace != "default" else []
         for key, value in DYNAMIC_CONFIG.items():
             options += ["--dynamic-config-value", f"{key}={value}"]
@@ -94,6 +101,19 @@ class TemporalServer:
         """Ready when the front end accepts connections and the namespace is registered."""
         namespace = answers_http(f"{self.http_url}/api/v1/namespaces/{self.namespace}")
         return every(accepts_tcp(self.host, self.port), namespace)
+
+    async def set_retention(self, days: int) -> None:
+        """Let the namespace keep closed workflows, results and events included, for this many days.
+
+        Raises `StackError` when the server does not accept it.
+        """
+        change = {"config": {"workflowExecutionRetentionTtl": f"{days * 86_400}s"}}
+        try:
+            async with httpx.AsyncClient(trust_env=False, timeout=_UPDATE_TIMEOUT_SECONDS) as client:
+                answer = await client.post(f"{self.http_url}/api/v1/namespaces/{self.namespace}/update", json=change)
+                answer.raise_for_status()
+        except httpx.HTTPError as error:
+            raise StackError(f"The Temporal server does not accept a retention of {days} days: {error}") from error
 
     def _ui_options(self) -> list[str]:
         if self.ui_port is None:

@@ -102,6 +102,15 @@ def up(
         ),
     ] = None,
     tools_from: ToolsFromOption = None,
+    retention_days: Annotated[
+        int | None,
+        typer.Option(
+            envvar="OUTLAST_RETENTION_DAYS",
+            min=1,
+            show_default="30",
+            help="How long the embedded Temporal server keeps ended tasks with their results.",
+        ),
+    ] = None,
     log_format: LogFormatOption = None,
     ready_timeout: ReadyTimeoutOption = None,
     as_json: JsonOption = False,
@@ -126,6 +135,7 @@ def up(
         "worker_metrics_port": worker_metrics_port,
         "site_dir": site_dir,
         "tools_from": tools_from,
+        "retention_days": retention_days,
         "log_format": log_format,
         "ready_timeout_seconds": ready_timeout,
     }

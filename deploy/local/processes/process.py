@@ -77,7 +77,6 @@ class SupervisedProcess:
         self._report(StackEventKind.STARTING, f"starting {self.spec.name}")
         process = await self._spawn()
         await self._wait_ready(process)
-        self._set_status(state=ProcessState.READY)
         self._report(StackEventKind.READY, f"{self.spec.name} is ready")
         self._supervision = asyncio.create_task(self._supervise(process), name=f"supervise-{self.spec.name}")
         self._supervision.add_done_callback(self._on_supervision_end)
@@ -107,6 +106,7 @@ class SupervisedProcess:
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         if self.spec.ready_file is not None:
+            self.spec.ready_file.parent.mkdir(exist_ok=True)
             self.spec.ready_file.unlink(missing_ok=True)
         with self.spec.log_path.open("ab") as log:
             self._log_start = log.tell()
@@ -131,10 +131,15 @@ class SupervisedProcess:
             if process.returncode is not None:
                 raise NotReadyError(self._describe_end(process.returncode, " before it was ready"), self.spec.name)
             if answered:
+                self._set_status(state=ProcessState.READY, metrics_url=self._metrics_url())
                 return
             await asyncio.sleep(_PROBE_INTERVAL_SECONDS)
         late = f"{self.spec.name} was not ready after {self.spec.ready_timeout_seconds:g} seconds."
         raise NotReadyError(self._with_log(late), self.spec.name)
+
+    def _metrics_url(self) -> str | None:
+        written = read_ready_file(self.spec.ready_file) if self.spec.ready_file is not None else None
+        return written.metrics_url if written is not None else None
 
     async def _is_ready(self, pid: int) -> bool:
         """Whether this process, and no other, is ready."""
@@ -167,7 +172,6 @@ class SupervisedProcess:
                 await process.wait()
                 await self._pause(str(error), ready_seconds=0)
             else:
-                self._set_status(state=ProcessState.READY)
                 self._report(StackEventKind.READY, f"{self.spec.name} is ready again (process {process.pid})")
                 return process
 

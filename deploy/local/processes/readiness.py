@@ -80,7 +80,7 @@ def holds_ports(pid: int, ports: Sequence[int]) -> bool:
 
 
 class ReadyFile(BaseModel):
-    """What a process writes into its ready file (`OUTLAST_READY_FILE`) once it works."""
+    """What the stack reads in a ready file (`OUTLAST_READY_FILE`, `outlast.worker.ready_file` writes it)."""
 
     pid: int
     metrics_url: str | None = None

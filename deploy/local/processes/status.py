@@ -25,5 +25,7 @@ class ProcessStatus(BaseModel):
     """Process id, None while none runs."""
     restarts: int = 0
     """How often it was started again since the stack started."""
+    metrics_url: str | None = None
+    """Where its metrics are, for a process that names the address in its ready file."""
     last_end: str | None = None
     """Why it ended the last time, with the last lines of its log."""

@@ -140,11 +140,34 @@ async def test_a_part_is_not_ready_while_another_program_answers_on_its_port(tmp
     entering = asyncio.create_task(Stack(config).__aenter__())
     await eventually(lambda: running_children(find_running(tmp_path)))
     stranger = await asyncio.create_subprocess_exec(*stand_in(str(port)))
-    await eventually(lambda: answers(f"http://127.0.0.1:{port}"))
-    with pytest.raises(NotReadyError, match=r"api was not ready after 5 seconds"):
-        await entering
-    stranger.kill()
-    await stranger.wait()
+    try:
+        await eventually(lambda: answers(f"http://127.0.0.1:{port}"))
+        with pytest.raises(NotReadyError, match=r"api was not ready after 5 seconds"):
+            await entering
+    finally:
+        stranger.kill()
+        await stranger.wait()
+
+
+async def test_a_ready_file_that_names_another_process_proves_nothing(tmp_path: Path) -> None:
+    script = 'echo \'{"pid": 1}\' > "$OUTLAST_READY_FILE"; exec sleep 1000'
+    commands = {Component.WORKER: ("sh", "-c", script)}
+    config = free_ports_config(tmp_path, Component.WORKER, commands=commands, ready_timeout_seconds=1)
+    with pytest.raises(NotReadyError, match="worker was not ready after 1 seconds"):
+        async with Stack(config):
+            pass
+
+
+async def test_the_metrics_of_the_worker_are_where_it_says(tmp_path: Path) -> None:
+    script = (
+        'echo "{\\"pid\\": $$, \\"metrics_url\\": \\"http://m/metrics\\"}" > "$OUTLAST_READY_FILE"; exec sleep 1000'
+    )
+    config = free_ports_config(tmp_path, Component.WORKER, commands={Component.WORKER: ("sh", "-c", script)})
+    async with Stack(config) as stack:
+        assert stack.addresses.metrics_url == "http://m/metrics"
+        state = find_running(tmp_path)
+        assert state is not None
+        assert state.addresses.metrics_url == "http://m/metrics"
 
 
 async def test_a_default_port_that_is_lost_while_the_part_starts_gives_way(tmp_path: Path) -> None:
@@ -154,7 +177,7 @@ async def test_a_default_port_that_is_lost_while_the_part_starts_gives_way(tmp_p
     bound = "(exec 3<>/dev/tcp/127.0.0.1/$OUTLAST_API_PORT) 2>/dev/null"
     first = f"setsid {server} & echo $! > {lost}/pid; until {bound}; do :; done"
     script = f"if mkdir {lost} 2>/dev/null; then {first}; fi; exec {server}"
-    config = api_config(tmp_path, commands={Component.API: ("bash", "-c", script)})
+    config = api_config(tmp_path, api_port=0, commands={Component.API: ("bash", "-c", script)})
     try:
         async with Stack(config, on_event=events.append) as stack:
             assert await answers(stack.addresses.api_url)

@@ -1,5 +1,6 @@
 """The stack with a real Temporal server."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -112,3 +113,27 @@ async def test_the_shared_server_takes_updates_with_start_and_fairness_keys(temp
     async with Worker(client, task_queue=queue, workflows=[Greeter], workflow_runner=UnsandboxedWorkflowRunner()):
         answer = await client.execute_update_with_start_workflow(Greeter.greet, "you", start_workflow_operation=start)
     assert answer == "hello you"
+
+
+async def retention(stack: Stack) -> str:
+    async with httpx.AsyncClient(trust_env=False) as http:
+        answer = await http.get(f"{stack.addresses.temporal_http_url}/api/v1/namespaces/default")
+        return answer.json()["config"]["workflowExecutionRetentionTtl"]
+
+
+async def test_the_namespace_keeps_results_for_as_long_as_is_set_and_an_existing_one_is_updated(tmp_path: Path) -> None:
+    config = free_ports_config(tmp_path, Component.TEMPORAL)
+    async with Stack(config) as stack:
+        assert await retention(stack) == f"{30 * 86_400}s"
+    async with Stack(config.model_copy(update={"retention_days": 90})) as stack:
+        assert await retention(stack) == f"{90 * 86_400}s"
+
+
+async def test_with_json_logs_every_line_of_the_servers_is_json(tmp_path: Path) -> None:
+    config = free_ports_config(tmp_path, Component.TEMPORAL, Component.SANDBOX, log_format="json")
+    async with Stack(config):
+        pass
+    for name in ("temporal", "sandbox"):
+        for line in (tmp_path / "logs" / f"{name}.log").read_text().splitlines():
+            assert isinstance(json.loads(line), dict)
+    assert (tmp_path / "logs" / "sandbox.log").read_text()

@@ -36,7 +36,10 @@ def main() -> None:
     if options.ignore_sigterm:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     port = int(options.port) if options.port.isdigit() else int(os.environ[options.port])
-    ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    if ready_file := os.environ.get("OUTLAST_READY_FILE"):
+        Path(ready_file).write_text(json.dumps({"pid": os.getpid(), "version": "stand-in"}))
+    server.serve_forever()
 
 
 if __name__ == "__main__":

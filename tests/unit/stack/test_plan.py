@@ -103,6 +103,23 @@ def test_seal_keys_of_the_users_own_are_used(tmp_path: Path) -> None:
     assert not (tmp_path / "seal.keys").exists()
 
 
+def test_the_log_format_reaches_every_process(tmp_path: Path) -> None:
+    config = full_config(tmp_path).model_copy(update={"log_format": "json"})
+    for component in (Component.TEMPORAL, Component.SANDBOX):
+        command = child(config, component).command
+        assert command[command.index("--log-format") + 1] == "json"
+    for component in (Component.WORKER, Component.API):
+        assert child(config, component).environment["OUTLAST_LOG_FORMAT"] == "json"
+
+
+def test_worker_and_api_have_a_ready_file_of_their_own(tmp_path: Path) -> None:
+    config = full_config(tmp_path)
+    for component in (Component.WORKER, Component.API):
+        spec = child(config, component)
+        assert spec.ready_file == tmp_path / "ready" / f"{component}.json"
+        assert spec.environment["OUTLAST_READY_FILE"] == str(spec.ready_file)
+
+
 def test_the_server_gets_no_credentials(tmp_path: Path) -> None:
     config = full_config(tmp_path, APIFY_TOKEN="t0ken", OUTLAST_API_KEYS="secret")
     assert "t0ken" not in child(config, Component.TEMPORAL).environment.values()
