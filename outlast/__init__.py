@@ -15,6 +15,10 @@ if TYPE_CHECKING:
         ErrorCategory,
         ErrorEnvelope,
     )
+    from outlast.activities.runs.contracts import (
+        Budget,
+        RunSpec,
+    )
     from outlast.client import (
         ApiError,
         AsyncClient,
@@ -47,11 +51,19 @@ if TYPE_CHECKING:
         WaitTimedOut,
     )
     from outlast.workflows.contracts.tool_calls import (
+        AudioContent,
+        BlobResource,
+        EmbeddedResource,
+        ImageContent,
+        ResourceLink,
         TextContent,
         ToolResult,
     )
     from outlast.workflows.runtime.context import (
         ToolContext,
+    )
+    from outlast.workflows.stubs.failures import (
+        ToolError,
     )
     from outlast.workflows.tools.framework.phases import (
         Approval,
@@ -63,6 +75,8 @@ if TYPE_CHECKING:
     from outlast.workflows.tools.framework.tool import (
         Arguments,
         Category,
+        NoArguments,
+        TaskUse,
         Tool,
         ToolAnnotations,
         tool,
@@ -75,8 +89,11 @@ __all__ = [
     "Approval",
     "Arguments",
     "AsyncClient",
+    "AudioContent",
     "Authority",
     "BadSettings",
+    "BlobResource",
+    "Budget",
     "Budgets",
     "Category",
     "Client",
@@ -84,29 +101,36 @@ __all__ = [
     "Conflict",
     "Connection",
     "ConnectionFailed",
+    "EmbeddedResource",
     "ErrorCategory",
     "ErrorEnvelope",
     "Event",
     "ForeignServer",
+    "ImageContent",
     "InputRequest",
     "InvalidRequest",
     "Message",
+    "NoArguments",
     "NoServer",
     "NotFound",
     "OutlastError",
     "PermissionDenied",
     "RateLimited",
     "Reply",
+    "ResourceLink",
     "RetryPolicy",
+    "RunSpec",
     "Session",
     "StoredOutput",
     "Task",
     "TaskAnswer",
     "TaskFailed",
+    "TaskUse",
     "TextContent",
     "Tool",
     "ToolAnnotations",
     "ToolContext",
+    "ToolError",
     "ToolFailure",
     "ToolResult",
     "Turn",
@@ -122,10 +146,28 @@ __all__ = [
 _AUTHORING = {
     "outlast.activities.failures.classify": ("ToolFailure",),
     "outlast.activities.failures.contracts": ("ErrorCategory", "ErrorEnvelope"),
-    "outlast.workflows.contracts.tool_calls": ("TextContent", "ToolResult"),
+    "outlast.activities.runs.contracts": ("Budget", "RunSpec"),
+    "outlast.workflows.contracts.tool_calls": (
+        "AudioContent",
+        "BlobResource",
+        "EmbeddedResource",
+        "ImageContent",
+        "ResourceLink",
+        "TextContent",
+        "ToolResult",
+    ),
     "outlast.workflows.runtime.context": ("ToolContext",),
+    "outlast.workflows.stubs.failures": ("ToolError",),
     "outlast.workflows.tools.framework.phases": ("Approval", "Authority", "ClientPhase", "Reply", "plain"),
-    "outlast.workflows.tools.framework.tool": ("Arguments", "Category", "Tool", "ToolAnnotations", "tool"),
+    "outlast.workflows.tools.framework.tool": (
+        "Arguments",
+        "Category",
+        "NoArguments",
+        "TaskUse",
+        "Tool",
+        "ToolAnnotations",
+        "tool",
+    ),
 }
 """What writes a tool, by module. All other names are the client's."""
 _MODULES = dict.fromkeys(__all__, "outlast.client") | {

@@ -4,8 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain
-from outlast.workflows.tools.framework.tool import Arguments, Category, tool
+from outlast import Arguments, Category, ClientPhase, Reply, plain, tool
 
 
 class Hello(Arguments):

@@ -1,4 +1,4 @@
-"""Tools of other packages: loaded once, when a worker or an API starts.
+"""Tools of other packages, and of the user's own folder: loaded once, when a worker or an API starts.
 
 A module has its tools in `TOOLS` (and may have modes in `MODES`; for MCP clients, prompts in `PROMPTS` and resources in
 `RESOURCES`). It is named in the setting OUTLAST_TOOLS_FROM, or by an entry point of the group `outlast.tools`. Worker
@@ -6,8 +6,11 @@ and API must load the same modules: the API offers and checks what the worker ca
 """
 
 import importlib
+import sys
+import traceback
 from collections.abc import Iterable, Sequence
 from importlib.metadata import entry_points
+from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
@@ -21,40 +24,85 @@ _LOADED: dict[str, ModuleType] = {}
 
 
 class ExtensionError(ValueError):
-    """A module cannot be used; the message says which, and why."""
+    """A module of tools cannot be used. The message is one line: which module, where in it, and what to do."""
 
 
 def load_extensions(names: Sequence[str]) -> None:
-    """Offer what the modules called `names` and the installed entry points have. Raises `ExtensionError`."""
+    """Offer the tools of the modules called `names` and of the installed entry points. Raises `ExtensionError`.
+
+    Modules that are named may lie in the current folder. It goes to the end of the import path, so that nothing in it
+    takes the place of an installed module.
+    """
+    if names:
+        _make_current_folder_importable()
     installed = (entry.value for entry in entry_points(group=ENTRY_POINT_GROUP))
     for name in dict.fromkeys([*names, *installed]):
         if name not in _LOADED:
-            module = _imported(name)
+            module = _import_module(name)
             _extend_with(name, module)
             _LOADED[name] = module
 
 
 def extension_entries(attribute: str) -> tuple[Any, ...]:
-    """What the loaded modules have in their attribute of this name, for example `PROMPTS`."""
+    """All entries that the loaded modules have in the attribute of this name, for example `PROMPTS`."""
     return tuple(entry for module in _LOADED.values() for entry in cast(Iterable[Any], getattr(module, attribute, ())))
 
 
-def _imported(name: str) -> ModuleType:
+def _make_current_folder_importable() -> None:
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
+
+
+def _import_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except ImportError as error:
-        raise ExtensionError(f"Tools cannot be loaded from {name!r}: {error}.") from error
+    except Exception as error:  # whatever the module raises, its author needs the place and not our traceback
+        raise ExtensionError(f"Tools cannot be loaded from {name!r}: {_reason(name, error)}") from error
+
+
+def _reason(name: str, error: Exception) -> str:
+    """Where the import failed, and why, in one line."""
+    if isinstance(error, ModuleNotFoundError) and error.name is not None and f"{name}.".startswith(f"{error.name}."):
+        return (
+            f"there is no module {error.name!r} in {Path.cwd()} or among the installed packages. Check the name, or "
+            "start Outlast in the folder that holds the module."
+        )
+    text = " ".join(str(error).split()) or "no message"
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}"
+    place = _place_of(error)
+    return f"{place}: {type(error).__name__}: {text}" if place else f"{type(error).__name__}: {text}"
+
+
+def _place_of(error: Exception) -> str | None:
+    """File and line in the module's own folder where the error came up, as deep as that folder goes."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<") and frame.filename not in (__file__, importlib.__file__)
+    ]
+    if not frames:
+        return None
+    folder = Path(frames[0].filename).parent
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
+    return f"{own[-1].filename}, line {own[-1].lineno}"
 
 
 def _extend_with(name: str, module: ModuleType) -> None:
     tools: object = getattr(module, "TOOLS", None)
     if not isinstance(tools, list | tuple) or not all(isinstance(entry, Tool) for entry in cast(list[object], tools)):
         raise ExtensionError(
-            f"Module {name!r} has no TOOLS, a sequence of tools that `outlast.workflows.tools.framework.tool` made."
+            f"Module {name!r}{_file_of(module)} has no TOOLS, a list of tools: write "
+            "`TOOLS = [tool(...).….build()]` in it."
         )
     try:
         for mode in cast(Iterable[Mode], getattr(module, "MODES", ())):
             add_mode(mode)
         extend(cast(Sequence[Tool], tools))
     except ValueError as error:
-        raise ExtensionError(f"Tools of module {name!r}: {error}") from error
+        raise ExtensionError(f"Tools of module {name!r}{_file_of(module)}: {error}") from error
+
+
+def _file_of(module: ModuleType) -> str:
+    return f" ({module.__file__})" if getattr(module, "__file__", None) else ""

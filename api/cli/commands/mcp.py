@@ -88,7 +88,7 @@ async def serve(wishes: Wishes, given: Mapping[str, object]) -> ExitCode:
     from outlast.deploy.local.plan import stack_environment  # noqa: PLC0415
     from outlast.worker.connection import connect  # noqa: PLC0415
     from outlast.worker.logs import configure_logging  # noqa: PLC0415
-    from outlast.workflows.tools.extensions import load_extensions  # noqa: PLC0415
+    from outlast.workflows.tools.extensions import ExtensionError, load_extensions  # noqa: PLC0415
 
     config = stack_config(given)
     try:
@@ -101,7 +101,7 @@ async def serve(wishes: Wishes, given: Mapping[str, object]) -> ExitCode:
             await serve_stdio(services, connection_of(wishes, settings))
     except StackError as error:
         raise stack_failure(error) from error
-    except ApiError as error:
+    except (ApiError, ExtensionError) as error:
         raise CliError(str(error), exit_code=ExitCode.USAGE) from error
     return ExitCode.OK
 
