@@ -18,10 +18,11 @@ from outlast.api.services import build_services
 from outlast.api.settings import ApiSettings
 from outlast.api.temporal.errors import temporal_errors
 from outlast.worker.connection import connect
-from outlast.worker.logs import configure_logging
+from outlast.worker.logs import configure_early_logging, configure_logging
 from outlast.worker.open_files import allow_many_connections
 from outlast.worker.ready_file import ready_file
 from outlast.worker.search_attributes import register_search_attributes
+from outlast.worker.settings import settings_errors
 from outlast.worker.telemetry import build_runtime
 from outlast.workflows.tools.extensions import ExtensionError, load_extensions
 from outlast.workflows.tools.registry import offer_on_demand
@@ -94,8 +95,8 @@ def main() -> int:
     try:
         settings = ApiSettings()
     except ValidationError as error:
-        details = "; ".join(f"{entry['loc'][0]}: {entry['msg']}" for entry in error.errors(include_input=False))
-        sys.stderr.write(f"Bad settings: {details}\n")
+        configure_early_logging()
+        log.error("Bad settings: %s", settings_errors(error))  # noqa: TRY400  # operators need the message, not a traceback
         return 1
     configure_logging(settings.log_format, settings.log_level)
     allow_many_connections()

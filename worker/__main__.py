@@ -12,7 +12,7 @@ from temporalio.client import Client
 
 from outlast.activities.secrets.sealer import SealError
 from outlast.worker.connection import connect
-from outlast.worker.logs import configure_logging
+from outlast.worker.logs import configure_early_logging, configure_logging
 from outlast.worker.open_files import allow_many_connections
 from outlast.worker.ready_file import ready_file
 from outlast.worker.schedules import ensure_sweep_schedule
@@ -52,7 +52,8 @@ def main() -> int:
     try:
         settings = WorkerSettings()
     except ValidationError as error:
-        sys.stderr.write(f"Bad settings: {settings_errors(error)}\n")
+        configure_early_logging()
+        log.error("Bad settings: %s", settings_errors(error))  # noqa: TRY400  # operators need the message, not a traceback
         return 1
     configure_logging(settings.log_format, settings.log_level)
     allow_many_connections()

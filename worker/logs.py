@@ -1,8 +1,15 @@
-"""Structured log lines on standard error, as text for people or JSON for machines, without secrets."""
+"""Structured log lines on standard error, as text for people or JSON for machines, without secrets.
+
+All lines of a process go this way: those of Outlast, uvicorn and the Temporal SDK, warnings, and uncaught exceptions.
+With JSON every line is one object.
+"""
 
 import logging
+import os
 import sys
+import threading
 from collections.abc import Iterable, Mapping, MutableMapping
+from types import TracebackType
 from typing import Any, Literal, cast
 
 import structlog
@@ -15,9 +22,19 @@ from outlast.activities.secrets.sealed_json import is_sealed
 
 _MASK = "[redacted]"
 
+log = logging.getLogger("outlast")
+
+
+def configure_early_logging() -> None:
+    """Configure logging by OUTLAST_LOG_FORMAT alone, for errors in the settings themselves."""
+    configure_logging("json" if os.environ.get("OUTLAST_LOG_FORMAT") == "json" else "text", "info")
+
 
 def configure_logging(log_format: Literal["text", "json"], level: str) -> None:
-    """Send every logger of this process through one pipeline."""
+    """Send every line of this process through one pipeline: loggers, warnings and uncaught exceptions.
+
+    `level` is the least level written: `debug`, `info`, `warning` or `error`.
+    """
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -50,6 +67,32 @@ def configure_logging(log_format: Literal["text", "json"], level: str) -> None:
     root.setLevel(level.upper())
     for noisy in ("httpx", "httpcore", "apify_client", "uvicorn.access"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    logging.captureWarnings(capture=True)
+    sys.excepthook = _log_uncaught
+    sys.unraisablehook = _log_unraisable
+    threading.excepthook = _log_uncaught_in_thread
+
+
+def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+        return
+    log.critical("The process ends with an uncaught exception", exc_info=(kind, error, trace))
+
+
+def _log_uncaught_in_thread(failure: threading.ExceptHookArgs) -> None:
+    if failure.exc_value is None:  # the interpreter is shutting down
+        return
+    name = failure.thread.name if failure.thread else "unknown"
+    trace = (failure.exc_type, failure.exc_value, failure.exc_traceback)
+    log.error("Thread %s ended with an uncaught exception", name, exc_info=trace)
+
+
+def _log_unraisable(failure: "sys.UnraisableHookArgs") -> None:
+    if failure.exc_value is None:
+        return
+    trace = (failure.exc_type, failure.exc_value, failure.exc_traceback)
+    log.error("%s in %r", failure.err_msg or "Exception ignored", failure.object, exc_info=trace)
 
 
 _EXTRAS = (

@@ -88,6 +88,7 @@ async def serve(wishes: Wishes, given: Mapping[str, object]) -> ExitCode:
     from outlast.deploy.local.plan import stack_environment  # noqa: PLC0415
     from outlast.worker.connection import connect  # noqa: PLC0415
     from outlast.worker.logs import configure_logging  # noqa: PLC0415
+    from outlast.worker.telemetry import build_runtime  # noqa: PLC0415
     from outlast.workflows.tools.extensions import ExtensionError, load_extensions  # noqa: PLC0415
 
     config = stack_config(given)
@@ -97,7 +98,7 @@ async def serve(wishes: Wishes, given: Mapping[str, object]) -> ExitCode:
             settings = ApiSettings()
             configure_logging(settings.log_format, settings.log_level)
             load_extensions(settings.tool_modules)
-            services = build_services(settings, await connect(settings, lazy=True))
+            services = build_services(settings, await connect(settings, build_runtime(), lazy=True))
             await serve_stdio(services, connection_of(wishes, settings))
     except StackError as error:
         raise stack_failure(error) from error
