@@ -7,7 +7,7 @@ from outlast.api.http.body_limit import BodyLimit
 from outlast.api.http.known_hosts import KnownHosts
 from outlast.api.http.openapi import publish_openapi
 from outlast.api.http.problems import install_problem_handlers
-from outlast.api.mcp.http import install_mcp
+from outlast.api.mcp.streamable_http import install_mcp
 from outlast.api.metrics import RequestMetrics
 from outlast.api.rest import (
     handoff_routes,

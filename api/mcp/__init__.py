@@ -1,1 +1,1 @@
-"""The MCP front door, in both protocol eras: 2025-11-25 (handshake) and 2026-07-28 (stateless requests)."""
+"""The MCP front door, for protocol versions 2025-11-25 (handshake) and 2026-07-28 (stateless requests)."""

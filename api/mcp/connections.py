@@ -1,49 +1,51 @@
-"""What one client connection is: its mode and selectors, its caller, and the Actors it has added.
+"""The state of one client connection: its mode and selection of tools, its caller, and the Actors it has added.
 
-Over HTTP, mode and selectors stand in the URL (`/mcp?ui=openai&tools=docs,apify/rag-web-browser`). Added Actors belong
-to the session in the older era, and to caller and URL in the newer one, which has no sessions.
+Over HTTP the URL holds mode and selection (`/mcp?ui=openai&tools=docs,apify/rag-web-browser`). Added Actors belong to
+the session in 2025-11-25. In 2026-07-28, which has no sessions, they belong to the caller and the URL.
 """
 
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
+from cachetools import LRUCache
 from pydantic import SecretStr
 from starlette.requests import Request
 
 from outlast.activities.contracts import Caller
 from outlast.api.errors import BadRequest
-from outlast.api.mcp.protocol.eras import Context
-from outlast.api.mcp.subscriptions.changes import Changes
+from outlast.api.mcp.protocol.versions import Context
+from outlast.api.mcp.subscriptions.tool_list_changes import ToolListChanges
 from outlast.api.services import Services
 from outlast.workflows.tools.core.payments import SCHEMES
 from outlast.workflows.tools.loader import Selection, ToolSet, normalised_mode
 from outlast.workflows.tools.registry import MODES
 
 CALLER_STATE = "outlast_caller"
+"""Key in the ASGI scope: the caller of the HTTP request."""
 _MAX_CONNECTIONS = 10_000
-_TOOLS_SECONDS = 300
+_TOOLS_TTL_SECONDS = 300
 
 
 @dataclass
 class Connection:
-    """One client's view of the server."""
+    """What the server remembers of one connection."""
 
     key: str
     selection: Selection
     added_actors: list[str] = field(default_factory=list[str])
     tools: ToolSet | None = None
-    loaded_at: float = 0.0
+    tools_loaded_at: float = 0.0
+    """`time.monotonic()`, in seconds."""
     log_level: str | None = None
-    """What `logging/setLevel` has asked for (2025-11-25)."""
-    changes: Changes = field(default_factory=Changes)
+    """The level of the last `logging/setLevel` (2025-11-25)."""
+    tool_list_changes: ToolListChanges = field(default_factory=ToolListChanges)
 
 
 @dataclass(frozen=True)
 class Client:
-    """Who sends a request, over which connection."""
+    """The sender of a request: its caller and its connection."""
 
     caller: Caller
     connection: Connection
@@ -55,17 +57,17 @@ class Client:
 
 
 class Connections:
-    """Remembers connections; the oldest are forgotten, and with them only the Actors they had added."""
+    """The 10,000 connections that were used last. A forgotten connection loses only the Actors it has added."""
 
     def __init__(self, services: Services, *, selection: Selection | None = None, caller: Caller | None = None) -> None:
-        """`selection` and `caller` are those of a connection without HTTP requests (stdio)."""
+        """`selection` and `caller` are those of the only connection over stdio."""
         self._services = services
         self._selection = selection or Selection(mode=services.settings.mode)
         self._caller = caller
-        self._known: OrderedDict[str, Connection] = OrderedDict()
+        self._connections: LRUCache[str, Connection] = LRUCache(_MAX_CONNECTIONS)
 
     async def client(self, ctx: Context) -> Client:
-        """The client behind a request."""
+        """The client that sent the request."""
         request = http_request(ctx)
         if request is None:
             caller = self._caller or await self._services.callers.resolve(None)
@@ -77,20 +79,20 @@ class Connections:
         return Client(caller, self._connection(key, selection))
 
     def selection_of(self, request: Request) -> Selection:
-        """What the request's URL asks for. Raises `BadRequest` for a mode or a payment that does not exist."""
+        """The selection in the request's URL. Raises `BadRequest` for an unknown mode or payment."""
         return selection_from(request.query_params, default_mode=self._services.settings.mode)
 
     async def tools(self, client: Client) -> ToolSet:
-        """The tools that the connection offers, its added Actors among them."""
+        """The tools of the connection, including those of its added Actors."""
         connection = client.connection
-        fresh = time.monotonic() - connection.loaded_at < _TOOLS_SECONDS
-        if connection.tools is None or not fresh:
-            connection.tools = await self._load(client)
-            connection.loaded_at = time.monotonic()
+        is_fresh = time.monotonic() - connection.tools_loaded_at < _TOOLS_TTL_SECONDS
+        if connection.tools is None or not is_fresh:
+            connection.tools = await self._load_tools(client)
+            connection.tools_loaded_at = time.monotonic()
         return connection.tools
 
     async def add_actor(self, client: Client, actor: str) -> bool:
-        """Offer `actor` from now on. False when it is offered already or cannot be loaded."""
+        """Offer `actor` from now on. Returns False when it is offered already or cannot be loaded."""
         tools = await self.tools(client)
         definitions = await self._services.catalogue.actor_tools(client.mode, actor, client.caller)
         if all(definition.name in tools.tools for definition in definitions):
@@ -99,43 +101,45 @@ class Connections:
         client.connection.tools = None
         return True
 
-    async def _load(self, client: Client) -> ToolSet:
+    async def _load_tools(self, client: Client) -> ToolSet:
         selection = client.connection.selection
         added = tuple(client.connection.added_actors)
-        chosen = Selection(
+        with_added = Selection(
             mode=selection.mode,
             selectors=selection.selectors,
             actors=(*selection.actors, *added),
             payment=selection.payment,
         )
-        return await self._services.catalogue.load(chosen, client.caller)
+        return await self._services.catalogue.load(with_added, client.caller)
 
     def _connection(self, key: str, selection: Selection) -> Connection:
-        connection = self._known.pop(key, None) or Connection(key, selection)
-        self._known[key] = connection
-        if len(self._known) > _MAX_CONNECTIONS:
-            self._known.popitem(last=False)
+        connection = self._connections.get(key)
+        if connection is None:
+            connection = self._connections[key] = Connection(key, selection)
         return connection
 
 
 def http_request(ctx: Context) -> Request | None:
-    """The HTTP request that carried a message; None over stdio."""
+    """The HTTP request that carried the message; None over stdio."""
     request: object = ctx.request
     return cast(Request, request) if isinstance(request, Request) else None
 
 
 def selection_from(query: Mapping[str, str], *, default_mode: str) -> Selection:
-    """What a URL's query, or a command line, asks for: `ui`, `tools`, `actors`, `payment`. Raises `BadRequest`."""
+    """The selection of a URL's query, or of command-line options: `ui`, `tools`, `actors`, `payment`.
+
+    Raises `BadRequest` for an unknown mode or payment.
+    """
     mode = normalised_mode(query.get("ui") or default_mode)
     if mode not in MODES:
-        raise BadRequest(f"There is no mode {mode[:50]!r}; ui takes one of: {', '.join(MODES)}.")
+        raise BadRequest(f"Unknown mode {mode[:50]!r}. `ui` must be one of: {', '.join(MODES)}.")
     payment = query.get("payment")
     if payment and payment not in SCHEMES:
-        raise BadRequest(f"There is no payment {payment[:50]!r}; payment takes one of: {', '.join(SCHEMES)}.")
+        raise BadRequest(f"Unknown payment {payment[:50]!r}. `payment` must be one of: {', '.join(SCHEMES)}.")
     return Selection(
         mode=mode,
-        selectors=_names(query.get("tools")),
-        actors=_names(query.get("actors")) or (),
+        selectors=_split_names(query.get("tools")),
+        actors=_split_names(query.get("actors")) or (),
         payment=SCHEMES[payment] if payment else None,
     )
 
@@ -143,13 +147,13 @@ def selection_from(query: Mapping[str, str], *, default_mode: str) -> Selection:
 def split_payment(
     arguments: Mapping[str, object], property_name: str | None
 ) -> tuple[dict[str, object], SecretStr | None]:
-    """The arguments without the payment, and the payment: it must enter no history."""
+    """The arguments without the payment, and the payment. A payment must not reach a workflow's history."""
     rest = dict(arguments)
     payment = rest.pop(property_name, None) if property_name else None
     return rest, SecretStr(payment) if isinstance(payment, str) and payment else None
 
 
-def _names(text: str | None) -> tuple[str, ...] | None:
+def _split_names(text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
     return tuple(name.strip() for name in text.split(",") if name.strip())

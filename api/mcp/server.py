@@ -1,7 +1,8 @@
-"""The MCP server: one lowlevel `Server` for both eras, over streamable HTTP and stdio."""
+"""The MCP server: one low-level SDK `Server` for both protocol versions and both transports."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
 import mcp_types as types
@@ -14,24 +15,26 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from outlast.activities.contracts import Caller
 from outlast.api.errors import ApiError
-from outlast.api.mcp.calls.calls import Calls
-from outlast.api.mcp.calls.tasks import McpTasks, TaskParams, UpdateTaskParams, refused_as_mcp
+from outlast.api.mcp.calls.call_tool import CallToolHandler
+from outlast.api.mcp.calls.task_methods import TaskMethods, TaskParams, UpdateTaskParams
 from outlast.api.mcp.connections import Client, Connections
-from outlast.api.mcp.protocol.eras import TASKS_EXTENSION, UI_EXTENSION, Context, is_modern
-from outlast.api.mcp.protocol.listing import listed_tools
-from outlast.api.mcp.protocol.task_shapes import legacy_task
-from outlast.api.mcp.resources.prompts import Prompts
-from outlast.api.mcp.resources.resources import Resource, Resources
+from outlast.api.mcp.protocol.api_errors import with_mcp_errors
+from outlast.api.mcp.protocol.task_shapes import TOOLS_META, legacy_task
+from outlast.api.mcp.protocol.tool_entries import tool_entries
+from outlast.api.mcp.protocol.versions import TASKS_EXTENSION, UI_EXTENSION, Context, is_modern
+from outlast.api.mcp.resources.prompt_methods import PromptMethods
+from outlast.api.mcp.resources.resource_definitions import Resource
+from outlast.api.mcp.resources.resource_methods import ResourceMethods
 from outlast.api.mcp.resources.task_resources import TaskResources
+from outlast.api.mcp.subscriptions.listen_streams import ListenStreams
 from outlast.api.mcp.subscriptions.resource_updates import ResourceUpdates
-from outlast.api.mcp.subscriptions.status_push import StatusPush
+from outlast.api.mcp.subscriptions.task_status import TaskStatusNotifier
 from outlast.api.offer.instructions import offered_skills, server_instructions
 from outlast.api.services import Services
 from outlast.workflows.tools.loader import Selection
 
 log = logging.getLogger("outlast.mcp")
 
-VERSION = "0.1.0"
 APP_MIME_TYPE = "text/html;profile=mcp-app"
 _LISTS = CacheHint(ttl_ms=60_000, scope="private")
 _CACHED = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read")
@@ -41,7 +44,7 @@ Handler = Callable[[Context, Any], Awaitable[dict[str, Any]]]
 
 
 class OutlastServer(Server[Any]):
-    """Says in each era's words what it has."""
+    """The SDK's server, with the capabilities of Outlast in the form of each protocol version."""
 
     def get_capabilities(
         self,
@@ -51,7 +54,7 @@ class OutlastServer(Server[Any]):
         *,
         protocol_version: str | None = None,
     ) -> types.ServerCapabilities:
-        """`Server.get_capabilities`, with tasks: an extension in the newer era, a capability in the older."""
+        """`Server.get_capabilities`, and tasks: an extension in 2026-07-28, a capability in 2025-11-25."""
         options = notification_options or NotificationOptions(tools_changed=True)
         modern = protocol_version in MODERN_PROTOCOL_VERSIONS
         offered: dict[str, dict[str, Any]] = {UI_EXTENSION: {"mimeTypes": [APP_MIME_TYPE]}, **(extensions or {})}
@@ -64,11 +67,11 @@ class OutlastServer(Server[Any]):
             "prompts": types.PromptsCapability(list_changed=False),
             "resources": types.ResourcesCapability(subscribe=True, list_changed=False),
         }
-        return capabilities.model_copy(update=own if modern else {**own, "tasks": _legacy_tasks()})
+        return capabilities.model_copy(update=own if modern else {**own, "tasks": _legacy_tasks_capability()})
 
 
-class McpDoor:
-    """The handlers, put together."""
+class McpServer:
+    """Connects the handlers to `server`, the SDK's server."""
 
     def __init__(
         self,
@@ -78,69 +81,76 @@ class McpDoor:
         caller: Caller | None = None,
         widgets: Sequence[Resource] = (),
     ) -> None:
-        """`selection` and `caller` are those of a connection without HTTP requests (stdio)."""
+        """`selection` and `caller` are those of the only connection over stdio."""
         self._services = services
         self._mode = selection.mode if selection else services.settings.mode
         self._connections = Connections(services, selection=selection, caller=caller)
-        self._calls = Calls(services, self._connections, _tell_tools_changed)
-        self._tasks = McpTasks(services, self._connections, self._calls.offer_added_actor)
-        self._prompts = Prompts(self._connections, services.settings.actors)
+        self._calls = CallToolHandler(services, self._connections, _notify_tools_changed)
+        self._tasks = TaskMethods(services, self._connections, self._calls.offer_added_actor)
+        self._prompts = PromptMethods(self._connections, services.settings.actors)
         task_resources = TaskResources(services.tasks)
-        self._resources = Resources(self._connections, task_resources, widgets)
+        self._resources = ResourceMethods(self._connections, task_resources, widgets)
         self._updates = ResourceUpdates(self._connections, self._resources, task_resources)
-        self._push = StatusPush(services.tasks, self._connections, self._updates)
-        self.server = self._build()
+        self._streams = ListenStreams(services.tasks, self._connections, self._updates)
+        self._task_status = TaskStatusNotifier(services.tasks)
+        self.server = self._build_server()
 
-    def _build(self) -> OutlastServer:
+    def _build_server(self) -> OutlastServer:
         server = OutlastServer(
             "outlast",
-            version=VERSION,
+            version=version("outlast"),
             title="Outlast",
             instructions=server_instructions(self._mode),
             cache_hints=dict.fromkeys(_CACHED, _LISTS),
-            on_subscriptions_listen=self._push.listen,
+            on_subscriptions_listen=self._streams.listen,
         )
-        server.add_request_handler("tools/list", types.PaginatedRequestParams, _complete(self._list_tools))
-        server.add_request_handler("tools/call", types.CallToolRequestParams, _complete(self._call_tool))
+        server.add_request_handler("tools/list", types.PaginatedRequestParams, _with_result_type(self._list_tools))
+        server.add_request_handler("tools/call", types.CallToolRequestParams, _with_result_type(self._call_tool))
         server.add_request_handler("tasks/get", TaskParams, self._tasks.get)
         server.add_request_handler("tasks/cancel", TaskParams, self._tasks.cancel)
         server.add_request_handler("tasks/update", UpdateTaskParams, self._tasks.update)
         server.add_request_handler("tasks/list", types.PaginatedRequestParams, self._tasks.list)
         server.add_request_handler("tasks/result", TaskParams, self._tasks.result)
-        server.add_request_handler("prompts/list", types.PaginatedRequestParams, _complete(self._prompts.list))
-        server.add_request_handler("prompts/get", types.GetPromptRequestParams, _complete(self._prompts.get))
+        server.add_request_handler("prompts/list", types.PaginatedRequestParams, _with_result_type(self._prompts.list))
+        server.add_request_handler("prompts/get", types.GetPromptRequestParams, _with_result_type(self._prompts.get))
         server.add_request_handler(
-            "completion/complete", types.CompleteRequestParams, _complete(self._prompts.complete)
+            "completion/complete", types.CompleteRequestParams, _with_result_type(self._prompts.complete)
         )
-        server.add_request_handler("resources/list", types.PaginatedRequestParams, _complete(self._resources.list))
         server.add_request_handler(
-            "resources/templates/list", types.PaginatedRequestParams, _complete(self._resources.templates)
+            "resources/list", types.PaginatedRequestParams, _with_result_type(self._resources.list)
         )
-        server.add_request_handler("resources/read", types.ReadResourceRequestParams, _complete(self._resources.read))
+        server.add_request_handler(
+            "resources/templates/list", types.PaginatedRequestParams, _with_result_type(self._resources.templates)
+        )
+        server.add_request_handler(
+            "resources/read", types.ReadResourceRequestParams, _with_result_type(self._resources.read)
+        )
         server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._updates.subscribe)
         server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._updates.unsubscribe)
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_log_level)
-        server.add_notification_handler("notifications/cancelled", types.CancelledNotificationParams, self._cancelled)
-        server.middleware += [self._own_instructions, self._legacy_task_calls]
+        server.add_notification_handler(
+            "notifications/cancelled", types.CancelledNotificationParams, self._cancel_request
+        )
+        server.middleware += [self._connection_instructions, self._legacy_task_calls]
         return server
 
     async def _list_tools(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> dict[str, Any]:
         client = await self._connections.client(ctx)
-        tools = await refused_as_mcp(self._connections.tools(client))
-        longest = self._services.settings.max_wait_seconds
-        return {"tools": listed_tools(tools, legacy=not is_modern(ctx), max_wait_seconds=longest)}
+        tools = await with_mcp_errors(self._connections.tools(client))
+        max_wait = self._services.settings.max_wait_seconds
+        return {"tools": tool_entries(tools, legacy=not is_modern(ctx), max_wait_seconds=max_wait)}
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
-        return await refused_as_mcp(self._calls.call(ctx, params))
+        return await with_mcp_errors(self._calls.call(ctx, params))
 
     async def _set_log_level(self, ctx: Context, params: types.SetLevelRequestParams) -> dict[str, Any]:
-        """2025-11-25: from now on, tell what calls are doing as log messages, when `level` is `info` or finer."""
+        """2025-11-25: from now on calls send their progress as log messages too, if `level` is `info` or `debug`."""
         client = await self._connections.client(ctx)
         client.connection.log_level = params.level
         return {}
 
-    async def _own_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """The instructions that fit the connection: its mode, the Actors that it lacks, the skills that it may load."""
+    async def _connection_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Middleware: the instructions of the connection, with its mode, its missing Actors and its skills."""
         result = await call_next(ctx)
         if ctx.method not in ("initialize", "server/discover") or not isinstance(result, dict):
             return result
@@ -148,30 +158,30 @@ class McpDoor:
         try:
             tools = await self._connections.tools(client)
         except ApiError as error:
-            log.warning("The tools of a connection cannot be loaded: %s", error)
+            log.warning("Cannot load the tools of a connection: %s", error)
             return {**result, "instructions": server_instructions(client.mode)}
         skills = await offered_skills(self._services.settings.skills_dir, tools)
         return {**result, "instructions": server_instructions(client.mode, tools.missing_actors, skills)}
 
     async def _legacy_task_calls(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """2025-11-25: a `tools/call` with `params.task` is answered with the task itself."""
+        """Middleware: in 2025-11-25 the result of a `tools/call` with `params.task` is the task."""
         if ctx.method != "tools/call" or is_modern(ctx) or not _wants_task(ctx.params):
             return await call_next(ctx)
         try:
             params = types.CallToolRequestParams.model_validate(ctx.params, by_name=False)
         except ValueError as error:
             raise MCPError(INVALID_PARAMS, "Invalid request parameters", data="") from error
-        task = await refused_as_mcp(self._calls.start(ctx, params))
-        self._push.follow(ctx, await self._connections.client(ctx), task.id)
-        return {"task": legacy_task(task), "_meta": {"outlast/tools": {task.id: task.tool}}}
+        task = await with_mcp_errors(self._calls.start_task(ctx, params))
+        self._task_status.watch(ctx, await self._connections.client(ctx), task.id)
+        return {"task": legacy_task(task), "_meta": {TOOLS_META: {task.id: task.tool}}}
 
-    async def _cancelled(self, ctx: Context, params: types.CancelledNotificationParams) -> None:
+    async def _cancel_request(self, ctx: Context, params: types.CancelledNotificationParams) -> None:
         if params.request_id is not None:
-            await self._calls.cancel_plain(ctx, str(params.request_id))
+            await self._calls.cancel_request(ctx, str(params.request_id))
 
 
-def _complete(handler: Handler) -> Handler:
-    """2026-07-28 says of every result what kind it is; `handler` says so where it is not complete."""
+def _with_result_type(handler: Handler) -> Handler:
+    """2026-07-28 requires `resultType` in every result: `complete`, unless `handler` returns another one."""
 
     async def handle(ctx: Context, params: Any) -> dict[str, Any]:
         result = await handler(ctx, params)
@@ -180,10 +190,10 @@ def _complete(handler: Handler) -> Handler:
     return handle
 
 
-async def _tell_tools_changed(ctx: Context, client: Client) -> None:
-    """Tell this connection: its session in the older era, its open streams in the newer one."""
+async def _notify_tools_changed(ctx: Context, client: Client) -> None:
+    """Notify the connection: its session in 2025-11-25, its open streams in 2026-07-28."""
     if is_modern(ctx):
-        client.connection.changes.tell()
+        client.connection.tool_list_changes.notify()
     else:
         await ctx.session.send_tool_list_changed()
 
@@ -192,7 +202,7 @@ def _wants_task(params: Mapping[str, Any] | None) -> bool:
     return bool(params) and isinstance((params or {}).get("task"), Mapping)
 
 
-def _legacy_tasks() -> types.ServerTasksCapability:
+def _legacy_tasks_capability() -> types.ServerTasksCapability:
     return types.ServerTasksCapability(
         list=types.TasksListCapability(),
         cancel=types.TasksCancelCapability(),

@@ -2,6 +2,7 @@
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.contracts.tasks import Task
+from outlast.api.tasks.question_text import is_approval, question_text
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.tools.common.tasks.task_tools import MAX_WAIT_SECONDS
 from outlast.workflows.tools.core.run_report import RunReport, build_run_report
@@ -38,12 +39,11 @@ def _next_step(task: Task) -> str:
 
 
 def _waits_for_approval(task: Task) -> bool:
-    handoffs = [question.handoff for question in (task.input_requests or {}).values()]
-    return any(handoff is not None and handoff.kind == "approval" for handoff in handoffs)
+    return any(is_approval(question) for question in (task.input_requests or {}).values())
 
 
 def _questions(task: Task) -> list[str]:
-    return [f"It asks ({key}): {question.message}" for key, question in (task.input_requests or {}).items()]
+    return [f"It asks ({key}): {question_text(question)}" for key, question in (task.input_requests or {}).items()]
 
 
 def _unfinished(task: Task, summary: str, next_step: str) -> ErrorEnvelope:

@@ -10,6 +10,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import ApiError, InvalidCall
 from outlast.api.tasks.client import TaskClient
+from outlast.api.tasks.question_text import is_approval, question_text
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.stubs.failures import ToolError
@@ -83,8 +84,8 @@ class TaskTools:
     async def _answer(self, caller: Caller, arguments: AnswerTaskArguments) -> ToolResult:
         task = await self._tasks.describe(caller, arguments.task_id)
         question = (task.input_requests or {}).get(arguments.key)
-        if question is not None and question.handoff is not None and question.handoff.kind == "approval":
-            return ToolResult.failed(_not_for_a_model(task))
+        if question is not None and is_approval(question):
+            return ToolResult.failed(_not_for_a_model(task, question))
         if question is not None and question.is_for_program:
             return ToolResult.failed(_for_a_program(question))
         answer = InputAnswer(action=arguments.action, content=arguments.content)
@@ -93,12 +94,13 @@ class TaskTools:
 
 
 def _question_line(task: Task, key: str, question: InputRequest) -> str:
-    if question.handoff is not None and question.handoff.kind == "approval":
-        return f"It waits for a person's approval: {question.message} {_how_to_approve(task)}"
+    text = question_text(question)
+    if is_approval(question):
+        return f"It waits for a person's approval: {text}\n{_how_to_approve(task)}"
     if question.is_for_program:
-        return f"It waits for a program of the user's: {question.message}"
+        return f"It waits for a program of the user's: {text}"
     handed = f" It works with: {question.handoff.parameters}." if question.handoff else ""
-    return f"It asks ({key}): {question.message}{handed} Schema: {question.requested_schema}. Use answer-task."
+    return f"It asks ({key}): {text}{handed} Schema: {question.requested_schema}. Use answer-task."
 
 
 def _how_to_approve(task: Task) -> str:
@@ -115,13 +117,13 @@ def _for_a_program(question: InputRequest) -> ErrorEnvelope:
     )
 
 
-def _not_for_a_model(task: Task) -> ErrorEnvelope:
+def _not_for_a_model(task: Task, question: InputRequest) -> ErrorEnvelope:
     return ErrorEnvelope(
         tool="answer-task",
         message="An approval is a person's: a model does not approve its own calls.",
         category=ErrorCategory.PERMISSION,
         retryable=False,
-        hint=f"Tell the user that {task.tool} waits for them. {_how_to_approve(task)}",
+        hint=f"Tell the user that {task.tool} waits for them. {_how_to_approve(task)}\n{question_text(question)}",
     )
 
 

@@ -23,6 +23,7 @@ from outlast.activities.llm.providers.definitions import JsonObject, read_defini
 from outlast.activities.llm.providers.parsing import sent_arguments, tool_call
 from outlast.activities.llm.providers.provider import OnText
 from outlast.activities.llm.providers.sdk_failures import broken_off, provider_failures
+from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
 
 _ID = "anthropic"
@@ -104,8 +105,8 @@ class AnthropicMessagesProvider:
             stream_cls=AsyncStream[RawMessageStreamEvent],
         )
         said = _Said()
-        async with stream:
-            async for event in stream:
+        async with StreamEvents(stream) as events:
+            async for event in events:
                 match event.type:
                     case "message_start":
                         said.count(event.message.usage)

@@ -23,6 +23,7 @@ from outlast.activities.llm.providers.definitions import Definition, JsonObject,
 from outlast.activities.llm.providers.parsing import sent_arguments, tokens, tool_call
 from outlast.activities.llm.providers.provider import OnText
 from outlast.activities.llm.providers.sdk_failures import broken_off, provider_failures
+from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
 
 _ARGUMENTS = TypeAdapter(dict[str, JsonValue])
@@ -97,8 +98,8 @@ class OpenAIChatProvider:
             options=_OPTIONS,
         )
         said = _Said()
-        async with stream:
-            async for chunk in stream:
+        async with StreamEvents(stream) as events:
+            async for chunk in events:
                 said.usage = chunk.usage or said.usage
                 for choice in chunk.choices:
                     if text := choice.delta.content or getattr(choice.delta, "refusal", None):

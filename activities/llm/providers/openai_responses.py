@@ -24,6 +24,7 @@ from outlast.activities.llm.providers.definitions import Definition, JsonObject,
 from outlast.activities.llm.providers.parsing import tokens, tool_call
 from outlast.activities.llm.providers.provider import OnText
 from outlast.activities.llm.providers.sdk_failures import broken_off, provider_failures
+from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
 
 _ID = "openai"
@@ -66,8 +67,8 @@ class OpenAIResponsesProvider:
             stream_cls=AsyncStream[ResponseStreamEvent],
             options=_OPTIONS,
         )
-        async with stream:
-            async for event in stream:
+        async with StreamEvents(stream) as events:
+            async for event in events:
                 match event.type:
                     case "response.output_text.delta" | "response.refusal.delta":
                         on_text(event.delta)

@@ -1,1 +1,1 @@
-"""Calls of tools over MCP: answers, questions, progress, tasks."""
+"""`tools/call` and `tasks/*`: starting tasks, waiting for them, and asking the client their questions."""

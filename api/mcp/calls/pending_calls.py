@@ -1,71 +1,70 @@
-"""Calls whose clients wait for the answer in the call itself, so that `notifications/cancelled` finds their tasks."""
+"""Requests whose clients wait for the result of `tools/call`, so that `notifications/cancelled` finds their tasks."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
+from cachetools import LRUCache
 from mcp.shared.exceptions import MCPError
 
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import ApiError
 from outlast.api.mcp.connections import Client
-from outlast.api.mcp.protocol.eras import Context, request_header
+from outlast.api.mcp.protocol.versions import Context, request_header
 from outlast.api.tasks.client import TaskClient
 
 _MAX_CALLS = 50_000
 _Key = tuple[str, str]
 
 
-class PlainCalls:
-    """Knows the task behind each request that is being answered.
+class PendingCalls:
+    """Remembers the task of each request that has no result yet.
 
-    The handler of a cancelled request is interrupted before the notification is seen here: what was interrupted stays
-    known. A request that has no session (2026-07-28 over HTTP) cannot be named by another request, and is not kept.
+    The SDK interrupts the handler of a cancelled request before the notification arrives here, so an interrupted
+    request stays remembered. A request without a session (2026-07-28 over HTTP) cannot be named by another request,
+    and is not remembered.
     """
 
     def __init__(self, tasks: TaskClient) -> None:
-        """Cancel through `tasks`."""
+        """Cancel tasks through `tasks`."""
         self._tasks = tasks
-        self._known: OrderedDict[_Key, tuple[Client, asyncio.Task[Task]]] = OrderedDict()
+        self._pending: LRUCache[_Key, tuple[Client, asyncio.Task[Task]]] = LRUCache(_MAX_CALLS)
 
-    async def started(self, ctx: Context, client: Client, start: Coroutine[Any, Any, Task]) -> Task:
-        """The task of the request. It starts even when the client goes away meanwhile."""
+    async def start(self, ctx: Context, client: Client, start: Coroutine[Any, Any, Task]) -> Task:
+        """Start the task of the request and remember it. The task starts even if the client disconnects meanwhile."""
         starting = asyncio.create_task(start)
-        starting.add_done_callback(_seen)
-        key = _key(ctx, client, str(ctx.request_id))
+        starting.add_done_callback(_retrieve_error)
+        key = _key_of(ctx, client, str(ctx.request_id))
         if key is not None:
-            self._known[key] = (client, starting)
-            if len(self._known) > _MAX_CALLS:
-                self._known.popitem(last=False)
+            self._pending[key] = (client, starting)
         return await asyncio.shield(starting)
 
-    def answered(self, ctx: Context, client: Client) -> None:
-        """The request has its answer; there is nothing left to cancel."""
-        key = _key(ctx, client, str(ctx.request_id))
+    def forget(self, ctx: Context, client: Client) -> None:
+        """The request has its result: there is nothing left to cancel."""
+        key = _key_of(ctx, client, str(ctx.request_id))
         if key is not None:
-            self._known.pop(key, None)
+            self._pending.pop(key, None)
 
     async def cancel(self, ctx: Context, client: Client, request_id: str) -> None:
-        """Cancel the task of a request that the same client has sent over the same connection."""
-        key = _key(ctx, client, request_id)
-        known = self._known.pop(key, None) if key is not None else None
-        if known is None:
+        """Cancel the task of a request that the same client sent over the same connection, if it is pending."""
+        key = _key_of(ctx, client, request_id)
+        pending = self._pending.pop(key, None) if key is not None else None
+        if pending is None:
             return
-        owner, starting = known
+        owner, starting = pending
         with suppress(ApiError, MCPError):
             task = await starting
             await self._tasks.cancel_if_open(owner.caller, task.id)
 
 
-def _key(ctx: Context, client: Client, request_id: str) -> _Key | None:
+def _key_of(ctx: Context, client: Client, request_id: str) -> _Key | None:
     if ctx.request is not None and request_header(ctx, "mcp-session-id") is None:
         return None
     return (client.connection.key, request_id)
 
 
-def _seen(starting: "asyncio.Task[Task]") -> None:
-    """Take note of the error: nobody else does when the request was interrupted."""
+def _retrieve_error(starting: "asyncio.Task[Task]") -> None:
+    """Mark the error as retrieved: when the request was interrupted, nobody else awaits it."""
     if not starting.cancelled():
         starting.exception()

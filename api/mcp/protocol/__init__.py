@@ -1,1 +1,1 @@
-"""The MCP protocol's two revisions, and the shapes that differ between them."""
+"""The wire: what differs between protocol versions, and the shapes of tasks, tools, forms and errors."""

@@ -1,6 +1,6 @@
-"""Schemas as MCP's forms take them (elicitation, `requestedSchema`): an object of plain fields, without references.
+"""Schemas as MCP forms accept them (elicitation, `requestedSchema`): an object of plain fields, without references.
 
-A form has no field for an object or a list of objects: there it asks for JSON as text, which is read back later.
+A form has no field for an object or a list of objects. The form asks for those as JSON text, which is parsed later.
 """
 
 import json
@@ -12,10 +12,10 @@ Schema = dict[str, Any]
 
 
 def form_schema(schema: Schema) -> Schema:
-    """`schema` as a form can show it. Clients that know more than forms find the schema itself beside it."""
+    """`schema` as a form can show it. Clients that support more find the original schema in `_meta`."""
     definitions: Schema = schema.get("$defs", {})
     fields = {
-        name: _field(field, definitions) or _as_json(name, field)
+        name: _form_field(field, definitions) or _json_field(name, field)
         for name, field in schema.get("properties", {}).items()
     }
     form: Schema = {"type": "object", "properties": fields}
@@ -24,49 +24,49 @@ def form_schema(schema: Schema) -> Schema:
 
 
 def from_form(schema: Schema, content: dict[str, Any]) -> dict[str, Any]:
-    """What a form was filled in with, as `schema` means it: texts of JSON read, fields left empty left out."""
+    """The content of a form as `schema` defines it: JSON text parsed, empty JSON fields removed."""
     definitions: Schema = schema.get("$defs", {})
     return {
-        name: _read(value) if _is_json(schema, name, definitions) else value
+        name: _parsed_json(value) if _is_json_field(schema, name, definitions) else value
         for name, value in content.items()
-        if not (value == "" and _is_json(schema, name, definitions))
+        if not (value == "" and _is_json_field(schema, name, definitions))
     }
 
 
-def _is_json(schema: Schema, name: str, definitions: Schema) -> bool:
+def _is_json_field(schema: Schema, name: str, definitions: Schema) -> bool:
     fields: dict[str, Schema] = schema.get("properties", {})
-    return name in fields and _field(fields[name], definitions) is None
+    return name in fields and _form_field(fields[name], definitions) is None
 
 
-def _read(value: Any) -> Any:
-    """What is no JSON stays text; whoever checks the answer says that it does not fit."""
+def _parsed_json(value: Any) -> Any:
+    """Text that is not JSON stays text; the check of the answer reports it."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
         return value
 
 
-def _as_json(name: str, field: Schema) -> Schema:
+def _json_field(name: str, field: Schema) -> Schema:
     description = f"{field.get('description', '')} As JSON.".strip()
     return {"type": "string", "title": field.get("title", name), "description": description}
 
 
-def _field(field: Schema, definitions: Schema) -> Schema | None:
-    """One field as a form has it; None when no form has such a thing."""
-    found = _resolved(field, definitions)
+def _form_field(field: Schema, definitions: Schema) -> Schema | None:
+    """One field as a form shows it; None when a form cannot show it."""
+    found = _dereferenced(field, definitions)
     alternatives = [entry for entry in found.get("anyOf", []) if entry.get("type") != "null"]
     if len(alternatives) == 1:
         rest = {key: value for key, value in found.items() if key not in ("anyOf", "default")}
         default = {"default": found["default"]} if found.get("default") is not None else {}
-        found = {**_resolved(alternatives[0], definitions), **rest, **default}
+        found = {**_dereferenced(alternatives[0], definitions), **rest, **default}
     if found.get("type") in _PLAIN:
         return found
-    items = _resolved(found.get("items", {}), definitions) if found.get("type") == "array" else {}
+    items = _dereferenced(found.get("items", {}), definitions) if found.get("type") == "array" else {}
     return {**found, "items": items} if "enum" in items or "anyOf" in items else None
 
 
-def _resolved(field: Schema, definitions: Schema) -> Schema:
-    """Without its reference into the definitions."""
+def _dereferenced(field: Schema, definitions: Schema) -> Schema:
+    """`field` with its `$ref` replaced by the definition."""
     reference = field.get("$ref")
     if not isinstance(reference, str):
         return field

@@ -1,7 +1,7 @@
-"""`requestState` (MCP 2026-07-28): which task a repeated call answers questions of.
+"""`requestState` (MCP 2026-07-28): the task whose questions a repeated call answers.
 
-Clients keep it between two calls and may do with it what they like, so it is sealed for its caller: whoever changes it,
-or uses somebody else's, is refused.
+Clients store it between two calls, so it is encrypted for its caller and its tool: a changed state, and the state of
+another caller, are refused.
 """
 
 import base64
@@ -16,26 +16,26 @@ from outlast.activities.secrets.sealer import SealError, SecretSealer
 
 
 class RequestStates:
-    """Makes and reads them."""
+    """Encrypts and decrypts `requestState`."""
 
     def __init__(self, sealer: SecretSealer) -> None:
-        """Seal with the key ring of the process, so that any API process can read them."""
+        """`sealer` holds the key ring that all API processes share: each can read the states of the others."""
         self._sealer = sealer
 
     def state_of(self, caller: Caller, task_id: str, tool: str) -> str:
-        """The state for a question of task `task_id`; a new text each time."""
+        """The state for the questions of `task_id`. Each call returns a different string."""
         sealed = self._sealer.seal(SecretStr(json.dumps([task_id, tool])), purpose=_purpose(caller))
         return base64.urlsafe_b64encode(sealed.model_dump_json().encode()).decode()
 
     def task_in(self, caller: Caller, state: str, tool: str) -> str:
-        """The id of the task. Raises -32602 for a state that is not this caller's, or was made for another tool."""
+        """The id of the task. Raises -32602 for a state of another caller or of another tool."""
         try:
             sealed = SealedSecret.model_validate_json(base64.b64decode(state.encode(), altchars=b"-_", validate=True))
-            task_id, made_for = json.loads(self._sealer.open(sealed, purpose=_purpose(caller)).get_secret_value())
+            task_id, state_tool = json.loads(self._sealer.open(sealed, purpose=_purpose(caller)).get_secret_value())
         except (ValueError, ValidationError, SealError) as error:
-            raise _refused() from error
-        if made_for != tool:
-            raise _refused()
+            raise _invalid_state() from error
+        if state_tool != tool:
+            raise _invalid_state()
         return str(task_id)
 
 
@@ -43,5 +43,8 @@ def _purpose(caller: Caller) -> str:
     return f"request-state:{caller.id}"
 
 
-def _refused() -> MCPError:
-    return MCPError(INVALID_PARAMS, "requestState is not one that this server gave you for this tool.")
+def _invalid_state() -> MCPError:
+    return MCPError(
+        INVALID_PARAMS,
+        "This requestState was not issued to you for this tool. Send the one of the last input_required result.",
+    )

@@ -1,20 +1,29 @@
-"""A task in the words of each era. Pure functions: a `Task` in, the wire's dict out.
+"""A task in the shapes of each protocol version. Pure functions from a `Task` to a dict of the wire.
 
-Dicts, not models: models are written without their nulls, and `ttl: null` has to be there.
+Dicts, not models: the SDK's models are written without nulls, and `ttl: null` must be present.
 """
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from outlast.api.contracts.tasks import Task
+from mcp_types import INTERNAL_ERROR
+
+from outlast.api.contracts.tasks import Task, TaskAnswer
 from outlast.api.mcp.protocol.forms import form_schema
+from outlast.api.offer.mcp_results import call_result
+from outlast.api.tasks.question_text import question_text, questions_line
 from outlast.workflows.contracts.questions import InputRequest
-from outlast.workflows.contracts.tool_calls import TaskStatus
+from outlast.workflows.contracts.tool_calls import DEFECT_META, TaskStatus, ToolResult
 
 POLL_INTERVAL_MS = 1_000
 HANDOFFS_META = "outlast/handoffs"
-"""Key in `_meta`: by question, what is handed to a client that knows the tool, and the whole schema of the answer."""
+"""Key in `_meta`: for each question, the hand-off for clients that know the tool, and the full answer schema."""
+RELATED_TASK_META = "io.modelcontextprotocol/related-task"
+TOOLS_META = "outlast/tools"
+"""Key in `_meta`: the tool of each task. An MCP task does not name its tool."""
+STATE_EVENTS = frozenset({"run_started", "status_message", "input_required", "task_completed", "run_finished"})
+"""The events of a task after which its state, as MCP shows it, may differ."""
 
 
 def legacy_task(task: Task) -> dict[str, Any]:
@@ -23,29 +32,45 @@ def legacy_task(task: Task) -> dict[str, Any]:
         "taskId": task.id,
         "status": task.status.value,
         "statusMessage": status_message(task),
-        "createdAt": _time(task.created_at),
-        "lastUpdatedAt": _time(task.finished_at or task.created_at),
+        "createdAt": _iso_time(task.created_at),
+        "lastUpdatedAt": _iso_time(task.finished_at or task.created_at),
         "ttl": _ttl_ms(task),
         "pollInterval": POLL_INTERVAL_MS,
     }
 
 
 def modern_task(task: Task) -> dict[str, Any]:
-    """MCP 2026-07-28, extension `tasks`. A tool that failed has completed its task: its result says `isError`."""
+    """MCP 2026-07-28, extension `tasks`: `Task`. A task whose tool failed is `completed`; its result has `isError`."""
     status = TaskStatus.COMPLETED if task.status is TaskStatus.FAILED and task.answered else task.status
     return {
         "taskId": task.id,
         "status": status.value,
         "statusMessage": status_message(task),
-        "createdAt": _time(task.created_at),
-        "lastUpdatedAt": _time(task.finished_at or task.created_at),
+        "createdAt": _iso_time(task.created_at),
+        "lastUpdatedAt": _iso_time(task.finished_at or task.created_at),
         "ttlMs": _ttl_ms(task),
         "pollIntervalMs": POLL_INTERVAL_MS,
     }
 
 
+def detailed_task(answer: TaskAnswer, *, mode: str) -> dict[str, Any]:
+    """MCP 2026-07-28, extension `tasks`: `DetailedTask`, with the task's result, error or input requests."""
+    state = {"resultType": "complete", **modern_task(answer.task)}
+    if answer.task.status is TaskStatus.INPUT_REQUIRED:
+        questions = answer.task.input_requests or {}
+        meta = handoffs_meta(questions)
+        return {**state, "inputRequests": input_requests(questions), **({"_meta": meta} if meta else {})}
+    if answer.result is None or answer.task.status is TaskStatus.CANCELLED:
+        return state
+    if not answer.task.answered or DEFECT_META in answer.result.meta:
+        return {**state, "status": TaskStatus.FAILED.value, "error": _task_error(answer.result)}
+    return {**state, "result": call_result(answer.result, mode=mode)}
+
+
 def status_message(task: Task) -> str:
-    """Begins with the tool: a task names it nowhere else."""
+    """The tool, and what the task is doing, waits for, or came to. An open approval is described in full."""
+    if task.status is TaskStatus.INPUT_REQUIRED and task.input_requests:
+        return f"{task.tool}: {questions_line(task.input_requests)}"
     return f"{task.tool}: {task.status_message or task.status.value}"
 
 
@@ -55,30 +80,35 @@ def input_requests(questions: Mapping[str, InputRequest]) -> dict[str, Any]:
 
 
 def handoffs_meta(questions: Mapping[str, InputRequest]) -> dict[str, Any]:
-    """The `_meta` beside questions that hand a call over; empty when none does."""
-    handed = {
+    """The `_meta` for questions that hand a call to the client; empty when none does."""
+    handoffs = {
         key: {**question.handoff.model_dump(mode="json", exclude_none=True), "answerSchema": question.requested_schema}
         for key, question in questions.items()
         if question.handoff is not None
     }
-    return {HANDOFFS_META: handed} if handed else {}
+    return {HANDOFFS_META: handoffs} if handoffs else {}
 
 
 def input_request(question: InputRequest) -> dict[str, Any]:
-    """One question as the request of its method."""
+    """One question as the request of its method. The message of an approval describes the call to approve."""
     if question.method != "elicitation/create":
         return {"method": question.method, "params": question.params}
     schema = question.requested_schema if question.handoff is None else form_schema(question.requested_schema)
-    form: dict[str, Any] = {"mode": "form", "message": question.message, "requestedSchema": schema}
+    form: dict[str, Any] = {"mode": "form", "message": question_text(question), "requestedSchema": schema}
     return {"method": question.method, "params": form}
 
 
+def _task_error(result: ToolResult) -> dict[str, Any]:
+    error: dict[str, Any] = {"code": INTERNAL_ERROR, "message": result.headline or "The tool failed."}
+    return {**error, "data": result.error.model_dump(mode="json", exclude_none=True)} if result.error else error
+
+
 def _ttl_ms(task: Task) -> int | None:
-    """Milliseconds from the creation. Unlimited while the task has not ended: its time runs from its end."""
+    """Milliseconds from the task's creation; None (no limit) until the task has ended."""
     if task.expires_at is None:
         return None
     return max(1, int((task.expires_at - task.created_at).total_seconds() * 1_000))
 
 
-def _time(moment: datetime) -> str:
+def _iso_time(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")

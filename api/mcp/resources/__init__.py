@@ -1,1 +1,1 @@
-"""MCP resources and prompts."""
+"""`resources/*`, `prompts/*` and `completion/complete`."""

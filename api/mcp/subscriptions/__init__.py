@@ -1,1 +1,1 @@
-"""What a client is told without asking: status, changed lists, updated resources."""
+"""Notifications: task status, resource updates, and changes of the list of tools."""

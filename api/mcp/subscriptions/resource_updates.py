@@ -1,4 +1,4 @@
-"""Telling clients that a resource has changed: subscribers (2025-11-25) and listeners (2026-07-28)."""
+"""`notifications/resources/updated`: to subscribers (2025-11-25) and to `subscriptions/listen` streams (2026-07-28)."""
 
 import logging
 from typing import Any, cast
@@ -9,47 +9,47 @@ from mcp_types import INVALID_PARAMS
 
 from outlast.api.errors import ApiError
 from outlast.api.mcp.connections import Client, Connections
-from outlast.api.mcp.protocol.eras import Context, require_legacy
-from outlast.api.mcp.resources.resources import Resources
-from outlast.api.mcp.resources.task_resources import TaskResources, task_of
-from outlast.api.mcp.subscriptions.followers import follow, followed, unfollow
+from outlast.api.mcp.protocol.versions import Context, require_legacy
+from outlast.api.mcp.resources.resource_methods import ResourceMethods
+from outlast.api.mcp.resources.task_resources import TaskResources, task_id_of
+from outlast.api.mcp.subscriptions.session_watchers import count_watchers, start_watcher, stop_watcher
 
 log = logging.getLogger("outlast.mcp")
 
 MAX_SUBSCRIPTIONS = 100
-"""Resources that one session, or one stream, is told of."""
-_KEY = "resource "
+"""Resources that one session, or one stream, can subscribe to."""
+_KEY_PREFIX = "resource "
 
 
 class ResourceUpdates:
-    """Only tasks change; any other resource may be subscribed to as well, and never does."""
+    """Subscriptions to resources. Only tasks change: a subscription to any other resource sends nothing."""
 
-    def __init__(self, connections: Connections, resources: Resources, tasks: TaskResources) -> None:
-        """Watch `tasks`; `resources` says which there are."""
+    def __init__(self, connections: Connections, resources: ResourceMethods, tasks: TaskResources) -> None:
+        """Watch `tasks`; `resources` knows which resources exist."""
         self._connections = connections
         self._resources = resources
         self._tasks = tasks
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> dict[str, Any]:
-        """`resources/subscribe`. Raises -32002 for an unknown resource, -32602 for one too many."""
+        """`resources/subscribe`. Raises -32002 for an unknown resource, -32602 above 100 subscriptions."""
         require_legacy(ctx)
         uri, client = str(params.uri), await self._connections.client(ctx)
         await self._resources.require(ctx, client, uri)
-        if followed(ctx, _KEY) >= MAX_SUBSCRIPTIONS:
-            raise MCPError(INVALID_PARAMS, f"A session subscribes to at most {MAX_SUBSCRIPTIONS} resources.")
-        task_id = task_of(uri)
+        if count_watchers(ctx, _KEY_PREFIX) >= MAX_SUBSCRIPTIONS:
+            raise MCPError(INVALID_PARAMS, f"A session can subscribe to at most {MAX_SUBSCRIPTIONS} resources.")
+        task_id = task_id_of(uri)
         if task_id is not None:
-            follow(ctx, _KEY + uri, self._tell_session(ctx, client, uri, task_id))
+            start_watcher(ctx, _KEY_PREFIX + uri, self._notify_session(ctx, client, uri, task_id))
         return {}
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> dict[str, Any]:
-        """`resources/unsubscribe`. What was not subscribed to is left alone."""
+        """`resources/unsubscribe`. Does nothing for a resource without a subscription."""
         require_legacy(ctx)
-        unfollow(ctx, _KEY + str(params.uri))
+        stop_watcher(ctx, _KEY_PREFIX + str(params.uri))
         return {}
 
-    async def known(self, ctx: Context, client: Client, uris: list[str] | None) -> list[str]:
-        """Those of the URIs that a stream can be told of."""
+    async def existing(self, ctx: Context, client: Client, uris: list[str] | None) -> list[str]:
+        """Those of the first 100 `uris` that name a resource of this client."""
         found: list[str] = []
         for uri in dict.fromkeys((uris or [])[:MAX_SUBSCRIPTIONS]):
             try:
@@ -59,9 +59,9 @@ class ResourceUpdates:
             found.append(uri)
         return found
 
-    async def push(self, ctx: Context, client: Client, uri: str, meta: dict[str, Any]) -> None:
-        """Tell a stream each time the resource changes, until it cannot any more."""
-        task_id = task_of(uri)
+    async def notify_stream(self, ctx: Context, client: Client, uri: str, meta: dict[str, Any]) -> None:
+        """Notify the stream of `ctx` of each change of the resource, until the resource can no longer change."""
+        task_id = task_id_of(uri)
         if task_id is None:
             return
         async for _ in self._tasks.changes(client, task_id):
@@ -69,11 +69,11 @@ class ResourceUpdates:
             updated = types.ResourceUpdatedNotification(params=params)
             await ctx.session.send_notification(updated, related_request_id=ctx.request_id)
 
-    async def _tell_session(self, ctx: Context, client: Client, uri: str, task_id: str) -> None:
+    async def _notify_session(self, ctx: Context, client: Client, uri: str, task_id: str) -> None:
         try:
             async for _ in self._tasks.changes(client, task_id):
                 await ctx.session.send_resource_updated(uri)
         except ApiError as error:
-            log.info("No more updates of %s: %s", uri, error)
-        except Exception as error:  # noqa: BLE001  # whatever a closed transport raises
-            log.debug("The session that subscribed to %s is gone: %s", uri, error)
+            log.info("Stopped sending updates of %s: %s", uri, error)
+        except Exception as error:  # noqa: BLE001  # a closed transport raises exceptions of many types
+            log.debug("The session that subscribed to %s has ended: %s", uri, error)

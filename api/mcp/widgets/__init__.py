@@ -1,7 +1,7 @@
-"""The widgets of the UI mode: two self-contained pages, put together and sealed by a policy when the server starts.
+"""The widgets of the UI mode: two self-contained pages, assembled on first use.
 
-A page holds its styles and scripts. Its Content-Security-Policy allows exactly these, by their digests, and no network:
-nothing that a run says can add a script, a style or a request.
+A page contains its styles and scripts. Its Content-Security-Policy allows only these, by their digests, and no network:
+no data of a run can add a script, a style or a request.
 """
 
 import base64
@@ -14,7 +14,7 @@ from importlib.resources import files
 from mcp.server.apps import APP_MIME_TYPE
 from pydantic import JsonValue
 
-from outlast.api.mcp.resources.resources import Resource
+from outlast.api.mcp.resources.resource_definitions import Resource
 from outlast.workflows.tools.openai.widgets import RUN_WIDGET_URI, SEARCH_WIDGET_URI
 
 _POLICY_PLACE = "<!-- Content-Security-Policy -->"
@@ -24,15 +24,15 @@ _BLOCKS = re.compile(r"<(style|script)>(.*?)</\1>", re.DOTALL)
 
 @cache
 def widget_page(file_name: str) -> str:
-    """A page as it is served, with its parts and its policy in place. Raises `FileNotFoundError`."""
-    page = _text_of(file_name)
+    """A page with its parts and its policy, as it is served. Raises `FileNotFoundError`."""
+    page = _read_part(file_name)
     for part in _PARTS:
-        page = page.replace(f"/* {part} */", _text_of(part))
+        page = page.replace(f"/* {part} */", _read_part(part))
     return page.replace(_POLICY_PLACE, f'<meta http-equiv="Content-Security-Policy" content="{content_policy(page)}">')
 
 
 def content_policy(page: str) -> str:
-    """The strictest policy under which `page` works (CSP level 3): its own blocks by digest, and nothing else."""
+    """The strictest policy under which `page` works (CSP level 3): only its own blocks, by digest."""
     digests: dict[str, list[str]] = {"style": [], "script": []}
     for kind, block in _BLOCKS.findall(page):
         digest = base64.b64encode(hashlib.sha256(block.encode()).digest()).decode()
@@ -49,7 +49,7 @@ def content_policy(page: str) -> str:
 
 
 def widget_meta() -> dict[str, JsonValue]:
-    """`_meta` of a widget's resource: no network in the words of MCP Apps and of older hosts."""
+    """`_meta` of a widget's resource: it allows no network, in the form of MCP Apps and of older hosts."""
     nothing: list[JsonValue] = []
     return {
         "ui": {
@@ -62,28 +62,27 @@ def widget_meta() -> dict[str, JsonValue]:
 
 
 def widget_resources() -> tuple[Resource, ...]:
-    """The resources to serve in the UI mode."""
+    """The resources that the UI mode offers."""
     return (
-        _resource(
+        _widget_resource(
             SEARCH_WIDGET_URI,
             "search-results.html",
             title="Actors",
-            description="Search results as cards: what each Actor does, what it costs, how much it is used.",
+            description="Search results as cards: what each Actor does, its price, and its usage.",
         ),
-        _resource(
+        _widget_resource(
             RUN_WIDGET_URI,
             "actor-run.html",
             title="Actor run",
-            description="A live run: status, progress, cost, rows so far, the end of its log, and a way to abort.",
+            description="A live run: status, progress, cost, rows so far, end of the log, and a button to abort it.",
         ),
     )
 
 
-def _resource(uri: str, file_name: str, *, title: str, description: str) -> Resource:
+def _widget_resource(uri: str, file_name: str, *, title: str, description: str) -> Resource:
     def read(_parts: Mapping[str, str]) -> str:
         return widget_page(file_name)
 
-    about: JsonValue = description
     return Resource(
         uri=uri,
         name=file_name,
@@ -91,10 +90,10 @@ def _resource(uri: str, file_name: str, *, title: str, description: str) -> Reso
         description=description,
         mime_type=APP_MIME_TYPE,
         read=read,
-        meta={**widget_meta(), "openai/widgetDescription": about},
+        meta={**widget_meta(), "openai/widgetDescription": description},
         mode="openai",
     )
 
 
-def _text_of(file_name: str) -> str:
+def _read_part(file_name: str) -> str:
     return files(__package__ or "outlast.api.mcp.widgets").joinpath(file_name).read_text(encoding="utf-8")

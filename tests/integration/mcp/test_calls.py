@@ -211,7 +211,7 @@ async def test_instructions_fit_the_connection(service: Service, era: str) -> No
 async def test_a_url_that_makes_no_sense_is_refused(http: httpx.AsyncClient, query: str) -> None:
     refused = await http.post(f"/mcp?{query}", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
     assert refused.status_code == 400
-    assert "takes one of" in refused.json()["detail"]
+    assert "must be one of" in refused.json()["detail"]
 
 
 async def test_selectors_actors_and_payment_are_taken_from_the_url(http: httpx.AsyncClient) -> None:

@@ -39,13 +39,13 @@ async def test_a_user_who_declines_gets_no_prompt(service: Service, era: str) ->
         return ElicitResult(action="decline")
 
     async with Client(f"{service.api_url}/mcp", mode=era, elicitation_callback=decline) as mcp:
-        with pytest.raises(MCPError, match="lacks: actor, goal"):
+        with pytest.raises(MCPError, match="needs these arguments: actor, goal"):
             await mcp.get_prompt("run-actor", {})
 
 
 @ERAS
 async def test_a_client_that_cannot_ask_is_told_what_is_missing(service: Service, era: str) -> None:
     async with Client(f"{service.api_url}/mcp", mode=era) as mcp:
-        with pytest.raises(MCPError, match="lacks: goal") as refused:
+        with pytest.raises(MCPError, match="needs these arguments: goal") as refused:
             await mcp.get_prompt("run-actor", {"actor": "outlast/sleeper"})
     assert refused.value.code == -32602

@@ -1,5 +1,8 @@
 """Every provider, through its official library, against a server that speaks its wire format and keeps its rules."""
 
+import asyncio
+import gc
+import inspect
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -9,6 +12,7 @@ from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.failures.provider_error import ProviderError
 from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart
 from outlast.activities.llm.providers.provider import Provider
+from tests.support.eventually import eventually
 from tests.support.providers.model_requests import PROVIDERS, order, providers_for, results, said, user
 from tests.support.providers.script import Break, Call, Fail, Hold, Refusal, Reply, by_position, in_order, says
 from tests.support.providers.server import KEY, ProviderServer, running_provider
@@ -250,3 +254,25 @@ async def _failure(provider: Provider, name: str) -> ProviderError:
 
 def _ignore(text: str) -> None:
     pass
+
+
+def open_streams() -> list[str]:
+    """Generators of the HTTP client that wait to be read on or closed."""
+    generators = [found for found in gc.get_objects() if inspect.isasyncgen(found) and found.ag_frame is not None]
+    return [found.__qualname__ for found in generators if found.__qualname__.startswith("Response.")]
+
+
+async def test_a_call_that_stops_reading_leaves_no_stream_open(
+    server: ProviderServer, called: tuple[str, Provider]
+) -> None:
+    name, provider = called
+    server.script = by_position(says("I could go on ", "and on"))
+
+    def stop(_text: str) -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await provider.call(order(name, stream=True), stop)
+    # The error holds the frames of the call, as that of a cancelled activity does, and with them the stream.
+    assert caught.value.__traceback__ is not None
+    await eventually(lambda: open_streams() == [])

@@ -58,7 +58,7 @@ async def test_a_wrong_answer_is_asked_for_again_with_what_was_wrong(older: Wire
     told = [message async for message in conversation(older, ORDER, wrong, right)]
     asked = [message["params"]["message"] for message in told if message.get("method") == "elicitation/create"]
     assert asked[0] == "Order for 6?"
-    assert asked[1].startswith("Order for 6? (Not taken: ")
+    assert asked[1].startswith("Order for 6? (Your last answer was invalid: ")
     assert text_of(told[-1]["result"]).startswith("Ordered 2 tea")
 
 
@@ -71,6 +71,42 @@ async def test_an_approval_is_a_form_of_yes_and_no(older: Wire) -> None:
     done = told[-1]["result"]
     assert text_of(done) == "Deployed 1 site"
     assert done["_meta"]["outlast/approval"]["by"] == "key:ann"
+
+
+CRAWL = {"name": "outlast--site-crawler", "arguments": {"startUrls": [{"url": "http://site.test/"}]}}
+BUDGET = {"_meta": {"outlast/options": {"budget": {"max_total_charge_usd": "0.25", "max_items": 40}}}}
+APPROVED = (
+    "Tool: outlast--site-crawler",
+    "Actor: outlast/site-crawler",
+    "http://site.test/",
+    "May cost at most: $0.25, 40 items",
+)
+
+
+async def test_an_approval_by_elicitation_shows_what_is_approved(older: Wire) -> None:
+    messages = [message async for message in conversation(older, {**CRAWL, **BUDGET}, accept(decision="no"))]
+    asked = next(message["params"] for message in messages if message.get("method") == "elicitation/create")
+    assert [part for part in APPROVED if part not in asked["message"]] == []
+
+
+async def test_an_approval_shows_what_is_approved_wherever_a_task_is_shown(newer: Wire, api: httpx.AsyncClient) -> None:
+    asked = await newer.request("tools/call", {**CRAWL, **BUDGET}, capabilities=CAN_BE_ASKED)
+    left = await newer.request("tools/call", {**CRAWL, **BUDGET})
+    task_id = left["_meta"]["outlast/taskId"]
+    state = await newer.request("tasks/get", {"taskId": task_id}, capabilities=KNOWS_TASKS)
+    looked_up = await newer.request("tools/call", {"name": "get-task", "arguments": {"taskId": task_id}})
+    arguments = {"taskId": task_id, "key": "approval", "content": {"decision": "yes"}}
+    refused = await newer.request("tools/call", {"name": "answer-task", "arguments": arguments})
+    places = {
+        "input request of the call": asked["inputRequests"]["approval"]["params"]["message"],
+        "result of a call that waits": text_of(left),
+        "status message": state["statusMessage"],
+        "input request of the task": state["inputRequests"]["approval"]["params"]["message"],
+        "get-task": text_of(looked_up),
+        "answer-task": text_of(refused),
+    }
+    assert {place: part for place, text in places.items() for part in APPROVED if part not in text} == {}
+    await taken(api, await asks(api, task_id), {"decision": "no"})
 
 
 async def test_the_newer_era_answers_in_the_call(newer: Wire) -> None:

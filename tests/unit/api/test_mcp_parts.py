@@ -10,10 +10,10 @@ from pydantic import JsonValue
 from outlast.activities.contracts import Caller
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.errors import BadRequest
-from outlast.api.mcp.calls.questions import parsed_answers
+from outlast.api.mcp.calls.client_questions import parsed_answers
 from outlast.api.mcp.connections import selection_from
 from outlast.api.mcp.protocol.request_state import RequestStates
-from outlast.api.mcp.resources.resources import Resource
+from outlast.api.mcp.resources.resource_definitions import Resource
 from outlast.api.offer.instructions import server_instructions
 from outlast.api.offer.mcp_results import call_result
 from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS, split_wait, waits

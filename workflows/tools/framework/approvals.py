@@ -114,10 +114,20 @@ def _question(ctx: ToolContext, definition: Tool, approval: Approval) -> InputRe
             kind="approval",
             tool=definition.name,
             phase=APPROVAL_KEY,
-            parameters=_shown(ctx.call.arguments),
+            parameters=_approved_parts(ctx, definition),
             deadline=workflow.now() + approval.deadline,
         ),
     )
+
+
+def _approved_parts(ctx: ToolContext, definition: Tool) -> JsonObject:
+    """What is approved: the arguments, and for a call of an Actor which one and how much it may cost."""
+    shown = _shown(ctx.call.arguments)
+    actor = ctx.call.actor or ctx.call.arguments.get("actor")
+    if not definition.calls_actor or not isinstance(actor, str):
+        return shown
+    budget: JsonObject = ctx.call.options.budget.model_dump(mode="json", exclude_none=True)
+    return {**shown, "actor": actor, "budget": budget}
 
 
 def _shown(arguments: JsonObject) -> JsonObject:

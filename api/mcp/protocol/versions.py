@@ -1,4 +1,7 @@
-"""What differs between the two protocol eras, as facts about one request."""
+"""The two protocol versions: 2025-11-25 (`legacy`: handshake and sessions) and 2026-07-28 (`modern`: stateless).
+
+The functions state facts about one request. `legacy` and `modern` are the words of the MCP SDK.
+"""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -17,56 +20,56 @@ _CAPABILITY_OF = {"elicitation/create": "elicitation", "sampling/createMessage":
 
 
 def is_modern(ctx: Context) -> bool:
-    """Whether the request speaks 2026-07-28 or later."""
+    """Whether the request uses 2026-07-28 or later."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 def require_modern(ctx: Context) -> None:
-    """Raise -32601 for a method that only the newer era has."""
+    """Raise -32601 for a method that only 2026-07-28 has."""
     if not is_modern(ctx):
         raise MCPError(METHOD_NOT_FOUND, "Method not found", data=ctx.method)
 
 
 def require_legacy(ctx: Context) -> None:
-    """Raise -32601 for a method that only the older era has."""
+    """Raise -32601 for a method that only 2025-11-25 has."""
     if is_modern(ctx):
         raise MCPError(METHOD_NOT_FOUND, "Method not found", data=ctx.method)
 
 
 def client_extensions(ctx: Context) -> Mapping[str, Any]:
-    """The extensions that the client of this request knows."""
+    """The extensions that the client of this request declares."""
     capabilities = ctx.session.client_capabilities
     return (capabilities.extensions if capabilities else None) or {}
 
 
-def knows_tasks(ctx: Context) -> bool:
-    """Whether a newer client takes a task as the answer of `tools/call`."""
+def supports_tasks(ctx: Context) -> bool:
+    """Whether the client accepts a task as the result of `tools/call` (2026-07-28, tasks extension)."""
     return is_modern(ctx) and TASKS_EXTENSION in client_extensions(ctx)
 
 
 def require_tasks(ctx: Context) -> None:
-    """Raise -32021 for a newer client that has not said that it knows tasks (SEP-2663)."""
-    if is_modern(ctx) and not knows_tasks(ctx):
-        raise lacking({"extensions": {TASKS_EXTENSION: {}}})
+    """Raise -32021 for a 2026-07-28 client that does not declare the tasks extension (SEP-2663)."""
+    if is_modern(ctx) and not supports_tasks(ctx):
+        raise missing_capabilities({"extensions": {TASKS_EXTENSION: {}}})
 
 
 def has_capability(ctx: Context, capability: str) -> bool:
-    """Whether the client has said that it has `capability`: `elicitation`, `sampling`, `roots`."""
+    """Whether the client declares `capability`: `elicitation`, `sampling` or `roots`."""
     capabilities = ctx.session.client_capabilities
     return capabilities is not None and getattr(capabilities, capability, None) is not None
 
 
-def can_be_asked(ctx: Context, method: str) -> bool:
-    """Whether the client takes questions of this method."""
+def supports_question(ctx: Context, method: str) -> bool:
+    """Whether the client declares the capability for questions of this method."""
     return has_capability(ctx, _CAPABILITY_OF[method])
 
 
-def lacking(capabilities: Mapping[str, Any]) -> MCPError:
-    """The refusal of a client without these capabilities (2026-07-28, -32021)."""
-    named = ", ".join([*(cast(Mapping[str, Any], capabilities.get("extensions", {}))), *capabilities])
+def missing_capabilities(capabilities: Mapping[str, Any]) -> MCPError:
+    """The error for a client without these capabilities (2026-07-28, -32021)."""
+    names = ", ".join([*(cast(Mapping[str, Any], capabilities.get("extensions", {}))), *capabilities])
     return MCPError(
         MISSING_REQUIRED_CLIENT_CAPABILITY,
-        f"This needs a client that declares: {named.removesuffix(', extensions')}.",
+        f"This needs a client that declares: {names.removesuffix(', extensions')}.",
         data={"requiredCapabilities": dict(capabilities)},
     )
 

@@ -1,4 +1,4 @@
-"""`/mcp` of the API process: streamable HTTP for both eras, behind the same credentials as the REST API."""
+"""`/mcp` of the API process: streamable HTTP for both protocol versions, with the credentials of the REST API."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from outlast.api.errors import ApiError
 from outlast.api.http.problems import refusal
 from outlast.api.mcp.connections import CALLER_STATE, selection_from
-from outlast.api.mcp.server import McpDoor
+from outlast.api.mcp.server import McpServer
 from outlast.api.mcp.widgets import widget_resources
 from outlast.api.services import Services
 
@@ -29,22 +29,22 @@ class Authenticated:
     """Resolves the caller of each request before the MCP server sees it."""
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
-        """Let requests of known callers through to `app`."""
+        """Pass the requests of known callers to `app`."""
         self._app = app
         self._services = services
         self._default_mode = services.settings.mode
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; answers 401 or 503 as the REST API does."""
+        """Serve one request. Responds 400, 401 or 503 as the REST API does."""
         request = Request(scope)
         try:
-            caller = await self._services.callers.resolve(_bearer(request))
+            caller = await self._services.callers.resolve(_bearer_token(request))
             selection_from(request.query_params, default_mode=self._default_mode)
         except ApiError as error:
             await refusal(request.url.path, error)(scope, receive, send)
             return
         scope[CALLER_STATE] = caller
-        # The SDK lets a session be used only by the principal that opened it.
+        # The SDK allows a session to be used only by the principal that opened it.
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=caller.id, scopes=[]))
         await self._app(scope, receive, send)
 
@@ -52,13 +52,13 @@ class Authenticated:
 def install_mcp(app: FastAPI, services: Services) -> None:
     """Serve MCP at `/mcp` of `app`, for as long as `app` runs."""
     settings = services.settings
-    server = McpDoor(services, widgets=widget_resources()).server
+    server = McpServer(services, widgets=widget_resources()).server
     inner = server.streamable_http_app(
         streamable_http_path=PATH,
         host=settings.api_host,
         max_request_body_size=settings.max_body_bytes,
         session_idle_timeout=settings.mcp_session_idle_seconds,
-        transport_security=_security(services),
+        transport_security=_host_and_origin_checks(services),
     )
     route = cast(Route, inner.routes[0])
     app.router.routes.append(Route(PATH, endpoint=Authenticated(route.app, services), include_in_schema=False))
@@ -76,8 +76,8 @@ def _with_sessions(app: FastAPI, sessions: Sessions) -> Lifespan:
     return lifespan
 
 
-def _security(services: Services) -> TransportSecuritySettings | None:
-    """Host and Origin are checked on loopback by the SDK; beyond it when an operator says which are good."""
+def _host_and_origin_checks(services: Services) -> TransportSecuritySettings | None:
+    """On loopback the SDK checks Host and Origin itself; beyond it they are checked when the operator lists them."""
     settings = services.settings
     if settings.is_loopback and not settings.allowed_origins:
         return None
@@ -87,6 +87,6 @@ def _security(services: Services) -> TransportSecuritySettings | None:
     )
 
 
-def _bearer(request: Request) -> SecretStr | None:
+def _bearer_token(request: Request) -> SecretStr | None:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return SecretStr(token.strip()) if scheme.lower() == "bearer" and token.strip() else None

@@ -1,4 +1,4 @@
-"""Tools as `tools/list` shows them. The wire form of a tool is made once and kept: the same bytes every time."""
+"""Tools as `tools/list` shows them. An entry is built once and cached, so every list has the same bytes."""
 
 import json
 from functools import lru_cache
@@ -10,16 +10,16 @@ from outlast.workflows.tools.framework.tool import TaskUse, Tool
 from outlast.workflows.tools.loader import ToolSet
 
 
-def listed_tools(tools: ToolSet, *, legacy: bool, max_wait_seconds: int) -> list[dict[str, Any]]:
+def tool_entries(tools: ToolSet, *, legacy: bool, max_wait_seconds: int) -> list[dict[str, Any]]:
     """`ListToolsResult.tools`."""
-    return [_listed(definition, tools.mode, legacy, max_wait_seconds) for definition in tools.tools.values()]
+    return [_tool_entry(definition, tools.mode, legacy, max_wait_seconds) for definition in tools.tools.values()]
 
 
 @lru_cache(maxsize=4_096)
-def _listed(definition: Tool, mode: str, legacy: bool, max_wait_seconds: int) -> dict[str, Any]:
+def _tool_entry(definition: Tool, mode: str, legacy: bool, max_wait_seconds: int) -> dict[str, Any]:
     hints = definition.annotations
     schema = json.loads(definition.input_schema_json)
-    listed: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "name": definition.name,
         "title": hints.title,
         "description": definition.description,
@@ -33,11 +33,11 @@ def _listed(definition: Tool, mode: str, legacy: bool, max_wait_seconds: int) ->
         },
     }
     if definition.output_schema_json is not None:
-        listed["outputSchema"] = json.loads(definition.output_schema_json)
+        entry["outputSchema"] = json.loads(definition.output_schema_json)
     if legacy and not definition.in_front:
         required = definition.task_use is TaskUse.REQUIRED
-        listed["execution"] = {"taskSupport": "required" if required else "optional"}
+        entry["execution"] = {"taskSupport": "required" if required else "optional"}
     meta = visible_meta(definition.meta, mode=mode)
     if meta:
-        listed["_meta"] = meta
-    return listed
+        entry["_meta"] = meta
+    return entry

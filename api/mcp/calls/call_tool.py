@@ -1,0 +1,252 @@
+"""`tools/call`: returns a task to clients that support tasks, and waits for the result for all others."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, CallToolRequestParams
+from pydantic import JsonValue
+
+from outlast.api.access.tool_masks import MaskGate, narrowed
+from outlast.api.contracts.tasks import Task, TaskAnswer, TaskRequest
+from outlast.api.errors import InvalidCall, MaskedToolCalled, TaskFinished
+from outlast.api.mcp.calls.client_questions import answerable, ask_task_questions, parsed_answers
+from outlast.api.mcp.calls.pending_calls import PendingCalls
+from outlast.api.mcp.calls.progress_notifications import ProgressReporter
+from outlast.api.mcp.connections import Client, Connections, split_payment
+from outlast.api.mcp.protocol.request_meta import idempotency_key, task_request, tool_mask
+from outlast.api.mcp.protocol.request_state import RequestStates
+from outlast.api.mcp.protocol.task_shapes import handoffs_meta, input_requests, modern_task
+from outlast.api.mcp.protocol.versions import (
+    TASKS_EXTENSION,
+    Context,
+    has_capability,
+    is_modern,
+    missing_capabilities,
+    supports_tasks,
+)
+from outlast.api.offer.mcp_results import call_result
+from outlast.api.services import Services
+from outlast.api.tasks.still_working import still_working
+from outlast.api.tasks.tools import TaskTools
+from outlast.api.tasks.wait_argument import split_wait
+from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
+from outlast.workflows.tools.common.actors.add_actor import ADDED_ACTOR_META
+from outlast.workflows.tools.common.dev.invalid import shown_input
+from outlast.workflows.tools.framework.tool import TaskUse, Tool
+from outlast.workflows.tools.loader import ToolSet
+from outlast.workflows.tools.registry import UnknownTool
+
+TASK_META = "outlast/taskId"
+"""Key in a result's `_meta`: the task that produced it."""
+_FIRST_QUESTION_SECONDS = 5.0
+
+OnToolsChanged = Callable[[Context, Client], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class ParsedCall:
+    """One `tools/call`, with its client, its tool, and the task request that it stands for."""
+
+    client: Client
+    definition: Tool
+    request: TaskRequest
+    idempotency_key: str | None
+    wait_seconds: float
+
+
+class CallToolHandler:
+    """The handler of `tools/call`."""
+
+    def __init__(self, services: Services, connections: Connections, on_tools_changed: OnToolsChanged) -> None:
+        """`on_tools_changed` notifies a client that its list of tools has changed."""
+        self._services = services
+        self._tasks = services.tasks
+        self._connections = connections
+        self._on_tools_changed = on_tools_changed
+        self._task_tools = TaskTools(services.tasks)
+        self._states = RequestStates(services.sealer)
+        self._pending = PendingCalls(services.tasks)
+        self._masks = MaskGate(services.settings)
+
+    async def call(self, ctx: Context, params: CallToolRequestParams) -> dict[str, Any]:
+        """The result of `tools/call`. Raises -32602 for an unknown tool."""
+        client = await self._connections.client(ctx)
+        tools = await self._connections.tools(client)
+        definition = self._find_tool(tools, params)
+        if definition.in_front:
+            return call_result(await self._call_task_tool(client, tools, definition, params), mode=client.mode)
+        _require_client_needs(ctx, definition)
+        try:
+            return await self._run_call(ctx, self._parse_call(client, tools, definition, params), params)
+        except InvalidCall as error:
+            return call_result(ToolResult.failed(error.envelope), mode=client.mode)
+
+    async def start_task(self, ctx: Context, params: CallToolRequestParams) -> Task:
+        """Start the call as a task (2025-11-25, `params.task`)."""
+        client = await self._connections.client(ctx)
+        tools = await self._connections.tools(client)
+        definition = self._find_tool(tools, params)
+        if definition.in_front:
+            raise MCPError(METHOD_NOT_FOUND, f"{definition.name} manages tasks and cannot be called as one.")
+        try:
+            return await asyncio.shield(self._start_task(self._parse_call(client, tools, definition, params)))
+        except InvalidCall as error:
+            raise MCPError(INVALID_PARAMS, str(error), data=error.envelope.model_dump(mode="json")) from error
+
+    async def cancel_request(self, ctx: Context, request_id: str) -> None:
+        """`notifications/cancelled` for a request whose client waits: cancel its task."""
+        await self._pending.cancel(ctx, await self._connections.client(ctx), request_id)
+
+    async def offer_added_actor(self, ctx: Context, client: Client, result: ToolResult) -> None:
+        """If `result` is that of `add-actor`: offer the Actor on this connection, and notify the client."""
+        actor = result.meta.get(ADDED_ACTOR_META)
+        if isinstance(actor, str) and await self._connections.add_actor(client, actor):
+            await self._on_tools_changed(ctx, client)
+
+    def _find_tool(self, tools: ToolSet, params: CallToolRequestParams) -> Tool:
+        """The called tool. For an unknown name the error has the same data as a call of the tool `invalid`."""
+        try:
+            return tools.get(params.name)
+        except UnknownTool as error:
+            envelope = narrowed(error.envelope, self._masks.effective(tool_mask(_meta_of(params))))
+            data = {**envelope.model_dump(mode="json"), "input": shown_input(params.arguments or {})}
+            raise MCPError(INVALID_PARAMS, envelope.message, data=data) from error
+
+    async def _call_task_tool(
+        self, client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams
+    ) -> ToolResult:
+        """The result of a tool that manages tasks (`get-task`, ...): it runs here, not in a workflow."""
+        try:
+            self._masks.admit(definition.name, self._masks.effective(tool_mask(_meta_of(params))), tools.tools)
+        except MaskedToolCalled as error:
+            return ToolResult.failed(error.envelope)
+        return await self._task_tools.call(client.caller, definition, params.arguments or {})
+
+    async def _run_call(self, ctx: Context, call: ParsedCall, params: CallToolRequestParams) -> dict[str, Any]:
+        responses = dict(params.input_responses or {})
+        if params.request_state is not None:
+            return await self._continue_call(ctx, call, params.request_state, responses)
+        task = await self._pending.start(ctx, call.client, self._start_task(call))
+        if _returns_task(ctx, call, TaskUse.ALWAYS, TaskUse.REQUIRED):
+            return {"resultType": "task", **modern_task(task)}
+        asks_first = _returns_task(ctx, call, TaskUse.AFTER_QUESTIONS)
+        seconds = _FIRST_QUESTION_SECONDS if asks_first else call.wait_seconds
+        answer = await self._wait_with_progress(ctx, call, task.id, responses, seconds)
+        self._pending.forget(ctx, call.client)
+        return await self._wire_result(ctx, call, answer)
+
+    async def _continue_call(
+        self, ctx: Context, call: ParsedCall, state: str, responses: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The same call again, with answers to the questions of its task (2026-07-28)."""
+        caller = call.client.caller
+        task_id = self._states.task_in(caller, state, call.definition.name)
+        questions = (await self._tasks.describe(caller, task_id)).input_requests or {}
+        await self._submit(call, task_id, parsed_answers(responses, questions))
+        seconds = 0.0 if _returns_task(ctx, call, TaskUse.AFTER_QUESTIONS) else call.wait_seconds
+        return await self._wire_result(ctx, call, await self._wait_with_progress(ctx, call, task_id, {}, seconds))
+
+    async def _wire_result(self, ctx: Context, call: ParsedCall, answer: TaskAnswer) -> dict[str, Any]:
+        """`CallToolResult`, `input_required`, or a task: whichever fits the state of the task."""
+        task, client = answer.task, call.client
+        meta: dict[str, JsonValue] = {TASK_META: task.id}
+        if answer.result is not None:
+            await self.offer_added_actor(ctx, client, answer.result)
+            return call_result(answer.result, mode=client.mode, meta=meta)
+        questions = answerable(ctx, task.input_requests) if is_modern(ctx) else {}
+        if task.status is TaskStatus.INPUT_REQUIRED and questions:
+            state = self._states.state_of(client.caller, task.id, call.definition.name)
+            required = {
+                "resultType": "input_required",
+                "inputRequests": input_requests(questions),
+                "requestState": state,
+            }
+            handoffs = handoffs_meta(questions)
+            return {**required, "_meta": handoffs} if handoffs else required
+        if _returns_task(ctx, call, TaskUse.AFTER_QUESTIONS):
+            return {"resultType": "task", **modern_task(task)}
+        working = still_working(task, run_report=call.definition.calls_actor)
+        return call_result(working, mode=client.mode, meta=meta)
+
+    async def _start_task(self, call: ParsedCall) -> Task:
+        return await self._tasks.start(call.client.caller, call.request, idempotency_key=call.idempotency_key)
+
+    async def _wait_with_progress(
+        self, ctx: Context, call: ParsedCall, task_id: str, responses: dict[str, Any], seconds: float
+    ) -> TaskAnswer:
+        """Wait as `_wait` does, and report progress meanwhile."""
+        async with ProgressReporter(ctx, call.client, self._tasks, task_id) as progress:
+            answer = await self._wait(ctx, call, task_id, responses, seconds)
+            if answer.result is not None:
+                await progress.flush()
+            return answer
+
+    async def _wait(
+        self, ctx: Context, call: ParsedCall, task_id: str, responses: dict[str, Any], seconds: float
+    ) -> TaskAnswer:
+        """The task's result; or its state after `seconds`, or when it has a question for the next request."""
+        clock = asyncio.get_running_loop()
+        deadline = clock.time() + seconds
+        while True:
+            seconds_left = max(deadline - clock.time(), 0)
+            answer = await self._tasks.answer_or_question(call.client.caller, task_id, wait_seconds=seconds_left)
+            questions = answer.task.input_requests or {}
+            if not questions or answer.result is not None:
+                return answer
+            given = parsed_answers({key: responses.pop(key) for key in questions if key in responses}, questions)
+            if given:
+                await self._submit(call, task_id, given)
+                continue
+            for_client = answerable(ctx, questions)
+            if is_modern(ctx) or not for_client:
+                return answer
+            await ask_task_questions(ctx, self._tasks, call.client.caller, task_id, for_client)
+
+    async def _submit(self, call: ParsedCall, task_id: str, answers: Any) -> None:
+        """Submit answers to the task. Invalid and late answers change nothing: the task asks again."""
+        if not answers:
+            return
+        try:
+            await self._tasks.submit_input(call.client.caller, task_id, answers)
+        except (InvalidCall, TaskFinished):
+            return
+
+    def _parse_call(
+        self, client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams
+    ) -> ParsedCall:
+        meta = _meta_of(params)
+        arguments, payment = split_payment(params.arguments or {}, definition.payment_property)
+        arguments, wait = split_wait(definition, client.mode, arguments, meta, self._services.settings.max_wait_seconds)
+        request = task_request(
+            meta,
+            tool=definition.name,
+            arguments=cast(dict[str, JsonValue], arguments),
+            mode=client.mode,
+            payment=payment,
+            offered_tools=tuple(tools.tools),
+        )
+        return ParsedCall(client, definition, request, idempotency_key(meta), wait)
+
+
+def _meta_of(params: CallToolRequestParams) -> dict[str, Any]:
+    return cast(dict[str, Any], params.meta or {})
+
+
+def _returns_task(ctx: Context, call: ParsedCall, *uses: TaskUse) -> bool:
+    return supports_tasks(ctx) and call.definition.task_use in uses
+
+
+def _require_client_needs(ctx: Context, definition: Tool) -> None:
+    """Raise unless the client declares every capability that the tool needs."""
+    missing = [name for name in definition.client_needs if not has_capability(ctx, name)]
+    if missing and is_modern(ctx):
+        raise missing_capabilities({name: {} for name in missing})
+    if missing:
+        raise MCPError(INVALID_PARAMS, f"{definition.name} needs a client that declares: {', '.join(missing)}.")
+    if definition.task_use is TaskUse.REQUIRED and is_modern(ctx) and not supports_tasks(ctx):
+        raise missing_capabilities({"extensions": {TASKS_EXTENSION: {}}})
+    if definition.task_use is TaskUse.REQUIRED and not is_modern(ctx):
+        raise MCPError(METHOD_NOT_FOUND, f"{definition.name} can only be called as a task.")

@@ -1,0 +1,129 @@
+"""`tasks/*` in both protocol versions. MCP tasks are Temporal workflows: there is no other store of tasks."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import HEADER_MISMATCH, INVALID_PARAMS, PaginatedRequestParams, RequestParams
+from pydantic import Field, JsonValue
+
+from outlast.api.errors import TaskFinished
+from outlast.api.mcp.calls.client_questions import answerable, ask_task_questions, parsed_answers
+from outlast.api.mcp.connections import Client, Connections
+from outlast.api.mcp.protocol.api_errors import with_mcp_errors
+from outlast.api.mcp.protocol.task_shapes import RELATED_TASK_META, TOOLS_META, detailed_task, legacy_task
+from outlast.api.mcp.protocol.versions import (
+    Context,
+    is_modern,
+    request_header,
+    require_legacy,
+    require_modern,
+    require_tasks,
+)
+from outlast.api.offer.mcp_results import call_result
+from outlast.api.services import Services
+from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
+
+_RESULT_WAIT_SECONDS = 60.0
+_QUESTION_PAUSE_SECONDS = 1.0
+OnResult = Callable[[Context, Client, ToolResult], Awaitable[None]]
+
+
+class TaskParams(RequestParams):
+    """Parameters of the methods that take a task."""
+
+    task_id: str
+
+
+class UpdateTaskParams(TaskParams):
+    """Parameters of `tasks/update` (2026-07-28): answers to the task's questions."""
+
+    input_responses: dict[str, Any] = Field(default_factory=dict)
+
+
+class TaskMethods:
+    """The handlers of `tasks/*`."""
+
+    def __init__(self, services: Services, connections: Connections, on_result: OnResult) -> None:
+        """Serve the tasks of `services`. `on_result` is called with each result that a client collects."""
+        self._tasks = services.tasks
+        self._connections = connections
+        self._on_result = on_result
+
+    async def get(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
+        """`tasks/get`."""
+        client = await self._client(ctx, params.task_id)
+        answer = await with_mcp_errors(self._tasks.answer(client.caller, params.task_id))
+        return detailed_task(answer, mode=client.mode) if is_modern(ctx) else legacy_task(answer.task)
+
+    async def list(self, ctx: Context, params: PaginatedRequestParams) -> dict[str, Any]:
+        """`tasks/list` (2025-11-25): the caller's tasks. Open tasks come first, then ended ones, newest first."""
+        require_legacy(ctx)
+        client = await self._connections.client(ctx)
+        page = await with_mcp_errors(self._tasks.list(client.caller, page_token=params.cursor))
+        result: dict[str, Any] = {
+            "tasks": [legacy_task(task) for task in page.tasks],
+            "_meta": {TOOLS_META: {task.id: task.tool for task in page.tasks}},
+        }
+        if page.next_page_token:
+            result["nextCursor"] = page.next_page_token
+        return result
+
+    async def result(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
+        """`tasks/result` (2025-11-25): wait until the task has ended, and ask the user its questions meanwhile."""
+        require_legacy(ctx)
+        client = await self._client(ctx, params.task_id)
+        while True:
+            answer = await with_mcp_errors(
+                self._tasks.answer_or_question(client.caller, params.task_id, wait_seconds=_RESULT_WAIT_SECONDS)
+            )
+            if answer.result is not None:
+                await self._on_result(ctx, client, answer.result)
+                related: dict[str, JsonValue] = {RELATED_TASK_META: {"taskId": params.task_id}}
+                return call_result(answer.result, mode=client.mode, meta=related)
+            questions = answerable(ctx, answer.task.input_requests)
+            if questions:
+                await ask_task_questions(ctx, self._tasks, client.caller, params.task_id, questions)
+            elif answer.task.input_requests:
+                # Only another client can answer; pause before asking Temporal again.
+                await asyncio.sleep(_QUESTION_PAUSE_SECONDS)
+
+    async def cancel(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
+        """`tasks/cancel`. For an ended task 2026-07-28 acknowledges, and 2025-11-25 raises -32602."""
+        client = await self._client(ctx, params.task_id)
+        task = await with_mcp_errors(self._tasks.describe(client.caller, params.task_id))
+        if task.status.is_final:
+            if is_modern(ctx):
+                return {"resultType": "complete"}
+            raise MCPError(INVALID_PARAMS, f"Cannot cancel task {task.id}: it is already {task.status.value}.")
+        try:
+            task = await self._tasks.cancel(client.caller, params.task_id)
+        except TaskFinished:
+            task = await with_mcp_errors(self._tasks.describe(client.caller, params.task_id))
+        if is_modern(ctx):
+            return {"resultType": "complete"}
+        # The specification requires status `cancelled` in this result. The task has it once its run has ended.
+        return {**legacy_task(task), "status": TaskStatus.CANCELLED.value}
+
+    async def update(self, ctx: Context, params: UpdateTaskParams) -> dict[str, Any]:
+        """`tasks/update` (2026-07-28): submit answers. Answers to questions that are not open are ignored."""
+        require_modern(ctx)
+        client = await self._client(ctx, params.task_id)
+        task = await with_mcp_errors(self._tasks.describe(client.caller, params.task_id))
+        answers = parsed_answers(params.input_responses, task.input_requests or {})
+        if answers:
+            await with_mcp_errors(self._tasks.submit_input(client.caller, params.task_id, answers))
+        return {"resultType": "complete"}
+
+    async def _client(self, ctx: Context, task_id: str) -> Client:
+        require_tasks(ctx)
+        _check_name_header(ctx, task_id)
+        return await self._connections.client(ctx)
+
+
+def _check_name_header(ctx: Context, task_id: str) -> None:
+    """2026-07-28: when the request has the header `Mcp-Name`, it must equal the task id of the body."""
+    name = request_header(ctx, "mcp-name") if is_modern(ctx) else None
+    if name is not None and name != task_id:
+        raise MCPError(HEADER_MISMATCH, f"The header Mcp-Name is {name!r}, but the body names task {task_id!r}.")

@@ -1,0 +1,95 @@
+"""`prompts/*` and `completion/complete`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+
+from outlast.api.mcp.calls.client_questions import answerable, ask_client, parsed_answers
+from outlast.api.mcp.connections import Connections
+from outlast.api.mcp.protocol.task_shapes import input_requests
+from outlast.api.mcp.protocol.versions import Context, is_modern
+from outlast.api.mcp.resources.prompt_definitions import RUN_ACTOR, Prompt, PromptArgument
+from outlast.workflows.contracts.questions import InputRequest
+from outlast.workflows.tools.extensions import extension_entries
+
+JsonObject = dict[str, Any]
+_MAX_COMPLETIONS = 100
+_ARGUMENTS_KEY = "arguments"
+"""Key of the question for missing arguments."""
+
+
+class PromptMethods:
+    """The handlers of `prompts/*` and `completion/complete`."""
+
+    def __init__(self, connections: Connections, default_actors: Sequence[str]) -> None:
+        """Offer the built-in prompts and those of extensions. Completion suggests `default_actors`."""
+        self._connections = connections
+        self._default_actors = tuple(default_actors)
+        offered = (RUN_ACTOR, *cast(tuple[Prompt, ...], extension_entries("PROMPTS")))
+        self._prompts = {prompt.name: prompt for prompt in offered}
+
+    async def list(self, _ctx: Context, _params: types.PaginatedRequestParams | None) -> JsonObject:
+        """`prompts/list`."""
+        return {"prompts": [_prompt_entry(prompt) for prompt in self._prompts.values()]}
+
+    async def get(self, ctx: Context, params: types.GetPromptRequestParams) -> JsonObject:
+        """`prompts/get`. Asks the user for missing arguments when the client supports elicitation.
+
+        Raises -32602 for an unknown prompt, or when an argument is still missing after the question.
+        """
+        prompt = self._prompt(params.name)
+        given = params.arguments or {}
+        missing = prompt.missing_arguments(given)
+        questions = answerable(ctx, {_ARGUMENTS_KEY: _arguments_question(prompt, missing)} if missing else {})
+        if questions:
+            answers = parsed_answers(params.input_responses or {}, questions)
+            if not answers and is_modern(ctx):
+                return {"resultType": "input_required", "inputRequests": input_requests(questions)}
+            answer = answers.get(_ARGUMENTS_KEY) or await ask_client(ctx, questions[_ARGUMENTS_KEY])
+            names = {argument.name for argument in missing}
+            given = {**given, **{name: str(value) for name, value in answer.content.items() if name in names}}
+        if still_missing := prompt.missing_arguments(given):
+            names_text = ", ".join(argument.name for argument in still_missing)
+            raise MCPError(INVALID_PARAMS, f"Prompt {prompt.name!r} needs these arguments: {names_text}.")
+        messages = [{"role": "user", "content": block} for block in prompt.render(given)]
+        return {"description": prompt.description, "messages": messages}
+
+    async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> JsonObject:
+        """`completion/complete`: the known values that begin with the typed text."""
+        values: Sequence[str] = ()
+        if isinstance(params.ref, types.PromptReference):
+            values = await self._suggested_values(ctx, self._prompt(params.ref.name), params.argument.name)
+        found = [value for value in values if value.startswith(params.argument.value)]
+        shown = found[:_MAX_COMPLETIONS]
+        return {"completion": {"values": shown, "total": len(found), "hasMore": len(found) > len(shown)}}
+
+    async def _suggested_values(self, ctx: Context, prompt: Prompt, argument: str) -> Sequence[str]:
+        if prompt is RUN_ACTOR and argument == "actor":
+            client = await self._connections.client(ctx)
+            return list(dict.fromkeys([*self._default_actors, *client.connection.added_actors]))
+        return next((entry.values for entry in prompt.arguments if entry.name == argument), ())
+
+    def _prompt(self, name: str) -> Prompt:
+        prompt = self._prompts.get(name)
+        if prompt is None:
+            known = ", ".join(self._prompts)
+            raise MCPError(INVALID_PARAMS, f"There is no prompt {name!r}. Available prompts: {known}.")
+        return prompt
+
+
+def _arguments_question(prompt: Prompt, missing: Sequence[PromptArgument]) -> InputRequest:
+    fields: JsonObject = {entry.name: {"type": "string", "description": entry.description} for entry in missing}
+    schema: JsonObject = {"type": "object", "properties": fields, "required": list(fields)}
+    return InputRequest(message=f"The prompt {prompt.title!r} needs:", requested_schema=schema)
+
+
+def _prompt_entry(prompt: Prompt) -> Mapping[str, Any]:
+    """MCP `Prompt`."""
+    arguments = [
+        {"name": argument.name, "description": argument.description, "required": argument.required}
+        for argument in prompt.arguments
+    ]
+    return {"name": prompt.name, "title": prompt.title, "description": prompt.description, "arguments": arguments}

@@ -1,0 +1,106 @@
+"""`resources/list`, `resources/templates/list` and `resources/read`: tasks, widgets (`ui://`), and extensions' own."""
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+
+from outlast.api.errors import TaskNotFound
+from outlast.api.mcp.connections import Client, Connections
+from outlast.api.mcp.protocol.api_errors import with_mcp_errors
+from outlast.api.mcp.protocol.versions import Context, is_modern
+from outlast.api.mcp.resources.resource_definitions import Resource
+from outlast.api.mcp.resources.task_resources import TASK_MIME_TYPE, TaskResources, task_id_of, task_template
+from outlast.workflows.tools.extensions import extension_entries
+
+JsonObject = dict[str, Any]
+LEGACY_NOT_FOUND = -32002
+"""MCP 2025-11-25, resources, error handling; 2026-07-28 uses -32602."""
+
+
+class ResourceMethods:
+    """The handlers of `resources/*`, without subscriptions."""
+
+    def __init__(self, connections: Connections, tasks: TaskResources, widgets: Sequence[Resource] = ()) -> None:
+        """Offer `tasks`, `widgets` and the resources of extensions."""
+        self._connections = connections
+        self._tasks = tasks
+        self._resources = (*widgets, *cast(tuple[Resource, ...], extension_entries("RESOURCES")))
+
+    async def list(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> JsonObject:
+        """`resources/list`."""
+        offered = self._offered_to(await self._connections.client(ctx))
+        return {"resources": [_resource_entry(entry, "uri") for entry in offered if not entry.is_template]}
+
+    async def templates(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> JsonObject:
+        """`resources/templates/list`."""
+        offered = self._offered_to(await self._connections.client(ctx))
+        templates = [_resource_entry(entry, "uriTemplate") for entry in offered if entry.is_template]
+        return {"resourceTemplates": [task_template(), *templates]}
+
+    async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> JsonObject:
+        """`resources/read`. Raises -32602 (2025-11-25: -32002) for an unknown resource."""
+        uri, client = str(params.uri), await self._connections.client(ctx)
+        task_id = task_id_of(uri)
+        if task_id is not None:
+            return await self._read_task(ctx, client, uri, task_id)
+        for resource in self._offered_to(client):
+            parts = resource.match(uri)
+            if parts is not None:
+                return {"contents": [_resource_contents(resource, uri, resource.read(parts))]}
+        raise no_such_resource(ctx, uri)
+
+    async def require(self, ctx: Context, client: Client, uri: str) -> None:
+        """Raise what `read` raises for an unknown resource."""
+        task_id = task_id_of(uri)
+        if task_id is not None:
+            try:
+                await with_mcp_errors(self._tasks.check(client, task_id), except_for=TaskNotFound)
+            except TaskNotFound as error:
+                raise no_such_resource(ctx, uri) from error
+        elif not any(resource.match(uri) is not None for resource in self._offered_to(client)):
+            raise no_such_resource(ctx, uri)
+
+    async def _read_task(self, ctx: Context, client: Client, uri: str, task_id: str) -> JsonObject:
+        try:
+            state = await with_mcp_errors(self._tasks.read(client, task_id), except_for=TaskNotFound)
+        except TaskNotFound as error:
+            raise no_such_resource(ctx, uri) from error
+        content = {"uri": uri, "mimeType": TASK_MIME_TYPE, "text": json.dumps(state, ensure_ascii=False)}
+        do_not_cache = {"ttlMs": 0, "cacheScope": "private"} if is_modern(ctx) else {}
+        return {"contents": [content], **do_not_cache}
+
+    def _offered_to(self, client: Client) -> tuple[Resource, ...]:
+        return tuple(resource for resource in self._resources if resource.mode in (None, client.mode))
+
+
+def no_such_resource(ctx: Context, uri: str) -> MCPError:
+    """The error for a URI that does not exist or belongs to another caller: the two look the same."""
+    code = INVALID_PARAMS if is_modern(ctx) else LEGACY_NOT_FOUND
+    return MCPError(code, f"There is no resource {uri}.", data={"uri": uri})
+
+
+def _resource_entry(resource: Resource, uri_key: str) -> JsonObject:
+    """MCP `Resource`, or `ResourceTemplate`."""
+    entry: JsonObject = {
+        uri_key: resource.uri,
+        "name": resource.name,
+        "title": resource.title,
+        "description": resource.description,
+        "mimeType": resource.mime_type,
+    }
+    return {**entry, "_meta": dict(resource.meta)} if resource.meta else entry
+
+
+def _resource_contents(resource: Resource, uri: str, body: str | bytes) -> JsonObject:
+    """MCP `TextResourceContents`, or `BlobResourceContents`."""
+    contents: JsonObject = {"uri": uri, "mimeType": resource.mime_type}
+    if isinstance(body, bytes):
+        contents["blob"] = base64.b64encode(body).decode()
+    else:
+        contents["text"] = body
+    return {**contents, "_meta": dict(resource.meta)} if resource.meta else contents

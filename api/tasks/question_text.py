@@ -1,0 +1,83 @@
+"""Questions of tasks as text, for people and models who see no form.
+
+An approval is shown with everything that is approved: the tool, the Actor, the arguments (cut), and what it may cost.
+"""
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+
+from pydantic import JsonValue
+
+from outlast.workflows.contracts.questions import Handoff, InputRequest
+
+_MAX_ARGUMENTS_CHARS = 1_500
+_MAX_LINE_CHARS = 500
+_LIMITS = (
+    ("max_total_charge_usd", "maxTotalChargeUsd", "${}"),
+    ("max_items", "maxItems", "{} items"),
+    ("max_run_seconds", "timeout", "{} s of run time"),
+)
+"""Each limit: its name in the task's budget, its name in `callOptions` of call-actor, and how it is shown."""
+
+
+def question_text(question: InputRequest) -> str:
+    """The question's message, and for an approval below it what is approved."""
+    if question.handoff is None or not is_approval(question):
+        return question.message
+    return "\n".join([question.message, *_approved_lines(question.handoff)])
+
+
+def questions_line(questions: Mapping[str, InputRequest]) -> str:
+    """All questions on one line of at most 500 characters."""
+    text = " | ".join(_one_line(question) for question in questions.values())
+    return _cut(text, _MAX_LINE_CHARS)
+
+
+def is_approval(question: InputRequest) -> bool:
+    """Whether the question asks for the approval of a call."""
+    return question.handoff is not None and question.handoff.kind == "approval"
+
+
+def _one_line(question: InputRequest) -> str:
+    kind = "waits for approval" if is_approval(question) else "asks"
+    return f"{kind}: {'; '.join(question_text(question).splitlines())}"
+
+
+def _approved_lines(handoff: Handoff) -> list[str]:
+    shown = handoff.parameters
+    lines = [f"Tool: {handoff.tool}"]
+    if isinstance(actor := shown.get("actor"), str):
+        lines.append(f"Actor: {actor}")
+    if "arguments_omitted_bytes" in shown:
+        lines.append(f"Arguments: not shown, {shown['arguments_omitted_bytes']} bytes")
+    else:
+        lines.append(f"Arguments: {_as_json(shown.get('arguments', {}))}")
+    if "budget" in shown:
+        lines.append(f"May cost at most: {_cost_limits(shown)}")
+    return lines
+
+
+def _cost_limits(approved: Mapping[str, JsonValue]) -> str:
+    """The limits of the task's budget and of the call's own options; the stricter one of each kind applies."""
+    budget = _object_in(approved, "budget")
+    options = _object_in(_object_in(approved, "arguments"), "callOptions")
+    parts: list[str] = []
+    for budget_name, option_name, form in _LIMITS:
+        limits = [Decimal(str(given)) for given in (budget.get(budget_name), options.get(option_name)) if given]
+        if limits:
+            parts.append(form.format(min(limits)))
+    return ", ".join(parts) or "no limit set"
+
+
+def _object_in(parent: Mapping[str, JsonValue], name: str) -> dict[str, JsonValue]:
+    value = parent.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _as_json(value: JsonValue) -> str:
+    return _cut(json.dumps(value, ensure_ascii=False), _MAX_ARGUMENTS_CHARS)
+
+
+def _cut(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
