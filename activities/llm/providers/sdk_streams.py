@@ -4,13 +4,13 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
-Event = TypeVar("Event", covariant=True)
+Event_co = TypeVar("Event_co", covariant=True)
 
 
-class SdkStream(Protocol[Event]):
+class SdkStream(Protocol[Event_co]):
     """What the streams of all SDKs have in common."""
 
-    async def __anext__(self) -> Event:
+    async def __anext__(self) -> Event_co:
         """The next event."""
         ...
 
@@ -19,7 +19,7 @@ class SdkStream(Protocol[Event]):
         ...
 
 
-class StreamEvents(Generic[Event]):
+class StreamEvents(Generic[Event_co]):
     """The events of a stream. When the `async with` block ends, nothing of the stream is left open.
 
     An SDK's stream is a chain of async generators, and `close()` ends none of them. A call that returns early or is
@@ -28,7 +28,7 @@ class StreamEvents(Generic[Event]):
     (After `[DONE]` OpenAI's SDK drops its inner generators itself: the running loop closes them at once.)
     """
 
-    def __init__(self, stream: SdkStream[Event]) -> None:
+    def __init__(self, stream: SdkStream[Event_co]) -> None:
         """Take over `stream`."""
         self._stream = stream
 
@@ -51,6 +51,6 @@ class StreamEvents(Generic[Event]):
         """`self`: a generator here would be one more to close."""
         return self
 
-    async def __anext__(self) -> Event:
+    async def __anext__(self) -> Event_co:
         """The next event. Raises what the SDK raises."""
         return await anext(self._stream)
