@@ -50,10 +50,3 @@ class BadInput(CliError):
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, exit_code=ExitCode.USAGE, hint=hint)
-
-
-class Unreachable(CliError):
-    """Nobody answers, or not usefully, at the server's address."""
-
-    def __init__(self, message: str, *, hint: str | None = None, problem: Mapping[str, Any] | None = None) -> None:
-        super().__init__(message, exit_code=ExitCode.UNREACHABLE, hint=hint, problem=problem)

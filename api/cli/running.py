@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
-from rich.markup import escape
 
 from outlast.api.cli.errors import CliError, ExitCode
 from outlast.api.cli.options import Options
 from outlast.api.cli.show.output import Output
 
 if TYPE_CHECKING:
-    from outlast.api.cli.http.client import ApiClient
+    from outlast.client import AsyncClient
 
 _INTERRUPT_AGAIN_SECONDS = 1
 
@@ -23,7 +22,7 @@ class Context:
     """What an action works with."""
 
     output: Output
-    client: "ApiClient"
+    client: "AsyncClient"
     options: Options
     interrupted: CliError | None = None
     """What to say when Ctrl-C ends the action, once there is more to say than that."""
@@ -41,11 +40,9 @@ def run_action(options: Options, action: Action) -> None:
         # Costs 0.2 s (httpx), which `--help` must not pay.
         import asyncio  # noqa: PLC0415
 
-        from outlast.api.cli.http.client import ApiClient  # noqa: PLC0415
-        from outlast.api.cli.http.server import find_server  # noqa: PLC0415
+        from outlast.api.cli.connecting import connected  # noqa: PLC0415
 
-        async with ApiClient(find_server(options), notice_on(output)) as client:
-            context = Context(output, client, options)
+        async with connected(output, options) as context:
             try:
                 return await action(context)
             except asyncio.CancelledError:
@@ -90,16 +87,3 @@ async def _until_interrupted(act: Callable[[], Coroutine[None, None, ExitCode]])
 
     loop.add_signal_handler(signal.SIGINT, interrupt)
     return await act()
-
-
-def notice_on(output: Output) -> Callable[[str | None], None]:
-    """A notice of what is being waited for, once per wait."""
-    waiting = False
-
-    def notice(text: str | None) -> None:
-        nonlocal waiting
-        if text is not None and not waiting:
-            output.note(f"[yellow]…[/] {escape(text)}")
-        waiting = text is not None
-
-    return notice

@@ -5,10 +5,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from outlast.client.errors import BadSettings, NoServer
 from outlast.paths import default_data_dir
+
+if TYPE_CHECKING:
+    from outlast.deploy.local.state import StackState
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _TOKEN = re.compile(r"[\x21-\x7e]+")
@@ -52,13 +56,18 @@ def find_connection(
     return _own_stack(data_dir or _data_dir(environment), checked_token)
 
 
-def _own_stack(data_dir: Path, token: str | None) -> Connection:
+def running_stack(data_dir: Path) -> "StackState | None":
+    """The stack that runs on this directory; None also when this user cannot read the directory."""
     from outlast.deploy.local.state import find_running  # noqa: PLC0415 (not needed where an address is given)
 
     try:
-        state = find_running(data_dir)
+        return find_running(data_dir)
     except OSError:  # not a directory, or not readable for this user
-        state = None
+        return None
+
+
+def _own_stack(data_dir: Path, token: str | None) -> Connection:
+    state = running_stack(data_dir)
     if state is None or state.addresses.api_url is None:
         raise NoServer(
             f"No stack runs on the data directory {data_dir}.",

@@ -8,12 +8,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from rich.markup import escape
 
 from outlast.api.cli.ask.prompts import Answer, Lines, ask_on_terminal, typed_lines
-from outlast.api.cli.errors import CliError, ExitCode
-from outlast.api.cli.http.follow import Event
-from outlast.api.cli.http.models import InputRequest, Task
+from outlast.api.cli.client_errors import cli_error
 from outlast.api.cli.running import Context
 from outlast.api.cli.show.progress import TaskProgress
 from outlast.api.cli.show.wording import one_line
+from outlast.client import Conflict, Event, InputRequest, InvalidRequest, NotFound, Task
 
 _OVER = ("input_answered", "handler_returned", "task_completed")
 
@@ -45,7 +44,7 @@ class Answering:
     async def _ask(self) -> None:
         task = await self._context.client.get(self._task_id)
         for key, question in (task.input_requests or {}).items():
-            if self._lines is None or _is_for_program(question):
+            if self._lines is None or question.is_for_program:
                 self._tell(key, question)
                 continue
             with suppress(EOFError), _paused(self._progress):
@@ -55,13 +54,8 @@ class Answering:
         if key not in self._told:
             self._told.add(key)
             self._context.output.note(f"[magenta]?[/] {escape(one_line(question.message))}")
-            if not _is_for_program(question):
+            if not question.is_for_program:
                 self._context.output.command(self._context.options.command(f"tasks answer {self._task_id}"))
-
-
-def _is_for_program(question: InputRequest) -> bool:
-    """Whether nobody can type the answer."""
-    return question.handoff is not None and question.handoff.audience == "program"
 
 
 @asynccontextmanager
@@ -82,10 +76,8 @@ async def ask_until_taken(context: Context, lines: Lines, task: Task, key: str, 
     while True:
         try:
             await submit(context, task, key, await ask_on_terminal(context.output, lines, question))
-        except CliError as refused:
-            if refused.exit_code is not ExitCode.USAGE:
-                raise
-            context.output.error(refused)
+        except (InvalidRequest, Conflict, NotFound) as refused:
+            context.output.error(cli_error(refused))
             if key not in ((await context.client.get(task.id)).input_requests or {}):
                 return
         else:
@@ -94,8 +86,8 @@ async def ask_until_taken(context: Context, lines: Lines, task: Task, key: str, 
 
 
 async def submit(context: Context, task: Task, key: str, answer: Answer) -> Task:
-    """Send one answer. Raises `CliError` when it is refused."""
-    return await context.client.answer(task.id, {key: answer})
+    """Send one answer. Raises `ApiError` when it is refused."""
+    return await context.client.answer(task.id, answer.get("content"), key=key, action=answer["action"])
 
 
 @contextmanager

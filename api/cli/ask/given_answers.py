@@ -8,7 +8,7 @@ from outlast.api.cli.ask.arguments import read_arguments
 from outlast.api.cli.errors import BadInput, CliError, ExitCode
 
 if TYPE_CHECKING:
-    from outlast.api.cli.http.models import Task
+    from outlast.client import Task
 
 
 @dataclass(frozen=True, slots=True)

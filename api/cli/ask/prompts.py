@@ -10,9 +10,9 @@ from typing import Any
 
 from rich.markup import escape
 
-from outlast.api.cli.http.models import InputRequest
 from outlast.api.cli.show.output import Output
 from outlast.api.cli.show.wording import ahead, local_time, one_line, printable
+from outlast.client import InputRequest
 
 Answer = dict[str, Any]
 _YES, _NO, _EDIT = ("y", "yes"), ("n", "no"), ("e", "edit")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from outlast.api.cli.http.follow import Event
+from outlast.client import Event
 
 _DECIMALS = 4
 

@@ -2,39 +2,39 @@
 
 import asyncio
 import signal
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from rich.markup import escape
 
 from outlast.api.cli.ask.answering import ask_until_taken
 from outlast.api.cli.ask.prompts import Lines
-from outlast.api.cli.chat.conversation import Conversation
-from outlast.api.cli.errors import CliError, ExitCode
-from outlast.api.cli.http.follow import Event
+from outlast.api.cli.client_errors import cli_error
+from outlast.api.cli.errors import ExitCode
 from outlast.api.cli.running import Context
 from outlast.api.cli.show.wording import one_line, printable
+from outlast.client import Event, MessageOptions, OutlastError
 
 _SHOWN_CHARS = 100
 
 
 class ChatTurns:
-    """Sends messages of one conversation and shows what becomes of them."""
+    """Sends the messages of one session and shows what becomes of them."""
 
-    def __init__(self, context: Context, conversation: Conversation, options: Mapping[str, Any]) -> None:
+    def __init__(self, context: Context, session_id: str, options: MessageOptions) -> None:
         """`options` go with every message."""
         self._context = context
-        self._conversation = conversation
+        self._sessions = context.client.sessions
+        self._session_id = session_id
         self._options = options
         self._at_line_start = True
 
     async def answer(self, message: str, *, lines: Lines | None) -> ExitCode:
         """Show the answer to `message` to its end. Without `lines` nobody is asked what a tool asks."""
-        turn_id = await self._conversation.send(message, self._options)
-        status = "failed"
+        turn_id = (await self._sessions.send(self._session_id, message, **self._options)).id
+        status: object = "failed"
         with self._cancelled_by_ctrl_c(turn_id):
-            async for event in self._conversation.events(turn_id):
+            async for event in self._sessions.turn_events(self._session_id, turn_id):
                 if self._context.output.as_json:
                     self._context.output.line(event.document())
                 else:
@@ -99,9 +99,9 @@ class ChatTurns:
     async def _cancel(self, turn_id: str) -> None:
         self._note("[yellow]■[/] stopping the answer, its tools and their runs …")
         try:
-            await self._conversation.cancel(turn_id)
-        except CliError as error:
-            self._context.output.error(error)
+            await self._sessions.cancel(self._session_id, turn_id)
+        except OutlastError as error:
+            self._context.output.error(cli_error(error))
 
     def _write(self, text: str) -> None:
         file = self._context.output.out.file

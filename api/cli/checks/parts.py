@@ -11,15 +11,28 @@ import psutil
 from pydantic import SecretStr
 
 from outlast.api.cli.checks.check import Check, fail, ok, skip, warn
-from outlast.api.cli.errors import CliError, ExitCode, Unreachable
-from outlast.api.cli.http.client import ApiClient
+from outlast.api.cli.client_errors import cli_error
+from outlast.api.cli.options import Options
 from outlast.api.cli.show.wording import counted
+from outlast.client import (
+    AsyncClient,
+    Connection,
+    ConnectionFailed,
+    OutlastError,
+    PermissionDenied,
+    Readiness,
+    RetryPolicy,
+    Unauthenticated,
+    UnexpectedAnswer,
+    find_connection,
+)
 from outlast.deploy.local.keys import SANDBOX_TOKEN_FILE
 from outlast.deploy.local.outside import APIFY_API_BASE_URL
 from outlast.deploy.local.processes.status import ProcessState
 from outlast.deploy.local.state import StackState
 
 _TIMEOUT_SECONDS = 5
+_NO_RETRIES = RetryPolicy(first_contact_seconds=0, request_seconds=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +66,16 @@ def check_stack(around: Surroundings) -> Check:
     return ok("Stack", "; ".join([f"process {state.pid}, with {', '.join(state.parts)}", *restarts]))
 
 
-async def check_server(client: ApiClient, around: Surroundings) -> list[Check]:
+async def check_server(options: Options, around: Surroundings) -> list[Check]:
     """The API, and through it Temporal, the worker, the credential and the tools."""
     try:
-        health = await client.probe("/healthz")
-    except Unreachable as error:
+        connection = find_connection(options.url, options.token, options.data_dir, environment={})
+        async with AsyncClient(connection=connection, retries=_NO_RETRIES) as client:
+            readiness = await client.readiness()
+            api = ok("API", connection.url)
+            return [api, *_check_readiness(readiness, around), *await _check_access(client)]
+    except (ConnectionFailed, UnexpectedAnswer) as error:
         return [fail("API", error.message, error.hint or ""), *_unasked("Temporal", "Worker", "Credential", "Tools")]
-    if not health.is_success:
-        answer = fail(
-            "API", f"{client.server.url} answers {health.status_code} to /healthz", "Is it an Outlast server?"
-        )
-        return [answer, *_unasked("Temporal", "Worker", "Credential", "Tools")]
-    api = ok("API", client.server.url)
-    return [api, *await _check_readiness(client, around), *await _check_access(client)]
 
 
 async def check_platform(around: Surroundings) -> Check:
@@ -111,11 +121,8 @@ async def check_temporal_ui(around: Surroundings) -> Check:
     return ok("Temporal UI", url)
 
 
-async def _check_readiness(client: ApiClient, around: Surroundings) -> list[Check]:
-    try:
-        parts = (await client.probe("/readyz")).json()["checks"]
-    except (Unreachable, ValueError, KeyError, TypeError):
-        return [fail("Temporal", "the API did not say (/readyz)", around.log_of("api"))]
+def _check_readiness(readiness: Readiness, around: Surroundings) -> list[Check]:
+    parts = readiness.checks
     found = [
         ok("Temporal", "reached by the API")
         if parts.get("temporal") == "ok"
@@ -135,14 +142,14 @@ async def _check_readiness(client: ApiClient, around: Surroundings) -> list[Chec
     return found
 
 
-async def _check_access(client: ApiClient) -> list[Check]:
+async def _check_access(client: AsyncClient) -> list[Check]:
     try:
-        tools = (await client.tools()).tools
-    except CliError as error:
-        if error.exit_code is ExitCode.UNAUTHENTICATED:
-            return [fail("Credential", error.message, error.hint or ""), skip("Tools", "need a credential")]
-        return [skip("Credential", "could not be tried"), fail("Tools", error.message, error.hint or "")]
-    found = [_credential(client)]
+        tools = await client.tools()
+    except (Unauthenticated, PermissionDenied) as error:
+        return [fail("Credential", error.message, cli_error(error).hint or ""), skip("Tools", "need a credential")]
+    except OutlastError as error:
+        return [skip("Credential", "could not be tried"), fail("Tools", error.message, cli_error(error).hint or "")]
+    found = [_credential(client.connection)]
     actors = [tool.name for tool in tools if tool.actor]
     if not actors:
         advice = "Check the platform and OUTLAST_DEFAULT_ACTORS; the API's log says which Actor was left out."
@@ -150,11 +157,10 @@ async def _check_access(client: ApiClient) -> list[Check]:
     return [*found, ok("Tools", f"{counted(len(tools), 'tool')}, of Actors: {', '.join(actors)}")]
 
 
-def _credential(client: ApiClient) -> Check:
-    server = client.server
-    if server.token is None:
+def _credential(connection: Connection) -> Check:
+    if connection.token is None:
         return ok("Credential", "none needed")
-    if server.url.startswith("http://") and not server.is_loopback:
+    if connection.url.startswith("http://") and not connection.is_loopback:
         return warn("Credential", "sent unencrypted over http", "Put TLS before the server and use https.")
     return ok("Credential", "accepted")
 

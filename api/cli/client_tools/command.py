@@ -54,6 +54,6 @@ async def serve(context: Context, browser_url: str, *, allow_remote: bool, ask: 
     )
     async with AsyncExitStack() as stack:
         lines = await stack.enter_async_context(typed_lines()) if ask else None
-        consent = Consent(context.output, lines, context.client.server.url)
+        consent = Consent(context.output, lines, context.client.connection.url)
         await Serving(context.client, context.output, client_tools(browser_url), consent).run()
     return ExitCode.OK

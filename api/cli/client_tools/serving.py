@@ -2,41 +2,48 @@
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import aclosing
-from http import HTTPStatus
 
 from rich.markup import escape
 
+from outlast.api.cli.client_errors import cli_error
 from outlast.api.cli.client_tools.consent import Consent
 from outlast.api.cli.client_tools.devtools import JsonObject
-from outlast.api.cli.client_tools.handoffs import Connected, HandoffNews, follow_handoffs
 from outlast.api.cli.client_tools.offered import ClientTool
-from outlast.api.cli.errors import CliError, ExitCode, Unreachable
-from outlast.api.cli.http.client import ApiClient
-from outlast.api.cli.running import notice_on
 from outlast.api.cli.show.output import Output
+from outlast.client import (
+    ApiError,
+    AsyncClient,
+    Conflict,
+    ConnectionFailed,
+    HandoffEvent,
+    NotFound,
+    OpenHandoff,
+    PermissionDenied,
+    RateLimited,
+    Unauthenticated,
+    Unavailable,
+)
 
 Identity = tuple[str, str, object]
-_TAKEN_OVER = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
 
 
 class Serving:
     """One client at work."""
 
     def __init__(
-        self, client: ApiClient, output: Output, tools: Mapping[tuple[str, str], ClientTool], consent: Consent
+        self, client: AsyncClient, output: Output, tools: Mapping[tuple[str, str], ClientTool], consent: Consent
     ) -> None:
         """Answer what `tools` can, when `consent` is given."""
         self._client = client
         self._output = output
         self._tools = tools
         self._consent = consent
-        self._open: dict[Identity, HandoffNews] = {}
+        self._open: dict[Identity, OpenHandoff] = {}
         self._done: set[Identity] = set()
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Until it is cancelled. Raises `CliError` for what cannot be mended by waiting."""
+        """Serve until it is cancelled. Raises `OutlastError` for what waiting cannot mend."""
         parts = [asyncio.create_task(part) for part in (self._listen(), self._work())]
         try:
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
@@ -49,20 +56,24 @@ class Serving:
 
     async def _listen(self) -> None:
         tools = sorted({tool.tool for tool in self._tools.values()})
-        async with aclosing(follow_handoffs(self._client, tools, notice_on(self._output))) as news:
-            async for each in news:
-                self._hear(each)
+        async with self._client.handoffs(*tools) as events:
+            async for event in events:
+                self._hear(event)
 
-    def _hear(self, news: HandoffNews | Connected) -> None:
-        if isinstance(news, Connected):
+    def _hear(self, event: HandoffEvent) -> None:
+        handoff = event.handoff
+        if handoff is None:
             self._open.clear()
-            self._say("connected", f"Waiting for hand-offs from {self._client.server.url}.")
-        elif not news.is_open:
-            self._open.pop(news.identity, None)
-            self._done.discard(news.identity)
-        elif news.kind == "client" and (news.tool, news.phase) in self._tools and news.identity not in self._done:
-            self._open[news.identity] = news
+            self._say("connected", f"Waiting for hand-offs from {self._client.connection.url}.")
+        elif event.name == "closed":
+            self._open.pop(handoff.identity, None)
+            self._done.discard(handoff.identity)
+        elif self._can_answer(handoff) and handoff.identity not in self._done:
+            self._open[handoff.identity] = handoff
             self._changed.set()
+
+    def _can_answer(self, handoff: OpenHandoff) -> bool:
+        return handoff.kind == "client" and (handoff.tool, handoff.phase) in self._tools
 
     async def _work(self) -> None:
         while True:
@@ -75,7 +86,7 @@ class Serving:
                 await self._answer(handoff)
             self._changed.clear()
 
-    async def _answer(self, handoff: HandoffNews) -> None:
+    async def _answer(self, handoff: OpenHandoff) -> None:
         tool = self._tools[handoff.tool, handoff.phase]
         self._say("asked", f"{handoff.tool} is asked by task {handoff.task_id}.", handoff)
         if not await self._consent.given_for(tool):
@@ -83,26 +94,25 @@ class Serving:
         else:
             answer = {"action": "accept", "content": await tool.run(handoff.parameters)}
         try:
-            await self._client.answer(handoff.task_id, {handoff.key: answer})
-        except Unreachable as trouble:
+            await self._client.answer(handoff.task_id, answer.get("content"), key=handoff.key, action=answer["action"])
+        except (ConnectionFailed, RateLimited, Unavailable) as trouble:
             self._done.discard(handoff.identity)
             self._open[handoff.identity] = handoff
             self._say("unreachable", f"{trouble.message} The task still waits.", handoff)
-        except CliError as refused:
+        except (Unauthenticated, PermissionDenied):
+            raise
+        except ApiError as refused:
             self._refused(handoff, refused)
         else:
             self._say(*_outcome(answer), handoff)
 
-    def _refused(self, handoff: HandoffNews, error: CliError) -> None:
-        if error.exit_code is ExitCode.UNAUTHENTICATED:
-            raise error
-        status = (error.problem or {}).get("status")
-        if status in _TAKEN_OVER:
+    def _refused(self, handoff: OpenHandoff, error: ApiError) -> None:
+        if isinstance(error, Conflict | NotFound):
             self._say("closed", f"Nobody waits for this answer any more: {error.message}", handoff)
         else:
-            self._say("refused", " ".join([error.message, *error.lines]), handoff)
+            self._say("refused", " ".join([error.message, *cli_error(error).lines]), handoff)
 
-    def _say(self, event: str, text: str, handoff: HandoffNews | None = None) -> None:
+    def _say(self, event: str, text: str, handoff: OpenHandoff | None = None) -> None:
         if self._output.as_json:
             task = {"task_id": handoff.task_id, "tool": handoff.tool, "key": handoff.key} if handoff else {}
             self._output.line({"event": event, "message": text, **task})

@@ -1,5 +1,6 @@
 """`outlast bench tools`: what conversations with tools cost, measured on a running server."""
 
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ DEFAULT_STEPS = 8
 
 
 @dataclass(frozen=True)
-class _Order:
+class _Measurement:
     """What is to be measured."""
 
     providers: tuple[str, ...]
@@ -71,52 +72,55 @@ def tools(
       outlast bench tools --provider openai --model gpt-5 --provider generic --model qwen3 --mask
     """
     names = tuple(name.strip() for name in selected.split(",") if name.strip()) if selected else None
-    order = _Order(tuple(provider), tuple(model), runs, steps, names, mask, compression=not no_compression)
-    run_action(Options(url, token, data_dir, as_json=True), lambda context: _bench(context, order))
+    measurement = _Measurement(tuple(provider), tuple(model), runs, steps, names, mask, compression=not no_compression)
+    run_action(Options(url, token, data_dir, as_json=True), lambda context: _bench(context, measurement))
 
 
-async def _bench(context: Context, order: _Order) -> ExitCode:
+async def _bench(context: Context, measurement: _Measurement) -> ExitCode:
     from outlast.api.cli.chat.bench_figures import Figures  # noqa: PLC0415 (costs httpx, which `--help` must not pay)
     from outlast.api.cli.chat.bench_prompts import PROMPTS  # noqa: PLC0415
 
     measured: list[dict[str, Any]] = []
     failed = 0
-    for provider_id, model_id in order.models():
+    for provider_id, model_id in measurement.models():
         figures = Figures()
-        for _ in range(order.runs):
-            await _converse(context, order, {"providerId": provider_id, "modelId": model_id}, figures)
+        for _ in range(measurement.runs):
+            await _converse(context, measurement, provider_id, model_id, figures)
         failed += figures.failed_turns
         measured.append({"providerId": provider_id, "modelId": model_id, **figures.document()})
     context.output.document(
         {
-            "runs": order.runs,
+            "runs": measurement.runs,
             "messages": len(PROMPTS),
-            "maxSteps": order.steps,
-            "mask": order.mask,
-            "compression": order.compression,
+            "maxSteps": measurement.steps,
+            "mask": measurement.mask,
+            "compression": measurement.compression,
             "providers": measured,
         }
     )
     return ExitCode.FAILED if failed else ExitCode.OK
 
 
-async def _converse(context: Context, order: _Order, model: dict[str, str], figures: "Figures") -> None:
-    """One conversation from its beginning to its end."""
+async def _converse(
+    context: Context, measurement: _Measurement, provider_id: str, model_id: str, figures: "Figures"
+) -> None:
+    """Hold one conversation from its beginning to its end."""
     from outlast.api.cli.chat.bench_prompts import PROMPTS, TOOLS, mask_of  # noqa: PLC0415
-    from outlast.api.cli.chat.conversation import Conversation  # noqa: PLC0415
 
-    conversation = Conversation(context.client, None)
-    # Otherwise the second conversation would be read from the cache of the first, word for word.
-    own = f"This is conversation {conversation.session_id}."
-    options = {
-        "maxSteps": order.steps,
-        "tools": order.tools or TOOLS,
-        "instructions": own,
-        "output": {"compress": order.compression},
-    }
-    session = await conversation.begin({**model, **options})
+    sessions, session_id = context.client.sessions, f"s-{secrets.token_hex(6)}"
+    session = await sessions.create(
+        session_id=session_id,
+        provider_id=provider_id,
+        model_id=model_id,
+        max_steps=measurement.steps,
+        tools=measurement.tools or TOOLS,
+        # Otherwise the second conversation would be read from the cache of the first, word for word.
+        instructions=f"This is conversation {session_id}.",
+        compress=measurement.compression,
+    )
     figures.conversations += 1
     for prompt in PROMPTS:
-        mask = {"toolMask": mask_of(prompt, session["tools"])} if order.mask else {}
-        turn_id = await conversation.send(prompt.message, mask)
-        figures.add_turn([event async for event in conversation.events(turn_id)])
+        mask = mask_of(prompt, list(session.tools)) if measurement.mask else None
+        turn = await sessions.send(session_id, prompt.message, tool_mask=mask)
+        async with sessions.turn_events(session_id, turn.id) as events:
+            figures.add_turn([event async for event in events])

@@ -1,9 +1,7 @@
 """`outlast call`: call a tool as a task, and follow it."""
 
-import secrets
-import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -15,15 +13,15 @@ from outlast.api.cli.running import Context, run_action
 from outlast.api.cli.show.durations import parse_duration
 
 if TYPE_CHECKING:
-    from outlast.api.cli.http.models import Task, TaskAnswer
+    from outlast.client import CallOptions, Task, TaskAnswer
 
 _LIMITS = "Limits"
 _RESULT_SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What was asked for on the command line."""
+class CallRequest:
+    """The call as the command line describes it."""
 
     tool: str
     source: str | None
@@ -93,24 +91,22 @@ def call(
       outlast call call-actor -a actor=outlast/sleeper -a input.seconds=5
       outlast call outlast--site-crawler @input.json --detach
     """
-    order = Order(
+    request = CallRequest(
         tool, arguments, arg or [], mode, session, idempotency_key, deadline, max_usd, max_items, max_run_time, detach
     )
-    run_action(Options(url, token, data_dir, as_json), lambda context: call_tool(context, order))
+    run_action(Options(url, token, data_dir, as_json), lambda context: call_tool(context, request))
 
 
-async def call_tool(context: Context, order: Order) -> ExitCode:
-    """Start the task and, unless detached, see it through."""
-    request = _request(order)
+async def call_tool(context: Context, request: CallRequest) -> ExitCode:
+    """Start the task and, unless detached, follow it to its answer."""
+    arguments = read_arguments(request.source, request.pairs)
     context.interrupted = CliError(
         "Interrupted while the call was being sent; it may have been accepted.",
         exit_code=ExitCode.INTERRUPTED,
         hint=f"`{context.options.command('tasks ls --limit 3')}` shows the newest tasks.",
     )
-    # A key of our own makes it safe to send the call again when the answer to it is lost.
-    key = order.idempotency_key or f"{order.tool}-{secrets.token_hex(8)}"
-    task = await context.client.start(request, idempotency_key=key)
-    if order.detach:
+    task = await context.client.start(request.tool, arguments, **_options(request))
+    if request.detach:
         return _leave(context, task)
     answer = await see_through(context, task)
     return show_answer(context, answer)
@@ -124,16 +120,7 @@ async def see_through(context: Context, task: "Task") -> "TaskAnswer":
     context.output.note(f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}")
     if task.finished_at is None:
         await show_progress(context, task)
-    return await collect(context, task.id, wait_seconds=_RESULT_SECONDS)
-
-
-async def collect(context: Context, task_id: str, *, wait_seconds: float) -> "TaskAnswer":
-    """What a task has come to; the result is absent when there was none within `wait_seconds`."""
-    deadline = time.monotonic() + wait_seconds
-    answer = await context.client.result(task_id, wait_seconds=wait_seconds)
-    while answer.result is None and time.monotonic() < deadline:
-        answer = await context.client.result(task_id, wait_seconds=deadline - time.monotonic())
-    return answer
+    return await context.client.result(task.id, wait_seconds=_RESULT_SECONDS)
 
 
 def show_answer(context: Context, answer: "TaskAnswer") -> ExitCode:
@@ -172,17 +159,13 @@ def _leave(context: Context, task: "Task") -> ExitCode:
     return ExitCode.OK
 
 
-def _request(order: Order) -> dict[str, Any]:
-    """The order as the API takes it. Raises `BadInput`."""
-    from outlast.api.cli.http.requests import build_request  # noqa: PLC0415
-
-    return build_request(
-        tool=order.tool,
-        arguments=read_arguments(order.source, order.pairs),
-        mode=order.mode,
-        session=order.session,
-        deadline_seconds=order.deadline_seconds,
-        max_usd=order.max_usd,
-        max_items=order.max_items,
-        max_run_seconds=order.max_run_seconds,
-    )
+def _options(request: CallRequest) -> "CallOptions":
+    return {
+        "mode": request.mode,
+        "session_id": request.session,
+        "idempotency_key": request.idempotency_key,
+        "deadline_seconds": request.deadline_seconds,
+        "max_usd": request.max_usd,
+        "max_items": request.max_items,
+        "max_run_seconds": request.max_run_seconds,
+    }

@@ -1,6 +1,6 @@
 """`outlast chat`: a conversation on the terminal, with a model that works with Outlast's tools."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,8 @@ from outlast.api.cli.running import Context, run_action
 
 if TYPE_CHECKING:
     from outlast.api.cli.ask.prompts import Lines
+    from outlast.api.cli.chat.chat_turns import ChatTurns
+    from outlast.client import MessageOptions, SessionOptions
 
 
 def chat(
@@ -38,36 +40,30 @@ def chat(
       outlast chat --provider anthropic --model claude-sonnet-4-5
       outlast chat --provider openai --model gpt-5 --tools actors,docs "What does apify/rag-web-browser do?"
     """
-    chosen = {"providerId": provider, "modelId": model}
-    options: dict[str, Any] = {name: value for name, value in chosen.items() if value}
     selectors = [name.strip() for name in tools.split(",") if name.strip()] if tools else None
-    run_action(
-        Options(url, token, data_dir, as_json), lambda context: _chat(context, message, session, options, selectors)
-    )
+    wanted: SessionOptions = {"session_id": session, "provider_id": provider, "model_id": model, "tools": selectors}
+    run_action(Options(url, token, data_dir, as_json), lambda context: _chat(context, message, wanted))
 
 
-async def _chat(
-    context: Context, message: str | None, session: str | None, options: dict[str, Any], tools: list[str] | None
-) -> ExitCode:
+async def _chat(context: Context, message: str | None, wanted: "SessionOptions") -> ExitCode:
     from outlast.api.cli.ask.prompts import typed_lines  # noqa: PLC0415
     from outlast.api.cli.chat.chat_turns import ChatTurns  # noqa: PLC0415 (costs httpx, which `--help` must not pay)
-    from outlast.api.cli.chat.conversation import Conversation  # noqa: PLC0415
 
-    conversation = Conversation(context.client, session)
-    began = await conversation.begin({**options, **({"tools": tools} if tools else {})})
-    turns = ChatTurns(context, conversation, options)
+    session = await context.client.sessions.create(**wanted)
+    model: MessageOptions = {"provider_id": wanted.get("provider_id"), "model_id": wanted.get("model_id")}
+    turns = ChatTurns(context, session.id, model)
     if message is not None:
         return await turns.answer(message, lines=None)
-    model = f"{began.get('provider_id') or '?'}/{began.get('model_id') or '?'}"
     context.output.note(
-        f"[dim]session {conversation.session_id}, {model}, {len(began['tools'])} tools. Ctrl-D leaves.[/]"
+        f"[dim]session {session.id} on {context.client.connection.url}, "
+        f"{session.provider_id or '?'}/{session.model_id or '?'}, {len(session.tools)} tools. Ctrl-D leaves.[/]"
     )
     async with typed_lines() as lines:
         await _talk(context, turns, lines)
     return ExitCode.OK
 
 
-async def _talk(context: Context, turns: Any, lines: "Lines") -> None:
+async def _talk(context: Context, turns: "ChatTurns", lines: "Lines") -> None:
     while True:
         try:
             said = await lines.ask(context.output, "[bold cyan]>[/]")

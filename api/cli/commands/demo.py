@@ -18,12 +18,15 @@ from outlast.api.cli.commands.up import (
     stack_config,
     stack_failure,
 )
-from outlast.api.cli.errors import CliError, ExitCode
+from outlast.api.cli.errors import ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, JsonOption, Options, TokenOption
-from outlast.api.cli.running import Context, finish, notice_on
+from outlast.api.cli.running import Context, finish
 from outlast.api.cli.show.output import Output
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from outlast.client import Task
     from outlast.deploy.local.addresses import StackAddresses
 
 _SITE_CRAWLER = "outlast--site-crawler"
@@ -78,7 +81,7 @@ def demo(
 
 async def run_demo(output: Output, order: Order, given: Mapping[str, Any]) -> ExitCode:
     """Demonstrate on the running stack, or on one that is started for it."""
-    from outlast.api.cli.http.server import running_stack  # noqa: PLC0415
+    from outlast.client.connection import running_stack  # noqa: PLC0415 (httpx)
 
     output.note("[bold]Outlast demo[/]: a real Actor, run as a durable task\n")
     running = running_stack(order.data_dir)
@@ -113,28 +116,24 @@ async def _on_own_stack(output: Output, order: Order, given: Mapping[str, Any]) 
 
 async def demonstrate(output: Output, order: Order, addresses: "StackAddresses", *, stays_up: bool) -> ExitCode:
     """Crawl, and show what came of it."""
-    from outlast.api.cli.http.client import ApiClient  # noqa: PLC0415 (httpx)
-    from outlast.api.cli.http.server import find_server  # noqa: PLC0415
+    from outlast.api.cli.connecting import connected  # noqa: PLC0415 (httpx)
     from outlast.api.cli.show.demo_display import show_demo  # noqa: PLC0415
 
     options = Options(url=addresses.api_url, token=order.token, data_dir=order.data_dir, as_json=output.as_json)
-    async with ApiClient(find_server(options), notice_on(output)) as client:
-        context = Context(output, client, Options(data_dir=order.data_dir, as_json=output.as_json))
-        return await show_demo(
-            context, await _crawl_request(context, order, addresses.docs_site_url), stays_up=stays_up
-        )
+    async with connected(output, options) as context:
+        context.options = Options(data_dir=order.data_dir, as_json=output.as_json)
+        task = await _start_crawl(context, order, addresses.docs_site_url)
+        return await show_demo(context, task, stays_up=stays_up)
 
 
-async def _crawl_request(context: Context, order: Order, docs_site_url: str | None) -> dict[str, Any]:
-    """The call to demonstrate: the shipped crawler where it exists, Apify's own on Apify."""
-    from outlast.api.cli.http.requests import build_request  # noqa: PLC0415 (pydantic)
+async def _start_crawl(context: Context, order: Order, docs_site_url: str | None) -> "Task":
+    """Start the call to demonstrate: of the shipped crawler where it exists, of Apify's own on Apify."""
+    from outlast.client import NotFound  # noqa: PLC0415 (httpx)
 
-    start_urls = [{"url": order.start_url or docs_site_url or _APIFY_SITE}]
+    start_urls: JsonValue = [{"url": order.start_url or docs_site_url or _APIFY_SITE}]
     try:
         await context.client.tool(_SITE_CRAWLER)
-    except CliError as error:
-        if error.exit_code is not ExitCode.USAGE:
-            raise
+    except NotFound:
         arguments = {"startUrls": start_urls, "maxCrawlPages": order.max_pages, "crawlerType": "cheerio"}
-        return build_request(tool=_APIFY_CRAWLER, arguments=arguments, max_items=order.max_pages)
-    return build_request(tool=_SITE_CRAWLER, arguments={"startUrls": start_urls, "maxPages": order.max_pages})
+        return await context.client.start(_APIFY_CRAWLER, arguments, max_items=order.max_pages)
+    return await context.client.start(_SITE_CRAWLER, {"startUrls": start_urls, "maxPages": order.max_pages})

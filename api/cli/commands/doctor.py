@@ -9,8 +9,8 @@ from rich.table import Table
 
 from outlast.api.cli.errors import ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
-from outlast.api.cli.running import Context, run_action
-from outlast.api.cli.show.output import with_commands
+from outlast.api.cli.running import finish
+from outlast.api.cli.show.output import Output, with_commands
 
 if TYPE_CHECKING:
     from outlast.api.cli.checks.check import Check
@@ -25,13 +25,16 @@ def doctor(
     as_json: JsonOption = False,
 ) -> None:
     """Look at every part and say what is wrong. Exit code 1 when something is."""
-    run_action(Options(url, token, data_dir, as_json), diagnose)
+    output = Output(as_json=as_json)
+    finish(output, lambda: diagnose(output, Options(url, token, data_dir, as_json)))
 
 
-async def diagnose(context: Context) -> ExitCode:
+async def diagnose(output: Output, options: Options) -> ExitCode:
     """Make all checks and print them."""
-    checks = await _all_checks(context)
-    output = context.output
+    from outlast.api.cli.client_errors import as_cli_errors  # noqa: PLC0415 (httpx)
+
+    with as_cli_errors():
+        checks = await _all_checks(options)
     bad = [check for check in checks if check.health == "fail"]
     if output.as_json:
         output.document({"ok": not bad, "checks": [asdict(check) for check in checks]})
@@ -41,11 +44,11 @@ async def diagnose(context: Context) -> ExitCode:
     return ExitCode.FAILED if bad else ExitCode.OK
 
 
-async def _all_checks(context: Context) -> "list[Check]":
+async def _all_checks(options: Options) -> "list[Check]":
     from outlast.api.cli.checks import machine, parts  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
-    from outlast.api.cli.http.server import running_stack  # noqa: PLC0415
+    from outlast.client.connection import running_stack  # noqa: PLC0415
 
-    data_dir, environment = context.options.data_dir, dict(os.environ)
+    data_dir, environment = options.data_dir, dict(os.environ)
     around = parts.Surroundings(data_dir, running_stack(data_dir), environment)
     return [
         machine.check_python(),
@@ -55,7 +58,7 @@ async def _all_checks(context: Context) -> "list[Check]":
         machine.check_temporal_server(environment),
         *([] if around.state else machine.check_ports(environment)),
         parts.check_stack(around),
-        *await parts.check_server(context.client, around),
+        *await parts.check_server(options, around),
         await parts.check_platform(around),
         await parts.check_metrics(around),
         await parts.check_temporal_ui(around),

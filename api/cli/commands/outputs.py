@@ -1,20 +1,49 @@
 """`outlast output`: get stored outputs back, whole or in part; look at, verify and remove them."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
+from outlast.api.cli.ask.spans import Span, parse_span
 from outlast.api.cli.errors import BadInput, CliError, ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, finish, run_action
 
 if TYPE_CHECKING:
-    from outlast.api.cli.http.downloads import Part
-    from outlast.api.cli.http.models import StoredOutput
     from outlast.api.cli.show.output import Output
+    from outlast.client import AsyncStream, StoredOutput
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which part of an output is wanted; the whole when nothing is set."""
+
+    rows: Span | None = None
+    byte_span: Span | None = None
+    fields: str | None = None
+    where: str | None = None
+    query: str | None = None
+
+    def pieces(self, context: Context, locator: str) -> "AsyncStream[bytes]":
+        """The part, in pieces. Raises `BadInput`."""
+        from outlast.client import RowSelection  # noqa: PLC0415 (httpx)
+
+        selects = bool(self.rows or self.fields or self.where or self.query)
+        if selects and self.byte_span is not None:
+            raise BadInput("--bytes cannot be combined with a selection of rows.", hint="Choose one of them.")
+        outputs = context.client.outputs
+        if not selects:
+            span = self.byte_span or Span(0, None)
+            return outputs.stream(locator, span.start, span.end)
+        rows = self.rows or Span(0, None)
+        limit = None if rows.end is None else rows.end - rows.start
+        fields = tuple(name.strip() for name in (self.fields or "").split(",") if name.strip())
+        return outputs.lines(locator, RowSelection(rows.start, limit, fields, self.where, self.query))
+
 
 app = typer.Typer(no_args_is_help=True, help="Get stored outputs back, whole or in part; verify and remove them.")
 
@@ -46,11 +75,8 @@ def get(
 
     A whole output goes on where it stopped when the connection is lost. A file appears when it is complete.
     """
-    options = Options(url, token, data_dir)
 
     async def action(context: Context) -> ExitCode:
-        from outlast.api.cli.http.downloads import Part, parse_span  # noqa: PLC0415 (httpx)
-
         part = Part(
             rows=parse_span(rows, "--rows") if rows else None,
             byte_span=parse_span(byte_range, "--bytes") if byte_range else None,
@@ -60,7 +86,7 @@ def get(
         )
         return await get_output(context, locator, part, file)
 
-    run_action(options, action)
+    run_action(Options(url, token, data_dir), action)
 
 
 @app.command()
@@ -111,53 +137,47 @@ def rm(
     """Remove a stored output before its time."""
 
     async def action(context: Context) -> ExitCode:
-        await context.client.delete_output(locator)
+        await context.client.outputs.delete(locator)
         context.output.note(f"Removed {escape(locator)}.")
         return ExitCode.OK
 
     run_action(Options(url, token, data_dir), action)
 
 
-async def get_output(context: Context, locator: str, part: "Part", file: Path | None) -> ExitCode:
+async def get_output(context: Context, locator: str, part: Part, file: Path | None) -> ExitCode:
     """Bring an output, or a part of it, to standard output or into `file`."""
-    from outlast.api.cli.http.downloads import download  # noqa: PLC0415 (httpx)
-
     if file is not None and file.is_dir():  # noqa: ASYNC240 (a command waits for nothing else)
         raise BadInput(f"{file} is a folder.", hint="Name a file in it.")
     if file is not None:
         return await _into_file(context, locator, part, file)
-    if sys.stdout.isatty() and (await context.client.output_info(locator)).kind == "binary":
+    if sys.stdout.isatty() and (await context.client.outputs.info(locator)).kind == "binary":
         raise BadInput("This output is binary.", hint=f"Write it to a file: `outlast output get {locator} -o FILE`")
-    async for piece in download(context.client, locator, part):
-        sys.stdout.buffer.write(piece)
+    async with part.pieces(context, locator) as pieces:
+        async for piece in pieces:
+            sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()
     return ExitCode.OK
 
 
-async def _into_file(context: Context, locator: str, part: "Part", file: Path) -> ExitCode:
-    from outlast.api.cli.http.downloads import download  # noqa: PLC0415 (httpx)
+async def _into_file(context: Context, locator: str, part: Part, file: Path) -> ExitCode:
     from outlast.api.cli.show.wording import size  # noqa: PLC0415 (rich)
+    from outlast.client.files import whole_file  # noqa: PLC0415 (httpx)
 
-    partial = file.with_name(f"{file.name}.part")
     written = 0
     try:
-        with partial.open("wb") as target:
-            async for piece in download(context.client, locator, part):
-                written += target.write(piece)
+        with whole_file(file) as target:
+            async with part.pieces(context, locator) as pieces:
+                async for piece in pieces:
+                    written += target.write(piece)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise CliError(f"{file} cannot be written: {error.strerror}.", exit_code=ExitCode.FAILED) from error
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    partial.replace(file)
     context.output.note(f"[green]✓[/] {size(written)} in {escape(str(file))}")
     return ExitCode.OK
 
 
 async def show_output(context: Context, locator: str) -> ExitCode:
     """Print what is known of an output."""
-    found = await context.client.output_info(locator)
+    found = await context.client.outputs.info(locator)
     if context.output.as_json:
         context.output.document(found.document())
     else:
@@ -181,13 +201,13 @@ def verify_file(output: "Output", file: Path) -> ExitCode:
 
 async def verify_locator(context: Context, locator: str) -> ExitCode:
     """Have every byte of an output read and checked by the server."""
-    from outlast.api.cli.http.downloads import Part, download  # noqa: PLC0415 (httpx)
     from outlast.api.cli.show.wording import size  # noqa: PLC0415 (rich)
 
-    found = await context.client.output_info(locator)
+    found = await context.client.outputs.info(locator)
     read = 0
-    async for piece in download(context.client, locator, Part()):
-        read += len(piece)
+    async with context.client.outputs.stream(locator) as pieces:
+        async for piece in pieces:
+            read += len(piece)
     intact = read == found.size_bytes
     if context.output.as_json:
         context.output.document({"locator": locator, "intact": intact, "bytes": read, "digest": found.digest})

@@ -7,14 +7,14 @@ import typer
 from rich.markup import escape
 
 from outlast.api.cli.ask.given_answers import Given, question_key
-from outlast.api.cli.commands.call import collect, show_answer
+from outlast.api.cli.commands.call import show_answer
 from outlast.api.cli.errors import ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, run_action
 from outlast.api.cli.show.durations import parse_duration
 
 if TYPE_CHECKING:
-    from outlast.api.cli.http.models import Task
+    from outlast.client import Task
 
 app = typer.Typer(no_args_is_help=True, help="List, look at, watch, collect and cancel tasks.")
 
@@ -175,7 +175,7 @@ async def list_tasks(context: Context, listing: Listing) -> ExitCode:
     tasks: list[Task] = []
     page_token = listing.page_token
     while True:
-        page = await context.client.list(
+        page = await context.client.list_page(
             status=listing.status,
             tool=listing.tool,
             session_id=listing.session_id,
@@ -230,7 +230,7 @@ async def task_result(context: Context, task_id: str, wait_seconds: float) -> Ex
 
     if wait_seconds > 0:
         context.interrupted = going_on(context, task_id)
-    return show_answer(context, await collect(context, task_id, wait_seconds=wait_seconds))
+    return show_answer(context, await context.client.result(task_id, wait_seconds=wait_seconds))
 
 
 async def cancel_task(context: Context, task_id: str, *, wait: bool) -> ExitCode:

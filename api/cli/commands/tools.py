@@ -13,7 +13,7 @@ from outlast.api.cli.show.schema_words import describe_arguments, example_argume
 from outlast.api.cli.show.wording import one_line, printable
 
 if TYPE_CHECKING:
-    from outlast.api.cli.http.models import Tool
+    from outlast.client import Tool
 
 app = typer.Typer(no_args_is_help=True, help="List the tools that can be called, and show their arguments.")
 
@@ -50,13 +50,13 @@ async def list_tools(context: Context, mode: str | None) -> ExitCode:
     found = await context.client.tools(mode=mode)
     output = context.output
     if output.as_json:
-        output.document(found.document())
+        output.document({"tools": [tool.document() for tool in found]})
         return ExitCode.OK
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("TOOL", no_wrap=True, style="bold")
     table.add_column("CATEGORY", no_wrap=True, style="dim")
     table.add_column("WHAT IT DOES", overflow="fold")
-    for tool in sorted(found.tools, key=lambda tool: (tool.category, tool.name)):
+    for tool in sorted(found, key=lambda tool: (tool.category, tool.name)):
         table.add_row(escape(tool.name), escape(tool.category), escape(_purpose(tool)))
     output.show(table)
     command = context.options.command
@@ -68,9 +68,7 @@ async def list_tools(context: Context, mode: str | None) -> ExitCode:
 
 async def get_tool(context: Context, name: str, mode: str | None) -> ExitCode:
     """Print one tool."""
-    from outlast.api.cli.http.requests import tool_name  # noqa: PLC0415 (pydantic)
-
-    tool = await context.client.tool(tool_name(name), mode=mode)
+    tool = await context.client.tool(name, mode=mode)
     output = context.output
     if output.as_json:
         output.document(tool.document())

@@ -1,6 +1,5 @@
 """What the demo shows: the task on its way, the rows it gave, and where they can be seen."""
 
-import secrets
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -9,23 +8,22 @@ from rich.table import Table
 
 from outlast.api.cli.commands.call import see_through
 from outlast.api.cli.errors import CliError, ExitCode
-from outlast.api.cli.http.models import TaskAnswer
 from outlast.api.cli.options import DEFAULT_DATA_DIR
 from outlast.api.cli.running import Context
 from outlast.api.cli.show.rows import fetch_rows
 from outlast.api.cli.show.watching import summary_line
 from outlast.api.cli.show.wording import counted, one_line, styled_status
+from outlast.client import Task, TaskAnswer
 from outlast.paths import checkout
 
 _FIELDS = ("url", "title", "metadata", "text", "error")
 _MAX_ROWS = 50
 
 
-async def show_demo(context: Context, request: dict[str, Any], *, stays_up: bool) -> ExitCode:
-    """Carry `request` out and show its rows. Only a completed task with rows is a success."""
+async def show_demo(context: Context, task: Task, *, stays_up: bool) -> ExitCode:
+    """Follow `task` and show its rows. Only a completed task with rows is a success."""
     output = context.output
     output.note()
-    task = await context.client.start(request, idempotency_key=f"demo-{secrets.token_hex(8)}")
     answer = await see_through(context, task)
     run = _run_of(answer)
     rows, total = await fetch_rows(context, run["dataset"], fields=_FIELDS, limit=_MAX_ROWS) if run else ([], 0)

@@ -1,12 +1,10 @@
 """Rows of a dataset, through the tool that reads them."""
 
-import secrets
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from outlast.api.cli.commands.call import collect
 from outlast.api.cli.running import Context
 
 _TOOL = "get-dataset-items"
@@ -43,8 +41,7 @@ async def fetch_rows(
 
 
 async def _call(context: Context, arguments: dict[str, Any]) -> RowPage:
-    request = {"tool": _TOOL, "arguments": arguments}
-    task = await context.client.start(request, idempotency_key=f"{_TOOL}-{secrets.token_hex(8)}")
-    answer = await collect(context, task.id, wait_seconds=_WAIT_SECONDS)
+    task = await context.client.start(_TOOL, arguments)
+    answer = await context.client.result(task.id, wait_seconds=_WAIT_SECONDS)
     structured = answer.result.structured if answer.result and not answer.result.is_error else None
     return RowPage.model_validate(structured or {})

@@ -7,8 +7,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from outlast.api.cli.http.models import Run, Task
 from outlast.api.cli.show.wording import ago, duration, local_time, one_line, styled_status
+from outlast.client import Run, Task
 
 _WIDE = 110
 """Columns from which a list has room for messages."""

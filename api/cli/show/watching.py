@@ -1,19 +1,19 @@
 """Following a task on the screen."""
 
-from contextlib import aclosing
+from collections.abc import Callable
 from datetime import datetime
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 from rich.markup import escape
 
 from outlast.api.cli.ask.answering import answering
+from outlast.api.cli.connecting import waiting_note, waiting_text
 from outlast.api.cli.errors import CliError, ExitCode
-from outlast.api.cli.http.follow import Event, follow
-from outlast.api.cli.http.models import InputRequest, Task, View
-from outlast.api.cli.running import Context, notice_on
+from outlast.api.cli.running import Context
 from outlast.api.cli.show.progress import TaskProgress
 from outlast.api.cli.show.task_display import age_seconds, took
 from outlast.api.cli.show.wording import duration, one_line, size, styled_status
+from outlast.client import Event, InputRequest, Task, Waiting
 
 _LABELS = {
     "created": "created",
@@ -29,7 +29,7 @@ _LABELS = {
 }
 
 
-class _Questions(View):
+class _Questions(BaseModel):
     """Data of the event `input_required`."""
 
     requests: dict[str, InputRequest] = Field(default_factory=dict[str, InputRequest])
@@ -38,38 +38,40 @@ class _Questions(View):
 async def show_progress(context: Context, task: Task, *, until_end: bool = False) -> None:
     """Show how far `task` is until its handler has returned, or until its workflow has ended."""
     with TaskProgress(context.output, age_seconds=age_seconds(task)) as progress:
-        context.client.notify(progress.trouble)
-        async with (
-            answering(context, task.id, progress) as answers,
-            aclosing(follow(context.client, task.id)) as events,
-        ):
+        context.client.on_waiting = _trouble_on(progress)
+        async with answering(context, task.id, progress) as answers, context.client.events(task.id) as events:
             async for event in events:
                 _update(progress, event)
                 answers.hear(event)
                 if event.name == "task_completed" and not until_end:
                     break
-    context.client.notify(notice_on(context.output))
+    context.client.on_waiting = waiting_note(context.output)
 
 
 async def show_events(context: Context, task: Task, *, after: str | None) -> None:
     """Print `task`'s events as they happen, with a live board under them on a terminal."""
     output = context.output
     if output.as_json or not (output.is_live and output.out.file.isatty()):
-        async with aclosing(follow(context.client, task.id, after=after)) as events:
+        async with context.client.events(task.id, after=after) as events:
             async for event in events:
                 output.line(event.document()) if output.as_json else output.show(event_line(event))
         return
     with TaskProgress(output, age_seconds=age_seconds(task)) as progress:
-        context.client.notify(progress.trouble)
+        context.client.on_waiting = _trouble_on(progress)
         async with (
             answering(context, task.id, progress) as answers,
-            aclosing(follow(context.client, task.id, after=after)) as events,
+            context.client.events(task.id, after=after) as events,
         ):
             async for event in events:
                 _update(progress, event)
                 answers.hear(event)
                 if event.id is not None:
                     progress.say(event_line(event))
+
+
+def _trouble_on(progress: TaskProgress) -> Callable[[Waiting | None], None]:
+    """Shows on the board what is being waited for."""
+    return lambda waiting: progress.trouble(None if waiting is None else waiting_text(waiting))
 
 
 def going_on(context: Context, task_id: str) -> CliError:
@@ -151,7 +153,7 @@ def _describe(event: Event) -> str:
     if event.name == "run_started":
         return escape(str(data.get("run_id", "")))
     if event.name == "output_stored":
-        return escape(f"{data.get('locator', '')}  {size(float(data.get('size_bytes', 0)))}")
+        return escape(f"{data.get('locator', '')}  {size(float(str(data.get('size_bytes', 0))))}")
     if event.name in _OF_QUESTIONS:
         return escape(_OF_QUESTIONS[event.name](event))
     shown = styled_status(escape(state)) if state and event.name != "handler_returned" else ""

@@ -3,14 +3,14 @@
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from outlast.api.cli.http import patience
+from outlast.api.cli import connecting
 from outlast.api.cli.main import app
 from tests.integration.cli.fake_api import FakeApi, running_fake_api
 
@@ -53,7 +53,7 @@ def clean_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(patience, "_FIRST_DELAY_SECONDS", 0.01)
+    monkeypatch.setattr(connecting, "RETRIES", replace(connecting.RETRIES, first_pause_seconds=0.01))
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from outlast.deploy.local.processes.status import ProcessState, ProcessStatus
 from outlast.deploy.local.state import StackState, write_state
 from tests.integration.cli.conftest import Outlast
 from tests.integration.cli.fake_api import Answer, FakeApi, problem
-from tests.support.ports import free_address
 
 
 @pytest.mark.parametrize("command", ["up", "demo"])
@@ -43,10 +42,9 @@ def test_a_setting_that_makes_no_sense_is_named(outlast: Outlast, monkeypatch: p
 
 def test_doctor_where_nothing_runs_says_to_start_it(outlast: Outlast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OUTLAST_URL")
-    monkeypatch.setattr("outlast.api.cli.http.server.DEFAULT_URL", free_address())
     ended = outlast("doctor")
     assert ended.code == 1
-    assert "✗ API Nothing answers" in " ".join(ended.out.split())
+    assert "✗ API No stack runs on the data directory" in " ".join(ended.out.split())
     assert "outlast up" in ended.out
     checks = {check["name"]: check["health"] for check in outlast("doctor", "--json").document["checks"]}
     assert checks["API"] == "fail"

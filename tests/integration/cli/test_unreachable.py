@@ -1,8 +1,10 @@
 """A server that is away, for a moment or for good."""
 
+from dataclasses import replace
+
 import pytest
 
-from outlast.api.cli.http import client
+from outlast.api.cli import connecting
 from tests.integration.cli.answers import ID, task
 from tests.integration.cli.conftest import Outlast
 from tests.integration.cli.fake_api import Answer, Drop, FakeApi, problem
@@ -20,10 +22,9 @@ def test_nobody_there_says_how_to_start_a_server(outlast: Outlast) -> None:
 
 def test_no_stack_names_the_data_directory(outlast: Outlast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OUTLAST_URL")
-    monkeypatch.setattr("outlast.api.cli.http.server.DEFAULT_URL", free_address())
     ended = outlast("tasks", "ls", "--data-dir", "elsewhere", "--json")
     assert ended.code == 3
-    assert "No stack runs on the data directory elsewhere" in ended.document["error"]["hint"]
+    assert "No stack runs on the data directory elsewhere" in ended.document["error"]["message"]
 
 
 def test_a_read_is_repeated_while_temporal_is_away_and_says_what_it_waits_for(
@@ -37,7 +38,7 @@ def test_a_read_is_repeated_while_temporal_is_away_and_says_what_it_waits_for(
 
 
 def test_patience_has_an_end(fake_api: FakeApi, outlast: Outlast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(connecting, "RETRIES", replace(connecting.RETRIES, request_seconds=0.1))
     fake_api.on("GET", "/v1/tasks", AWAY)
     ended = outlast("tasks", "ls", "--json")
     assert ended.code == 3

@@ -1,11 +1,18 @@
-"""From an error response to what the user is told."""
+"""From an error response to what the user reads."""
 
 import json
 
 import pytest
 
-from outlast.api.cli.errors import ExitCode
-from outlast.api.cli.http.problems import error_from_response
+from outlast.api.cli.client_errors import cli_error
+from outlast.api.cli.errors import CliError, ExitCode
+from outlast.client import ConnectionFailed, NoServer, OutlastError, WaitTimedOut
+from outlast.client.flows.commands import HttpResponse
+from outlast.client.problems import api_error
+
+
+def error_from_response(status: int, body: bytes) -> CliError:
+    return cli_error(api_error(HttpResponse(status, {}, body)))
 
 
 def test_a_refused_call_names_every_violation_and_what_to_do() -> None:
@@ -32,7 +39,7 @@ def test_a_refused_call_names_every_violation_and_what_to_do() -> None:
 
 @pytest.mark.parametrize(
     ("status", "code"),
-    [(400, 2), (401, 4), (403, 4), (404, 2), (409, 2), (413, 2), (500, 5), (502, 3), (503, 3), (504, 3)],
+    [(400, 2), (401, 4), (403, 4), (404, 2), (409, 2), (413, 2), (429, 3), (500, 5), (502, 3), (503, 3), (504, 3)],
 )
 def test_the_exit_code_follows_the_status(status: int, code: int) -> None:
     assert error_from_response(status, b"").exit_code == code
@@ -41,3 +48,12 @@ def test_the_exit_code_follows_the_status(status: int, code: int) -> None:
 @pytest.mark.parametrize("body", [b"", b"<html>Bad gateway</html>", b"[]", b"\xff", b'{"detail": 7}'])
 def test_an_answer_that_is_no_problem_document_is_named_by_its_status(body: bytes) -> None:
     assert error_from_response(502, body).message == "The server answered 502 Bad Gateway."
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(ConnectionFailed("m"), 3), (NoServer("m"), 3), (WaitTimedOut("m"), 6), (OutlastError("m", hint="do this"), 2)],
+)
+def test_errors_without_a_response_have_exit_codes_too(error: OutlastError, code: int) -> None:
+    told = cli_error(error)
+    assert (told.exit_code, told.message, told.hint) == (code, "m", error.hint)

@@ -1,0 +1,24 @@
+"""`FROM:TO` as it is typed: of rows or bytes."""
+
+from dataclasses import dataclass
+
+from outlast.api.cli.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From `start` up to and without `end`; None is the end of what there is."""
+
+    start: int
+    end: int | None
+
+
+def parse_span(text: str, option: str) -> Span:
+    """`FROM:TO` as `option` takes it. Raises `BadInput`."""
+    start, colon, end = text.partition(":")
+    if not colon or not all(part.isdecimal() or not part for part in (start, end)):
+        raise BadInput(f"{option} takes FROM:TO, not {text!r}.", hint=f"For example `{option} 100:200`")
+    span = Span(int(start or 0), int(end) if end else None)
+    if span.end is not None and span.end <= span.start:
+        raise BadInput(f"{option} {text} is empty.", hint="TO is the first one that is not included.")
+    return span

@@ -1,0 +1,43 @@
+"""From the options of a command to a client for the server that they name."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+from rich.markup import escape
+
+from outlast.api.cli.client_errors import as_cli_errors
+from outlast.api.cli.options import Options
+from outlast.api.cli.running import Context
+from outlast.api.cli.show.output import Output
+from outlast.client import AsyncClient, RetryPolicy, Waiting, find_connection
+
+RETRIES = RetryPolicy(first_contact_seconds=0)
+"""Somebody sits in front of it: when nothing has ever answered, the command says so at once."""
+
+
+@asynccontextmanager
+async def connected(output: Output, options: Options) -> AsyncGenerator[Context]:
+    """What an action works with. The client's errors leave the block as `CliError`."""
+    with as_cli_errors():
+        connection = find_connection(options.url, options.token, options.data_dir, environment={})
+        async with AsyncClient(connection=connection, retries=RETRIES, on_waiting=waiting_note(output)) as client:
+            yield Context(output, client, options)
+
+
+def waiting_note(output: Output) -> Callable[[Waiting | None], None]:
+    """Says on standard error what is being waited for, once per wait."""
+    is_waiting = False
+
+    def note(waiting: Waiting | None) -> None:
+        nonlocal is_waiting
+        if waiting is not None and not is_waiting:
+            output.note(f"[yellow]…[/] {escape(waiting_text(waiting))}")
+        is_waiting = waiting is not None
+
+    return note
+
+
+def waiting_text(waiting: Waiting) -> str:
+    """What is being waited for, and for how long."""
+    left = "" if waiting.seconds_left is None else f" for {waiting.seconds_left:.0f} s"
+    return f"{waiting.reason} Trying again{left} …"

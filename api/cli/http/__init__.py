@@ -1,1 +1,0 @@
-"""How the command line talks to the API."""
