@@ -26,7 +26,8 @@ demo: $(INSTALLED) ## Run a real Actor as a durable task on the embedded stack, 
 up: $(INSTALLED) ## Start the embedded stack and leave it running until Ctrl-C
 	@exec $(BIN)/outlast up $(ARGS)
 
-test: $(INSTALLED) ## Run the tests (ARGS=... goes to pytest)
+test: $(INSTALLED) ## Install what tests need of the system, where it may, and run them (ARGS=... goes to pytest)
+	@$(BIN)/python -m tests.support.needs
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(ARGS)
 
 thorough: $(INSTALLED) ## Run the variants that `make test` leaves out: the same kills at further moments

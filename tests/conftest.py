@@ -8,6 +8,7 @@ import pytest
 from xdist.remote import Producer
 
 from outlast.deploy.local.temporal_server import TemporalServer
+from tests.support import needs
 from tests.support.distribution import ByStack, longest_first
 from tests.support.stacks.temporal import running_temporal
 
@@ -29,6 +30,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByStack:
     return ByStack(config, log)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("needs"):
+        for package in marker.args:
+            needs.require(package)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = [report.longrepr for report in terminalreporter.stats.get("skipped", [])]
+    for line in needs.summary(place[2] for place in skipped if isinstance(place, tuple)):
+        terminalreporter.write_line(line, yellow=True)
 
 
 @pytest.fixture(scope="session")

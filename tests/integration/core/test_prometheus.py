@@ -24,7 +24,7 @@ SHIPPED = ROOT / "deploy" / "prometheus"
 DOCUMENT = ROOT / "docs" / "metrics.md"
 PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
 
-pytestmark = pytest.mark.skipif(PROMETHEUS is None or PROMTOOL is None, reason="needs Debian's package prometheus")
+pytestmark = pytest.mark.needs("prometheus")
 
 
 def promtool(*arguments: str, given: str | None = None) -> None:

@@ -15,6 +15,7 @@ from outlast.activities.workspaces.activities import CommandInput, CommandOutcom
 from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, sandbox_uid
 from outlast.activities.workspaces.files import Workspaces
 from tests.support.eventually import eventually
+from tests.support.needs import require
 
 LIMITS = SandboxLimits(memory_bytes=256 * 1024 * 1024, processes=48, output_bytes=4 * 1024 * 1024)
 
@@ -25,6 +26,7 @@ def _made(reachable: Path, **options: str) -> Sandbox:
 
 @pytest.fixture
 def sandbox(reachable: Path) -> Sandbox:
+    require("bubblewrap")
     made = _made(reachable)
     made.probe()
     return made

@@ -126,6 +126,7 @@ async def test_skills_are_listed_to_mcp_clients_that_can_load_them(full_service:
     assert "invoices" not in instructions[1]
 
 
+@pytest.mark.needs("bubblewrap")
 async def test_commands_and_files_share_the_workspace_of_the_conversation(
     full: httpx.AsyncClient, full_service: Service
 ) -> None:
@@ -141,6 +142,7 @@ async def test_commands_and_files_share_the_workspace_of_the_conversation(
         assert theirs["result"]["error"]["category"] == "not_found"
 
 
+@pytest.mark.needs("bubblewrap")
 @pytest.mark.parametrize("target", ["/etc/passwd", "/proc/self/environ", "../../../../etc/passwd", ".."])
 async def test_a_link_made_by_a_command_is_not_followed_out(full: httpx.AsyncClient, target: str) -> None:
     await completed(full, bash(f"ln -sfn {target} link; mkfifo -m 666 fifo 2>&1; true"))
@@ -149,6 +151,7 @@ async def test_a_link_made_by_a_command_is_not_followed_out(full: httpx.AsyncCli
         assert answer["result"]["error"]["category"] in ("filesystem", "not_found"), path
 
 
+@pytest.mark.needs("bubblewrap")
 async def test_a_large_output_is_stored(full: httpx.AsyncClient) -> None:
     answer = await completed(full, bash("seq 1 20000"))
     assert answer["result"]["structured"]["compressed"] is True
@@ -156,6 +159,7 @@ async def test_a_large_output_is_stored(full: httpx.AsyncClient) -> None:
     assert whole.splitlines() == ["Exit code 0.", *map(str, range(1, 20_001))]
 
 
+@pytest.mark.needs("bubblewrap")
 async def test_a_command_knows_no_secret_of_the_worker(full: httpx.AsyncClient) -> None:
     answer = await completed(full, bash("env; cat /proc/*/environ | tr '\\0' '\\n'"))
     assert "HOME=/workspace" in text_of(answer)
@@ -163,6 +167,7 @@ async def test_a_command_knows_no_secret_of_the_worker(full: httpx.AsyncClient) 
         assert secret not in text_of(answer)
 
 
+@pytest.mark.needs("bubblewrap")
 async def test_a_command_is_killed_after_its_time(full: httpx.AsyncClient) -> None:
     mark = f"8{secrets.randbelow(10**9):09}"
     answer = await completed(full, bash(f"echo begun; sleep {mark}", timeoutSecs=1))
@@ -171,6 +176,7 @@ async def test_a_command_is_killed_after_its_time(full: httpx.AsyncClient) -> No
     assert not alive(mark)
 
 
+@pytest.mark.needs("bubblewrap")
 async def test_cancelling_a_task_kills_its_command_first(full: httpx.AsyncClient) -> None:
     mark = f"8{secrets.randbelow(10**9):09}"
     task_id = await started(full, bash(f"setsid sleep {mark} & sleep {mark}", timeoutSecs=600))
@@ -187,6 +193,7 @@ def own_temporal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalS
         yield server
 
 
+@pytest.mark.needs("bubblewrap")
 async def test_a_command_is_not_run_again_when_its_worker_died(
     tmp_path_factory: pytest.TempPathFactory,
     own_temporal: TemporalServer,

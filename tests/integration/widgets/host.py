@@ -9,6 +9,7 @@ from typing import Any
 from playwright.async_api import Browser, Frame, Page, Route, async_playwright
 
 from tests.support.eventually import eventually
+from tests.support.needs import require
 
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
@@ -111,6 +112,7 @@ class WidgetHost:
 @asynccontextmanager
 async def running_chromium() -> AsyncGenerator[Browser]:
     """Debian's Chromium, headless."""
+    require("chromium")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         try:

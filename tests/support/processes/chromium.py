@@ -10,6 +10,7 @@ from typing import Any
 from outlast.api.cli.client_tools.devtools import DevTools, devtools_of
 from outlast.deploy.local.processes.orphans import die_with_parent
 from tests.support.eventually import eventually
+from tests.support.needs import require
 
 CHROMIUM = "/usr/bin/chromium"
 _FLAGS = (
@@ -58,6 +59,7 @@ class RunningBrowser:
 @contextmanager
 def chromium_process(folder: Path, *flags: str) -> Iterator[Path]:
     """Run Chromium until the end of the block; the file in which it says its port."""
+    require("chromium")
     with (folder / "chromium.log").open("ab") as log:
         process = subprocess.Popen(
             [CHROMIUM, *_FLAGS, f"--user-data-dir={folder / 'profile'}", *flags, "about:blank"],

@@ -1,0 +1,127 @@
+"""What tests need of the system beyond the lock file: installed by `make test` where it may, else their tests skip.
+
+`python -m tests.support.needs` installs the Debian packages that are missing, as root or with a sudo that asks for no
+password. Otherwise it names them once. A test asks with `require` or with the marker `needs`.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, sandbox_uid
+from outlast.activities.workspaces.files import Workspaces
+
+_PREFIX = "needs "
+
+
+@dataclass(frozen=True)
+class Need:
+    """A Debian package, the programs that tests run of it, and what for."""
+
+    package: str
+    programs: tuple[str, ...]
+    purpose: str
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether its programs are there, which may have been installed in any way."""
+        return all(map(shutil.which, self.programs))
+
+
+NEEDS = {
+    need.package: need
+    for need in (
+        Need("chromium", ("chromium",), "widgets and browser tabs"),
+        Need("prometheus", ("prometheus", "promtool"), "a real scrape, and checks of the alerts"),
+        Need("bubblewrap", ("bwrap",), "commands in a sandbox"),
+    )
+}
+
+
+def require(package: str) -> None:
+    """Skip the test that calls this when `package` is missing or does not work on this machine."""
+    reason = _obstacle(package)
+    if reason is not None:
+        pytest.skip(f"{_PREFIX}{package}: {reason}")
+
+
+def summary(reasons: Iterable[str]) -> list[str]:
+    """One line per package that tests were skipped for, given the reasons of all tests that were skipped."""
+    counted = Counter(reason.removeprefix("Skipped: ") for reason in reasons)
+    return [
+        f"{count} test{'s' * (count > 1)} skipped, which {'need' if count > 1 else 'needs'} {reason.removeprefix(_PREFIX)}"
+        for reason, count in counted.items()
+        if reason.startswith(tuple(f"{_PREFIX}{package}:" for package in NEEDS))
+    ]
+
+
+@cache
+def _obstacle(package: str) -> str | None:
+    if not NEEDS[package].is_installed:
+        return f"not installed; as root: apt-get install {package}"
+    return _sandbox_obstacle() if package == "bubblewrap" else None
+
+
+def _sandbox_obstacle() -> str | None:
+    """Why commands cannot be confined here: containers and some kernels allow no namespaces."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        try:
+            Sandbox(Workspaces(Path(folder) / "probe", uid=sandbox_uid()), SandboxLimits()).probe()
+        except SandboxUnavailable as error:
+            return str(error)
+    return None
+
+
+def main() -> int:
+    """Install what is missing; exit code 0 also where that is not possible."""
+    missing = [need for need in NEEDS.values() if not need.is_installed]
+    if not missing:
+        return 0
+    packages = [need.package for need in missing]
+    root = _as_root()
+    if root is not None and shutil.which("apt-get"):
+        print(f"Installing system packages that tests need: {' '.join(packages)} ...", flush=True)
+        if _install(root, packages):
+            return 0
+    print("Tests that need these system packages are skipped; as root: apt-get install " + " ".join(packages))
+    for need in missing:
+        print(f"  {need.package}: {need.purpose}")
+    return 0
+
+
+def _as_root() -> tuple[str, ...] | None:
+    """What to put before a command for it to run as root; None where that needs a password."""
+    if os.geteuid() == 0:
+        return ()
+    if (
+        shutil.which("sudo")
+        and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
+    ):
+        return ("sudo", "-n")
+    return None
+
+
+def _install(root: tuple[str, ...], packages: list[str]) -> bool:
+    commands = (
+        ["apt-get", "update", "--quiet=2"],
+        ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "--quiet=2", "--yes", "--no-install-recommends"]
+        + packages,
+    )
+    return all(
+        subprocess.run([*root, *command], stdout=subprocess.DEVNULL, check=False).returncode == 0
+        for command in commands
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
