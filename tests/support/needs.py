@@ -57,11 +57,8 @@ def require(package: str) -> None:
 def summary(reasons: Iterable[str]) -> list[str]:
     """One line per package that tests were skipped for, given the reasons of all tests that were skipped."""
     counted = Counter(reason.removeprefix("Skipped: ") for reason in reasons)
-    return [
-        f"{count} test{'s' * (count > 1)} skipped, which {'need' if count > 1 else 'needs'} {reason.removeprefix(_PREFIX)}"
-        for reason, count in counted.items()
-        if reason.startswith(tuple(f"{_PREFIX}{package}:" for package in NEEDS))
-    ]
+    known = tuple(f"{_PREFIX}{package}:" for package in NEEDS)
+    return [f"Skipped {count}, {reason}" for reason, count in counted.items() if reason.startswith(known)]
 
 
 @cache
@@ -103,24 +100,18 @@ def _as_root() -> tuple[str, ...] | None:
     """What to put before a command for it to run as root; None where that needs a password."""
     if os.geteuid() == 0:
         return ()
-    if (
-        shutil.which("sudo")
-        and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
-    ):
+    if shutil.which("sudo") and _succeeds("sudo", "-n", "true"):
         return ("sudo", "-n")
     return None
 
 
 def _install(root: tuple[str, ...], packages: list[str]) -> bool:
-    commands = (
-        ["apt-get", "update", "--quiet=2"],
-        ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "--quiet=2", "--yes", "--no-install-recommends"]
-        + packages,
-    )
-    return all(
-        subprocess.run([*root, *command], stdout=subprocess.DEVNULL, check=False).returncode == 0
-        for command in commands
-    )
+    apt = (*root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet=2", "--yes")
+    return _succeeds(*apt, "update") and _succeeds(*apt, "install", "--no-install-recommends", *packages)
+
+
+def _succeeds(*command: str) -> bool:
+    return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False).returncode == 0
 
 
 if __name__ == "__main__":

@@ -75,3 +75,23 @@ def test_asking_for_the_mode_would_be_noticed(tmp_path: Path) -> None:
         'def f(ctx, mode):\n    if ctx.mode == "openai":\n        pass\n    if "openai" != mode:\n        pass\n'
     )
     assert [hit.rpartition(":")[2] for hit in comparisons_of_a_mode(module)] == ["2", "4"]
+
+
+@pytest.mark.parametrize("line", ["import api", "from workflows.tools import registry", "import worker.settings"])
+def test_a_floor_imported_without_outlast_is_refused(tmp_path: Path, line: str) -> None:
+    ruff = Path(sys.executable).with_name("ruff")
+    (tmp_path / "module.py").write_text(f"{line}\n")
+    command = [str(ruff), "check", "--no-cache", "--config", str(ROOT / "pyproject.toml"), "--select", "TID251", "."]
+    checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "TID251" in checked.stdout, checked.stdout + checked.stderr
+
+
+def test_no_module_of_the_repository_is_loaded_twice_in_one_process() -> None:
+    """In a test process the repository is on the path, so `import api` would work there, and be another module."""
+    names: dict[Path, list[str]] = {}
+    for name, module in sys.modules.items():
+        file = Path(getattr(module, "__file__", None) or "/").resolve()
+        if name != "__main__" and any(file.is_relative_to(ROOT / floor) for floor in FLOORS):
+            names.setdefault(file, []).append(name)
+    assert names
+    assert {path: loaded for path, loaded in names.items() if len(loaded) > 1} == {}

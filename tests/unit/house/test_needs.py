@@ -39,9 +39,7 @@ def test_tests_without_their_package_are_skipped_and_counted_at_the_end(tmp_path
         check=False,
     )
     *_, said, closing = ended.stdout.splitlines()
-    assert said == "3 tests skipped, which need chromium: not installed; as root: apt-get install chromium", (
-        ended.stdout
-    )
+    assert said == "Skipped 3, needs chromium: not installed; as root: apt-get install chromium", ended.stdout
     assert "1 passed, 4 skipped" in closing
 
 
