@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -49,8 +49,7 @@ def _exists(parts: list[str]) -> bool:
     return False
 
 
-def findings(paths: list[Path], find: object) -> list[str]:
-    assert callable(find)
+def findings(paths: list[Path], find: Callable[[str], Iterable[str]]) -> list[str]:
     return [f"{path.relative_to(ROOT)}: {name}" for path in paths for name in find(path.read_text())]
 
 
