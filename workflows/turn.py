@@ -12,7 +12,7 @@ from typing import TypeVar
 from temporalio import workflow
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from temporalio.contrib.workflow_streams import WorkflowStream
-from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, is_cancelled_exception
+from temporalio.exceptions import ApplicationError, ChildWorkflowError, is_cancelled_exception
 from temporalio.workflow import ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
@@ -52,7 +52,8 @@ from outlast.workflows.contracts.turns import (
 )
 from outlast.workflows.metrics import count_step, count_turn, record_mask_resolution
 from outlast.workflows.runtime.masks import Resolution
-from outlast.workflows.stubs.failures import envelope_of, signature
+from outlast.workflows.stubs.call_activity import tool_errors
+from outlast.workflows.stubs.failures import ToolError, signature
 from outlast.workflows.stubs.search_attributes import upsert_search_attributes
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.registry import executor_kind
@@ -71,14 +72,6 @@ from outlast.workflows.turns.steps import (
 Told = TypeVar("Told", CallRefused, TurnEnded)
 STEP_ACTIVITY_PREFIX = "step-"
 """The id of a model call's activity is this and the step's number: so the history says which step it was."""
-
-
-class _Failed(Exception):
-    """The model cannot be called."""
-
-    def __init__(self, error: ErrorEnvelope) -> None:
-        super().__init__(error.message)
-        self.error = error
 
 
 @workflow.defn
@@ -127,8 +120,8 @@ class TurnWorkflow:
             await _ended(steps)
         try:
             return steps.result()
-        except _Failed as failed:
-            return Ending(status=TurnStatus.FAILED, reason="error", error=failed.error)
+        except ToolError as failed:
+            return Ending(status=TurnStatus.FAILED, reason="error", error=failed.envelope)
         except BaseException as error:
             if not is_cancelled_exception(error):
                 raise
@@ -181,7 +174,7 @@ class TurnWorkflow:
         self._state = self._state.model_copy(update={"messages": (*self._state.messages, *messages), **changes})
 
     async def _call_model(self, active: Resolution) -> ModelStep:
-        try:
+        with tool_errors(self._input.model_id):
             return await workflow.execute_activity_method(
                 ModelActivities.call_model,
                 model_call(self._input, self._state, active),
@@ -192,10 +185,6 @@ class TurnWorkflow:
                 retry_policy=CALL_MODEL_RETRY_POLICY,
                 summary=f"{self._input.model_id}, step {self._state.step}",
             )
-        except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise
-            raise _Failed(envelope_of(error, tool=self._input.model_id)) from error
 
     async def _carry_out_all(self, calls: list[PlannedCall]) -> tuple[list[Verdict], float]:
         """Carry out all calls at once, and keep what they give, also when the turn is cancelled meanwhile.

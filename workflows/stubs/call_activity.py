@@ -1,6 +1,7 @@
-"""One way for workflow code to read from outside: an activity with the call's deadline, its failure as `ToolError`."""
+"""How workflow code calls an activity: within the call's deadline, and with the failure as a `ToolError`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -10,6 +11,7 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 with workflow.unsafe.imports_passed_through():
     from outlast.activities.runs.activities import READ_ATTEMPT_TIMEOUT, READ_HEARTBEAT_TIMEOUT, READ_RETRY_POLICY
 
+from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.deadline import remaining
 from outlast.workflows.stubs.failures import ToolError, envelope_of
@@ -18,7 +20,21 @@ Input = TypeVar("Input")
 Result = TypeVar("Result")
 
 
-async def read(
+@contextmanager
+def tool_errors(tool: str, describe: Callable[[ActivityError], ErrorEnvelope] | None = None) -> Generator[None]:
+    """Turn the failure of an activity in the block into a `ToolError` of `tool`. A cancellation is left as it is.
+
+    `describe` makes the envelope where the activity's own failure does not say enough.
+    """
+    try:
+        yield
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        raise ToolError(describe(error) if describe else envelope_of(error, tool=tool)) from error
+
+
+async def call_activity(
     call: ToolCall,
     method: Callable[[Any, Input], Awaitable[Result]],
     request: Input,
@@ -26,8 +42,8 @@ async def read(
     summary: str,
     retry_policy: RetryPolicy = READ_RETRY_POLICY,
 ) -> Result:
-    """What the activity `method` answers to `request`. Raises `ToolError` when it is refused."""
-    try:
+    """The result of a short activity. Raises `ToolError` when it fails for good."""
+    with tool_errors(call.tool):
         return await workflow.execute_activity_method(
             method,
             request,
@@ -37,7 +53,3 @@ async def read(
             retry_policy=retry_policy,
             summary=summary,
         )
-    except ActivityError as error:
-        if is_cancelled_exception(error):
-            raise
-        raise ToolError(envelope_of(error, tool=call.tool)) from error

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 from pydantic import JsonValue
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, is_cancelled_exception
 from temporalio.workflow import ActivityCancellationType
 
 with workflow.unsafe.imports_passed_through():
@@ -24,8 +23,7 @@ from outlast.activities.mcp_actors.contracts import (
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.stubs.call_activity import read
-from outlast.workflows.stubs.failures import ToolError, envelope_of
+from outlast.workflows.stubs.call_activity import call_activity, tool_errors
 
 SAMPLING_PATIENCE = timedelta(minutes=5)
 """Not every client has a model that can be asked, and servers have a way on without. Users may take their time."""
@@ -45,7 +43,9 @@ class McpActors:
     async def tools(self, actor: str) -> tuple[McpTool, ...]:
         """The tools of the server; starts the Actor when it sleeps."""
         request = ListMcpToolsInput(caller=self._call.caller, actor=actor)
-        answer = await read(self._call, McpActorActivities.list_mcp_tools, request, summary=f"list tools of {actor}")
+        answer = await call_activity(
+            self._call, McpActorActivities.list_mcp_tools, request, summary=f"list tools of {actor}"
+        )
         return answer.tools
 
     async def call(self, actor: str, tool: str, arguments: dict[str, JsonValue]) -> McpAnswer:
@@ -57,11 +57,8 @@ class McpActors:
         questions = _Questions(self._ask_all)
         _handle_questions(questions.answer)
         try:
-            return await self._carry_out(request)
-        except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise
-            raise ToolError(envelope_of(error, tool=self._call.tool)) from error
+            with tool_errors(self._call.tool):
+                return await self._carry_out(request)
         finally:
             _handle_questions(None)
             await questions.take_back()

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from outlast.activities.outputs.activities import (
@@ -32,8 +31,8 @@ from outlast.activities.outputs.contracts import (
 )
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.stubs.call_activity import tool_errors
 from outlast.workflows.stubs.deadline import remaining
-from outlast.workflows.stubs.failures import ToolError, envelope_of
 
 Input = TypeVar("Input")
 Result = TypeVar("Result")
@@ -135,7 +134,7 @@ class Outputs:
         attempt_timeout: timedelta,
         retry_policy: RetryPolicy,
     ) -> Result:
-        try:
+        with tool_errors(self._call.tool):
             return await workflow.execute_activity_method(
                 method,
                 request,
@@ -146,7 +145,3 @@ class Outputs:
                 retry_policy=retry_policy,
                 summary=summary,
             )
-        except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise
-            raise ToolError(envelope_of(error, tool=self._call.tool)) from error

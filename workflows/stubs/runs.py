@@ -4,18 +4,16 @@ import asyncio
 import hashlib
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
 with workflow.unsafe.imports_passed_through():
     from outlast.activities.runs.activities import (
         ABORT_ATTEMPT_TIMEOUT,
         ABORT_RETRY_POLICY,
-        READ_ATTEMPT_TIMEOUT,
-        READ_HEARTBEAT_TIMEOUT,
-        READ_RETRY_POLICY,
         START_ATTEMPT_TIMEOUT,
         START_HEARTBEAT_TIMEOUT,
         START_RETRY_POLICY,
@@ -39,6 +37,7 @@ from outlast.activities.storages.contracts import DatasetPage
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.stubs.call_activity import call_activity, tool_errors
 from outlast.workflows.stubs.deadline import remaining
 from outlast.workflows.stubs.failures import ToolError, envelope_of, is_deadline, is_definite_refusal
 from outlast.workflows.stubs.search_attributes import upsert_search_attributes
@@ -135,51 +134,31 @@ class Runs:
 
     async def _follow(self, run: RunState, request: WaitRunInput) -> EndedRun:
         try:
-            return await workflow.execute_activity_method(
-                RunActivities.wait_for_run,
-                request,
-                task_queue=RUNS_TASK_QUEUE,
-                start_to_close_timeout=remaining(self._call),
-                schedule_to_close_timeout=remaining(self._call),
-                heartbeat_timeout=timedelta(seconds=self._call.options.run_heartbeat_seconds),
-                retry_policy=WAIT_RETRY_POLICY,
-                summary=f"follow run {run.run_id}",
-            )
-        except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise
+            with tool_errors(self._call.tool, partial(self._not_followed, run=run)):
+                return await workflow.execute_activity_method(
+                    RunActivities.wait_for_run,
+                    request,
+                    task_queue=RUNS_TASK_QUEUE,
+                    start_to_close_timeout=remaining(self._call),
+                    schedule_to_close_timeout=remaining(self._call),
+                    heartbeat_timeout=timedelta(seconds=self._call.options.run_heartbeat_seconds),
+                    retry_policy=WAIT_RETRY_POLICY,
+                    summary=f"follow run {run.run_id}",
+                )
+        except ToolError:
             await self.abort_open()
-            reason = "the task's deadline" if is_deadline(error) else None
-            raise ToolError(
-                self._stopped(run, reason) if reason else envelope_of(error, tool=self._call.tool)
-            ) from error
+            raise
 
     async def look_up(self, run_id: str) -> RunState:
         """The state of any run of the caller. Raises `ToolError` when there is none."""
-        try:
-            return await workflow.execute_activity_method(
-                RunActivities.get_run,
-                RunRef(caller=self._call.caller, run_id=run_id),
-                start_to_close_timeout=READ_ATTEMPT_TIMEOUT,
-                schedule_to_close_timeout=remaining(self._call),
-                heartbeat_timeout=READ_HEARTBEAT_TIMEOUT,
-                retry_policy=READ_RETRY_POLICY,
-                summary=f"look up run {run_id}",
-            )
-        except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise
-            raise ToolError(envelope_of(error, tool=self._call.tool)) from error
+        request = RunRef(caller=self._call.caller, run_id=run_id)
+        return await call_activity(self._call, RunActivities.get_run, request, summary=f"look up run {run_id}")
 
     async def abort(self, run_id: str, *, gracefully: bool) -> RunState:
-        """Abort any run of the caller and wait until the platform says that it has ended."""
+        """Abort any run of the caller, and wait until the platform says that it has ended. Raises `ToolError`."""
         request = AbortRunInput(caller=self._call.caller, run_id=run_id, gracefully=gracefully)
-        try:
+        with tool_errors(self._call.tool):
             return (await self._abort(request, within=remaining(self._call))).runs[0]
-        except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise
-            raise ToolError(envelope_of(error, tool=self._call.tool)) from error
 
     async def abort_open(self) -> None:
         """Leave none of this call's runs running, those included whose start was never answered.
@@ -196,12 +175,8 @@ class Runs:
                 operation_id=operation.operation_id,
                 since=workflow.info().start_time,
             )
-            try:
+            with tool_errors(self._call.tool, partial(self._not_aborted, request=request)):
                 aborted = await self._abort(request)
-            except ActivityError as error:
-                if is_cancelled_exception(error):
-                    raise
-                raise ToolError(self._not_aborted(error, request)) from error
             operation.run = aborted.runs[0] if aborted.runs else operation.run
             if not aborted.runs and operation.run is None:
                 self._operations.remove(operation)
@@ -246,6 +221,11 @@ class Runs:
                 "hint": "Call again with a longer deadline, or when the platform has room again.",
             }
         )
+
+    def _not_followed(self, error: ActivityError, run: RunState) -> ErrorEnvelope:
+        if is_deadline(error):
+            return self._stopped(run, "the task's deadline")
+        return envelope_of(error, tool=self._call.tool)
 
     def _not_aborted(self, error: ActivityError, request: AbortRunInput) -> ErrorEnvelope:
         envelope = envelope_of(error, tool=self._call.tool)

@@ -13,7 +13,7 @@ with workflow.unsafe.imports_passed_through():
     )
 
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.stubs.call_activity import read
+from outlast.workflows.stubs.call_activity import call_activity
 
 
 class Skills:
@@ -26,11 +26,11 @@ class Skills:
     async def load(self, name: str) -> SkillDocument:
         """The main document of a skill."""
         method, request = SkillActivities.load_skill, SkillInput(name=name)
-        return await read(self._call, method, request, summary=f"load {name}", retry_policy=SKILL_RETRY_POLICY)
+        return await call_activity(self._call, method, request, summary=f"load {name}", retry_policy=SKILL_RETRY_POLICY)
 
     async def load_file(self, name: str, path: str) -> SkillFile:
         """A supporting file of a skill."""
         method, request = SkillActivities.load_skill_file, SkillFileInput(name=name, path=path)
-        return await read(
+        return await call_activity(
             self._call, method, request, summary=f"load a file of {name}", retry_policy=SKILL_RETRY_POLICY
         )

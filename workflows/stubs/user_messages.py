@@ -3,7 +3,7 @@
 from typing import Literal
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from outlast.activities.runs.activities import READ_ATTEMPT_TIMEOUT, READ_HEARTBEAT_TIMEOUT
@@ -13,8 +13,9 @@ from outlast.activities.contracts import Contract
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.sessions import POSTED_SIGNAL, Posted, session_workflow_id
 from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.stubs.call_activity import tool_errors
 from outlast.workflows.stubs.deadline import remaining
-from outlast.workflows.stubs.failures import ToolError, envelope_of
+from outlast.workflows.stubs.failures import ToolError
 
 
 class Sent(Contract):
@@ -41,11 +42,10 @@ class UserMessages:
         refused: ErrorEnvelope | None = None
         delivered = False
         try:
-            delivered = await self._deliver(kind, text, task_id)
-        except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise
-            refused = envelope_of(error, tool=self._call.tool)
+            with tool_errors(self._call.tool):
+                delivered = await self._deliver(kind, text, task_id)
+        except ToolError as error:
+            refused = error.envelope
         if not in_session and not delivered:
             raise ToolError(refused or self._nobody_listens())
         return Sent(session=in_session, webhook=delivered, refused=refused)

@@ -14,7 +14,7 @@ from outlast.activities.web.contracts import (
     HtmlSkeletonInput,
 )
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.stubs.call_activity import read
+from outlast.workflows.stubs.call_activity import call_activity
 
 
 class Web:
@@ -27,14 +27,18 @@ class Web:
     async def search_docs(self, request: DocsSearchInput) -> DocsHits:
         """The sections of the documentation that fit best."""
         method = WebActivities.search_docs
-        return await read(self._call, method, request, summary="search the docs", retry_policy=WEB_RETRY_POLICY)
+        return await call_activity(
+            self._call, method, request, summary="search the docs", retry_policy=WEB_RETRY_POLICY
+        )
 
     async def docs_page(self, request: DocsPageInput) -> DocsPage:
         """A page of the documentation."""
         method = WebActivities.fetch_docs_page
-        return await read(self._call, method, request, summary="fetch a docs page", retry_policy=WEB_RETRY_POLICY)
+        return await call_activity(
+            self._call, method, request, summary="fetch a docs page", retry_policy=WEB_RETRY_POLICY
+        )
 
     async def html_skeleton(self, request: HtmlSkeletonInput) -> HtmlSkeleton:
         """The bare structure of a page."""
         method = WebActivities.fetch_html_skeleton
-        return await read(self._call, method, request, summary="fetch a page", retry_policy=WEB_RETRY_POLICY)
+        return await call_activity(self._call, method, request, summary="fetch a page", retry_policy=WEB_RETRY_POLICY)

@@ -1,7 +1,7 @@
 """The conversation's workspace, from workflow code: reading its files, running commands in it."""
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, TimeoutType, is_cancelled_exception
+from temporalio.exceptions import ActivityError, TimeoutType
 from temporalio.exceptions import TimeoutError as ActivityTimeoutError
 from temporalio.workflow import ActivityCancellationType
 
@@ -19,10 +19,11 @@ with workflow.unsafe.imports_passed_through():
         interrupted,
     )
 
+from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.stubs.call_activity import read
+from outlast.workflows.stubs.call_activity import call_activity, tool_errors
 from outlast.workflows.stubs.deadline import remaining
-from outlast.workflows.stubs.failures import ToolError, envelope_of
+from outlast.workflows.stubs.failures import envelope_of
 
 
 class Workspaces:
@@ -37,11 +38,13 @@ class Workspaces:
         """Lines of a file. Raises `ToolError`."""
         request = ReadFileInput(owner=self._owner, path=path, offset=offset, limit=limit)
         method = WorkspaceActivities.read_workspace_file
-        return await read(self._call, method, request, summary="read a file", retry_policy=READ_FILE_RETRY_POLICY)
+        return await call_activity(
+            self._call, method, request, summary="read a file", retry_policy=READ_FILE_RETRY_POLICY
+        )
 
     async def run(self, command: str, *, timeout_seconds: float) -> CommandOutcome:
         """Run a command, at most once. Cancelled, this ends when nothing of it is left running. Raises `ToolError`."""
-        try:
+        with tool_errors(self._call.tool, self._describe):
             return await workflow.execute_activity_method(
                 WorkspaceActivities.run_workspace_command,
                 CommandInput(owner=self._owner, command=command, timeout_seconds=timeout_seconds),
@@ -51,13 +54,12 @@ class Workspaces:
                 cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
                 summary="run a command",
             )
-        except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise
-            cause = error.cause
-            if isinstance(cause, ActivityTimeoutError):
-                raise ToolError(interrupted(_why(cause)).model_copy(update={"tool": self._call.tool})) from error
-            raise ToolError(envelope_of(error, tool=self._call.tool)) from error
+
+    def _describe(self, error: ActivityError) -> ErrorEnvelope:
+        """A command whose worker died may or may not have run: its error says so."""
+        if isinstance(error.cause, ActivityTimeoutError):
+            return interrupted(_why(error.cause)).model_copy(update={"tool": self._call.tool})
+        return envelope_of(error, tool=self._call.tool)
 
 
 def _why(timeout: ActivityTimeoutError) -> str:

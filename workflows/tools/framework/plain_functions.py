@@ -6,15 +6,14 @@ from typing import Any, Literal, cast
 from pydantic import BaseModel, Field, JsonValue
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, is_cancelled_exception
 from temporalio.workflow import ActivityCancellationType
 
 from outlast.activities.contracts import Contract
 from outlast.workflows.contracts.queues import FUNCTIONS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.stubs.call_activity import tool_errors
 from outlast.workflows.stubs.deadline import remaining
-from outlast.workflows.stubs.failures import ToolError, envelope_of
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
 
 RUN_PLAIN_FUNCTION = "run_plain_function"
@@ -66,7 +65,7 @@ async def run_plain_function(
         caller_id=call.caller.id,
         session_id=call.session_id,
     )
-    try:
+    with tool_errors(call.tool):
         return await workflow.execute_activity(
             RUN_PLAIN_FUNCTION,
             request,
@@ -79,10 +78,6 @@ async def run_plain_function(
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=f"{step} of {call.tool}",
         )
-    except ActivityError as error:
-        if is_cancelled_exception(error):
-            raise
-        raise ToolError(envelope_of(error, tool=call.tool)) from error
 
 
 def _on_its_way(reply: Reply[Any] | None) -> PlainReply | None:
