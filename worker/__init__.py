@@ -1,1 +1,1 @@
-"""Hosting: the process that carries tool calls out."""
+"""The process that carries tool calls out."""

@@ -1,4 +1,4 @@
-"""Connecting to Temporal: the same code reaches the embedded server, a cluster and the cloud."""
+"""The connection to Temporal, the output store and the sealing keys, from the settings."""
 
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
@@ -13,7 +13,7 @@ from outlast.worker.settings import Settings
 async def connect(settings: Settings, runtime: Runtime | None = None, *, lazy: bool = False) -> Client:
     """A client configured by the environment (`temporalio.envconfig`: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TLS, ...).
 
-    Its large payloads are in the store that `settings` name. With `lazy`, connects at the first call. Raises
+    Large payloads are kept in the output store of `settings`. With `lazy` it connects at the first call. Raises
     `RuntimeError` when the server cannot be reached.
     """
     config = ClientConfig.load_client_connect_config()
@@ -22,7 +22,7 @@ async def connect(settings: Settings, runtime: Runtime | None = None, *, lazy: b
 
 
 def output_objects(settings: Settings) -> OutputObjects:
-    """Open the store. Raises what obstore raises for an address that it does not understand."""
+    """The output store. Raises the error of obstore for an address that it does not support."""
     return OutputObjects.open(settings.store_url or str(settings.data_dir / "outputs"))
 
 

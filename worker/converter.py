@@ -1,4 +1,4 @@
-"""How values are written into histories: JSON by pydantic, without what says nothing."""
+"""The data converter of histories: JSON by pydantic, without fields that are None."""
 
 import dataclasses
 from typing import Any
@@ -10,10 +10,10 @@ from temporalio.converter import CompositePayloadConverter, DefaultPayloadConver
 
 
 class LeanJSONPayloadConverter(PydanticJSONPlainPayloadConverter):
-    """Leaves fields that are None out of models: a tenth of the history of an Actor call.
+    """Omits fields of models that are None, which saves a tenth of the history of an Actor call.
 
-    Every optional field of a contract has None as its default, so reading gives the same value back. Nulls in data
-    that is not ours (an Actor's input, rows) are kept.
+    None is the default of every optional field of a contract, so reading gives the same value back. Nulls inside other
+    data (an Actor's input, rows) are kept.
     """
 
     def to_payload(self, value: Any) -> Payload | None:
@@ -32,4 +32,4 @@ class LeanPayloadConverter(CompositePayloadConverter):
 
 
 lean_data_converter = dataclasses.replace(pydantic_data_converter, payload_converter_class=LeanPayloadConverter)
-"""What clients, workers and replayers of Outlast share."""
+"""The converter of all clients, workers and replayers of Outlast."""

@@ -1,9 +1,9 @@
-"""Temporal's payloads above 256 KB live in the output store; the history holds a reference to each.
+"""Keeps Temporal's payloads above 256 KB in the output store; the history holds a reference to each.
 
     payloads/<namespace>/<workflow id>/<sha256>
 
-The key names the workflow, so that the sweep can ask whether that is still known. Content-addressed: a replay, which
-stores everything again, writes what is there already.
+The key names the workflow, so that the sweep can ask Temporal whether it still exists. The digest in the key makes a
+replay, which stores everything again, write the same objects.
 """
 
 import asyncio
@@ -33,30 +33,30 @@ THRESHOLD_BYTES = 256 * 1024
 """Smaller payloads stay in the history."""
 
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
-"""A worker holds an argument or result in memory several times; what is larger belongs into an output."""
+"""A worker holds an argument or result in memory several times. Store larger data as an output."""
 
 _DRIVER = "outlast"
 _MAX_NAME_CHARS = 180
-"""A folder's name on a disk has 255 at most, an object's whole key 1,024."""
+"""A folder's name may have 255 bytes, a whole object key 1,024."""
 
 
 class PayloadLost(Exception):
-    """A payload that was stored is gone, or is not what was stored.
+    """A stored payload is missing or damaged.
 
-    A worker that meets it repeats the step: when the object is put back, or the worker pointed at the right store, the
-    workflow goes on. To end it instead is an operator's decision, since its history cannot be replayed any more.
+    The worker retries the step: the workflow continues when the object is restored, or the worker uses the right store.
+    Only an operator can decide to end the workflow instead, since its history can no longer be replayed.
     """
 
 
 class PayloadUnavailable(Exception):
-    """The store does not answer. Workers try again."""
+    """The store does not answer. Workers retry."""
 
 
 class PayloadDriver(StorageDriver):
     """Stores payloads of workflows through obstore, and verifies the digest on every read."""
 
     def __init__(self, objects: OutputObjects, *, read_only: bool = False) -> None:
-        """Keep them in `objects`. With `read_only`, for replays, claims are made and nothing is written."""
+        """Store payloads in `objects`. With `read_only`, for replays, nothing is written."""
         self._objects = objects
         self._read_only = read_only
 
@@ -65,7 +65,7 @@ class PayloadDriver(StorageDriver):
         return _DRIVER
 
     def type(self) -> str:
-        """What kind of driver this is, for the Temporal server's records."""
+        """The kind of driver, for the Temporal server's records."""
         return "outlast.obstore"
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
@@ -87,7 +87,7 @@ class PayloadDriver(StorageDriver):
         data = payload.SerializeToString()
         if len(data) > MAX_PAYLOAD_BYTES:
             raise ApplicationError(
-                f"An argument or result has {len(data)} bytes; at most {MAX_PAYLOAD_BYTES} are taken.",
+                f"An argument or result has {len(data)} bytes; the limit is {MAX_PAYLOAD_BYTES}.",
                 type="payload_too_large",
                 non_retryable=True,
             )
@@ -98,11 +98,11 @@ class PayloadDriver(StorageDriver):
         return StorageDriverClaim({"key": key, "sha256": digest})
 
     async def _put(self, key: str, data: bytes) -> None:
-        """Also when it is there already: the sweep takes old payloads of workflows that have not begun."""
+        """Write the object even if it exists: the sweep may be about to remove an old one."""
         try:
             await self._objects.put(key, data)
         except Exception as error:
-            raise PayloadUnavailable(f"The store takes nothing ({type(error).__name__}): {error}") from error
+            raise PayloadUnavailable(f"The store accepts no payload ({type(error).__name__}): {error}") from error
 
     async def _retrieve(self, claim: StorageDriverClaim) -> Payload:
         key, digest = claim.claim_data["key"], claim.claim_data["sha256"]
@@ -113,7 +113,7 @@ class PayloadDriver(StorageDriver):
                 "to use the same one (OUTLAST_STORE_URL)."
             )
         if await asyncio.to_thread(_digest, data) != digest:
-            raise PayloadLost(f"A stored argument or result is damaged: {key} is not what was stored.")
+            raise PayloadLost(f"A stored argument or result is damaged: the content of {key} has changed.")
         payload = Payload()
         try:
             payload.ParseFromString(data)
@@ -129,11 +129,11 @@ class PayloadDriver(StorageDriver):
 
 
 def external_storage(objects: OutputObjects, *, read_only: bool = False) -> ExternalStorage:
-    """What a data converter needs to keep large payloads in `objects`."""
+    """The setting of a data converter that keeps large payloads in `objects`."""
     driver = PayloadDriver(objects, read_only=read_only)
 
     def select_driver(context: StorageDriverSelectContext, _payload: Payload) -> StorageDriver | None:
-        """Only for workflows, since nobody could tell when the payload of anything else may go."""
+        """Store payloads of workflows only: for others nothing says when they may be removed."""
         target = context.target
         if not isinstance(target, StorageDriverWorkflowInfo) or target.id is None:
             return None

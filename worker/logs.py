@@ -116,7 +116,7 @@ _TEMPORAL_EXTRAS = ("temporal_activity", "temporal_workflow")
 
 
 def _name_the_task(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Of all that Temporal knows about where a line comes from, keep the task and which attempt it is."""
+    """Of Temporal's fields keep the task and, from the second on, the attempt."""
     for name in _TEMPORAL_EXTRAS:
         details: Mapping[str, Any] = event.pop(name, None) or {}
         if details:
@@ -131,9 +131,9 @@ def _redact_secrets(_: object, __: str, event: MutableMapping[str, Any]) -> Muta
 
 
 def without_secrets(value: object) -> object:
-    """`value` as it may stand in a log: secret types are masked whatever is in them, texts of what looks like one.
+    """`value` as a log may hold it: secret types are masked, and whatever looks like a credential in texts.
 
-    What no renderer knows, an exception for example, becomes the text that would be written of it.
+    Objects of unknown types, exceptions for example, become their `repr`.
     """
     match value:
         case None | bool() | int() | float():

@@ -23,13 +23,13 @@ from outlast.workflows.tools.registry import UnknownTool
 
 
 class PlainFunctions:
-    """Runs them by the names of their tools. It heartbeats for them, and cancels them with their calls."""
+    """Runs plain functions by the names of their tools, with heartbeats. They are cancelled with their calls."""
 
     @activity.defn(name=RUN_PLAIN_FUNCTION)
     async def run_plain_function(self, request: PlainFunctionInput) -> PlainFunctionResult:
-        """What the function gives back. Fails with the envelope of what went wrong; a defect's text is only logged."""
+        """Run the function. Fails with an `ErrorEnvelope`; the text of a defect is only logged."""
         with as_activity_failure():
-            function, arguments = _found(request)
+            function, arguments = _function_and_arguments(request)
             async with heartbeating():
                 try:
                     value = await function(*arguments)
@@ -46,15 +46,15 @@ class PlainFunctions:
                     raise ToolFailure(_defect(request, error)) from None
 
 
-def _found(request: PlainFunctionInput) -> tuple[Any, tuple[Any, ...]]:
-    """The function, and what it is called with."""
+def _function_and_arguments(request: PlainFunctionInput) -> tuple[Any, tuple[Any, ...]]:
+    """The function and its arguments."""
     try:
         definition = base_tools(request.mode).get(request.tool)
     except UnknownTool as error:
         raise ToolFailure(error.envelope) from None
     function = dict(definition.functions).get(request.step)
     if function is None:
-        raise ToolFailure(_gone(request))
+        raise ToolFailure(_missing_function(request))
     try:
         arguments = definition.parse(request.arguments)
     except ToolError as error:
@@ -70,21 +70,19 @@ def _reply(definition: Tool, request: PlainFunctionInput) -> Reply[Any] | None:
     return Reply(answer, request.reply.parameters, request.reply.answered_by)
 
 
-def _gone(request: PlainFunctionInput) -> ErrorEnvelope:
-    return ErrorEnvelope(
-        tool=request.tool,
-        message=f"{request.tool} has no plain function for its step {request.step!r} in this worker's version of it.",
-        category=ErrorCategory.CONFLICT,
-        retryable=False,
+def _missing_function(request: PlainFunctionInput) -> ErrorEnvelope:
+    return ErrorEnvelope.permanent(
+        ErrorCategory.CONFLICT,
+        request.tool,
+        f"{request.tool} has no plain function for its step {request.step!r} in this worker's version of it.",
         hint="Call again: the tool was changed while this call was under way.",
     )
 
 
 def _defect(request: PlainFunctionInput, error: Exception) -> ErrorEnvelope:
-    return ErrorEnvelope(
-        tool=request.tool,
-        message=f"The tool has a defect ({type(error).__name__}); the details are in the worker's log.",
-        category=ErrorCategory.UNKNOWN,
-        retryable=False,
+    return ErrorEnvelope.permanent(
+        ErrorCategory.UNKNOWN,
+        request.tool,
+        f"The tool has a defect ({type(error).__name__}); the details are in the worker's log.",
         hint="Report it to the operators with the task's id.",
     )

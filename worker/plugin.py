@@ -1,4 +1,4 @@
-"""One Temporal plugin for client, worker and replayer alike: data converter, external storage and sandbox."""
+"""The Temporal plugin of clients, workers and replayers: data converter, external storage and sandbox."""
 
 import dataclasses
 
@@ -46,10 +46,10 @@ def _converter(objects: OutputObjects | None, *, read_only: bool = False) -> Dat
 
 
 class OutlastPlugin(SimplePlugin):
-    """What every Temporal client, worker and replayer of Outlast has in common."""
+    """The configuration that every Temporal client, worker and replayer of Outlast shares."""
 
     def __init__(self, objects: OutputObjects | None = None) -> None:
-        """Large payloads are kept in `objects`; without it the server refuses them, and stored ones cannot be read."""
+        """Keep large payloads in `objects`. Without it Temporal rejects them, and stored ones cannot be read."""
         super().__init__(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
             "outlast", data_converter=_converter(objects), workflow_runner=_sandboxed
         )

@@ -1,4 +1,4 @@
-"""The Temporal Schedule that sweeps the output store. Every worker that starts makes it what the settings say."""
+"""The Temporal Schedule that sweeps the output store. Every worker that starts updates it to its settings."""
 
 from datetime import timedelta
 
@@ -22,13 +22,13 @@ from outlast.workflows.retention import RetentionInput, RetentionWorkflow
 
 SWEEP_SCHEDULE_ID = "outlast-retention"
 _CATCH_UP = timedelta(minutes=1)
-"""Sweeps that were missed while the server was down are not made up for."""
+"""Sweeps missed for longer than this, while the server was down, are skipped."""
 
 
 async def ensure_sweep_schedule(client: Client, *, interval_seconds: int) -> None:
-    """Have the store swept every `interval_seconds`; 0 takes the schedule away.
+    """Have the store swept every `interval_seconds`; 0 removes the schedule.
 
-    A schedule that an operator has paused stays so. Raises `RPCError` when the server refuses.
+    A schedule that an operator has paused stays paused. Raises `RPCError` when the server refuses.
     """
     handle = client.get_schedule_handle(SWEEP_SCHEDULE_ID)
     if interval_seconds == 0:
@@ -56,7 +56,7 @@ def _schedule(interval: timedelta) -> Schedule:
 
 
 def _updated(found: ScheduleUpdateInput, wanted: Schedule) -> ScheduleUpdate | None:
-    """None when nothing has to change: an update lets the interval begin anew, and workers start often."""
+    """None when nothing has to change: an update restarts the interval, and workers start often."""
     schedule = found.description.schedule
     if schedule.spec.intervals == wanted.spec.intervals and schedule.policy == wanted.policy:
         return None

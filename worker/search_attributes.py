@@ -1,4 +1,4 @@
-"""Registers the search attributes that tasks are found by; doing so again changes nothing."""
+"""Registers the search attributes of tasks. Repeating it changes nothing."""
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
@@ -9,7 +9,7 @@ from outlast.workflows.contracts.search_attributes import ALL, KEYWORD_LISTS
 
 
 async def register_search_attributes(client: Client) -> None:
-    """Add those that the namespace lacks. Raises `RPCError` when the server refuses."""
+    """Add the search attributes that the namespace lacks. Raises `RPCError` when the server refuses."""
     listed = await client.operator_service.list_search_attributes(
         ListSearchAttributesRequest(namespace=client.namespace)
     )

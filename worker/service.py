@@ -1,4 +1,4 @@
-"""The workers of one process: which workflows and activities are served by which slots."""
+"""The Temporal workers of one process: which task queue serves which workflows and activities, with how many slots."""
 
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -40,7 +40,7 @@ from outlast.workflows.turn import TurnWorkflow
 
 @asynccontextmanager
 async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[None]:
-    """Poll and carry out while the block runs; at its end, let what is under way finish for `shutdown_seconds`."""
+    """Serve all task queues while the block runs. At its end, activities get `shutdown_seconds` to finish."""
     activities = build_activities(settings, client)
     shutdown = timedelta(seconds=settings.shutdown_seconds)
     throttle = timedelta(seconds=settings.progress_seconds)
@@ -62,7 +62,7 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
         activities=activities.waiting,
         max_concurrent_activities=settings.run_slots,
         activity_task_poller_behavior=PollerBehaviorAutoscaling(),
-        graceful_shutdown_timeout=timedelta(0),  # A wait is taken up by another worker; finishing it could take hours.
+        graceful_shutdown_timeout=timedelta(0),  # Another worker continues a wait; finishing it here could take hours.
         max_heartbeat_throttle_interval=throttle,
         default_heartbeat_throttle_interval=throttle,
     )
@@ -71,7 +71,7 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
         task_queue=OUTPUTS_TASK_QUEUE,
         activities=activities.outputs,
         max_concurrent_activities=settings.output_slots or os.cpu_count() or 1,
-        graceful_shutdown_timeout=timedelta(0),  # A storing goes on where it stopped, on any worker.
+        graceful_shutdown_timeout=timedelta(0),  # Any worker continues where this one stopped.
     )
     functions = Worker(
         client,
@@ -89,7 +89,7 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
         activities=activities.models,
         max_concurrent_activities=settings.model_slots,
         activity_task_poller_behavior=PollerBehaviorAutoscaling(),
-        graceful_shutdown_timeout=shutdown,  # An answer that is cut off is paid for twice.
+        graceful_shutdown_timeout=shutdown,  # An interrupted answer is paid for twice.
         max_heartbeat_throttle_interval=throttle,
         default_heartbeat_throttle_interval=throttle,
     )
@@ -102,9 +102,10 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
 
 @dataclass(frozen=True)
 class Activities:
-    """What a worker carries out: `short` takes seconds, `waiting` as long as a run, `outputs` a processor.
+    """The activities of a worker, by their kind.
 
-    `models` take as long as a model speaks.
+    `short` take seconds, `waiting` as long as a run, `outputs` keep a processor busy, `models` take as long as a model
+    answers.
     """
 
     short: Sequence[Callable[..., Any]]
@@ -112,7 +113,7 @@ class Activities:
     outputs: Sequence[Callable[..., Any]]
     models: Sequence[Callable[..., Any]]
     close: Callable[[], Awaitable[None]]
-    """Closes the connections that are kept open."""
+    """Closes the open connections."""
 
 
 def build_activities(settings: WorkerSettings, client: Client) -> Activities:
@@ -128,9 +129,9 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
         poll_min=timedelta(seconds=max(1, round(settings.progress_seconds))),
         request_timeout=settings.request_timeout,
     )
-    apify = RunActivities(platform, console_url=settings.console, timing=timing)
-    store, actor_mcp = ActorActivities(platform), McpActorActivities(platform)
-    storage, listings, records = DatasetActivities(platform), ListingActivities(platform), RecordActivities(platform)
+    runs = RunActivities(platform, console_url=settings.console, timing=timing)
+    actors, mcp_actors = ActorActivities(platform), McpActorActivities(platform)
+    datasets, listings, records = DatasetActivities(platform), ListingActivities(platform), RecordActivities(platform)
     objects = output_objects(settings)
     outputs = OutputActivities(platform, objects)
     sweep = OutputSweepActivities(objects, TemporalTasks(client), grace=settings.sweep_grace)
@@ -138,15 +139,15 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     models = model_activities(settings)
     return Activities(
         short=(
-            apify.start_run,
-            apify.abort_run,
-            apify.get_run,
-            storage.fetch_dataset_items,
-            storage.infer_dataset_schema,
+            runs.start_run,
+            runs.abort_run,
+            runs.get_run,
+            datasets.fetch_dataset_items,
+            datasets.infer_dataset_schema,
             RunLogActivities(platform).fetch_run_log,
-            store.search_actors,
-            store.fetch_actor_details,
-            actor_mcp.list_mcp_tools,
+            actors.search_actors,
+            actors.fetch_actor_details,
+            mcp_actors.list_mcp_tools,
             listings.list_runs,
             listings.describe_dataset,
             listings.list_datasets,
@@ -159,7 +160,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             web.fetch_html_skeleton,
             *shared_tool_activities(settings),
         ),
-        waiting=(apify.wait_for_run, actor_mcp.call_mcp_tool),
+        waiting=(runs.wait_for_run, mcp_actors.call_mcp_tool),
         outputs=(
             sweep.sweep_page,
             outputs.store_dataset,

@@ -1,4 +1,4 @@
-"""Settings that every Outlast process shares. Prefix `OUTLAST_`; Apify's and Temporal's own names stay theirs."""
+"""Settings of the worker, and of every process. Their prefix is `OUTLAST_`; Apify's variables keep their names."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -67,14 +67,14 @@ class Settings(BaseSettings):
 
     @field_validator("enable_read", "enable_bash")
     @classmethod
-    def _somewhere_to_work(cls, enabled: bool, info: ValidationInfo) -> bool:
+    def _require_workspace(cls, enabled: bool, info: ValidationInfo) -> bool:
         if enabled and info.data.get("workspace_dir") is None:
             raise ValueError("needs OUTLAST_WORKSPACE_DIR")
         return enabled
 
     @property
     def configured_tools(self) -> tuple[str, ...]:
-        """Names of the tools that are offered because these settings give them what they need."""
+        """Names of the tools that these settings enable."""
         skills = ("Skill", "LoadSkillSupporting") if self.skills_dir is not None else ()
         workspace = (("Read", self.enable_read), ("Bash", self.enable_bash))
         return (*skills, *(name for name, enabled in workspace if enabled))
@@ -86,7 +86,7 @@ class Settings(BaseSettings):
 
     @property
     def console(self) -> str | None:
-        """Root of the web console that shows runs: the one configured, else Apify's own for Apify's own platform."""
+        """Root of the web console that shows runs: the configured one, else Apify's for Apify's platform."""
         is_apify = self.apify_api_base_url.rstrip("/") == APIFY_API
         return self.console_url or (APIFY_CONSOLE if is_apify else None)
 
@@ -126,18 +126,18 @@ class WorkerSettings(Settings):
         default=900, ge=0, description="How often the output store is swept; 0 leaves it to you."
     )
     sweep_grace_seconds: int = Field(
-        default=3_600, ge=0, description="What was written later than that is not swept as left over."
+        default=3_600, ge=0, description="Objects younger than this are never swept as left over."
     )
     start_settle_seconds: float = Field(
         default=10,
         ge=0,
-        description="How long a run whose start was not answered is looked for before starting another.",
+        description="How long to look for a run whose start was not confirmed, before starting another.",
     )
     progress_seconds: float = Field(
         default=1, gt=0, le=60, description="How fresh a young run's status message is; old runs are asked less often."
     )
     request_timeout_seconds: float = Field(
-        default=60, gt=0, le=300, description="How long one answer of the Apify platform is waited for."
+        default=60, gt=0, le=300, description="How long to wait for one answer of the Apify platform."
     )
     takeover_seconds: float = Field(
         default=10,
@@ -166,7 +166,8 @@ class WorkerSettings(Settings):
     )
 
     responder_webhook_url: SecretStr | None = Field(
-        default=None, description="Webhook that gets what tools say to users, in the form of Slack's incoming webhooks."
+        default=None,
+        description="Webhook for the messages of tools to users, in the form of Slack's incoming webhooks.",
     )
     bash_slots: int = Field(default=4, ge=1, description="Commands that one worker runs at once; others wait.")
     bash_memory_mbytes: int = Field(
@@ -197,7 +198,7 @@ class WorkerSettings(Settings):
     zai_api_key: SecretStr | None = Field(default=None, description="Key of Z.ai's API.")
     zai_base_url: str | None = Field(default=None, description="Root of Z.ai's API, with the version.")
     generic_api_key: SecretStr | None = Field(
-        default=None, description="Key of the server that is meant by the provider `generic`, where it wants one."
+        default=None, description="Key of the server behind the provider `generic`, if it needs one."
     )
     generic_base_url: str | None = Field(
         default=None, description="Root of a server that speaks OpenAI's Chat Completions API, with the version."
@@ -207,7 +208,7 @@ class WorkerSettings(Settings):
         default=300,
         gt=0,
         le=1_140,
-        description="How long a model may say nothing before its call is given up and repeated.",
+        description="How long a model may be silent before its call is repeated.",
     )
     delta_seconds: float = Field(
         default=1,

@@ -1,4 +1,4 @@
-"""What the worker needs for skills, for workspaces and for what tools say to users, from its settings."""
+"""Makes the activities that depend on settings: skills, workspaces, user messages, models, web."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ log = logging.getLogger("outlast.worker")
 
 
 def shared_tool_activities(settings: WorkerSettings) -> Sequence[Callable[..., Any]]:
-    """The activities. Raises `ValueError` for a webhook that is no web address; its text does not say which."""
+    """Activities for skills, workspaces and user messages. Raises `ValueError` for a webhook that is no web address."""
     responder = WebhookActivities(settings.responder_webhook_url)
     skills = SkillActivities(SkillFolder(settings.skills_dir) if settings.skills_dir is not None else None)
     workspace = _workspace(settings)
@@ -48,7 +48,7 @@ def _workspace(settings: WorkerSettings) -> WorkspaceActivities:
 
 
 def _commands(settings: WorkerSettings, workspaces: Workspaces) -> Callable[[], Commands]:
-    """The sandbox, tried once; where it does not work, what refuses every command and says why."""
+    """The sandbox, after a trial. Where it does not work, a function that rejects every command with the reason."""
     limits = SandboxLimits(
         memory_bytes=settings.bash_memory_mbytes * 1024 * 1024,
         processes=settings.bash_processes,
@@ -69,7 +69,7 @@ def _commands(settings: WorkerSettings, workspaces: Workspaces) -> Callable[[], 
 
 
 def model_activities(settings: WorkerSettings) -> ModelActivities:
-    """The activity, with the providers that are configured."""
+    """The activity that calls models, with the configured providers."""
     return ModelActivities(
         configured_providers(settings),
         prices=settings.model_prices,
@@ -82,7 +82,7 @@ def configured_providers(settings: WorkerSettings) -> dict[str, Provider]:
     keys = (settings.openai_api_key, settings.anthropic_api_key, settings.zai_api_key)
     if not any(key and key.get_secret_value() for key in keys) and not settings.generic_base_url:
         return {}
-    # Their libraries cost a second and a half of every start: only for workers that call models.
+    # Importing their libraries takes 1.5 seconds: only for workers that call models.
     from outlast.worker.providers import providers_of  # noqa: PLC0415
 
     return providers_of(settings)
@@ -93,7 +93,7 @@ def web_activities(settings: WorkerSettings) -> WebActivities:
     sites = docs_sites(settings)
     rules = AddressRules(
         sites=tuple(site.root for site in sites),
-        # Naming a site is what lets it be on a private address; the defaults are not named by anyone.
+        # A site that the operator names may be on a private address; the default sites may not.
         trusts_sites="docs_site_url" in settings.model_fields_set,
     )
     timing = DocsTiming(index_seconds=settings.docs_index_seconds, max_pages=settings.docs_index_pages)

@@ -16,7 +16,7 @@ from outlast.workflows.tools.registry import executor_kind, metric_label
 
 
 def record_mask_resolution(resolution: Resolution, step: int) -> None:
-    """Log what a step's mask selected and skipped, and why, and count it; `api.access.tool_masks` does so for calls."""
+    """Log and count the tools that a step's mask selects and skips; `api.access.tool_masks` does so for calls."""
     workflow.logger.info("tool mask resolved", extra={"step": step, **resolution.facts()})
     counter = workflow.metric_meter().create_counter(
         "outlast_tool_mask_resolutions", "Tool masks resolved, by outcome."
@@ -24,21 +24,21 @@ def record_mask_resolution(resolution: Resolution, step: int) -> None:
     counter.add(1, {"outcome": resolution.outcome.value})
 
 
-def count_step(provider_id: str, said: ModelStep) -> None:
-    """Count a call of a model, its tokens and its time."""
+def count_step(provider_id: str, answer: ModelStep) -> None:
+    """Count one call of a model: the call, its tokens and its duration."""
     labels = {"provider": provider_id if provider_id in MATRIX else "unknown"}
     meter = workflow.metric_meter()
     meter.create_counter("outlast_model_calls", "Calls of models that were answered.").add(1, labels)
     tokens = meter.create_counter("outlast_model_tokens", "Tokens of model calls; input includes cached ones.")
-    for kind, count in said.usage.model_dump().items():
+    for kind, count in answer.usage.model_dump().items():
         tokens.add(count, {**labels, "kind": kind.removesuffix("_tokens")})
     meter.create_histogram_timedelta(
         "outlast_model_call_duration", "Time from a request to a provider until its whole answer.", "duration"
-    ).record(timedelta(seconds=said.seconds), labels)
+    ).record(timedelta(seconds=answer.seconds), labels)
 
 
 def count_turn(result: TurnResult) -> None:
-    """Count a turn that has ended, and how long it took."""
+    """Count a turn that has ended, and record its duration."""
     labels = {"status": result.status.value, "reason": result.reason}
     meter = workflow.metric_meter()
     meter.create_counter("outlast_turns", "Turns that have ended.").add(1, labels)
@@ -49,7 +49,7 @@ def count_turn(result: TurnResult) -> None:
 
 
 def count_tool_call(call: ToolCall, status: TaskStatus, result: ToolResult | None) -> None:
-    """Count a call whose handler has returned, how long that took, and how many bytes it answered."""
+    """Count a call whose handler has returned, and record its duration and the bytes of its answer."""
     labels = {"tool": metric_label(call), "executor": executor_kind(call), "outcome": status.value}
     meter = workflow.metric_meter()
     meter.create_counter("outlast_tool_calls", "Tool calls whose handler has returned.").add(1, labels)

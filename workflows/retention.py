@@ -1,4 +1,4 @@
-"""RetentionWorkflow: the clean-up of stored outputs. A Temporal Schedule starts it, see worker/schedules.py."""
+"""RetentionWorkflow: removes stored outputs that have expired. A Temporal Schedule starts it (worker/schedules.py)."""
 
 from pydantic import Field
 from temporalio import workflow
@@ -17,7 +17,7 @@ from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
 
 
 class RetentionInput(Contract):
-    """How to sweep, and what an earlier run of the same sweep has done."""
+    """How to sweep, and the report of earlier runs of the same sweep."""
 
     page_size: int = Field(default=500, ge=1, le=1_000, description="Objects looked at per activity, or a scope more.")
     pages_per_run: int = Field(default=100, ge=1, description="Then the workflow continues as new.")
@@ -26,11 +26,11 @@ class RetentionInput(Contract):
 
 @workflow.defn
 class RetentionWorkflow:
-    """Sweeps the whole store once. Its result counts all of it."""
+    """Sweeps the whole store once. Its result is the report on all of it."""
 
     @workflow.run
     async def run(self, sweep: RetentionInput) -> SweepReport:
-        """Page by page; fails when a page does, and the next sweep begins anew."""
+        """Sweep page by page. Fails when a page fails; the next sweep starts from the beginning."""
         so_far = sweep.so_far
         for number in range(sweep.pages_per_run):
             so_far = _sum(so_far, await self._page(sweep, so_far.cursor, number))

@@ -1,11 +1,13 @@
-"""SessionWorkflow: the event log of one conversation. It receives every call's task-completed signal, and what tools
-say to the user meanwhile."""
+"""SessionWorkflow: the event log of one conversation.
+
+It receives the task-completed signal of every call, and the messages that tools send to the user.
+"""
 
 from datetime import timedelta
 
 from temporalio import workflow
 
-from outlast.workflows.contracts.self_correction import EarlierFailures, Verdict, verdict
+from outlast.workflows.contracts.self_correction import EarlierFailures, Verdict, verdict_on
 from outlast.workflows.contracts.sessions import (
     CALL_REFUSED_SIGNAL,
     KEPT_EVENTS,
@@ -35,17 +37,17 @@ _IDLE = timedelta(days=30)
 
 @workflow.defn
 class SessionWorkflow:
-    """Holds a conversation's events; ends after 30 days without one and is made anew by the next call."""
+    """Holds the events of a conversation. It ends after 30 days without one; the next call starts it again."""
 
     @workflow.init
     def __init__(self, state: SessionState) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
         self._state = state
         self._changed = False
 
     @workflow.run
     async def run(self, _state: SessionState) -> None:
-        """Take events until the history is long enough to continue as new, or nothing has come for long."""
+        """Receive events until Temporal suggests to continue as new, or until 30 days have passed without one."""
         while not workflow.info().is_continue_as_new_suggested():
             self._changed = False
             try:
@@ -57,33 +59,33 @@ class SessionWorkflow:
 
     @workflow.signal(name=TASK_COMPLETED_SIGNAL)
     def task_completed(self, event: TaskCompleted) -> None:
-        """A call of this session has its answer."""
-        self._take(task_completed=event, self_correction=self._counted(event))
+        """A call of this session was answered."""
+        self._record(task_completed=event, self_correction=self._counted(event))
 
     @workflow.signal(name=CALL_REFUSED_SIGNAL)
     def call_refused(self, event: CallRefused) -> None:
         """A call of this session was refused before it could become a task."""
-        self._take(call_refused=event, self_correction=self._counted(event))
+        self._record(call_refused=event, self_correction=self._counted(event))
 
     @workflow.signal(name=POSTED_SIGNAL)
     def posted(self, event: Posted) -> None:
-        """A call of this session has something to say."""
-        self._take(posted=event)
+        """A call of this session sent a message to the user."""
+        self._record(posted=event)
 
     @workflow.update
     def open(self, profile: SessionProfile) -> SessionProfile:
-        """Let turns begin. The first profile stands, so that no turn is shown other tools than the one before."""
+        """Let turns begin. The first profile counts, so that all turns see the same tools."""
         kept = self._state.profile or profile
         self._change(profile=kept)
         return kept
 
     @workflow.update
     def begin_turn(self, asked: BeginTurn) -> TurnPlace:
-        """Give a turn its place in the conversation; the same one for the same message. One turn runs at a time."""
+        """Give a turn its place in the conversation: the same one for the same message. One turn runs at a time."""
         state = self._state
         failures = EarlierFailures(counts=state.self_correction.counts, reminded=state.reminded)
         known = next((turn for turn in state.turns if turn.turn_id == asked.turn_id), None)
-        # One that was never started lost its place when another turn took it over, and has to ask for one like any.
+        # A turn that was never started loses its place when another one takes over; it asks again like any other.
         if known is not None and (known.ended or known.turn_id == state.running):
             return TurnPlace(turn=known, spent=state.spent, failures=failures)
         running = next((turn for turn in state.turns if turn.turn_id == state.running), None)
@@ -121,7 +123,7 @@ class SessionWorkflow:
 
     @workflow.query
     def overview(self) -> SessionOverview:
-        """What the next turn needs to know of the session."""
+        """The state of the session that the next turn needs."""
         state = self._state
         return SessionOverview(
             profile=state.profile, turns=state.turns, head=state.head, running=state.running, spent=state.spent
@@ -134,23 +136,23 @@ class SessionWorkflow:
 
     @workflow.query
     def self_correction(self) -> SelfCorrectionView:
-        """The failures of the session's calls, counted, and what follows from the latest call."""
+        """The failures of the session's calls, counted, and the verdict on the latest call."""
         counted = self._state.self_correction
-        return SelfCorrectionView(counted=counted, verdict=verdict(counted))
+        return SelfCorrectionView(counted=counted, verdict=verdict_on(counted))
 
     def _change(self, **changes: object) -> None:
         self._state = self._state.model_copy(update=changes)
         self._changed = True
 
     def _counted(self, call: TaskCompleted | CallRefused) -> Verdict | None:
-        counted, said = corrected(self._state.self_correction, call)
+        counted, verdict = corrected(self._state.self_correction, call)
         self._state = self._state.model_copy(update={"self_correction": counted})
-        return said
+        return verdict
 
-    def _take(self, **said: TaskCompleted | CallRefused | Posted | Verdict | None) -> None:
-        """Every signal is one event, in the order of the history: `api.temporal.session_events` counts on it."""
+    def _record(self, **fields: TaskCompleted | CallRefused | Posted | Verdict | None) -> None:
+        """Add one event: one per signal, in the order of the history. `api.temporal.session_events` relies on it."""
         number = self._state.next_number
-        event = SessionEvent.model_validate({"number": number, "time": workflow.now(), **said})
+        event = SessionEvent.model_validate({"number": number, "time": workflow.now(), **fields})
         events = (*self._state.events, event)[-KEPT_EVENTS:]
         self._state = self._state.model_copy(update={"events": events, "next_number": number + 1})
         self._changed = True

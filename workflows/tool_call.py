@@ -1,4 +1,4 @@
-"""ToolCallWorkflow: one tool call, made durable. The one workflow behind both executors and every front door."""
+"""ToolCallWorkflow: one durable tool call. It is the workflow behind both executors and every front door."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -43,36 +43,36 @@ class ToolCallWorkflow:
 
     @workflow.init
     def __init__(self, call: ToolCall) -> None:
-        """The context is there before the first update may arrive."""
+        """Make the context before the first update can arrive."""
         self._ctx = ToolContext(call)
 
     @workflow.update
     def submit_input(self, submitted: SubmitInput) -> None:
-        """Take the client's answers to open questions."""
+        """Record the client's answers to open questions."""
         self._ctx.questions.take(submitted)
 
     @submit_input.validator
-    def refuse_input(self, submitted: SubmitInput) -> None:
-        """Refuse, before anything is recorded, an answer to what is not asked or one that does not fit."""
+    def validate_input(self, submitted: SubmitInput) -> None:
+        """Reject answers that fit no open question, before anything is recorded."""
         refusal = self._ctx.questions.refuse(submitted)
         if refusal is not None:
             raise ApplicationError(refusal.message, refusal, type=INPUT_REFUSED, non_retryable=True)
 
     @property
     def waited_for_client(self) -> timedelta:
-        """How long the call has waited for answers of its client so far; that time counts against no deadline."""
+        """How long the call has waited for its client so far. That time does not count against the deadline."""
         return self._ctx.questions.waited
 
     @workflow.run
     async def run(self, _call: ToolCall) -> ToolOutcome:
-        """Carry the call out. Cancelled, it first sees to it that no run of the call is left running."""
+        """Carry the call out. When it is cancelled, abort its runs first."""
         ctx = self._ctx
         try:
             result = await self._answer(ctx)
         except BaseException as error:
             if not is_cancelled_exception(error):
                 raise
-            failed = await _to_its_end(self._cancel(ctx))
+            failed = await _shielded(self._cancel(ctx))
             if failed is not None:
                 return ToolOutcome(result=failed, run=ctx.runs.latest)
             raise CancelledError("The task was cancelled; no run of it is left running.") from error
@@ -94,7 +94,7 @@ class ToolCallWorkflow:
             return failed.model_copy(update={"meta": {DEFECT_META: True}})
 
     async def _complete(self, ctx: ToolContext, status: TaskStatus, result: ToolResult | None) -> None:
-        """The handler has returned: record the answer and fire the task-completed signal."""
+        """Record the answer of the handler and send the task-completed signal."""
         call = ctx.call
         event = TaskCompleted(
             task_id=ctx.task_id,
@@ -119,13 +119,13 @@ class ToolCallWorkflow:
     async def _signal_session(self, caller_id: str, session_id: str, event: TaskCompleted) -> None:
         session = workflow.get_external_workflow_handle(session_workflow_id(caller_id, session_id))
         try:
-            await _to_its_end(session.signal(TASK_COMPLETED_SIGNAL, event))
+            await _shielded(session.signal(TASK_COMPLETED_SIGNAL, event))
         except ApplicationError as error:
-            # The session was ended by an operator: the answer still stands, in the task itself.
+            # An operator ended the session; the task itself still has the answer.
             workflow.logger.warning("Session %s did not take the task-completed signal: %s", session_id, error)
 
     async def _guard(self, ctx: ToolContext, guarded: Guarded) -> RunState | None:
-        """Follow the run to its end. The task is completed; what happens now changes the run, not the answer."""
+        """Follow the run to its end. The task is completed already: this changes the run, not the answer."""
         try:
             if ctx.cancelled:
                 raise CancelledError("Cancelled while the answer was being recorded.")
@@ -144,12 +144,12 @@ class ToolCallWorkflow:
 
     async def _abort_guarded(self, ctx: ToolContext) -> None:
         try:
-            await _to_its_end(ctx.runs.abort_open())
+            await _shielded(ctx.runs.abort_open())
         except ToolError as error:
             workflow.logger.error("%s", error.envelope.message)
 
     async def _cancel(self, ctx: ToolContext) -> ToolResult | None:
-        """Abort what may be running, and only then call the task cancelled; when that is refused, it has failed."""
+        """Abort the call's runs, then mark the task as cancelled; as failed when the platform refuses to abort."""
         ctx.say("Cancelling: waiting until the platform says that the run has ended.")
         try:
             await ctx.runs.abort_open()
@@ -158,12 +158,12 @@ class ToolCallWorkflow:
             await self._complete(ctx, TaskStatus.FAILED, result)
             return result
         await self._complete(ctx, TaskStatus.CANCELLED, None)
-        await _tell_turn(ctx)
+        await _report_stopped_run(ctx)
         return None
 
 
-async def _tell_turn(ctx: ToolContext) -> None:
-    """A call that was cancelled has no result that would say what its run has cost: the turn that made it is told."""
+async def _report_stopped_run(ctx: ToolContext) -> None:
+    """Report the run of a cancelled call to the turn that made the call: no result carries its cost."""
     turn, run = workflow.info().parent, ctx.runs.latest
     if turn is None or run is None:
         return
@@ -171,13 +171,13 @@ async def _tell_turn(ctx: ToolContext) -> None:
         stopped = RunStopped(task_id=ctx.task_id, run=run)
         await workflow.get_external_workflow_handle(turn.workflow_id).signal(RUN_STOPPED_SIGNAL, stopped)
     except ApplicationError as error:
-        workflow.logger.warning("The turn did not hear of a stopped run: %s", error)
+        workflow.logger.warning("The turn did not take the signal about a stopped run: %s", error)
 
 
-async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """Carry `work` out although the workflow is cancelled meanwhile (which happens at most once).
+async def _shielded(work: Coroutine[Any, Any, T]) -> T:
+    """Finish `work` even when the workflow is cancelled meanwhile, which happens at most once.
 
-    Whoever comes next looks at `ToolContext.cancelled`.
+    The caller looks at `ToolContext.cancelled` afterwards.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -195,10 +195,9 @@ async def _abort_after_defect(ctx: ToolContext, error: Exception) -> ErrorEnvelo
 
 
 def _defect(tool: str, error: Exception) -> ErrorEnvelope:
-    return ErrorEnvelope(
-        tool=tool,
-        message=f"The tool has a defect ({type(error).__name__}); the details are in the worker's log.",
-        category=ErrorCategory.UNKNOWN,
-        retryable=False,
+    return ErrorEnvelope.permanent(
+        ErrorCategory.UNKNOWN,
+        tool,
+        f"The tool has a defect ({type(error).__name__}); the details are in the worker's log.",
         hint="Report it to the operators with the task's id.",
     )

@@ -1,7 +1,7 @@
-"""TurnWorkflow: one turn of a conversation. The model is called, its tools are carried out, until it has answered.
+"""TurnWorkflow: one turn of a conversation. It calls the model and carries out the tools it asks for, until it answers.
 
-Model calls are activities that stream what is said through the workflow's own stream; tool calls are tasks like any
-other. Whatever dies meanwhile, the turn goes on where it was: nothing is called twice that has given its result.
+Calls of the model are activities that stream their text through the workflow's own stream; tool calls are tasks like
+any other. When a process dies, the turn continues where it was: a call that has returned a result is never repeated.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from outlast.activities.runs.contracts import RunState
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, TaskAsks
 from outlast.workflows.contracts.queues import MODELS_TASK_QUEUE
-from outlast.workflows.contracts.self_correction import CallOutcome, Verdict, observe, verdict
+from outlast.workflows.contracts.self_correction import CallOutcome, Verdict, observe, verdict_on
 from outlast.workflows.contracts.sessions import CALL_REFUSED_SIGNAL, TURN_ENDED_SIGNAL, session_workflow_id
 from outlast.workflows.contracts.tool_calls import (
     RUN_STOPPED_SIGNAL,
@@ -71,16 +71,16 @@ from outlast.workflows.turns.steps import (
 
 Told = TypeVar("Told", CallRefused, TurnEnded)
 STEP_ACTIVITY_PREFIX = "step-"
-"""The id of a model call's activity is this and the step's number: so the history says which step it was."""
+"""Prefix of the activity ids of model calls; the step's number follows, so that the history shows it."""
 
 
 @workflow.defn
 class TurnWorkflow:
-    """Its result is the conversation up to its end. Cancelled, it ends well, after its tools and their runs."""
+    """Its result is the conversation up to its end. Cancelled, it completes after its tools and their runs."""
 
     @workflow.init
     def __init__(self, turn: TurnInput) -> None:
-        """The stream takes text from the first moment on."""
+        """Open the stream before the first signal or activity can use it."""
         self._input = turn
         self._stream = WorkflowStream()
         user = ModelMessage(role="user", parts=turn.parts)
@@ -89,16 +89,16 @@ class TurnWorkflow:
 
     @workflow.signal(name=TASK_ASKS_SIGNAL)
     def task_asks(self, _asked: TaskAsks) -> None:
-        """A tool of this turn waits for an answer: readers find that in the history."""
+        """A tool of this turn waits for an answer. Readers find the signal in the history."""
 
     @workflow.signal(name=RUN_STOPPED_SIGNAL)
     def run_stopped(self, stopped: RunStopped) -> None:
-        """A tool of this turn was cancelled; what its run has cost until then counts."""
+        """A tool of this turn was cancelled; the cost of its run counts."""
         self._stopped_runs[stopped.task_id] = stopped.run
 
     @workflow.run
     async def run(self, _input: TurnInput) -> TurnResult:
-        """Step by step to the end. What fails, stops or is cancelled is an ending too."""
+        """Make steps until the turn ends: completed, stopped, failed or cancelled."""
         end = asyncio.ensure_future(self._end(await self._ending()))
         try:
             return await asyncio.shield(end)
@@ -106,7 +106,7 @@ class TurnWorkflow:
             return await end
 
     async def _ending(self) -> Ending:
-        """By itself, because its time is over, or cancelled; in any case its steps have come to their end."""
+        """How the turn ends: by itself, by its time budget, or cancelled. Its steps have ended when this returns."""
         steps = asyncio.ensure_future(self._all_steps())
         stopped = Ending(status=TurnStatus.CANCELLED, reason="cancelled")
         try:
@@ -147,24 +147,24 @@ class TurnWorkflow:
                 return ending
 
     async def _step(self) -> Ending | None:
-        """One call of the model and the tools that it wants; None when another step follows."""
+        """One call of the model and the tools that it asks for; None when another step follows."""
         self._state = self._state.model_copy(update={"step": self._state.step + 1})
         began = workflow.now()
         active = active_tools(self._input, self._state.step)
         record_mask_resolution(active, self._state.step)
-        said = await self._call_model(active)
-        count_step(self._input.provider_id, said)
-        message = assistant_message(said)
-        self._keep(*([message] if message else []), spent=added(self._state.spent, said), text=said.text)
-        calls = planned(self._input, self._state, active, said)
+        answer = await self._call_model(active)
+        count_step(self._input.provider_id, answer)
+        message = assistant_message(answer)
+        self._keep(*([message] if message else []), spent=added(self._state.spent, answer), text=answer.text)
+        calls = planned(self._input, self._state, active, answer)
         verdicts, tool_seconds = await self._carry_out_all(calls) if calls else ([], 0.0)
-        seconds = StepSeconds.of((workflow.now() - began).total_seconds(), said.seconds, tool_seconds)
-        events.tell(events.step_finish(self._state.step, said, self._state.spent, active.active, seconds))
+        seconds = StepSeconds.of((workflow.now() - began).total_seconds(), answer.seconds, tool_seconds)
+        events.publish(events.step_finish(self._state.step, answer, self._state.spent, active.active, seconds))
         stop = next((one for one in verdicts if one.action == "stop"), None)
         if stop is not None:
-            return Ending(status=TurnStatus.STOPPED, reason="doom_loop", error=_going_in_circles(stop))
+            return Ending(status=TurnStatus.STOPPED, reason="doom_loop", error=_repeated_failure(stop))
         if not calls:
-            reason = said.finish_reason if said.finish_reason != "tool_calls" else "other"
+            reason = answer.finish_reason if answer.finish_reason != "tool_calls" else "other"
             return Ending(status=TurnStatus.COMPLETED, reason=reason)
         if self._state.step >= last_step(self._input.budgets, self._input.max_steps):
             return Ending(status=TurnStatus.COMPLETED, reason="max_steps")
@@ -187,12 +187,12 @@ class TurnWorkflow:
             )
 
     async def _carry_out_all(self, calls: list[PlannedCall]) -> tuple[list[Verdict], float]:
-        """Carry out all calls at once, and keep what they give, also when the turn is cancelled meanwhile.
+        """Carry out all calls at once, and keep their results, also when the turn is cancelled meanwhile.
 
-        Gives what follows from each, and the seconds of the slowest.
+        Returns the verdict on each, and the seconds of the slowest.
         """
         step = self._state.step
-        events.tell(*(events.tool_call(step, call) for call in calls))
+        events.publish(*(events.tool_call(step, call) for call in calls))
         running = [asyncio.create_task(self._carry_out(step, call)) for call in calls]
         try:
             await asyncio.gather(*running, return_exceptions=True)
@@ -211,18 +211,18 @@ class TurnWorkflow:
         for call, task in zip(calls, ended, strict=True):
             outcome = ToolOutcome(result=cancelled_result(call.name)) if task.cancelled() else task.result()
             seen = _outcome_of(call.name, outcome.result.error)
-            said = Verdict()
-            # The same failure twice in one step counts once: the model could not read the first before the second.
+            found = Verdict()
+            # The same failure twice in one step counts once: the model had not read the first.
             if seen.signature is None or seen.signature not in known:
                 failures = observe(failures, seen)
-                said = verdict(failures, self._input.earlier_failures)
+                found = verdict_on(failures, self._input.earlier_failures)
             known.add(seen.signature)
-            verdicts.append(said)
-            parts.append(result_part(call, outcome.result, said.reminder))
+            verdicts.append(found)
+            parts.append(result_part(call, outcome.result, found.reminder))
             usd += (outcome.run.usage_total_usd or 0.0) if outcome.run is not None else 0.0
-            if said.reminder is not None:
+            if found.reminder is not None:
                 reminded = (*reminded, *([seen.signature] if seen.signature else []))
-                events.tell(events.reminder(self._state.step, call.name, said.reminder))
+                events.publish(events.reminder(self._state.step, call.name, found.reminder))
         message = ModelMessage.model_validate({"role": "tool", "parts": parts})
         spent = self._state.spent.model_copy(update={"usd": usd})
         self._keep(message, failures=failures, reminded=reminded, spent=spent)
@@ -232,15 +232,15 @@ class TurnWorkflow:
         call, task_id = planned_call.call, planned_call.task_id
         if call is None or task_id is None:
             outcome = ToolOutcome(result=planned_call.answer)
-            events.tell(events.tool_result(step, planned_call, outcome.result))
-            await self._tell_of_refusal(planned_call.name, outcome.result)
+            events.publish(events.tool_result(step, planned_call, outcome.result))
+            await self._report_refusal(planned_call.name, outcome.result)
         else:
             outcome = await self._task(call, task_id)
-            events.tell(events.tool_result(step, planned_call, outcome.result))
+            events.publish(events.tool_result(step, planned_call, outcome.result))
         return outcome
 
     async def _task(self, call: ToolCall, task_id: str) -> ToolOutcome:
-        """The call as a task like any other. Cancelled, it is waited for until its runs have ended."""
+        """Carry the call out as a task. When it is cancelled, wait until its runs have ended."""
         summary = TaskSummary(
             tool=call.tool,
             mode=call.mode,
@@ -266,7 +266,7 @@ class TurnWorkflow:
             return ToolOutcome(result=ToolResult.failed(_did_not_end(call.tool, error)))
 
     async def _end(self, ending: Ending) -> TurnResult:
-        """Tell the session, then the readers: whoever has read the end may send the next message at once."""
+        """Inform the session, then the readers: a reader of the end may send the next message at once."""
         turn, state = self._input, self._state
         seconds = (workflow.now() - state.began).total_seconds()
         result = TurnResult(
@@ -282,39 +282,39 @@ class TurnWorkflow:
         )
         counts = len(state.messages) > 1
         ended = TurnEnded(turn_id=turn.turn_id, counts=counts, spent=result.spent, reminded=state.reminded)
-        await self._tell_session(TURN_ENDED_SIGNAL, ended)
+        await self._signal_session(TURN_ENDED_SIGNAL, ended)
         upsert_search_attributes(search_attributes.TASK_STATUS.value_set(ending.status.value))
-        events.tell(*events.finish(result, ending))
+        events.publish(*events.finish(result, ending))
         count_turn(result)
         return result
 
-    async def _tell_of_refusal(self, tool: str, answer: ToolResult) -> None:
-        """The session counts what never became a task as it counts tasks that failed."""
-        refusal = answer.error
+    async def _report_refusal(self, tool: str, result: ToolResult) -> None:
+        """Report a call that became no task: the session counts it like a task that failed."""
+        refusal = result.error
         if refusal is None:
             return
         refused = CallRefused(tool=tool, error=refusal, error_signature=signature(refusal), turn_id=self._input.turn_id)
-        await self._tell_session(CALL_REFUSED_SIGNAL, refused)
+        await self._signal_session(CALL_REFUSED_SIGNAL, refused)
 
-    async def _tell_session(self, signal: str, event: Contract) -> None:
+    async def _signal_session(self, signal: str, event: Contract) -> None:
         turn = self._input
         session = workflow.get_external_workflow_handle(session_workflow_id(turn.caller.id, turn.session_id))
         try:
             await session.signal(signal, event)
         except ApplicationError as error:
-            # The session was ended by an operator: the turn still stands, in its own result.
-            workflow.logger.warning("Session %s was not told by its turn: %s", turn.session_id, error)
+            # An operator ended the session; the turn's own result still has everything.
+            workflow.logger.warning("Session %s did not take a signal of its turn: %s", turn.session_id, error)
 
 
 async def _ended(steps: "asyncio.Task[Ending]") -> None:
-    """Return when the steps have ended, also when the turn is cancelled while its time was over: they stop already."""
+    """Wait for steps that were cancelled, also when the turn itself is cancelled meanwhile."""
     while not steps.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait({steps})
 
 
 def turn_attributes(turn: TurnInput) -> TypedSearchAttributes:
-    """By which operators find a turn."""
+    """The search attributes by which operators find a turn."""
     return TypedSearchAttributes(
         [
             SearchAttributePair(search_attributes.CALLER, turn.caller.id),
@@ -336,30 +336,25 @@ def _actor_of(call: ToolCall) -> str | None:
 
 
 def _over_budget(over: str) -> Ending:
-    envelope = ErrorEnvelope(
-        tool="",
-        message=f"The turn was stopped by its budget: {over}.",
-        category=ErrorCategory.PAYMENT,
-        retryable=False,
+    envelope = ErrorEnvelope.permanent(
+        ErrorCategory.PAYMENT,
+        "",
+        f"The turn was stopped by its budget: {over}.",
         hint="Send the next message with a larger budget, or ask for less.",
     )
     return Ending(status=TurnStatus.STOPPED, reason="budget", error=envelope)
 
 
-def _going_in_circles(said: Verdict) -> ErrorEnvelope:
-    return ErrorEnvelope(
-        tool=said.tool or "",
-        message=f"The turn was stopped: {said.tool} has failed {said.count} times in the same way.",
-        category=ErrorCategory.CONFLICT,
-        retryable=False,
+def _repeated_failure(verdict: Verdict) -> ErrorEnvelope:
+    return ErrorEnvelope.permanent(
+        ErrorCategory.CONFLICT,
+        verdict.tool or "",
+        f"The turn was stopped: {verdict.tool} has failed {verdict.count} times in the same way.",
         hint="Look at the tool's error, change what it names, and send another message.",
     )
 
 
 def _did_not_end(tool: str, error: ChildWorkflowError) -> ErrorEnvelope:
-    return ErrorEnvelope(
-        tool=tool,
-        message=f"The task did not end by itself: {error.cause or error}"[:2_000],
-        category=ErrorCategory.UNKNOWN,
-        retryable=False,
+    return ErrorEnvelope.permanent(
+        ErrorCategory.UNKNOWN, tool, f"The task did not end by itself: {error.cause or error}"[:2_000]
     )

@@ -54,3 +54,21 @@ class ErrorEnvelope(Contract):
     hint: str | None = Field(default=None, description="What to do about it.")
     allowed_tools: tuple[str, ...] | None = None
     violations: tuple[Violation, ...] | None = None
+
+    @classmethod
+    def permanent(
+        cls,
+        category: ErrorCategory,
+        tool: str,
+        message: str,
+        *,
+        hint: str | None = None,
+        violations: tuple[Violation, ...] | None = None,
+    ) -> "ErrorEnvelope":
+        """An error that the same call would meet again."""
+        return cls(tool=tool, message=message, category=category, retryable=False, hint=hint, violations=violations)
+
+    @classmethod
+    def transient(cls, category: ErrorCategory, tool: str, message: str, *, hint: str | None = None) -> "ErrorEnvelope":
+        """An error that may be gone when the same call is repeated."""
+        return cls(tool=tool, message=message, category=category, retryable=True, hint=hint)

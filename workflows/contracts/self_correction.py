@@ -1,4 +1,4 @@
-"""Counting identical failures, so that a model is reminded once and stopped before it goes round in circles. Pure."""
+"""Counts identical failures, so that a model is reminded once and then stopped before it repeats itself. Pure."""
 
 from typing import Literal
 
@@ -89,10 +89,10 @@ def observe(state: SelfCorrection, outcome: CallOutcome) -> SelfCorrection:
     return SelfCorrection(failures=(*others, failure)[-_MAX_COUNTED:], latest_failed=True)
 
 
-def verdict(state: SelfCorrection, earlier: EarlierFailures = _NONE) -> Verdict:
-    """What follows from the latest outcome: nothing, a reminder (exactly once per kind of failure), or a stop.
+def verdict_on(state: SelfCorrection, earlier: EarlierFailures = _NONE) -> Verdict:
+    """Nothing, a reminder (exactly once per kind of failure), or a stop, after the latest outcome in `state`.
 
-    `earlier` is what had failed when `state` began to count: with it a reminder is due, not a stop.
+    `earlier` holds the failures from before `state` began to count. They can make a reminder due, but not a stop.
     """
     failure = state.latest
     if failure is None:

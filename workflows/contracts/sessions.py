@@ -1,4 +1,4 @@
-"""What goes into and out of a session's workflow: its signals, its events, and the state that it carries on."""
+"""Contracts of a session's workflow: its signals, its events, and the state that it hands to its next run."""
 
 from datetime import datetime
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from outlast.activities.contracts import Contract
-from outlast.workflows.contracts.self_correction import CallOutcome, SelfCorrection, Verdict, observe, verdict
+from outlast.workflows.contracts.self_correction import CallOutcome, SelfCorrection, Verdict, observe, verdict_on
 from outlast.workflows.contracts.tool_calls import CallRefused, TaskCompleted
 from outlast.workflows.contracts.turns import (
     SessionProfile,
@@ -74,19 +74,18 @@ class SelfCorrectionView(Contract):
 
 
 def corrected(counted: SelfCorrection, call: TaskCompleted | CallRefused) -> tuple[SelfCorrection, Verdict | None]:
-    """The failures after one more call, and what follows from it, if anything.
+    """The failures after one more call, and the verdict on it when there is something to do.
 
-    Pure, because `outlast.api.temporal.session_events` counts with it too.
-
-    A call of an older version says no more than its signature; its failure counts as one that may pass.
+    Pure: `outlast.api.temporal.session_events` counts with it too. A call recorded by an older version has only its
+    signature; its failure counts as retryable.
     """
     retryable = call.error.retryable if call.error else True
     outcome = CallOutcome(tool=call.tool, signature=call.error_signature, retryable=retryable)
     counted = observe(counted, outcome)
-    said = verdict(counted)
-    return counted, said if said.action != "none" else None
+    verdict = verdict_on(counted)
+    return counted, verdict if verdict.action != "none" else None
 
 
 def session_workflow_id(caller_id: str, session_id: str) -> str:
-    """The session's workflow. Session ids of different callers never meet."""
+    """Id of the session's workflow. The same session id of two callers gives two workflows."""
     return f"{SESSION_WORKFLOW_PREFIX}{caller_id}:{session_id}"

@@ -1,4 +1,4 @@
-"""`ToolContext`: all that a handler may do."""
+"""`ToolContext`: everything that a handler may do."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,14 +24,14 @@ from outlast.workflows.stubs.workspaces import Workspaces
 
 @dataclass(frozen=True)
 class Guarded:
-    """A run that goes on after its handler has returned, and the budget to hold it to."""
+    """A run that continues after its handler has returned, and its budget."""
 
     run: RunState
     budget: Budget
 
 
 class ToolContext:
-    """All that one call may do, for its caller and within its deadline.
+    """Everything that one call may do, for its caller and within its deadline.
 
     Methods raise `ToolError` when what they ask for is refused. A handler that does not catch it ends, and the error
     becomes the call's answer.
@@ -63,12 +63,12 @@ class ToolContext:
         return workflow.cancellation_reason() is not None
 
     def offers(self, tool: str) -> bool:
-        """Whether the caller's connection offers `tool` and no mask switches it off: hints name no other."""
+        """Whether the caller may call `tool`: offered by its connection, not masked. Hints name no other tool."""
         offered = not self.call.offered_tools or tool in self.call.offered_tools
         return offered and is_active(tool, self.call.tool_mask)
 
     async def ask(self, key: str, question: InputRequest, *, timeout: timedelta | None = None) -> InputAnswer:
-        """The client's answer to one question, waited for durably. Raises `TimeoutError` after `timeout`."""
+        """Ask the client one question and wait durably for the answer. Raises `TimeoutError` after `timeout`."""
         return (await self.questions.ask({key: question}, timeout=timeout))[key]
 
     def guard(self, run: RunState, budget: Budget) -> None:
@@ -78,11 +78,11 @@ class ToolContext:
     async def ask_all(
         self, questions: dict[str, InputRequest], *, timeout: timedelta | None = None
     ) -> dict[str, InputAnswer]:
-        """The answers to several questions at once, by key. Raises `TimeoutError` after `timeout`."""
+        """Ask several questions at once; the answers by key. Raises `TimeoutError` after `timeout`."""
         return await self.questions.ask(questions, timeout=timeout)
 
     def progress(self, done: float, *, total: float | None = None, message: str) -> None:
-        """Tell the client how far the call is. Durable, an event of the history: for steps, not for a ticker."""
+        """Show the client how far the call is. Adds an event to the history: use it for steps, not for a ticker."""
         workflow.upsert_memo({memo.PROGRESS: Progress(done=done, total=total, message=message)})
         self.say(message)
 

@@ -1,6 +1,6 @@
-"""When does the handler of an Actor tool return? Sync: when the run has ended. Async: when it has started.
+"""When the handler of an Actor tool returns: with the run's end (sync), or with its start (async).
 
-A mode chooses its executor once; `call-actor` and every direct Actor tool go through it, in every call path.
+A mode has one executor; `call-actor` and every direct Actor tool go through it.
 """
 
 from collections.abc import Callable
@@ -16,15 +16,15 @@ from outlast.workflows.runtime.context import ToolContext
 
 INLINE_ROWS = 1_000
 INLINE_BYTES = 2_048
-"""Rows in an answer stand in the history three times: as read, as text and as data. With 2 KB of rows the history of a
-sync call stays within 15 KB; more are stored, unless the call itself sets another threshold."""
+"""The rows of an answer are in the history three times: as read, as text and as data. With 2 KB of rows the history of
+a sync call stays within 15 KB. Larger results are stored, unless the call sets another threshold."""
 
 
 @dataclass(frozen=True)
 class ActorOutcome:
-    """What an executor has to show: the run, and when it has ended its rows, or the first of those that were stored.
+    """The result of an executor: the run and, when it has ended, its rows or the first of the stored ones.
 
-    `tool` is the one called. `refused` says why rows are not shown that may neither be stored nor answered.
+    `tool` is the tool that was called. `refused` is the error when the rows may neither be stored nor shown.
     """
 
     tool: str
@@ -37,7 +37,7 @@ class ActorOutcome:
 
 
 Presenter = Callable[[ActorOutcome], ToolResult]
-"""A mode's way of saying what happened."""
+"""A mode's function that presents an outcome."""
 
 
 class ActorExecutor(Protocol):
@@ -59,11 +59,11 @@ class SyncActorExecutor:
     kind: Literal["sync", "async"] = "sync"
 
     def __init__(self, present: Presenter) -> None:
-        """Answer as `present` says it."""
+        """Present outcomes with `present`."""
         self._present = present
 
     async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
-        """Start, follow, read or store the rows, answer."""
+        """Start the run, follow it, read or store its rows, and answer."""
         started = await ctx.runs.start(params)
         ctx.say(describe_run(started))
         run, page = await ctx.runs.finish_with_rows(started, params.budget, within_bytes=inline_bytes(ctx))
@@ -77,16 +77,16 @@ class SyncActorExecutor:
 
 
 class AsyncActorExecutor:
-    """Returns as soon as the run has started; the workflow stays as its guardian."""
+    """Returns when the run has started; the workflow then follows the run to its end."""
 
     kind: Literal["sync", "async"] = "async"
 
     def __init__(self, present: Presenter) -> None:
-        """Answer as `present` says it."""
+        """Present outcomes with `present`."""
         self._present = present
 
     async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
-        """Start, leave the run to the guardian, answer."""
+        """Start the run, have the workflow follow it, and answer."""
         run = await ctx.runs.start(params)
         ctx.say(describe_run(run))
         ctx.guard(run, params.budget)
@@ -94,7 +94,7 @@ class AsyncActorExecutor:
 
 
 def inline_bytes(ctx: ToolContext) -> int:
-    """Size up to which rows are answered whole."""
+    """Size in bytes up to which an answer holds all rows."""
     policy = ctx.call.output
     if not policy.compress:
         return policy.inline_limit_bytes
@@ -125,14 +125,13 @@ async def _with_large_output(ctx: ToolContext, outcome: ActorOutcome, page: Data
 
 
 def _too_large(outcome: ActorOutcome, page: DatasetPage, limit: int) -> ErrorEnvelope:
-    return ErrorEnvelope(
-        tool=outcome.tool,
-        message=(
+    return ErrorEnvelope.permanent(
+        ErrorCategory.VALIDATION,
+        outcome.tool,
+        (
             f"Run {outcome.run.run_id} ended as {outcome.run.status}. Its {page.total} rows have more than {limit} "
             "bytes, which are not answered with compression off."
         ),
-        category=ErrorCategory.VALIDATION,
-        retryable=False,
         hint=f"Nothing is lost: read dataset {page.dataset_id} in parts, few fields at a time. Do not run it again.",
     )
 

@@ -1,6 +1,6 @@
-"""Tool masks: which of the tools that there are may be called now. Pure: every front door and every turn resolves so.
+"""Tool masks: which of the available tools may be called now. Pure: every front door and every turn uses it.
 
-A request may carry `toolMask: {tool: bool}`. It never changes what a model is shown of the tools, so that the beginning
+A request may carry `toolMask: {tool: bool}`. A mask does not change the tools that a model sees, so that the beginning
 of its prompt stays the same; it decides which of them are active.
 """
 
@@ -15,18 +15,18 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 
 
 class Outcome(StrEnum):
-    """What a resolution has come to; a label of metrics."""
+    """The outcome of a resolution; a label of metrics."""
 
     UNMASKED = "unmasked"
-    """There was no mask: everything is active."""
+    """There is no mask: all tools are active."""
     MASKED = "masked"
     """Some tools are active."""
     NOTHING = "nothing"
-    """The mask enables none of the tools that there are."""
+    """The mask enables none of the available tools."""
     LAST_STEP = "last_step"
-    """On the last step of a turn nothing is active, whatever the mask."""
+    """In the last step of a turn no tool is active, whatever the mask."""
     SWITCHED_OFF = "switched_off"
-    """There was a mask, but masking is off or the kill switch is on: as without."""
+    """There is a mask, but masking is off or the kill switch is on: all tools are active."""
 
 
 class Reason(StrEnum):
@@ -41,7 +41,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class Resolution:
-    """The active tools in the order of those that there are, and the others with the reason."""
+    """The active tools, in the order of the available ones, and the reason for each of the others."""
 
     active: tuple[str, ...]
     skipped: Mapping[str, Reason]
@@ -57,7 +57,7 @@ class Resolution:
 
 
 def normalised(mask: object) -> dict[str, bool] | None:
-    """`mask` without what is not boolean; an empty one is no mask. Raises `ValueError` unless it is an object."""
+    """The boolean entries of `mask`; None when there are none. Raises `ValueError` unless it is an object."""
     if mask is None:
         return None
     if not isinstance(mask, Mapping):
@@ -123,7 +123,7 @@ def resolve(
 
 
 def masked_tool(tool: str, resolution: Resolution) -> ErrorEnvelope:
-    """What is said of a call of a tool that is not active, whoever calls."""
+    """The error for a call of a tool that is not active, in every front door."""
     names = ", ".join(resolution.active)
     hint = f"Call one of the available tools instead: {names}." if names else "Answer without tools: none is available."
     why = "on the last step" if resolution.outcome is Outcome.LAST_STEP else "by the mask of this request"

@@ -41,9 +41,9 @@ class OpenQuestions:
         timeout: timedelta | None = None,
         checks: Mapping[str, Check] | None = None,
     ) -> dict[str, InputAnswer]:
-        """The answers to `questions`, when every one has come. Raises `TimeoutError` after `timeout`.
+        """Ask `questions` and wait until all are answered. Raises `TimeoutError` after `timeout`.
 
-        An answer is taken when it passes the question's check, or without one fits its schema.
+        An answer is accepted when it passes the question's check or, without a check, fits its schema.
         """
         for key in questions:
             self._answers.pop(key, None)
@@ -54,7 +54,7 @@ class OpenQuestions:
         began = workflow.now()
         closing = "the task is being cancelled"
         try:
-            await _tell_turn(questions)
+            await _signal_turn(questions)
             await workflow.wait_condition(lambda: all(key in self._answers for key in questions), timeout=timeout)
         except TimeoutError:
             closing = "its time was over"
@@ -65,11 +65,11 @@ class OpenQuestions:
         return {key: self._answers[key] for key in questions}
 
     def answered_by(self, key: str) -> str | None:
-        """Id of the caller who answered the question `key` last, when the front door has said it."""
+        """Id of the caller who answered the question `key` last; None when the front door did not send it."""
         return self._answered_by.get(key)
 
     def refuse(self, submitted: SubmitInput) -> ErrorEnvelope | None:
-        """Why these answers cannot be taken, or None when they can. Nothing is taken of what is refused."""
+        """Why these answers cannot be accepted, or None when they can. They are accepted together or not at all."""
         for key in submitted.answers:
             if key not in self._open:
                 return _not_asked(self._closed.get(key) or "nothing is asked under this key", key, self._open)
@@ -82,7 +82,7 @@ class OpenQuestions:
         return _invalid(tuple(violations)) if violations else None
 
     def take(self, submitted: SubmitInput) -> None:
-        """Record answers; the first answer to a question stands."""
+        """Record answers; the first answer to a question counts."""
         for key, answer in submitted.answers.items():
             self._answers.setdefault(key, answer)
             self._answered_by[key] = submitted.answered_by
@@ -96,7 +96,7 @@ class OpenQuestions:
         return check(answer.content) if check else schema_violations(self._open[key].requested_schema, answer.content)
 
     def _forget(self, key: str, closing: str) -> bool:
-        """Close one question; whether it was open."""
+        """Close one question. Returns whether it was open."""
         self._checks.pop(key, None)
         if self._open.pop(key, None) is None:
             return False
@@ -104,7 +104,7 @@ class OpenQuestions:
         return True
 
     def _close(self, keys: Iterable[str], closing: str) -> None:
-        """Take questions back that nobody answered."""
+        """Withdraw the questions that nobody answered."""
         given_up = [key for key in keys if self._forget(key, closing)]
         if given_up:
             self._publish()
@@ -115,8 +115,8 @@ class OpenQuestions:
         upsert_search_attributes(search_attributes.TASK_STATUS.value_set(status.value))
 
 
-async def _tell_turn(questions: dict[str, InputRequest]) -> None:
-    """The turn that made the call, if one did, shows its readers what is asked."""
+async def _signal_turn(questions: dict[str, InputRequest]) -> None:
+    """Signal the questions to the turn that made the call, if any: it shows them to its readers."""
     turn = workflow.info().parent
     if turn is None:
         return
@@ -124,7 +124,7 @@ async def _tell_turn(questions: dict[str, InputRequest]) -> None:
     try:
         await workflow.get_external_workflow_handle(turn.workflow_id).signal(TASK_ASKS_SIGNAL, asks)
     except ApplicationError as error:
-        workflow.logger.warning("The turn did not hear of a question: %s", error)
+        workflow.logger.warning("The turn did not take the signal about a question: %s", error)
 
 
 def _by(caller_id: str | None) -> str:
@@ -132,21 +132,19 @@ def _by(caller_id: str | None) -> str:
 
 
 def _not_asked(reason: str, key: str, still_open: Iterable[str]) -> ErrorEnvelope:
-    return ErrorEnvelope(
-        tool="",
-        message=f"The answer to {key!r} was not taken: {reason}. Open questions: {', '.join(still_open) or 'none'}.",
-        category=ErrorCategory.CONFLICT,
-        retryable=False,
+    return ErrorEnvelope.permanent(
+        ErrorCategory.CONFLICT,
+        "",
+        f"The answer to {key!r} was not taken: {reason}. Open questions: {', '.join(still_open) or 'none'}.",
         hint="Look at the task: its input_requests are the questions that are open.",
     )
 
 
 def _invalid(violations: tuple[Violation, ...]) -> ErrorEnvelope:
-    return ErrorEnvelope(
-        tool="",
-        message="The answer does not fit the question, which still waits.",
-        category=ErrorCategory.VALIDATION,
-        retryable=False,
+    return ErrorEnvelope.permanent(
+        ErrorCategory.VALIDATION,
+        "",
+        "The answer does not fit the question, which still waits.",
         hint="Mend every violation listed and answer again.",
         violations=violations,
     )

@@ -19,10 +19,10 @@ _KEPT_SCHEMAS = 256
 
 
 def schema_violations(schema: dict[str, JsonValue], value: JsonValue) -> tuple[Violation, ...]:
-    """How `value` breaks `schema`, in the words of JSON Schema 2020-12 and of Apify's `nullable`; 50 at most.
+    """The violations of `schema` (JSON Schema 2020-12, with Apify's `nullable`) in `value`; 50 at most.
 
-    A schema that cannot be applied here (broken, or with a `pattern` that only JavaScript knows) lets everything pass:
-    whoever it came from has the last word.
+    A schema that cannot be applied here (invalid, or with a `pattern` that only JavaScript understands) accepts every
+    value: its owner checks the value again.
     """
     validator = _validator(json.dumps(schema))
     if validator is None:
@@ -36,7 +36,7 @@ def schema_violations(schema: dict[str, JsonValue], value: JsonValue) -> tuple[V
 
 @lru_cache(maxsize=_KEPT_SCHEMAS)
 def _validator(schema_json: str) -> Draft202012Validator | None:
-    """An empty registry keeps a `$ref` from being fetched from wherever it points to."""
+    """A validator that fetches nothing: its registry is empty, so a `$ref` to another address fails."""
     plain = cast(dict[str, JsonValue], _without_nullable(json.loads(schema_json)))
     try:
         Draft202012Validator.check_schema(plain)
@@ -50,7 +50,7 @@ def _errors(validator: Draft202012Validator, value: JsonValue) -> Iterable[Valid
 
 
 def _without_nullable(schema: JsonValue) -> JsonValue:
-    """Apify's `nullable: true` in the words of JSON Schema: null is a further type."""
+    """Apify's `nullable: true` as JSON Schema has it: null is one more type."""
     if isinstance(schema, list):
         return [_without_nullable(part) for part in schema]
     if not isinstance(schema, dict):
@@ -64,7 +64,7 @@ def _without_nullable(schema: JsonValue) -> JsonValue:
 
 
 def _subschemas(keyword: str, value: JsonValue) -> JsonValue:
-    """The keys of `properties` are names, not keywords: a field may well be called `nullable`."""
+    """The keys of `properties` are names of fields, not keywords: a field may be called `nullable`."""
     if keyword == "properties" and isinstance(value, dict):
         return {name: _without_nullable(part) for name, part in value.items()}
     return _without_nullable(value)

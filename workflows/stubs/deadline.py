@@ -1,4 +1,4 @@
-"""How much of a task's time is left."""
+"""The time that is left of a task's deadline."""
 
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
@@ -12,7 +12,7 @@ _LEAST = timedelta(seconds=1)
 
 @runtime_checkable
 class WaitsForClient(Protocol):
-    """A workflow that may wait for its client: for days, which are not the tool's."""
+    """A workflow that may wait for its client, for days: that time is not the tool's."""
 
     @property
     def waited_for_client(self) -> timedelta:
@@ -21,9 +21,9 @@ class WaitsForClient(Protocol):
 
 
 def remaining(call: ToolCall) -> timedelta:
-    """Time until the deadline of `call`, at least a second: what Temporal takes as a time-out.
+    """Time until the deadline of `call`, at least one second, the least that Temporal takes as a time-out.
 
-    The time in which the call waited for its client does not count.
+    Time spent waiting for the client does not count.
     """
     instance: object = workflow.instance()
     waited = instance.waited_for_client if isinstance(instance, WaitsForClient) else timedelta(0)

@@ -10,7 +10,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 
 
 class ToolError(Exception):
-    """An expected failure inside a handler: ends it, and becomes the call's answer."""
+    """An expected failure in a handler. It ends the handler and becomes the call's answer."""
 
     def __init__(self, envelope: ErrorEnvelope) -> None:
         """Carry `envelope`."""
@@ -19,22 +19,21 @@ class ToolError(Exception):
 
 
 def envelope_of(error: ActivityError, *, tool: str) -> ErrorEnvelope:
-    """Describe why an activity failed."""
+    """The envelope of a failed activity: its own, or one made from a time-out."""
     cause = error.cause
     if isinstance(cause, ApplicationError):
         return _carried(cause, tool=tool)
     if isinstance(cause, ActivityTimeoutError):
         last = cause.cause
-        waited_for = f" The last attempt: {last.message}" if isinstance(last, ApplicationError) else ""
-        return ErrorEnvelope(
-            tool=tool,
-            message=f"{error.activity_type} did not end within its time.{waited_for}",
-            category=ErrorCategory.TIMEOUT,
-            retryable=True,
+        last_attempt = f" The last attempt: {last.message}" if isinstance(last, ApplicationError) else ""
+        return ErrorEnvelope.transient(
+            ErrorCategory.TIMEOUT,
+            tool,
+            f"{error.activity_type} did not end within its time.{last_attempt}",
             hint="Call again with a longer deadline, or when the platform answers again.",
         )
     message = redact(str(cause or error))
-    return ErrorEnvelope(tool=tool, message=message, category=ErrorCategory.UNKNOWN, retryable=False)
+    return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, message)
 
 
 def is_deadline(error: ActivityError) -> bool:
@@ -46,8 +45,8 @@ def is_deadline(error: ActivityError) -> bool:
 def is_definite_refusal(error: ActivityError) -> bool:
     """Whether the platform itself refused a start, so that nothing can have been started.
 
-    A want of capacity is always the start's own refusal, after a search that found no run. Any other refusal is only
-    sure to be the start's in the first attempt: later ones search for a run first, and the search may be what failed.
+    A lack of capacity is always refused by the start itself, after a search that found no run. Any other refusal is
+    certain only in the first attempt: later attempts search for a run first, and the search may have failed.
     """
     cause = error.cause
     if not isinstance(cause, ApplicationError):
@@ -59,9 +58,9 @@ def is_definite_refusal(error: ActivityError) -> bool:
 
 
 def signature(envelope: ErrorEnvelope) -> str:
-    """A short digest that is the same for the same failure of the same tool.
+    """A short digest that is equal for equal failures of the same tool.
 
-    Arguments that break a schema in another way are another failure, although the message is the same.
+    Different violations of a schema are different failures, although the message is the same.
     """
     text = f"{envelope.tool}\n{envelope.category}\n{envelope.message}"
     for violation in envelope.violations or ():
@@ -72,4 +71,4 @@ def signature(envelope: ErrorEnvelope) -> str:
 def _carried(cause: ApplicationError, *, tool: str) -> ErrorEnvelope:
     if cause.details:
         return ErrorEnvelope.model_validate(cause.details[0]).model_copy(update={"tool": tool})
-    return ErrorEnvelope(tool=tool, message=redact(cause.message), category=ErrorCategory.UNKNOWN, retryable=False)
+    return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, redact(cause.message))

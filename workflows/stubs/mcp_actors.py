@@ -26,14 +26,15 @@ from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.call_activity import call_activity, tool_errors
 
 SAMPLING_PATIENCE = timedelta(minutes=5)
-"""Not every client has a model that can be asked, and servers have a way on without. Users may take their time."""
+"""How long a client's model is waited for: not every client has one, and servers can continue without. Users have no
+such limit."""
 
 AskAll = Callable[..., Awaitable[dict[str, InputAnswer]]]
 """`ToolContext.ask_all`."""
 
 
 class McpActors:
-    """What a handler may do with Actors that are MCP servers. Every method raises `ToolError` when it is refused."""
+    """Calls tools of Actors that are MCP servers. Every method raises `ToolError` when that fails."""
 
     def __init__(self, call: ToolCall, ask_all: AskAll) -> None:
         """Act for the caller of `call`, and pass the questions of servers on with `ask_all`."""
@@ -41,7 +42,7 @@ class McpActors:
         self._ask_all = ask_all
 
     async def tools(self, actor: str) -> tuple[McpTool, ...]:
-        """The tools of the server; starts the Actor when it sleeps."""
+        """The tools of the server. Starts the Actor when it is not running."""
         request = ListMcpToolsInput(caller=self._call.caller, actor=actor)
         answer = await call_activity(
             self._call, McpActorActivities.list_mcp_tools, request, summary=f"list tools of {actor}"
@@ -61,7 +62,7 @@ class McpActors:
                 return await self._carry_out(request)
         finally:
             _handle_questions(None)
-            await questions.take_back()
+            await questions.withdraw()
 
     async def _carry_out(self, request: CallMcpToolInput) -> McpAnswer:
         deadline = timedelta(seconds=self._call.options.deadline_seconds)
@@ -85,7 +86,7 @@ def _handle_questions(handler: Callable[[RelayedQuestion], Awaitable[RelayedAnsw
 
 
 class _Questions:
-    """Questions of the server that are open while its tool runs."""
+    """Questions that the server asks while its tool runs."""
 
     def __init__(self, ask_all: AskAll) -> None:
         self._ask_all = ask_all
@@ -102,8 +103,8 @@ class _Questions:
         finally:
             self._open.discard(asking)
 
-    async def take_back(self) -> None:
-        """Nobody waits for the answers any more."""
+    async def withdraw(self) -> None:
+        """Withdraw the questions that are still open."""
         for asking in self._open:
             asking.cancel()
         await workflow.wait_condition(workflow.all_handlers_finished)

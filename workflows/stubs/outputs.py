@@ -39,7 +39,7 @@ Result = TypeVar("Result")
 
 
 class Outputs:
-    """What a handler may do with outputs of any size. Every method raises `ToolError` when that is refused."""
+    """Stores and restores outputs of any size. Every method raises `ToolError` when that fails."""
 
     def __init__(self, call: ToolCall) -> None:
         """Store and restore for the caller of `call`, under its policy."""
@@ -47,7 +47,7 @@ class Outputs:
 
     @property
     def scope(self) -> OutputScope:
-        """Whose outputs these are, and of which call."""
+        """The owner of the outputs: caller, conversation and call."""
         task_id = workflow.info().workflow_id
         return OutputScope(
             caller_id=self._call.caller.id,
@@ -58,7 +58,7 @@ class Outputs:
         )
 
     async def store_dataset(self, dataset_id: str) -> StoredDataset:
-        """Bring a whole dataset into the store, however large it is."""
+        """Copy a whole dataset of any size into the store."""
         request = StoreDatasetInput(
             caller=self._call.caller,
             scope=self.scope,
@@ -68,7 +68,7 @@ class Outputs:
         return await self._store(OutputActivities.store_dataset, request, f"store dataset {dataset_id}")
 
     async def store_record(self, store_id: str, key: str) -> StoredOutput:
-        """Bring a whole record of a key-value store into the store."""
+        """Copy a whole record of a key-value store into the store."""
         request = StoreRecordInput(
             caller=self._call.caller,
             scope=self.scope,

@@ -45,7 +45,7 @@ from outlast.workflows.stubs.search_attributes import upsert_search_attributes
 
 @dataclass
 class _Operation:
-    """One start: its mark on the platform, and the run once it is known."""
+    """One start: its marker on the platform, and the run once it is known."""
 
     operation_id: str
     spec: RunSpec
@@ -57,7 +57,7 @@ class _Operation:
 
 
 class Runs:
-    """What a handler may do with runs."""
+    """Starts, follows and aborts Actor runs."""
 
     def __init__(self, call: ToolCall) -> None:
         """Act for the caller of `call`."""
@@ -67,11 +67,11 @@ class Runs:
 
     @property
     def latest(self) -> RunState | None:
-        """The run of the latest start, as it was last seen."""
+        """The latest run that was started, in its last known state."""
         return self._operations[-1].run if self._operations else None
 
     async def start(self, spec: RunSpec) -> RunState:
-        """Start a run, and wait out a refusal for want of memory or run slots until the call's deadline.
+        """Start a run. When memory or run slots are lacking, wait for them until the call's deadline.
 
         Raises `ToolError` when the platform refuses. When the call is cancelled meanwhile, the platform's answer is
         awaited first, so that the run it may have started is known.
@@ -95,7 +95,7 @@ class Runs:
             run = await asyncio.shield(handle)
         except asyncio.CancelledError:
             handle.cancel()
-            operation.run = await _answer(handle)
+            operation.run = await _started_run(handle)
             if operation.run is not None:
                 self._announce_start(operation.run, spec)
             raise
@@ -161,9 +161,9 @@ class Runs:
             return (await self._abort(request, within=remaining(self._call))).runs[0]
 
     async def abort_open(self) -> None:
-        """Leave none of this call's runs running, those included whose start was never answered.
+        """Abort all runs of this call, also those whose start was never confirmed.
 
-        However long that takes, beyond the call's deadline too. Raises `ToolError` when the platform refuses.
+        Takes as long as needed, beyond the call's deadline too. Raises `ToolError` when the platform refuses.
         """
         for operation in list(self._operations):
             if not operation.may_be_running:
@@ -204,7 +204,7 @@ class Runs:
         )
 
     def _next_operation_id(self) -> str:
-        """The same for every replay, and different for every start of every task."""
+        """An id that is equal in every replay and differs for every start of every task."""
         info = workflow.info()
         self._starts += 1
         text = f"{info.namespace}/{info.workflow_id}/{info.first_execution_run_id}/{self._starts}"
@@ -237,17 +237,16 @@ class Runs:
 
     def _stopped(self, run: RunState, limit: str) -> ErrorEnvelope:
         by_time = run.over_budget is None
-        return ErrorEnvelope(
-            tool=self._call.tool,
-            message=f"Run {run.run_id} was aborted: it reached {limit}.",
-            category=ErrorCategory.TIMEOUT if by_time else ErrorCategory.PAYMENT,
-            retryable=False,
+        return ErrorEnvelope.permanent(
+            ErrorCategory.TIMEOUT if by_time else ErrorCategory.PAYMENT,
+            self._call.tool,
+            f"Run {run.run_id} was aborted: it reached {limit}.",
             hint=f"What it produced so far is in dataset {run.dataset_id}. Raise the limit to let it run longer.",
         )
 
 
-async def _answer(handle: ActivityHandle[RunState]) -> RunState | None:
-    """What a cancelled start has come to; None when that is not known."""
+async def _started_run(handle: ActivityHandle[RunState]) -> RunState | None:
+    """The run of a cancelled start; None when it is not known."""
     try:
         return await handle
     except ActivityError:

@@ -17,7 +17,7 @@ from outlast.workflows.stubs.call_activity import call_activity
 
 
 class Skills:
-    """The operator's skills. Every method raises `ToolError` when there is no such thing."""
+    """Loads the operator's skills. Every method raises `ToolError` when the skill or file does not exist."""
 
     def __init__(self, call: ToolCall) -> None:
         """Read for `call`."""

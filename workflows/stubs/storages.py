@@ -1,4 +1,4 @@
-"""Reading what runs leave behind, from workflow code."""
+"""Datasets, key-value stores, lists of runs and logs, from workflow code."""
 
 from temporalio import workflow
 
@@ -32,7 +32,7 @@ from outlast.workflows.stubs.call_activity import call_activity
 
 
 class Storages:
-    """What a handler may read of its caller's storages. Every method raises `ToolError` when that is refused."""
+    """Reads the caller's storages. Every method raises `ToolError` when the platform refuses."""
 
     def __init__(self, call: ToolCall) -> None:
         """Act for the caller of `call`."""
@@ -91,7 +91,7 @@ class Storages:
         )
 
     async def record(self, request: RecordInput) -> Record:
-        """One record, as far as it may be shown."""
+        """One record, up to the size that may be shown."""
         return await call_activity(
             self._call, RecordActivities.fetch_record, request, summary=f"read a record of store {request.storage_id}"
         )

@@ -1,4 +1,4 @@
-"""What a tool says to the user while it works: to the conversation's own events, and to the operator's webhook."""
+"""Messages of a tool to the user: to the conversation's events, and to the operator's webhook."""
 
 from typing import Literal
 
@@ -19,7 +19,7 @@ from outlast.workflows.stubs.failures import ToolError
 
 
 class Sent(Contract):
-    """Where something was said. `refused` says why the webhook did not take it, when it did not."""
+    """Where a message arrived. `refused` is the error when the webhook did not accept it."""
 
     session: bool
     webhook: bool
@@ -27,14 +27,14 @@ class Sent(Contract):
 
 
 class UserMessages:
-    """Speaks to the user on behalf of one call."""
+    """Sends messages to the user on behalf of one call."""
 
     def __init__(self, call: ToolCall) -> None:
-        """Speak in the conversation of `call`."""
+        """Send to the conversation of `call`."""
         self._call = call
 
     async def post(self, kind: Literal["update", "reaction"], text: str) -> Sent:
-        """Say `text`, once, wherever somebody can see it. Raises `ToolError` when that is nowhere."""
+        """Send `text` once to every place that exists. Raises `ToolError` when there is none."""
         task_id = workflow.info().workflow_id
         in_session = await self._publish(
             Posted(kind=kind, text=text, task_id=task_id, tool=self._call.tool, message_id=self._call.message_id)
@@ -51,7 +51,7 @@ class UserMessages:
         return Sent(session=in_session, webhook=delivered, refused=refused)
 
     async def _publish(self, posted: Posted) -> bool:
-        """Make it an event of the session; False when the call has none, or it was ended by an operator."""
+        """Add an event to the session; False when the call has no session, or an operator ended it."""
         if self._call.session_id is None:
             return False
         session = workflow.get_external_workflow_handle(
@@ -65,7 +65,7 @@ class UserMessages:
         return True
 
     async def _deliver(self, kind: Literal["update", "reaction"], text: str, task_id: str) -> bool:
-        """Post to the webhook; False when the operator has configured none, which only the worker knows."""
+        """Post to the webhook; False when the operator has configured none: only the worker knows."""
         delivery = Delivery(
             kind=kind,
             text=text,
@@ -85,11 +85,12 @@ class UserMessages:
         return answer.delivered
 
     def _nobody_listens(self) -> ErrorEnvelope:
-        return ErrorEnvelope(
-            tool=self._call.tool,
-            message="Nobody would see it: the call belongs to no session that takes events, and there is no webhook.",
-            category=ErrorCategory.VALIDATION,
-            retryable=False,
-            hint="Name the conversation in the call (`session_id`; over MCP `outlast/session-id` in `_meta`), or have "
-            "the operator set OUTLAST_RESPONDER_WEBHOOK_URL. Do not call again without that.",
+        return ErrorEnvelope.permanent(
+            ErrorCategory.VALIDATION,
+            self._call.tool,
+            "Nobody would see it: the call belongs to no session that takes events, and there is no webhook.",
+            hint=(
+                "Name the conversation in the call (`session_id`; over MCP `outlast/session-id` in `_meta`), or have "
+                "the operator set OUTLAST_RESPONDER_WEBHOOK_URL. Do not call again without that."
+            ),
         )

@@ -18,10 +18,10 @@ from outlast.workflows.stubs.call_activity import call_activity
 
 
 class Web:
-    """What a handler may read of the web. Every method raises `ToolError` when that is refused."""
+    """Reads documentation and web pages. Every method raises `ToolError` when that fails."""
 
     def __init__(self, call: ToolCall) -> None:
-        """Read for `call`; nothing of its caller goes with the requests."""
+        """Read for `call`. The requests carry nothing of its caller."""
         self._call = call
 
     async def search_docs(self, request: DocsSearchInput) -> DocsHits:

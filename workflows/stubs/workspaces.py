@@ -27,7 +27,7 @@ from outlast.workflows.stubs.failures import envelope_of
 
 
 class Workspaces:
-    """The folder that belongs to the conversation of one call, or to its caller when it belongs to none."""
+    """The folder of a call's conversation, or of its caller when the call has no conversation."""
 
     def __init__(self, call: ToolCall) -> None:
         """Work in the folder of `call`."""
@@ -43,7 +43,7 @@ class Workspaces:
         )
 
     async def run(self, command: str, *, timeout_seconds: float) -> CommandOutcome:
-        """Run a command, at most once. Cancelled, this ends when nothing of it is left running. Raises `ToolError`."""
+        """Run a command, at most once. Cancelled, it returns after all processes have ended. Raises `ToolError`."""
         with tool_errors(self._call.tool, self._describe):
             return await workflow.execute_activity_method(
                 WorkspaceActivities.run_workspace_command,

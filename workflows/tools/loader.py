@@ -1,6 +1,6 @@
 """From selectors to the set of tools that a connection offers.
 
-It resolves selectors, loads Actor tools, adds companions and leaves duplicates out. Nothing else.
+Resolves selectors, loads Actor tools, adds companion tools and removes duplicates.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -15,17 +15,17 @@ DEFAULT_SELECTORS = (Category.ACTORS.value, Category.DOCS.value)
 RUN_COMPANIONS = ("get-actor-run", "get-actor-output")
 """Offered whenever an Actor can be called."""
 TASK_COMPANIONS = ("get-task", "list-tasks", "cancel-task", "answer-task")
-"""Offered whenever a call may outlast its connection: clients without tasks collect it with these."""
+"""Offered whenever a call may outlast its connection: clients without tasks get the result with these."""
 OUTPUT_COMPANIONS = ("restore-tool-output",)
 """Offered whenever an answer may be stored."""
 
 ActorLoader = Callable[[str], Awaitable[tuple[Tool, ...]]]
-"""Makes the direct tool of an Actor, or the tools of the MCP server that it is; none when it cannot be loaded."""
+"""Makes the direct tool of an Actor, or the tools of an Actor that is an MCP server; none when it cannot be loaded."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What a connection asks to be offered. `selectors` None means `default_selectors` and `default_actors`."""
+    """The tools that a connection asks for. `selectors` None means `default_selectors` and `default_actors`."""
 
     mode: str = "default"
     selectors: tuple[str, ...] | None = None
@@ -44,7 +44,7 @@ class ToolSet:
     missing_actors: tuple[str, ...] = field(default=())
 
     def get(self, name: str) -> Tool:
-        """The tool called `name`, or by one of its older names. Raises `UnknownTool` that names the tools there are."""
+        """The tool called `name`, or its alias. Raises `UnknownTool` that lists the tools of the set."""
         definition = self.tools.get(name) or self.tools.get(TOOL_ALIASES.get(name, ""))
         if definition is None:
             raise unknown_tool(name, tuple(self.tools))
@@ -67,7 +67,7 @@ def normalised_mode(mode: str) -> str:
 
 
 async def load_tools(selection: Selection, load_actor: ActorLoader) -> ToolSet:
-    """The tools that `selection` stands for. Raises `UnknownTool` for an unknown mode."""
+    """The tools that `selection` asks for. Raises `UnknownTool` for an unknown mode."""
     available = base_tools(selection.mode)
     selected, actors = _resolve(selection, available)
     loaded = {actor: await load_actor(actor) for actor in actors}
@@ -80,7 +80,7 @@ async def load_tools(selection: Selection, load_actor: ActorLoader) -> ToolSet:
 
 
 def _resolve(selection: Selection, available: ToolSet) -> tuple[list[Tool], tuple[str, ...]]:
-    """Tools that the selectors name, and Actors. What is neither a category nor a tool is an Actor."""
+    """The tools and Actors that the selectors name. A selector that is neither a category nor a tool is an Actor."""
     default = selection.selectors is None
     selectors = selection.default_selectors if selection.selectors is None else selection.selectors
     tools: list[Tool] = []
@@ -106,7 +106,7 @@ def _companions(tools: list[Tool], available: ToolSet) -> list[Tool]:
 
 
 def tool_set(mode: str, tools: Iterable[Tool], missing: tuple[str, ...] = ()) -> ToolSet:
-    """A set of `tools`; of several with one name the first counts."""
+    """A set of `tools`; of tools with the same name the first counts."""
     by_name: dict[str, Tool] = {}
     for definition in tools:
         by_name.setdefault(definition.name, definition)

@@ -1,4 +1,4 @@
-"""Which tools there are in which mode. A new mode is a new folder and one line in `MODES`."""
+"""Which tools exist in which mode. A new mode is a new folder and one entry in `MODES`."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -43,7 +43,7 @@ MODES: Mapping[str, Mode] = MappingProxyType(_MODES)
 
 MODE_ALIASES: Mapping[str, str] = MappingProxyType({"apps": "openai", "true": "openai"})
 TOOL_ALIASES: Mapping[str, str] = MappingProxyType({"get-actor-run-log": "get-actor-log"})
-"""Names that other Apify MCP servers use for the same things: understood, never listed."""
+"""Names that other Apify MCP servers use for the same tools: accepted, never listed."""
 
 COMMON: tuple[Tool, ...] = (
     *TASK_TOOLS,
@@ -72,20 +72,20 @@ COMMON: tuple[Tool, ...] = (
 ON_DEMAND: Mapping[str, Tool] = MappingProxyType(
     {definition.name: definition for definition in (SKILL, LOAD_SKILL_SUPPORTING, READ, BASH)}
 )
-"""Tools that are offered only where the operator gives them what they need; every worker can carry them out."""
+"""Tools that are offered only where the operator has configured them; every worker can carry them out."""
 
 HIDDEN: Mapping[str, Tool] = MappingProxyType({INVALID.name: INVALID})
-"""Tools that are never listed and that nobody can ask for by name; workflows call them."""
+"""Tools that are never listed and cannot be called by name; workflows call them."""
 
 ACTOR_TOOL_LABEL = "actor-tool"
-"""The metric label of all direct Actor tools together: their names are without bound."""
+"""The metric label of all direct Actor tools: their names are unlimited in number."""
 
 _EXTRA: list[Tool] = []
 """Tools of other packages, added once when a process starts."""
 
 
 def extend(tools: Sequence[Tool]) -> None:
-    """Offer `tools` too, in every mode; for the start of a process. Raises `ValueError` for a clash of names."""
+    """Add `tools` to every mode, when a process starts. Raises `ValueError` for a name that is taken."""
     for definition in tools:
         taken = any(definition.name in names for names in map(_tools_of_mode, MODES))
         reserved = definition.name in HIDDEN or ON_DEMAND.get(definition.name, definition) is not definition
@@ -95,12 +95,12 @@ def extend(tools: Sequence[Tool]) -> None:
 
 
 def offer_on_demand(names: Sequence[str]) -> None:
-    """Offer these of `ON_DEMAND`; for the start of a process that offers tools. Once is enough, twice does no harm."""
+    """Offer these tools of `ON_DEMAND`, when a process starts. Repeating it changes nothing."""
     extend([ON_DEMAND[name] for name in names if ON_DEMAND[name] not in _EXTRA])
 
 
 def add_mode(mode: Mode) -> None:
-    """Offer a further mode; for the start of a process. Raises `ValueError` when there is one of that name."""
+    """Add a mode, when a process starts. Raises `ValueError` for a name that is taken."""
     if mode.name in _MODES:
         raise ValueError(f"There is a mode {mode.name!r} already; choose another name.")
     _BUILT_IN[mode.name] = _own_tools(mode)
@@ -123,7 +123,7 @@ class UnknownTool(Exception):
     """The call names a tool or a mode that does not exist."""
 
     def __init__(self, envelope: ErrorEnvelope) -> None:
-        """Carry what to answer."""
+        """Carry the error to answer with."""
         super().__init__(envelope.message)
         self.envelope = envelope
 
@@ -175,19 +175,15 @@ def _known(mode: str) -> Mapping[str, Tool]:
 
 
 def unknown_tool(name: str, known: tuple[str, ...]) -> UnknownTool:
-    """Says which tools there are, and which of them may have been meant."""
+    """The error for an unknown tool: it lists the known ones, and those with a similar name."""
     return UnknownTool(unknown_tool_envelope(name, known))
 
 
 def _mode(name: str) -> Mode:
     if name not in MODES:
         raise UnknownTool(
-            ErrorEnvelope(
-                tool="",
-                message=f"There is no mode {name!r}.",
-                category=ErrorCategory.VALIDATION,
-                retryable=False,
-                hint=f"Choose one of: {', '.join(MODES)}.",
+            ErrorEnvelope.permanent(
+                ErrorCategory.VALIDATION, "", f"There is no mode {name!r}.", hint=f"Choose one of: {', '.join(MODES)}."
             )
         )
     return MODES[name]

@@ -1,4 +1,4 @@
-"""What a turn has used, and whether it may go on. Pure."""
+"""What a turn has used, and whether it may continue. Pure."""
 
 from typing import TypeVar
 
@@ -9,7 +9,7 @@ Number = TypeVar("Number", int, float)
 
 
 def added(spent: Spent, step: ModelStep) -> Spent:
-    """`spent` and what one call of the model has used."""
+    """`spent`, plus one call of the model."""
     return Spent(
         steps=spent.steps + 1,
         usage=summed(spent.usage, step.usage),
@@ -19,7 +19,7 @@ def added(spent: Spent, step: ModelStep) -> Spent:
 
 
 def summed(one: Usage, other: Usage) -> Usage:
-    """The tokens of both."""
+    """The sum of both."""
     return Usage(
         input_tokens=one.input_tokens + other.input_tokens,
         output_tokens=one.output_tokens + other.output_tokens,
@@ -29,7 +29,7 @@ def summed(one: Usage, other: Usage) -> Usage:
 
 
 def total(one: Spent, other: Spent) -> Spent:
-    """What both have used."""
+    """The sum of both."""
     return Spent(
         steps=one.steps + other.steps,
         usage=summed(one.usage, other.usage),
@@ -39,7 +39,7 @@ def total(one: Spent, other: Spent) -> Spent:
 
 
 def exceeded(budgets: Budgets, spent: Spent) -> str | None:
-    """Which budget is used up, in words; None while the next step may begin. Time is watched by a timer."""
+    """Which budget is used up, in words; None while the next step may begin. A timer watches the time budget."""
     tokens = spent.usage.input_tokens + spent.usage.output_tokens
     if budgets.steps is not None and spent.steps >= budgets.steps:
         return f"{spent.steps} of {budgets.steps} steps are used"
@@ -56,7 +56,7 @@ def last_step(budgets: Budgets, max_steps: int) -> int:
 
 
 def left(session: Budgets, used: Spent, turn: Budgets) -> tuple[Budgets, str | None]:
-    """The turn's own budgets within what its session has left; and which of the session's is used up, if one is."""
+    """The turn's budgets, limited to what its session has left; and the session's budget that is used up, if one is."""
     tokens = used.usage.input_tokens + used.usage.output_tokens
     over = exceeded(session, used)
     if session.minutes is not None and used.seconds >= session.minutes * 60:

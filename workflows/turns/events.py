@@ -1,6 +1,6 @@
-"""What a turn tells of itself. Each batch is one change of its memo, and so one entry of its history.
+"""The events that a turn publishes. Each batch is one change of its memo, and so one entry of its history.
 
-Streamed text and the retries of a model's call are in the history anyway, and are read from there.
+Streamed text and retries of a model's call are read from the history, where they are anyway.
 """
 
 from pydantic import JsonValue
@@ -17,14 +17,14 @@ _PREVIEW_CHARS = 500
 _SUMMARY_CHARS = 1_500
 
 
-def tell(*events: TurnEvent) -> None:
-    """Add `events` to the turn's log."""
+def publish(*events: TurnEvent) -> None:
+    """Add `events` to the turn's log, as one change of its memo."""
     if events:
         workflow.upsert_memo({memo.TURN_EVENTS: TurnEvents(events=events)})
 
 
 def tool_call(step: int, call: PlannedCall) -> TurnEvent:
-    """The model wants a tool; `task_id` when there is a task for it."""
+    """The model asks for a tool; `task_id` when there is a task for it."""
     data: dict[str, JsonValue] = {
         "step": step,
         "call_id": call.part.id,
@@ -49,8 +49,8 @@ def tool_result(step: int, call: PlannedCall, result: ToolResult) -> TurnEvent:
         data["error"] = result.error.model_dump(mode="json", exclude_none=True)
     if result.locator is not None:
         summary = (result.structured or {}).get("summary")
-        said = summary if isinstance(summary, str) else result.text
-        data |= {"compressed": True, "locator": result.locator, "summary": said[:_SUMMARY_CHARS]}
+        text = summary if isinstance(summary, str) else result.text
+        data |= {"compressed": True, "locator": result.locator, "summary": text[:_SUMMARY_CHARS]}
     return TurnEvent(name="tool-result", data=data)
 
 
@@ -60,21 +60,21 @@ def reminder(step: int, tool: str, text: str) -> TurnEvent:
 
 
 def step_finish(
-    step: int, said: ModelStep, spent: Spent, active: tuple[str, ...] | None, seconds: StepSeconds
+    step: int, answer: ModelStep, spent: Spent, active: tuple[str, ...] | None, seconds: StepSeconds
 ) -> TurnEvent:
     """A step is over. The numbers are always there."""
     data: dict[str, JsonValue] = {
         "step": step,
-        "finish_reason": said.finish_reason,
-        "usage": said.usage.model_dump(),
-        "cost_usd": said.cost_usd,
+        "finish_reason": answer.finish_reason,
+        "usage": answer.usage.model_dump(),
+        "cost_usd": answer.cost_usd,
         "total_usage": spent.usage.model_dump(),
         "seconds": seconds.model_dump(),
     }
     if active is not None:
         data["active_tools"] = list(active)
-    if said.warnings:
-        data["warnings"] = list(said.warnings)
+    if answer.warnings:
+        data["warnings"] = list(answer.warnings)
     return TurnEvent(name="step-finish", data=data)
 
 

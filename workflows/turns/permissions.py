@@ -17,7 +17,7 @@ _STRICTNESS = ("allow", "ask", "deny")
 
 
 def ruling_of(rules: Sequence[CarriedRule], tool: str, actor: str | None) -> PermissionRuling | None:
-    """What the rules say of a call of `tool` that runs `actor`: the strictest of all its names, None without a rule."""
+    """The ruling on a call of `tool` that runs `actor`: the strictest of all its names; None when no rule matches."""
     found = [rule for name in _names(tool, actor) if (rule := _first(rules, name)) is not None]
     if not found:
         return None
@@ -26,14 +26,13 @@ def ruling_of(rules: Sequence[CarriedRule], tool: str, actor: str | None) -> Per
 
 
 def nameless_actor(rules: Sequence[CarriedRule], tool: str, actor: str | None) -> ErrorEnvelope | None:
-    """The refusal of an Actor that is given by its id where rules go by names; an id must not pass by its name."""
+    """The error for an Actor given by its id where rules name Actors: an id must not evade a rule on the name."""
     if not rules or actor is None or "/" in normalised_actor(split_actor_tool(actor)[0]):
         return None
-    return ErrorEnvelope(
-        tool=tool,
-        message=f"{actor!r} is no full name of an Actor; this server's permissions go by names.",
-        category=ErrorCategory.VALIDATION,
-        retryable=False,
+    return ErrorEnvelope.permanent(
+        ErrorCategory.VALIDATION,
+        tool,
+        f"{actor!r} is no full name of an Actor; this server's permissions go by names.",
         hint="Call again with the Actor's full name, `user/name`.",
     )
 
@@ -48,5 +47,5 @@ def _names(tool: str, actor: str | None) -> tuple[str, ...]:
 
 
 def _first(rules: Sequence[CarriedRule], name: str) -> CarriedRule | None:
-    """Whatever the case: the platform may take an Actor's name in any."""
+    """The first rule that matches `name`, in any case of letters: the platform accepts any."""
     return next((rule for rule in rules if fnmatchcase(name.casefold(), rule.tool.casefold())), None)

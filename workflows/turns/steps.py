@@ -1,4 +1,4 @@
-"""One step of a turn, without its effects: the active tools, what becomes of each call, what the model reads. Pure."""
+"""One step of a turn, without its effects: the active tools, the plan for each call, the text for the model. Pure."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ _READABLE_CHARS = 40
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """A call of the model: either one to be carried out as `task_id`, or refused right away."""
+    """A call that the model asked for: carried out as task `task_id`, or refused at once."""
 
     part: ToolCallPart
     name: str
@@ -44,7 +44,7 @@ class PlannedCall:
 
     @property
     def answer(self) -> ToolResult:
-        """What a call that becomes no task is answered."""
+        """The result of a call that becomes no task."""
         return self.refusal or ToolResult.failed(_never_started(self.name))
 
 
@@ -56,7 +56,7 @@ def active_tools(turn: TurnInput, step: int) -> Resolution:
 
 
 def model_call(turn: TurnInput, state: TurnState, active: Resolution) -> CallModelInput:
-    """The order for the next call of the model. What comes first in it is the same in every step."""
+    """The input of the next call of the model. Its beginning is the same in every step, for the provider's cache."""
     everything = active.outcome is Outcome.UNMASKED
     names = tuple(tool.shown for tool in turn.snapshot.tools if tool.name in active.active)
     return CallModelInput(
@@ -76,21 +76,21 @@ def model_call(turn: TurnInput, state: TurnState, active: Resolution) -> CallMod
     )
 
 
-def planned(turn: TurnInput, state: TurnState, active: Resolution, said: ModelStep) -> list[PlannedCall]:
-    """What becomes of each call in `said`, in their order."""
-    count = min(len(said.tool_calls), MAX_PARALLEL_CALLS)
-    return [_planned(turn, state, active, part, index, count) for index, part in enumerate(said.tool_calls)]
+def planned(turn: TurnInput, state: TurnState, active: Resolution, answer: ModelStep) -> list[PlannedCall]:
+    """The plan for each call in `answer`, in their order."""
+    count = min(len(answer.tool_calls), MAX_PARALLEL_CALLS)
+    return [_planned(turn, state, active, part, index, count) for index, part in enumerate(answer.tool_calls)]
 
 
-def assistant_message(said: ModelStep) -> ModelMessage | None:
-    """What the model has said, as a message; None when it has said nothing at all."""
-    parts: list[Part] = [TextPart(text=said.text)] if said.text else []
-    parts += said.tool_calls
+def assistant_message(answer: ModelStep) -> ModelMessage | None:
+    """The model's answer as a message; None when it is empty."""
+    parts: list[Part] = [TextPart(text=answer.text)] if answer.text else []
+    parts += answer.tool_calls
     return ModelMessage(role="assistant", parts=tuple(parts)) if parts else None
 
 
 def result_part(planned_call: PlannedCall, result: ToolResult, reminder: str | None = None) -> ToolResultPart:
-    """What the model reads of a result. An error is its envelope; a reminder stands below it."""
+    """The part of a message that holds a result: its text, or the envelope of its error, and a reminder below."""
     text = _error_text(result.error) if result.error is not None else _plain_text(result)
     return ToolResultPart(
         call_id=planned_call.part.id,
@@ -103,13 +103,11 @@ def result_part(planned_call: PlannedCall, result: ToolResult, reminder: str | N
 
 def cancelled_result(tool: str) -> ToolResult:
     """The result of a call that was cancelled."""
-    return ToolResult.failed(
-        ErrorEnvelope(tool=tool, message=f"{tool} was cancelled.", category=ErrorCategory.CANCELLED, retryable=False)
-    )
+    return ToolResult.failed(ErrorEnvelope.permanent(ErrorCategory.CANCELLED, tool, f"{tool} was cancelled."))
 
 
 def task_id_of(turn: TurnInput, step: int, index: int, tool: str, call_id: str) -> str:
-    """The id of the task that carries out one call: the same whenever it is asked for."""
+    """The id of the task that carries out one call: always the same for the same call."""
     seed = json.dumps([turn.caller.id, turn.session_id, turn.turn_id, step, index, call_id])
     readable = re.sub(r"[^A-Za-z0-9_-]+", "-", tool)[:_READABLE_CHARS].strip("-")
     return f"{readable or 'call'}-{hashlib.sha256(seed.encode()).hexdigest()[:20]}"
@@ -163,7 +161,7 @@ def _actor_argument(tool: TurnTool, arguments: dict[str, JsonValue]) -> str | No
 
 
 def _broken(tool: TurnTool, part: ToolCallPart, arguments: dict[str, JsonValue]) -> ErrorEnvelope | None:
-    """The refusal of arguments that are no JSON object or break the schema; the tool's own model checks them later."""
+    """The error for arguments that are no JSON object or break the schema; the tool checks them again itself."""
     if part.arguments is None:
         flaw = f"The arguments are no JSON object: {part.raw_arguments[:200]!r}"
         return invalid_arguments(tool.name, (Violation(path="", message=flaw),))
@@ -172,7 +170,7 @@ def _broken(tool: TurnTool, part: ToolCallPart, arguments: dict[str, JsonValue])
 
 
 def _options(turn: TurnInput, state: TurnState, count: int) -> CallOptions:
-    """The money that is left, in equal shares for the calls of one step: together they cannot cost more."""
+    """An equal share of the remaining budget for each call of a step, so that together they stay within it."""
     budget = Budget()
     if turn.budgets.usd is not None:
         share = max(turn.budgets.usd - state.spent.usd, 0.0001) / max(count, 1)
@@ -181,11 +179,10 @@ def _options(turn: TurnInput, state: TurnState, count: int) -> CallOptions:
 
 
 def _too_many(tool: str) -> ErrorEnvelope:
-    return ErrorEnvelope(
-        tool=tool,
-        message=f"At most {MAX_PARALLEL_CALLS} tools are called at once; this call was not carried out.",
-        category=ErrorCategory.VALIDATION,
-        retryable=True,
+    return ErrorEnvelope.transient(
+        ErrorCategory.VALIDATION,
+        tool,
+        f"At most {MAX_PARALLEL_CALLS} tools are called at once; this call was not carried out.",
         hint="Call it again in the next step.",
     )
 
@@ -204,4 +201,4 @@ def _plain_text(result: ToolResult) -> str:
 
 
 def _never_started(tool: str) -> ErrorEnvelope:
-    return ErrorEnvelope(tool=tool, message=f"{tool} was not started.", category=ErrorCategory.UNKNOWN, retryable=False)
+    return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, f"{tool} was not started.")

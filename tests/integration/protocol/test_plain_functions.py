@@ -52,6 +52,6 @@ async def test_cancelling_the_call_reaches_the_function(api: httpx.AsyncClient, 
 
 async def test_an_answer_that_breaks_its_own_schema_is_a_defect(api: httpx.AsyncClient, service: Service) -> None:
     failed = await result_of_call(api, call("broken_promise"))
-    assert "The tool has a defect (BrokenPromise)" in failed["error"]["message"]
+    assert "The tool has a defect (InvalidOutput)" in failed["error"]["message"]
     assert failed["meta"] == {"outlast/defect": True}
     await eventually(lambda: "does not keep to its output schema" in service.worker.log.read_text())

@@ -15,7 +15,7 @@ from outlast.activities.mcp_actors.contracts import McpAnswer
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.offer.mcp_results import call_result
-from outlast.workflows.tools.core.actor_mcp import passed_on, proxied_tools
+from outlast.workflows.tools.core.actor_mcp import as_tool_result, proxied_tools
 from outlast.workflows.tools.core.actor_names import proxied_tool_name
 from outlast.workflows.tools.loader import Selection
 from tests.integration.tools.conftest import ACTORS, ToolCaller
@@ -47,9 +47,9 @@ def test_the_front_door_strips_ui_keys_and_nothing_else() -> None:
     answer = McpAnswer(
         content=EVERYTHING["content"], structured=EVERYTHING["structuredContent"], meta=EVERYTHING["_meta"]
     )
-    wire = call_result(passed_on(answer, tool_name="call-actor"), mode="default")
+    wire = call_result(as_tool_result(answer, tool_name="call-actor"), mode="default")
     assert wire == {**EVERYTHING, "_meta": {"toolbox/cost": 0.25}}
-    assert call_result(passed_on(answer, tool_name="call-actor"), mode="openai") == EVERYTHING
+    assert call_result(as_tool_result(answer, tool_name="call-actor"), mode="openai") == EVERYTHING
 
 
 async def test_the_servers_own_error_is_an_error_in_its_own_words(http: httpx.AsyncClient) -> None:
@@ -71,7 +71,7 @@ async def test_a_call_whose_answer_is_lost_is_not_repeated(http: httpx.AsyncClie
     result = await ask(http, "crash")
     assert result["is_error"]
     assert result["error"]["retryable"] is False
-    assert "There is no answer" in result["error"]["message"]
+    assert "was lost" in result["error"]["message"]
     after = await ask(http, "count.calls", times=1)
     assert after["structured"]["calls"] == 1, "the Actor is started again for the next call, which is its first"
 

@@ -9,10 +9,10 @@ from outlast.workflows.contracts.tool_calls import Content, Offers, TextContent,
 from outlast.workflows.runtime.context import ToolContext
 
 MAX_ANSWER_BYTES: Final = 65_536
-"""What a model reads of one answer at most. The structured form says the same again and has the same bound."""
+"""Limit of the text of one answer. The structured form holds the same content and has the same limit."""
 
 MAX_CONTENT_BYTES: Final = MAX_ANSWER_BYTES - 8_192
-"""What was asked for (rows, text, a page); the rest is for the words around it."""
+"""Limit of the content itself (rows, text, a page); the rest is for the text around it."""
 
 
 class Answer(BaseModel):
@@ -26,7 +26,7 @@ class Answer(BaseModel):
 
 
 def answered(answer: Answer, *parts: str | None, more: tuple[Content, ...] = ()) -> ToolResult:
-    """The result that says `answer` in the words of `parts`, a line each, and carries the blocks of `more`."""
+    """A result with `answer` as its structured form, `parts` as its text, one per line, and the blocks of `more`."""
     text = "\n".join(part for part in parts if part)
     return ToolResult(content=(TextContent(text=text), *more), structured=answer.structured())
 
@@ -36,7 +36,7 @@ ROW_READERS: Final = ("get-dataset-items", "get-actor-output")
 
 
 def first_offered(offers: Offers, *tools: str) -> str | None:
-    """The first of `tools` that the caller's connection offers: hints name no other."""
+    """The first of `tools` that the caller may call, for hints."""
     return next((name for name in tools if offers(name)), None)
 
 

@@ -1,4 +1,4 @@
-"""How an answer says that the whole output is stored: locator, summary, and how to get what is needed."""
+"""The short form of a stored output: locator, summary, and how to restore a part of it."""
 
 from datetime import datetime
 from typing import Literal
@@ -43,19 +43,19 @@ def output_facts(output: StoredOutput) -> OutputFacts:
 
 
 def compressed_form(output: StoredOutput) -> CompressedOutput:
-    """`output` as it stands in an answer."""
+    """The short form of `output`."""
     return CompressedOutput(
         **output_facts(output).model_dump(), compressed=True, locator=output.locator, summary=output.summary
     )
 
 
 def describe_stored(output: StoredOutput) -> str:
-    """Where the whole output is and what is in it."""
+    """A text with the locator, size and summary of the output."""
     return f"The whole output is stored ({describe_size(output.size_bytes)}) as {output.locator}.\n{output.summary}"
 
 
 def restore_hint(output: StoredOutput, offers: Offers) -> str:
-    """How to get more of the output: the tool's name only when the connection offers it."""
+    """How to restore more of the output; names the tool only when the connection offers it."""
     until = f"It is kept until {output.expires_at:%Y-%m-%d %H:%M} UTC."
     if not offers(RESTORE_TOOL):
         return f"{until} GET /v1/outputs/{output.locator} gives it back."

@@ -1,4 +1,4 @@
-"""A page of rows as an answer: what `get-dataset-items` and `get-actor-output` have in common."""
+"""A page of rows as an answer, for `get-dataset-items` and `get-actor-output`."""
 
 from pydantic import Field, JsonValue
 
@@ -21,7 +21,7 @@ class Rows(Answer):
 
 
 def rows_answer(page: DatasetPage, *, tool: str) -> ToolResult:
-    """The rows, how many there are, and how `tool` gives the next ones."""
+    """The rows, their number, and how to get the next page with `tool`."""
     answer = Rows(
         dataset_id=page.dataset_id,
         items=list(page.items),

@@ -1,4 +1,4 @@
-"""How rows and runs are put into words that a model can act on."""
+"""Texts about rows, lists and runs, for models to act on."""
 
 import json
 
@@ -9,7 +9,7 @@ from outlast.activities.storages.contracts import DatasetPage
 
 
 def rows_as_lines(items: tuple[JsonValue, ...]) -> str:
-    """One JSON object per line, without blanks that only cost."""
+    """One JSON object per line, without spaces: they cost tokens."""
     return "\n".join(json.dumps(item, ensure_ascii=False, separators=(",", ":")) for item in items)
 
 
@@ -28,7 +28,7 @@ def describe_page(page: DatasetPage) -> str:
 
 
 def next_page_hint(page: DatasetPage, *, tool: str = "get-dataset-items") -> str | None:
-    """How `tool` gives the rows that are not on the page; None when there are none."""
+    """How to get the next rows with `tool`; None on the last page."""
     if page.end >= page.total:
         return None
     if page.end == page.offset and page.rows_cut:
@@ -50,7 +50,7 @@ def describe_list(things: str, *, count: int, total: int, offset: int) -> str:
 
 
 def next_list_hint(tool: str, *, count: int, total: int, offset: int) -> str | None:
-    """How `tool` gives the entries that are not on the page; None when there are none."""
+    """How to get the next entries with `tool`; None on the last page."""
     if count == 0 or offset + count >= total:
         return None
     return f"More: call {tool} with offset {offset + count}."

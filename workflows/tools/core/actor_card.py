@@ -1,4 +1,4 @@
-"""An Actor as answers show it, structured and in words."""
+"""The card of an Actor in answers, structured and as text."""
 
 from outlast.activities.actors.contracts import ActorCard, ActorStats
 from outlast.workflows.tools.core.actor_schema import cut
@@ -27,13 +27,13 @@ def card_as_text(card: ActorCard) -> str:
 
 
 def warnings_of(card: ActorCard) -> list[str]:
-    """What speaks against using the Actor."""
+    """Reasons against using the Actor."""
     deprecated = ["Deprecated: its developer advises against using it."] if card.is_deprecated else []
     return [*deprecated, *([f"Notice: {card.notice.replace('_', ' ').lower()}."] if card.notice else [])]
 
 
 def stats_in_words(stats: ActorStats) -> str:
-    """Users, success and rating, as far as they are known."""
+    """Users, success rate and rating, where known."""
     parts = [
         f"{stats.total_users:,} users" if stats.total_users is not None else None,
         f"{stats.monthly_users:,} in the last 30 days" if stats.monthly_users is not None else None,

@@ -1,4 +1,4 @@
-"""Looking one Actor up, as far as it is the same in every mode."""
+"""Looking up one Actor: the part that all modes share."""
 
 import json
 from typing import Literal
@@ -64,7 +64,7 @@ class DetailsReport(Answer):
 
 
 def details_definition(name: str, handler: Handler, description: str) -> ToolBuilder:
-    """A tool that looks an Actor up, as far as it is the same in every mode."""
+    """The part of the tool's definition that all modes share."""
     return (
         tool(name)
         .category(Category.ACTORS)
@@ -76,7 +76,7 @@ def details_definition(name: str, handler: Handler, description: str) -> ToolBui
 
 
 async def look_up_actor(ctx: ToolContext, actor: str, sections: DetailSections) -> ActorDetails:
-    """What `sections` ask of the Actor. Raises `ToolError`."""
+    """The details of the Actor that `sections` ask for. Raises `ToolError`."""
     return await ctx.actors.details(
         normalised_actor(actor),
         max_readme_chars=MAX_README_CHARS if sections.readme else 0,
@@ -92,7 +92,7 @@ def details_report(
     next_step: str,
     mcp_tools: list[McpToolReport] | None = None,
 ) -> DetailsReport:
-    """The answer in its structured form, with the sections that were asked for."""
+    """The structured answer, with the sections that were asked for."""
     card = short_card(details.card)
     hidden: dict[str, object] = {} if sections.description else {"description": ""}
     hidden.update({} if sections.pricing else {"pricing": None})
@@ -132,7 +132,7 @@ def details_as_text(report: DetailsReport) -> str:
 
 
 def after_details(ctx: ToolContext, details: ActorDetails) -> str:
-    """What to do next, naming only tools that the caller is offered."""
+    """The next step; names only tools that the caller may call."""
     name = details.card.full_name
     if details.mcp_path is not None:
         return (

@@ -27,30 +27,27 @@ async def list_tools_of(ctx: ToolContext, actor: str) -> list[McpToolReport]:
 
 
 async def call_tool_of(ctx: ToolContext, actor: str, tool_name: str, arguments: dict[str, JsonValue]) -> ToolResult:
-    """Call one tool of the server and pass its answer on. Raises `ToolError` when there is no answer."""
+    """Call one tool of the server and return its answer. Raises `ToolError` when there is none."""
     ctx.say(f"Calling `{tool_name}` of the MCP server {actor}")
     answer = await ctx.mcp_actors.call(actor, tool_name, arguments)
-    return passed_on(answer, tool_name=ctx.call.tool)
+    return as_tool_result(answer, tool_name=ctx.call.tool)
 
 
-def passed_on(answer: McpAnswer, *, tool_name: str) -> ToolResult:
-    """The answer as the server gave it; an error of its own also gets an envelope, for those who only count."""
+def as_tool_result(answer: McpAnswer, *, tool_name: str) -> ToolResult:
+    """The server's answer, unchanged. An error also gets an envelope, so that failures can be counted."""
     result = ToolResult(
         raw_content=answer.content, structured=answer.structured, is_error=answer.is_error, meta=answer.meta
     )
     if not answer.is_error:
         return result
-    envelope = ErrorEnvelope(
-        tool=tool_name,
-        message=result.headline or "The proxied tool answered with an error.",
-        category=ErrorCategory.UNKNOWN,
-        retryable=False,
+    envelope = ErrorEnvelope.permanent(
+        ErrorCategory.UNKNOWN, tool_name, result.headline or "The proxied tool answered with an error."
     )
     return result.model_copy(update={"error": envelope})
 
 
 def proxied_tool(actor: str, listed: McpTool) -> Tool:
-    """The tool `listed` of `actor` (`user/name`) as a tool of our own, without what its server says of widgets."""
+    """The tool `listed` of `actor` (`user/name`) as a tool of ours, without its server's widgets."""
     builder = (
         tool(proxied_tool_name(actor, listed.name))
         .category(Category.ACTORS)

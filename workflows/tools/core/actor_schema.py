@@ -142,7 +142,7 @@ def _array_parts(field: JsonObject) -> JsonObject:
 
 
 def _guessed_items(field: JsonObject) -> JsonObject:
-    """By the editor, or else by the kind of the values that the schema itself gives."""
+    """A guess from the editor, or else from the values in the schema."""
     editor = field.get("editor")
     if isinstance(editor, str) and editor in _ITEMS_BY_EDITOR:
         return dict(_ITEMS_BY_EDITOR[editor])
@@ -168,7 +168,7 @@ def _is_composed(schema: JsonObject) -> bool:
 
 
 def _examples(field: JsonObject) -> list[JsonValue]:
-    """What a form would be filled with, where no default says the same; else the first of very many choices."""
+    """The prefill of a form, unless it is the default; else the first of very many choices."""
     found: list[JsonValue] = []
     for keyword in ("prefill", "example"):
         value = field.get(keyword)
@@ -190,7 +190,7 @@ def _description(field: JsonObject) -> str:
 
 
 def _notes(field: JsonObject) -> list[str]:
-    """What the form would show beside the field."""
+    """Notes that a form would show beside the field."""
     notes: list[str] = []
     unit = _text(field.get("unit"))
     if unit:
@@ -225,12 +225,12 @@ def cut(text: str, limit: int) -> str:
 
 
 def _text(value: JsonValue) -> str:
-    """Apify descriptions may carry HTML, which says nothing to a model."""
+    """The text without HTML, which Apify descriptions may hold and models do not need."""
     return " ".join(re.sub(r"</?[a-zA-Z][^<>]*>", " ", value).split()) if isinstance(value, str) else ""
 
 
 def _is_python_pattern(value: JsonValue) -> bool:
-    """Whether a pattern, which is JavaScript's, means something here too."""
+    """Whether a JavaScript pattern is also valid in Python."""
     if not isinstance(value, str):
         return False
     try:

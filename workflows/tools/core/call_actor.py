@@ -1,4 +1,4 @@
-"""Calling an Actor: the arguments of `call-actor`, the direct Actor tools, and the way from both to the executor."""
+"""Calling an Actor: `call-actor`, the direct Actor tools, and how both use the executor."""
 
 from decimal import Decimal
 from typing import TypeVar
@@ -84,7 +84,7 @@ def actor_tool_handler(executor: ActorExecutor, actor: str) -> Handler:
 
 
 def run_spec(ctx: ToolContext, actor: str, run_input: JsonValue, options: RunOptions) -> RunSpec:
-    """The run to start. The stricter of the call's options and the task's budget holds."""
+    """The run to start. Of the call's options and the task's budget the stricter limit counts."""
     task = ctx.call.options.budget
     return RunSpec(
         actor=actor,
@@ -100,7 +100,7 @@ def run_spec(ctx: ToolContext, actor: str, run_input: JsonValue, options: RunOpt
 
 
 def call_actor_definition(executor: ActorExecutor, description: str) -> ToolBuilder:
-    """`call-actor`, as far as it is the same in every mode."""
+    """The part of `call-actor` that all modes share."""
     return (
         tool("call-actor")
         .category(Category.ACTORS)
@@ -132,7 +132,7 @@ def actor_tool(
 
 
 def _call_actor_output() -> dict[str, JsonValue]:
-    """A run's report, or whatever a tool of an MCP server says."""
+    """A run's report, or any answer of an MCP server's tool."""
     report = RunReport.model_json_schema(by_alias=True, mode="serialization")
     definitions = report.pop("$defs", {})
     description = "For `user/name:tool`: the structured content of that tool."

@@ -1,4 +1,4 @@
-"""`get-actor-run`: how far a run is."""
+"""`get-actor-run`: the state of a run."""
 
 from pydantic import Field
 from temporalio import workflow
@@ -42,7 +42,7 @@ async def run_with_rows(ctx: ToolContext, run_id: str) -> tuple[RunState, Datase
 
 
 def get_actor_run_definition(handler: Handler, description: str) -> ToolBuilder:
-    """`get-actor-run`, as far as it is the same in every mode."""
+    """The part of `get-actor-run` that all modes share."""
     return (
         tool("get-actor-run")
         .category(Category.RUNS)

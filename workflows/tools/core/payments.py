@@ -1,4 +1,4 @@
-"""Payment schemes: what a tool's definition says about paying, baked in when a connection's tools are built."""
+"""Payment schemes: how a tool's definition asks for payment. Applied when a connection's tools are built."""
 
 import json
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ PAY_ID = "skyfire-pay-id"
 
 @dataclass(frozen=True)
 class PaymentScheme:
-    """An input property that carries the payment, and what the description says about it."""
+    """An input property that carries the payment, and the text about it in the tool's description."""
 
     name: str
     property_name: str
@@ -21,7 +21,7 @@ class PaymentScheme:
     paragraph: str
 
     def applied_to(self, definition: Tool) -> Tool:
-        """A new definition of a tool that costs money; any other tool as it is."""
+        """The definition with the property when the tool costs money; other tools unchanged."""
         if not definition.calls_actor:
             return definition
         schema = definition.input_schema

@@ -1,4 +1,4 @@
-"""The one structured shape in which every run-related tool answers."""
+"""The structured answer of every tool about runs."""
 
 from datetime import datetime
 
@@ -131,17 +131,13 @@ def build_run_report(
 
 
 def run_failure(run: RunState, *, tool: str, offers: Offers = offers_all) -> ErrorEnvelope | None:
-    """The envelope of a run that ended badly, None for any other."""
+    """The error for a run that failed; None for any other run."""
     category = _FAILURES.get(run.status)
     if category is None:
         return None
     reason = f": {run.status_message}" if run.status_message else ""
-    return ErrorEnvelope(
-        tool=tool,
-        message=f"Run {run.run_id} ended as {run.status}{reason}",
-        category=category,
-        retryable=False,
-        hint=_failure_hint(run, offers),
+    return ErrorEnvelope.permanent(
+        category, tool, f"Run {run.run_id} ended as {run.status}{reason}", hint=_failure_hint(run, offers)
     )
 
 

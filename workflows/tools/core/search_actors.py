@@ -1,4 +1,4 @@
-"""Searching Apify Store, as far as it is the same in every mode."""
+"""Searching Apify Store: the part that all modes share."""
 
 from pydantic import Field
 
@@ -41,7 +41,7 @@ class SearchReport(Answer):
 
 
 def search_definition(name: str, handler: Handler, description: str) -> ToolBuilder:
-    """A tool that searches, as far as it is the same in every mode."""
+    """The part of the tool's definition that all modes share."""
     return (
         tool(name)
         .category(Category.ACTORS)
@@ -86,7 +86,7 @@ def next_offset(page: ActorSearchPage) -> int | None:
 
 
 def describe_search(page: ActorSearchPage, keywords: str) -> str:
-    """What came back, and how much there is."""
+    """How many Actors were found."""
     about = f" for “{keywords}”" if keywords.strip() else ""
     if not page.actors:
         beyond = f" at offset {page.offset}; there are {page.total}" if page.total else ""
@@ -95,7 +95,7 @@ def describe_search(page: ActorSearchPage, keywords: str) -> str:
 
 
 def after_search(ctx: ToolContext, page: ActorSearchPage, details_tool: str) -> str:
-    """What to do next, naming only tools that the caller is offered."""
+    """The next step; names only tools that the caller may call."""
     if not page.actors:
         return "Try fewer or more general words: the name of the site, or what is to be done."
     steps: list[str] = []

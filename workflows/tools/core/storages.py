@@ -1,4 +1,4 @@
-"""How datasets and key-value stores are shown: what both have in common."""
+"""How datasets and key-value stores are shown: the part that both share."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -53,8 +53,8 @@ def store_view(store: KeyValueStoreInfo) -> StorageView:
     return StorageView.model_validate(store.model_dump())
 
 
-def list_order(ctx: ToolContext, arguments: StorageListArguments) -> StorageListInput:
-    """The order behind a list of storages."""
+def list_input(ctx: ToolContext, arguments: StorageListArguments) -> StorageListInput:
+    """The input of the activity that lists storages."""
     return StorageListInput(
         caller=ctx.call.caller,
         offset=arguments.offset,
@@ -65,13 +65,13 @@ def list_order(ctx: ToolContext, arguments: StorageListArguments) -> StorageList
 
 
 def next_offset(shown: Sequence[object], *, total: int, offset: int) -> int | None:
-    """Where a list goes on; None on its last page."""
+    """Where the next page begins; None on the last page."""
     end = offset + len(shown)
     return end if shown and end < total else None
 
 
 def storage_line(storage: StorageInfo) -> str:
-    """A storage in a list, in one line."""
+    """One line about a storage in a list."""
     label = f"{storage.id} ({storage.name})" if storage.name else storage.id
     items = f"{storage.item_count} items, " if isinstance(storage, DatasetInfo) else ""
     size = f"{describe_size(storage.size_bytes)}, " if storage.size_bytes is not None else ""

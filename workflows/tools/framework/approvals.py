@@ -1,4 +1,4 @@
-"""Approval of a call before it runs: yes, no, or yes with other arguments; and who said so."""
+"""Approval of a call before it runs: yes, no, or yes with other arguments; and who decided."""
 
 from typing import Literal
 
@@ -30,7 +30,7 @@ class ApprovalAnswer(Contract):
 
 
 class Verdict(Contract):
-    """An approval or a refusal, and whose it is."""
+    """An approval or a refusal, and who gave it."""
 
     granted: bool
     at: str
@@ -48,7 +48,7 @@ class Verdict(Contract):
 
 
 async def ask_approval(ctx: ToolContext, definition: Tool, approval: Approval) -> Verdict:
-    """What somebody says to the call, waited for durably. Raises `ToolError` when nobody did in time."""
+    """Ask for approval and wait durably. Raises `ToolError` when nobody decides in time."""
     question = _question(ctx, definition, approval)
     try:
         answers = await ctx.questions.ask(
@@ -59,19 +59,21 @@ async def ask_approval(ctx: ToolContext, definition: Tool, approval: Approval) -
     except TimeoutError:
         raise ToolError(_too_late(definition.name, approval)) from None
     answer, answered_by = answers[APPROVAL_KEY], ctx.questions.answered_by(APPROVAL_KEY)
-    said = ApprovalAnswer.model_validate(answer.content) if answer.action == "accept" else ApprovalAnswer(decision="no")
-    edited = unmasked(said.arguments, ctx.call.arguments) if said.arguments is not None else None
+    decided = (
+        ApprovalAnswer.model_validate(answer.content) if answer.action == "accept" else ApprovalAnswer(decision="no")
+    )
+    edited = unmasked(decided.arguments, ctx.call.arguments) if decided.arguments is not None else None
     return Verdict(
-        granted=said.decision == "yes",
+        granted=decided.decision == "yes",
         approved_by=answered_by,
         at=workflow.now().isoformat(timespec="seconds"),
-        note=said.note,
-        arguments=edited if isinstance(edited, dict) and said.decision == "yes" else None,
+        note=decided.note,
+        arguments=edited if isinstance(edited, dict) and decided.decision == "yes" else None,
     )
 
 
 def approval_of(ctx: ToolContext, definition: Tool) -> Approval | None:
-    """The approval that the call needs: as the operator's rule or the tool itself says."""
+    """The approval that the call needs, by the tool or by the operator's rule; None when it needs none."""
     own = definition.approval
     if own is not None and own.is_due(definition.parse(ctx.call.arguments)):
         return own
@@ -80,26 +82,24 @@ def approval_of(ctx: ToolContext, definition: Tool) -> Approval | None:
 
 
 def denied(ctx: ToolContext, definition: Tool) -> ErrorEnvelope:
-    """The envelope for a call that the operator's rules forbid."""
+    """The error for a call that the operator's rules deny."""
     rule = f" ({ctx.call.permission.rule})" if ctx.call.permission else ""
-    return ErrorEnvelope(
-        tool=definition.name,
-        message=f"{ctx.call.caller.id} may not call {definition.name}: the operator's permissions deny it{rule}.",
-        category=ErrorCategory.PERMISSION,
-        retryable=False,
+    return ErrorEnvelope.permanent(
+        ErrorCategory.PERMISSION,
+        definition.name,
+        f"{ctx.call.caller.id} may not call {definition.name}: the operator's permissions deny it{rule}.",
         hint="Do not call it again; use another tool, or ask the operator.",
     )
 
 
 def refused(definition: Tool, verdict: Verdict) -> ErrorEnvelope:
-    """The envelope for a call to which somebody said no."""
+    """The error for a call that was not approved."""
     who = verdict.approved_by or "the client"
     note = f" They wrote: {verdict.note}" if verdict.note else ""
-    return ErrorEnvelope(
-        tool=definition.name,
-        message=f"The call of {definition.name} was not approved by {who}.{note}",
-        category=ErrorCategory.PERMISSION,
-        retryable=False,
+    return ErrorEnvelope.permanent(
+        ErrorCategory.PERMISSION,
+        definition.name,
+        f"The call of {definition.name} was not approved by {who}.{note}",
         hint="Do not call it again in the same way; do what the note says, or ask the user.",
     )
 
@@ -131,14 +131,14 @@ def _approved_parts(ctx: ToolContext, definition: Tool) -> JsonObject:
 
 
 def _shown(arguments: JsonObject) -> JsonObject:
-    """The arguments for whoever approves, secrets masked; not those that would fill the task's memo."""
+    """The arguments to approve, with secrets masked; only their size when they are too large for the task's memo."""
     shown: JsonValue = masked(arguments)
     size = len(ApprovalAnswer(decision="yes", arguments=arguments).model_dump_json())
     return {"arguments": shown} if size <= _MAX_SHOWN_BYTES else {"arguments_omitted_bytes": size}
 
 
 def _answer_schema(definition: Tool) -> JsonObject:
-    """JSON Schema of the answer. References inside the tool's own schema start at the root: so do its definitions."""
+    """JSON Schema of the answer. The tool's definitions stay at the root, where references in its schema point."""
     own = definition.input_schema
     definitions = own.pop("$defs", None)
     properties: JsonObject = {
@@ -164,24 +164,24 @@ def _violations(definition: Tool, original: JsonObject, content: JsonObject) -> 
     if unknown:
         return tuple(Violation.at([name], "This is not asked for.") for name in unknown)
     try:
-        said = ApprovalAnswer.model_validate(content)
+        answer = ApprovalAnswer.model_validate(content)
     except ValidationError as error:
         return violations_of(error)
-    if said.arguments is None:
+    if answer.arguments is None:
         return ()
-    edited = unmasked(said.arguments, original)
-    found = _mask_violations(said.arguments, edited, original) or _argument_violations(definition, edited)
+    edited = unmasked(answer.arguments, original)
+    found = _mask_violations(answer.arguments, edited, original) or _argument_violations(definition, edited)
     return tuple(Violation(path=f"/arguments{one.path}", message=one.message) for one in found)
 
 
-def _mask_violations(said: JsonObject, edited: JsonValue, original: JsonObject) -> tuple[Violation, ...]:
-    """Masks that stand for nothing, and secrets that would be handed to another Actor than they were given for."""
+def _mask_violations(given: JsonObject, edited: JsonValue, original: JsonObject) -> tuple[Violation, ...]:
+    """Masks that replace no secret, and secrets that would go to another Actor than the one they were given for."""
     astray = sorted(places_of_masks(edited) - places_of_masks(original), key=str)
     if astray:
         return tuple(Violation.at(place, "Nothing was masked here: write the value itself.") for place in astray)
-    if said.get("actor") == original.get("actor"):
+    if given.get("actor") == original.get("actor"):
         return ()
-    kept = sorted(places_of_masks(said) - places_of_masks(original), key=str)
+    kept = sorted(places_of_masks(given) - places_of_masks(original), key=str)
     message = f"This secret was given for {original.get('actor')}: write the one for another Actor."
     return tuple(Violation.at(place, message) for place in kept)
 
@@ -199,10 +199,9 @@ def _argument_violations(definition: Tool, edited: JsonValue) -> tuple[Violation
 
 
 def _too_late(tool: str, approval: Approval) -> ErrorEnvelope:
-    return ErrorEnvelope(
-        tool=tool,
-        message=f"Nobody approved the call of {tool} within {approval.deadline}.",
-        category=ErrorCategory.TIMEOUT,
-        retryable=True,
+    return ErrorEnvelope.transient(
+        ErrorCategory.TIMEOUT,
+        tool,
+        f"Nobody approved the call of {tool} within {approval.deadline}.",
         hint="Call again when somebody can approve it.",
     )

@@ -1,6 +1,6 @@
-"""The middleware that keeps large answers out of the conversation: they are stored, a summary stands in their place.
+"""The middleware that keeps large answers out of the conversation: it stores them and answers with a summary.
 
-Nothing is dropped: what is stored can be restored, and when it cannot be stored the call fails and says so.
+Nothing is lost: a stored answer can be restored, and a call whose answer cannot be stored fails.
 """
 
 import json
@@ -30,7 +30,7 @@ async def compression(ctx: ToolContext, definition: Tool, proceed: Callable[[], 
 
 
 def threshold_bytes(ctx: ToolContext, definition: Tool) -> int:
-    """Above how many bytes an answer of the call is stored: the call's own word, the tool's, the server's."""
+    """Size in bytes above which an answer is stored: the call's setting, else the tool's, else the server's."""
     policy = ctx.call.output
     if policy.threshold_bytes is not None:
         return policy.threshold_bytes
@@ -38,7 +38,7 @@ def threshold_bytes(ctx: ToolContext, definition: Tool) -> int:
 
 
 def size_bytes(result: ToolResult) -> int:
-    """What a model reads of an answer, in bytes of UTF-8. The structured form says the same as the text, again."""
+    """Size of an answer in bytes of UTF-8. Text and structured form hold the same, so the larger one counts."""
     text = len(result.text.encode())
     structured = len(_json(result.structured)) if result.structured is not None else 0
     blobs = sum(len(block.resource.blob) for block in result.content if isinstance(block, EmbeddedResource))
@@ -46,7 +46,7 @@ def size_bytes(result: ToolResult) -> int:
 
 
 async def _store(ctx: ToolContext, definition: Tool, result: ToolResult) -> StoredOutput:
-    """Store what says everything: the structured form where the tool promises one, else the blocks as they are."""
+    """Store the complete answer: the structured form where the tool has an output schema, else the blocks."""
     if result.raw_content is not None:
         return await ctx.outputs.store_value({"content": list(result.raw_content), "structured": result.structured})
     if all(isinstance(block, TextContent) for block in result.content):
@@ -83,13 +83,12 @@ def _inline(ctx: ToolContext, definition: Tool, result: ToolResult, size: int) -
 
 
 def too_large_inline(tool: str, size: int | None, limit: int) -> ErrorEnvelope:
-    """The envelope for an output that may neither be stored nor shown."""
+    """The error for an output that may neither be stored nor shown."""
     much = f"{size} bytes" if size is not None else f"more than {limit} bytes"
-    return ErrorEnvelope(
-        tool=tool,
-        message=f"The output of {tool} has {much}; with compression off at most {limit} are answered.",
-        category=ErrorCategory.VALIDATION,
-        retryable=False,
+    return ErrorEnvelope.permanent(
+        ErrorCategory.VALIDATION,
+        tool,
+        f"The output of {tool} has {much}; with compression off at most {limit} are answered.",
         hint="Ask for less of it, or call again with compression on (options.output.compress).",
     )
 

@@ -1,4 +1,4 @@
-"""Which parts of a tool go together. What does not is refused when the tool is defined, with what to write instead."""
+"""Which parts of a tool fit together. A definition that does not fit is rejected, with the text to write instead."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ class Parts:
     in_front: bool = False
     calls_actor: bool = False
     given: list[str] = field(default_factory=list[str])
-    """Names of the steps that were called, each as often as it was."""
+    """Names of the builder steps in the order of their calls, with repetitions."""
 
     @property
     def functions(self) -> tuple[tuple[str, PlainFunction], ...]:

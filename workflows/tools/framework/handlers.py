@@ -33,32 +33,32 @@ def server_handler(server: Part) -> Handler:
 
 
 def server_then_client(server: Part, phase: ClientPhase) -> Handler:
-    """The server decides; the client is shown what it decided, and what it answers is added."""
+    """The server decides; the client gets the decision, and its answer is added to the result."""
 
     async def run(ctx: ToolContext, arguments: Any) -> ToolResult:
         decided = await _step(ctx, "server", server, arguments)
         if decided.is_error:
             return decided
         reply = await hand_over(ctx, phase, phase.handed(_shown(decided)))
-        return _with_reply(decided, phase, reply, told=True)
+        return _with_reply(decided, phase, reply, show_answer=True)
 
     return run
 
 
 def client_then_server(phase: ClientPhase, server: Part | None) -> Handler:
-    """The client runs first; the server, or in its absence the pass-through, has the last word."""
+    """The client runs first; then the server decides. Without a server phase the client's answer is the result."""
 
     async def run(ctx: ToolContext, arguments: Any) -> ToolResult:
         reply = await hand_over(ctx, phase, phase.handed(_as_object(arguments)))
         if server is None:
-            return _with_reply(_passed_through(reply), phase, reply)
+            return _with_reply(_result_of(reply), phase, reply)
         return _with_reply(await _step(ctx, "server", server, arguments, reply), phase, reply)
 
     return run
 
 
 def before_client_after(before: Part, phase: ClientPhase, after: Part) -> Handler:
-    """The server prepares what the client is handed, and decides on its answer; `before` may also answer at once."""
+    """The server prepares the client's parameters and decides on its answer. `before` may also answer at once."""
 
     async def run(ctx: ToolContext, arguments: Any) -> ToolResult:
         prepared = await _prepare(ctx, before, arguments)
@@ -71,7 +71,7 @@ def before_client_after(before: Part, phase: ClientPhase, after: Part) -> Handle
 
 
 async def hand_over(ctx: ToolContext, phase: ClientPhase, parameters: JsonObject) -> Reply[Any]:
-    """The client's answer, waited for durably. Raises `ToolError` when it declined, or was too late without default."""
+    """Ask the client and wait durably. Raises `ToolError` when it declines, or is late and there is no default."""
     handoff = Handoff(
         audience=phase.audience,
         tool=ctx.call.tool,
@@ -102,7 +102,7 @@ async def _step(
 
 
 async def _prepare(ctx: ToolContext, before: Part, arguments: Any) -> ToolResult | JsonObject:
-    """What the client is handed: a dict or a model. Text or a `ToolResult` is the answer, and nobody is asked."""
+    """The client's parameters (a dict or a model), or the result (text or a `ToolResult`): then nobody is asked."""
     if isinstance(before, PlainFunction):
         answer = await run_plain_function(ctx, "before", before)
         return answer.result.structured or {} if answer.is_object else answer.result
@@ -118,18 +118,18 @@ def _shown(decided: ToolResult) -> JsonObject:
     return decided.structured if decided.structured is not None else {"text": decided.text}
 
 
-def _passed_through(reply: Reply[Any]) -> ToolResult:
+def _result_of(reply: Reply[Any]) -> ToolResult:
     return as_result(reply.answer)
 
 
-def _with_reply(result: ToolResult, phase: ClientPhase, reply: Reply[Any], *, told: bool = False) -> ToolResult:
-    """`result` with who answered in its meta; `told` also says what was answered, which the server did not see."""
+def _with_reply(result: ToolResult, phase: ClientPhase, reply: Reply[Any], *, show_answer: bool = False) -> ToolResult:
+    """`result` with the client's answer in its meta; with `show_answer` in its content too: no server phase saw it."""
     content = _as_object(reply.answer)
     record: dict[str, JsonValue] = {"phase": phase.name, "answeredBy": reply.answered_by}
     if reply.answered_by is None:
         record["isDefault"] = True
     blocks = result.content
-    if told and content:
+    if show_answer and content:
         record["answer"] = content
         blocks = (*blocks, TextContent(text=f"The client answered: {json.dumps(content, ensure_ascii=False)}"))
     return result.model_copy(update={"content": blocks, "meta": {**result.meta, CLIENT_META: record}})
@@ -140,21 +140,19 @@ def _at_the_deadline(ctx: ToolContext, phase: ClientPhase, parameters: JsonObjec
     if default is not None:
         return Reply(phase.parse(default), parameters)
     raise ToolError(
-        ErrorEnvelope(
-            tool=ctx.call.tool,
-            message=f"Nobody answered {phase.name!r} within {phase.deadline}.",
-            category=ErrorCategory.TIMEOUT,
-            retryable=True,
+        ErrorEnvelope.transient(
+            ErrorCategory.TIMEOUT,
+            ctx.call.tool,
+            f"Nobody answered {phase.name!r} within {phase.deadline}.",
             hint="Call again when somebody can answer.",
         )
     )
 
 
 def _declined(ctx: ToolContext, phase: ClientPhase, action: str) -> ErrorEnvelope:
-    return ErrorEnvelope(
-        tool=ctx.call.tool,
-        message=f"The client {'declined' if action == 'decline' else 'closed'} {phase.name!r} without an answer.",
-        category=ErrorCategory.PERMISSION,
-        retryable=False,
+    return ErrorEnvelope.permanent(
+        ErrorCategory.PERMISSION,
+        ctx.call.tool,
+        f"The client {'declined' if action == 'decline' else 'closed'} {phase.name!r} without an answer.",
         hint="Do not ask for the same again unless the user wants it.",
     )

@@ -28,7 +28,7 @@ async def abort(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult
 
 
 async def logging(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:
-    """Say when a handler starts, finishes and fails."""
+    """Log when a handler starts, finishes and fails."""
     extra = _who(ctx, definition)
     workflow.logger.info("tool started", extra=extra)
     try:
@@ -41,7 +41,7 @@ async def logging(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResu
 
 
 async def permission(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:
-    """Run what the operator's rules and the tool itself let run, at once or when somebody has approved it."""
+    """Run a call that the operator's rules and the tool allow, at once or after an approval."""
     if ctx.call.permission is not None and ctx.call.permission.action == "deny":
         return ToolResult.failed(denied(ctx, definition))
     approval = approval_of(ctx, definition)
@@ -61,23 +61,23 @@ async def permission(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolR
 
 
 async def results(_ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:
-    """Hold the tool to the output schema that it promises. Raises `BrokenPromise`, a defect of the tool."""
+    """Check the answer against the tool's output schema. Raises `InvalidOutput`, a defect of the tool."""
     result = await proceed()
     if result.is_error or result.raw_content is not None or definition.output_schema_json is None:
         return result
     if result.structured is None:
-        raise BrokenPromise(definition.name, (Violation(path="", message="There is no structured answer."),))
+        raise InvalidOutput(definition.name, (Violation(path="", message="There is no structured answer."),))
     violations = schema_violations(definition.output_schema or {}, result.structured)
     if violations:
-        raise BrokenPromise(definition.name, violations)
+        raise InvalidOutput(definition.name, violations)
     return result
 
 
-class BrokenPromise(Exception):
-    """A tool has answered something else than its output schema says. The answer is not shown to anybody."""
+class InvalidOutput(Exception):
+    """A tool's answer does not fit its output schema. The answer is shown to nobody."""
 
     def __init__(self, tool: str, violations: tuple[Violation, ...]) -> None:
-        """Say where the answer and the schema differ."""
+        """Name the first five violations."""
         where = "; ".join(f"{violation.path or '(answer)'}: {violation.message}" for violation in violations[:5])
         super().__init__(f"{tool} does not keep to its output schema: {where}")
 
@@ -91,7 +91,7 @@ async def run_handler(ctx: ToolContext, definition: Tool) -> ToolResult:
     arguments = definition.parse(given.arguments)
 
     async def handle() -> ToolResult:
-        # Whoever approved the call may have changed its arguments.
+        # An approval may have changed the arguments.
         used = arguments if ctx.call is given else definition.parse(ctx.call.arguments)
         return as_result(await definition.handler(ctx, used))
 
@@ -102,7 +102,7 @@ async def run_handler(ctx: ToolContext, definition: Tool) -> ToolResult:
 
 
 def _who(ctx: ToolContext, definition: Tool) -> dict[str, Any]:
-    """What every log line about a call says; the task's id comes with the workflow."""
+    """The fields of every log line about a call; the workflow adds the task's id."""
     return {"tool": definition.name, "caller": ctx.call.caller.id, "session": ctx.call.session_id}
 
 

@@ -1,4 +1,4 @@
-"""`Mode`: what differs between the ways in which a server presents its tools."""
+"""`Mode`: a way of presenting tools, for one kind of client."""
 
 import json
 from collections.abc import Mapping

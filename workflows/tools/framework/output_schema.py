@@ -4,7 +4,7 @@ from pydantic import JsonValue
 
 
 def or_compressed(schema: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """An output schema that a stored output's short form fits too."""
+    """An output schema that also accepts the short form of a stored output."""
     own = dict(schema)
     definitions = own.pop("$defs", None)
     short: dict[str, JsonValue] = {

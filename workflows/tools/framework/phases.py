@@ -1,4 +1,4 @@
-"""The parts that a tool is made of: who decides, what the client is handed, what has to be approved. All data."""
+"""The parts of a tool as data: authority, client phase, approval, plain function."""
 
 import inspect
 import json
@@ -32,40 +32,40 @@ class Authority(StrEnum):
 
 @dataclass(frozen=True)
 class Reply(Generic[Answer]):
-    """What a client phase has come to. `answer` is of the phase's answer model, or a dict where it has a schema."""
+    """The client's reply. `answer` is an instance of the phase's model, or a dict where the phase has a schema."""
 
     answer: Answer
     parameters: JsonObject
-    """What the client was handed."""
+    """The parameters that the client got."""
     answered_by: str | None = None
-    """Id of the caller who answered; None when nobody did in time and the phase's default stands in."""
+    """Id of the caller who answered; None when nobody did in time and the phase's default is used."""
 
 
 @dataclass(frozen=True)
 class ClientPhase:
-    """What the client does in a call, as data: the server can hand it over, check the answer, and give it up.
+    """What the client does in a call: it gets parameters and gives an answer, which the server checks.
 
-    Raises `ValueError` for a phase that could never be answered.
+    Raises `ValueError` for a phase that cannot be answered.
     """
 
     name: str
-    """Which part of the client is meant: the key under which the task asks."""
+    """Name of the phase: the key under which the task asks."""
     message: str | Callable[[JsonObject], str]
     """What a person reads; a function makes it from the parameters."""
     answer: type[BaseModel] | Mapping[str, JsonValue]
-    """What the client has to answer: a pydantic model, or a JSON Schema of type object."""
+    """Type of the answer: a pydantic model, or a JSON Schema of type object."""
     parameters: type[BaseModel] | None = None
-    """The shape of what the client is handed, where it is promised."""
+    """Type of the parameters, to check them before the client gets them."""
     deadline: timedelta = DEFAULT_DEADLINE
-    """How long an answer is waited for."""
+    """How long the task waits for an answer."""
     default: BaseModel | Mapping[str, JsonValue] | None = None
-    """Taken as the answer when the deadline has passed; without one the call fails then."""
+    """The answer when the deadline has passed. Without a default the call fails then."""
     audience: Audience = "person"
     """`program`: no person could type the answer; a program that offers this phase gives it."""
     schema_json: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """Check what can be checked before anybody is asked."""
+        """Reject phases that cannot be answered."""
         object.__setattr__(self, "schema_json", json.dumps(_schema_of(self.answer), ensure_ascii=False))
         if not self.name or not self.name.strip():
             raise ValueError("A client phase needs a name: ClientPhase(name='pick_colour', ...).")
@@ -93,11 +93,11 @@ class ClientPhase:
         return None if self.default is None else _plain(self.default)
 
     def message_for(self, parameters: JsonObject) -> str:
-        """What a person reads."""
+        """The text for a person."""
         return self.message if isinstance(self.message, str) else self.message(parameters)
 
     def violations(self, content: JsonObject) -> tuple[Violation, ...]:
-        """How an answer breaks what was asked for."""
+        """The violations in an answer."""
         if not isinstance(self.answer, type):
             return schema_violations(self.schema, content)
         try:
@@ -107,11 +107,11 @@ class ClientPhase:
         return ()
 
     def parse(self, content: JsonObject) -> Any:
-        """The answer as handlers take it. Raises `pydantic.ValidationError`."""
+        """The answer in the form that handlers take. Raises `pydantic.ValidationError`."""
         return self.answer.model_validate(content) if isinstance(self.answer, type) else content
 
     def handed(self, given: BaseModel | Mapping[str, JsonValue]) -> JsonObject:
-        """`given` as the client gets it. Raises `pydantic.ValidationError` when it is not what was promised."""
+        """`given` as JSON for the client. Raises `pydantic.ValidationError` when it does not fit `parameters`."""
         plain = _plain(given)
         return plain if self.parameters is None else _plain(self.parameters.model_validate(plain))
 
@@ -121,18 +121,18 @@ class Approval:
     """Somebody has to say yes before the tool runs."""
 
     when: Callable[[Any], bool] | None = None
-    """Which calls need it, by their arguments; all of them without it. Pure, like all workflow code."""
+    """Decides by the arguments whether a call needs approval; without it all do. Pure, like all workflow code."""
     message: str | Callable[[Any], str] | None = None
     """What a person reads; a function makes it from the arguments."""
     deadline: timedelta = DEFAULT_DEADLINE
-    """How long an answer is waited for; the call fails then."""
+    """How long the call waits for an answer before it fails."""
 
     def is_due(self, arguments: Any) -> bool:
         """Whether this call needs it."""
         return self.when is None or self.when(arguments)
 
     def message_for(self, arguments: Any) -> str | None:
-        """What a person reads; None leaves it to the caller."""
+        """The text for a person; None for the usual text."""
         return self.message(arguments) if callable(self.message) else self.message
 
 
@@ -144,7 +144,7 @@ class PlainFunction:
     timeout: timedelta = DEFAULT_TIMEOUT
     """How long one attempt may take."""
     attempts: int = 3
-    """How often it is tried at most, when its worker died or it failed in a way that may pass. 1: never again."""
+    """How often it is tried at most, when its worker dies or it fails with a retryable error. 1 means no retry."""
 
     def __post_init__(self) -> None:
         """Check the limits."""
@@ -174,8 +174,8 @@ def plain(
 ) -> PlainFunction | Callable[[Callable[..., Awaitable[Any]]], PlainFunction]:
     """Mark an async function as a tool's own: `@plain`, or `@plain(timeout=timedelta(minutes=20), attempts=1)`.
 
-    It takes the arguments (and, after a client phase, the `Reply`) and gives text, a pydantic model, a dict or a
-    `ToolResult`. It is cancelled with its call, and may run again when its worker died.
+    It takes the arguments (and, after a client phase, the `Reply`) and returns text, a pydantic model, a dict or a
+    `ToolResult`. It is cancelled with its call, and may run again when its worker dies.
     """
     if function is not None:
         return PlainFunction(function)

@@ -1,4 +1,4 @@
-"""Running a tool's plain functions: one activity, that finds the function in the registry by the tool's name."""
+"""Runs a tool's plain functions through one activity, which finds the function in the registry by the tool's name."""
 
 from datetime import timedelta
 from typing import Any, Literal, cast
@@ -23,7 +23,7 @@ Step = Literal["server", "before", "after"]
 
 
 class PlainReply(Contract):
-    """A `Reply` on its way to an activity."""
+    """A `Reply` as an activity's input carries it."""
 
     content: dict[str, JsonValue]
     parameters: dict[str, JsonValue]
@@ -31,7 +31,7 @@ class PlainReply(Contract):
 
 
 class PlainFunctionInput(Contract):
-    """Order to run the plain function of one step of a tool."""
+    """Input of the activity: which step of which tool to run, with which arguments."""
 
     tool: str
     mode: str
@@ -43,7 +43,7 @@ class PlainFunctionInput(Contract):
 
 
 class PlainFunctionResult(Contract):
-    """What a plain function has given back."""
+    """The result of a plain function."""
 
     result: ToolResult
     is_object: bool = Field(
@@ -54,14 +54,14 @@ class PlainFunctionResult(Contract):
 async def run_plain_function(
     ctx: ToolContext, step: Step, function: PlainFunction, reply: Reply[Any] | None = None
 ) -> PlainFunctionResult:
-    """What the function answers. Raises `ToolError` when it failed for good."""
+    """Run the function as an activity. Raises `ToolError` when it fails for good."""
     call = ctx.call
     request = PlainFunctionInput(
         tool=call.tool,
         mode=call.mode,
         step=step,
         arguments=call.arguments,
-        reply=_on_its_way(reply),
+        reply=_as_contract(reply),
         caller_id=call.caller.id,
         session_id=call.session_id,
     )
@@ -80,7 +80,7 @@ async def run_plain_function(
         )
 
 
-def _on_its_way(reply: Reply[Any] | None) -> PlainReply | None:
+def _as_contract(reply: Reply[Any] | None) -> PlainReply | None:
     if reply is None:
         return None
     answer = reply.answer

@@ -1,4 +1,4 @@
-"""What handlers may give back, as the one `ToolResult` that everybody reads."""
+"""Turns the values that handlers return into `ToolResult`."""
 
 import json
 from typing import Any, cast
@@ -11,7 +11,7 @@ _OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 
 
 def as_result(value: object) -> ToolResult:
-    """Text, a pydantic model or a dict as a result. Raises `TypeError` for anything else, `ValueError` for no JSON."""
+    """Text, a pydantic model or a dict as a result. Raises `TypeError` for other values, `ValueError` if not JSON."""
     if isinstance(value, ToolResult):
         return value
     if isinstance(value, str):

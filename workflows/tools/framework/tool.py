@@ -1,4 +1,4 @@
-"""`Tool`, the frozen definition of a tool, and `ToolBuilder`, the one way to make one."""
+"""`Tool`, the frozen definition of a tool, and `ToolBuilder`, which makes one."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -42,15 +42,15 @@ class Category(StrEnum):
 
 
 class TaskUse(StrEnum):
-    """When the front door answers a call with a task, for clients that know tasks and leave it to the server."""
+    """When the front door answers a call with a task, for clients that support tasks and let the server decide."""
 
     NEVER = "never"
-    """The answer comes in the call: the tool takes seconds."""
+    """The call returns the answer: the tool takes seconds."""
     ALWAYS = "always"
     AFTER_QUESTIONS = "after_questions"
-    """What the tool asks before its long work is asked in the call; then the call becomes a task."""
+    """The tool's first questions are asked in the call; then the call becomes a task."""
     REQUIRED = "required"
-    """As `ALWAYS`, and a client that knows no tasks is refused."""
+    """As `ALWAYS`, and clients without support for tasks are refused."""
 
 
 class Arguments(BaseModel):
@@ -76,7 +76,7 @@ class ToolAnnotations:
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool as it is offered and called. Nothing of it changes after it was built; a variant is a new `Tool`."""
+    """The definition of a tool. It never changes; a variant is a new `Tool`."""
 
     name: str
     category: Category
@@ -104,12 +104,12 @@ class Tool:
 
     @property
     def may_store(self) -> bool:
-        """Whether an ordinary call of it can have its output stored: its arguments do not bound it."""
+        """Whether an ordinary call can have its output stored, because its arguments do not limit the size."""
         return self.stores and not self.in_front and not self.restores
 
     @property
     def needs_connection(self) -> bool:
-        """Whether it makes sense only on a connection that remembers its tools, or looks after tasks."""
+        """Whether the tool needs a connection: to change its tools, or to manage its tasks."""
         return self.in_front or self.name == "add-actor"
 
     @property
@@ -119,16 +119,16 @@ class Tool:
 
     @property
     def output_schema(self) -> dict[str, JsonValue] | None:
-        """JSON Schema of `ToolResult.structured`, when the tool promises one."""
+        """JSON Schema of `ToolResult.structured`; None when the tool has none."""
         return json.loads(self.output_schema_json) if self.output_schema_json else None
 
     @property
     def meta(self) -> dict[str, JsonValue]:
-        """The `_meta` with which the tool is offered."""
+        """The `_meta` of the tool's definition (MCP)."""
         return json.loads(self.meta_json)
 
     def parse(self, arguments: Mapping[str, JsonValue]) -> Any:
-        """The arguments as the handler takes them. Raises `ToolError` with every violation."""
+        """The arguments in the form that the handler takes. Raises `ToolError` that lists every violation."""
         if self.arguments is None:
             return dict(arguments)
         try:
@@ -138,7 +138,7 @@ class Tool:
 
 
 class ToolBuilder:
-    """Collects a definition step by step; `build()` checks and freezes it."""
+    """Collects the parts of a definition; `build()` checks them and returns the `Tool`."""
 
     def __init__(self, name: str) -> None:
         """Begin the definition of tool `name`."""
@@ -167,7 +167,7 @@ class ToolBuilder:
         return self
 
     def describe(self, description: str) -> Self:
-        """What a model reads when it chooses a tool."""
+        """The text by which a model chooses the tool."""
         self._description = description.strip()
         return self
 
@@ -177,33 +177,33 @@ class ToolBuilder:
         return self
 
     def args(self, model: type[BaseModel]) -> Self:
-        """Arguments as a pydantic model; their JSON Schema is derived from it."""
+        """The arguments as a pydantic model; the tool's JSON Schema is derived from it."""
         self._arguments = model
         return self
 
     def args_schema(self, schema: Mapping[str, JsonValue]) -> Self:
-        """Arguments as a JSON Schema, for tools whose schema comes from outside; the handler gets a dict."""
+        """JSON Schema of the arguments, for tools whose schema comes from elsewhere. The handler gets a dict."""
         self._arguments = None
         self._input_schema = json.dumps(schema, ensure_ascii=False)
         return self
 
     def output(self, model: type[BaseModel]) -> Self:
-        """Shape of the structured answer."""
+        """The structured answer as a pydantic model."""
         self._output_schema = json.dumps(model.model_json_schema(by_alias=True, mode="serialization"))
         return self
 
     def output_schema(self, schema: Mapping[str, JsonValue]) -> Self:
-        """Shape of the structured answer as a JSON Schema, for tools whose schema comes from outside."""
+        """JSON Schema of the structured answer, for tools whose schema comes from elsewhere."""
         self._output_schema = json.dumps(schema, ensure_ascii=False)
         return self
 
     def meta(self, **entries: JsonValue) -> Self:
-        """Entries of the `_meta` with which the tool is offered."""
+        """Add entries to the `_meta` of the tool's definition (MCP)."""
         self._meta = {**self._meta, **entries}
         return self
 
     def authority(self, authority: Authority | Literal["server", "client"]) -> Self:
-        """Who runs first: `server` (without it) or `client`. The server has the last word in any case."""
+        """Who runs first: `server` (the default) or `client`. The server has the last word in both cases."""
         if authority not in set(Authority):
             raise ValueError(f"Tool {self._name!r}: .authority() takes 'server' or 'client', not {authority!r}.")
         self._parts.authority = Authority(authority)
@@ -211,9 +211,9 @@ class ToolBuilder:
         return self
 
     def server(self, handler: Part, *, calls_actor: bool = False, actor: str | None = None) -> Self:
-        """What the server does. `calls_actor`: it may start a run; `actor`: it is that Actor's own tool.
+        """The server's handler. `calls_actor`: it may start a run; `actor`: the tool stands for that Actor.
 
-        With client authority it gets the client's `Reply` as its third argument, and has the last word on it.
+        With client authority the handler gets the client's `Reply` as its third argument.
         """
         self._parts.server = handler
         self._parts.calls_actor = self._calls_actor = calls_actor
@@ -222,7 +222,7 @@ class ToolBuilder:
         return self
 
     def client(self, phase: ClientPhase) -> Self:
-        """What the client does: before the server with client authority, after it with server authority."""
+        """The client's phase: before the server with client authority, after it with server authority."""
         self._parts.client = phase
         self._parts.given.append("client")
         return self
@@ -234,7 +234,7 @@ class ToolBuilder:
         message: str | Callable[[Any], str] | None = None,
         deadline: timedelta = DEFAULT_DEADLINE,
     ) -> Self:
-        """Have somebody say yes before the tool runs: to every call, or to those whose arguments are such."""
+        """Require an approval before the tool runs: for every call, or for those that `when` picks."""
         if deadline <= timedelta(0):
             raise ValueError(f"Tool {self._name!r}: give .approval() a deadline longer than zero; days are fine.")
         self._parts.approval = Approval(when, message, deadline)
@@ -242,36 +242,36 @@ class ToolBuilder:
         return self
 
     def handoff(self, before: Part, client: ClientPhase, after: Part) -> Tool:
-        """Server, client, server: `before` makes what the client is handed, `after` decides on its reply.
+        """Server, client, server: `before` makes the client's parameters, `after` decides on its reply.
 
-        For server authority only; it finishes the definition, as `build()` does.
+        For server authority only. Returns the finished definition, as `build()` does.
         """
         given = [*self._parts.given, "handoff"]
         self._parts = replace(self._parts, before=before, client=client, after=after, given=given)
         return self.build()
 
     def long_running(self, use: TaskUse = TaskUse.ALWAYS) -> Self:
-        """The call may take longer than a client waits; tools that may start a run are so without saying it."""
+        """The call may take longer than a client waits. Tools that may start a run have this by default."""
         self._task_use = use
         return self
 
     def output_threshold(self, size_bytes: int) -> Self:
-        """Store only larger answers, unless a call says otherwise; for tools that their arguments bound."""
+        """Store only answers above this size; for tools whose arguments limit their answers. A call may set its own."""
         self._output_threshold = size_bytes
         return self
 
     def stores_large_outputs(self) -> Self:
-        """For a tool that stores outputs by itself, whatever bounds its answers."""
+        """The tool stores outputs by itself, even if its answers are limited."""
         self._stores = True
         return self
 
     def keep_output_schema(self) -> Self:
-        """Promise the output schema as it is: it has a place for a locator itself, or it is somebody else's."""
+        """Publish the output schema unchanged: it has a locator of its own, or it belongs to another server."""
         self._keeps_output_schema = True
         return self
 
     def gives_back_outputs(self) -> Self:
-        """The answers are parts of stored outputs, within a limit, and are never stored again."""
+        """The answers are parts of stored outputs, limited in size, and are never stored again."""
         self._restores = True
         return self
 
@@ -281,12 +281,12 @@ class ToolBuilder:
         return self
 
     def front_door(self) -> Self:
-        """For tools that a front door answers by itself, such as those that look after tasks."""
+        """The front door answers the tool itself, without a task; for example the tools that manage tasks."""
         self._parts.in_front = self._in_front = True
         return self
 
     def build(self) -> Tool:
-        """The frozen definition. Raises `ValueError` that says which step is missing, or what does not go together."""
+        """The definition. Raises `ValueError` that names the missing step, or the parts that do not fit together."""
         handler = _answered_in_front if self._in_front else None
         handler = handler_of(self._name, self._parts) or handler
         if handler is None:
@@ -303,7 +303,7 @@ class ToolBuilder:
             handler=handler,
             arguments=self._arguments,
             input_schema_json=self._input_schema or _schema_of(self._arguments or NoArguments),
-            output_schema_json=self._promised(),
+            output_schema_json=self._published_output_schema(),
             meta_json=json.dumps(self._meta),
             calls_actor=self._calls_actor,
             actor=self._actor,
@@ -325,8 +325,8 @@ class ToolBuilder:
         asks = self._parts.client is not None or self._parts.approval is not None
         return TaskUse.AFTER_QUESTIONS if asks else TaskUse.NEVER
 
-    def _promised(self) -> str | None:
-        """The schema of the structured answer, which may be the short form of one that was stored."""
+    def _published_output_schema(self) -> str | None:
+        """The schema of the structured answer, or of the short form of a stored one."""
         if self._output_schema is None or self._keeps_output_schema or self._restores or self._in_front:
             return self._output_schema
         return json.dumps(or_compressed(json.loads(self._output_schema)), ensure_ascii=False)
@@ -338,17 +338,16 @@ def tool(name: str) -> ToolBuilder:
 
 
 def with_description(definition: Tool, description: str) -> Tool:
-    """A new definition that differs in its description."""
+    """A copy of the definition with another description."""
     return replace(definition, description=description)
 
 
 def invalid_arguments(tool_name: str, violations: tuple[Violation, ...]) -> ErrorEnvelope:
-    """The envelope for arguments that break a tool's schema."""
-    return ErrorEnvelope(
-        tool=tool_name,
-        message=f"The arguments of {tool_name} do not fit its schema.",
-        category=ErrorCategory.VALIDATION,
-        retryable=False,
+    """The error for arguments that do not fit a tool's schema."""
+    return ErrorEnvelope.permanent(
+        ErrorCategory.VALIDATION,
+        tool_name,
+        f"The arguments of {tool_name} do not fit its schema.",
         hint="Mend every violation listed and call again.",
         violations=violations,
     )
@@ -356,11 +355,10 @@ def invalid_arguments(tool_name: str, violations: tuple[Violation, ...]) -> Erro
 
 async def _answered_in_front(ctx: ToolContext, _arguments: BaseModel) -> ToolResult:
     raise ToolError(
-        ErrorEnvelope(
-            tool=ctx.call.tool,
-            message=f"{ctx.call.tool} is answered by the front door and starts no task.",
-            category=ErrorCategory.VALIDATION,
-            retryable=False,
+        ErrorEnvelope.permanent(
+            ErrorCategory.VALIDATION,
+            ctx.call.tool,
+            f"{ctx.call.tool} is answered by the front door and starts no task.",
             hint="Call it over MCP, or use the task endpoints of the REST API.",
         )
     )

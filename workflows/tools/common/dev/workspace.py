@@ -87,7 +87,7 @@ def _killed(outcome: CommandOutcome, arguments: BashArguments) -> ErrorEnvelope 
             "Write to a file of the workspace, and look at parts of it.",
         ),
     }[outcome.ended]
-    return ErrorEnvelope(tool="Bash", message=message, category=category, retryable=False, hint=hint)
+    return ErrorEnvelope.permanent(category, "Bash", message, hint=hint)
 
 
 READ = (

@@ -29,11 +29,10 @@ async def list_tabs(arguments: ListTabsArguments, reply: Reply[BrowserTabs]) -> 
 
 
 def _no_tabs(problem: str) -> ErrorEnvelope:
-    return ErrorEnvelope(
-        tool="list_tabs",
-        message=f"The user's machine could not list the tabs: {problem}",
-        category=ErrorCategory.NETWORK,
-        retryable=False,
+    return ErrorEnvelope.permanent(
+        ErrorCategory.NETWORK,
+        "list_tabs",
+        f"The user's machine could not list the tabs: {problem}",
         hint="Tell the user what is wrong; call again when the user has mended it.",
     )
 

@@ -9,7 +9,7 @@ from outlast.workflows.tools.core.storages import (
     DatasetView,
     ListPage,
     dataset_view,
-    list_order,
+    list_input,
     next_offset,
     storage_line,
     unnamed_hint,
@@ -25,7 +25,7 @@ class DatasetList(ListPage):
 
 async def get_dataset_list(ctx: ToolContext, arguments: StorageListArguments) -> ToolResult:
     """Read the page, a dataset to a line."""
-    page = await ctx.storages.datasets(list_order(ctx, arguments))
+    page = await ctx.storages.datasets(list_input(ctx, arguments))
     count, total, offset = len(page.datasets), page.total, page.offset
     answer = DatasetList(
         datasets=[dataset_view(dataset) for dataset in page.datasets],

@@ -8,7 +8,7 @@ from outlast.workflows.tools.core.storage_arguments import StorageListArguments
 from outlast.workflows.tools.core.storages import (
     ListPage,
     StorageView,
-    list_order,
+    list_input,
     next_offset,
     storage_line,
     store_view,
@@ -25,7 +25,7 @@ class KeyValueStoreList(ListPage):
 
 async def get_key_value_store_list(ctx: ToolContext, arguments: StorageListArguments) -> ToolResult:
     """Read the page, a store to a line."""
-    page = await ctx.storages.key_value_stores(list_order(ctx, arguments))
+    page = await ctx.storages.key_value_stores(list_input(ctx, arguments))
     count, total, offset = len(page.stores), page.total, page.offset
     answer = KeyValueStoreList(
         key_value_stores=[store_view(store) for store in page.stores],

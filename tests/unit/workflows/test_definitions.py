@@ -1,0 +1,42 @@
+"""Names by which others reach the workflows: recorded histories, signals by name and running tasks depend on them."""
+
+import pytest
+from temporalio import workflow
+
+from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL
+from outlast.workflows.contracts.sessions import (
+    CALL_REFUSED_SIGNAL,
+    POSTED_SIGNAL,
+    TASK_COMPLETED_SIGNAL,
+    TURN_ENDED_SIGNAL,
+)
+from outlast.workflows.contracts.tool_calls import RUN_STOPPED_SIGNAL
+from outlast.workflows.retention import RetentionWorkflow
+from outlast.workflows.session import SessionWorkflow
+from outlast.workflows.tool_call import ToolCallWorkflow
+from outlast.workflows.turn import TurnWorkflow
+
+NAMES: dict[type, tuple[str, set[str], set[str], set[str]]] = {
+    ToolCallWorkflow: ("ToolCallWorkflow", set(), {"submit_input"}, set()),
+    SessionWorkflow: (
+        "SessionWorkflow",
+        {"task_completed", "call_refused", "posted", "turn_ended"},
+        {"open", "begin_turn"},
+        {"overview", "events", "self_correction"},
+    ),
+    TurnWorkflow: ("TurnWorkflow", {"task_asks", "run_stopped"}, set(), set()),
+    RetentionWorkflow: ("RetentionWorkflow", set(), set(), set()),
+}
+
+
+@pytest.mark.parametrize("defined", NAMES)
+def test_a_workflow_keeps_its_names(defined: type) -> None:
+    definition = workflow._Definition.must_from_class(defined)  # pyright: ignore[reportPrivateUsage]
+    found = (definition.name, set(definition.signals), set(definition.updates), set(definition.queries))
+    assert found == NAMES[defined]
+
+
+def test_signals_that_are_sent_by_name_are_handled() -> None:
+    session, turn = NAMES[SessionWorkflow][1], NAMES[TurnWorkflow][1]
+    assert session == {TASK_COMPLETED_SIGNAL, CALL_REFUSED_SIGNAL, POSTED_SIGNAL, TURN_ENDED_SIGNAL}
+    assert turn == {TASK_ASKS_SIGNAL, RUN_STOPPED_SIGNAL}
