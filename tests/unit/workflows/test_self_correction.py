@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.workflows.contracts.self_correction import CallOutcome, SelfCorrection, Verdict, observe, verdict
+from outlast.workflows.contracts.self_correction import CallOutcome, SelfCorrection, Verdict, observe, verdict_on
 
 KINDS = {"a": False, "b": False, "x": True, "y": True}
 OUTCOMES = st.lists(st.sampled_from([None, *KINDS]), max_size=40)
@@ -15,11 +15,11 @@ def outcome(kind: str | None) -> CallOutcome:
 
 
 def verdicts(kinds: list[str | None]) -> list[Verdict]:
-    state, said = SelfCorrection(), list[Verdict]()
+    state, found = SelfCorrection(), list[Verdict]()
     for kind in kinds:
         state = observe(state, outcome(kind))
-        said.append(verdict(state))
-    return said
+        found.append(verdict_on(state))
+    return found
 
 
 @pytest.mark.parametrize(
