@@ -13,7 +13,7 @@ ARGS ?=
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test thorough bench histories lint format docs lock clean
+.PHONY: help install demo up test thorough bench histories lint format docs release lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ format: $(INSTALLED) ## Format the code and fix what can be fixed
 
 docs: $(INSTALLED) ## Draw the pictures of docs/ that are made from text
 	$(BIN)/python docs/pictures/draw.py
+
+release: $(INSTALLED) ## Set VERSION=1.2.3, close the changelog's section, build and check dist/; publish nothing
+	@$(BIN)/python .ci/release.py "$(VERSION)"
 
 lock: ## Resolve pyproject.toml again into requirements.lock (needs uv; ARGS="--upgrade" for newer versions)
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }
