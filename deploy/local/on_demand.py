@@ -48,14 +48,17 @@ async def used_stack(config: StackConfig) -> AsyncGenerator[StackAddresses]:
 
 
 async def _joined(config: StackConfig) -> StackAddresses:
-    starting = None if find_running(config.data_dir) else _start(config)
+    starting: subprocess.Popen[bytes] | None = None
     deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline:
         state = find_running(config.data_dir)
         url = state.addresses.api_url if state else None
         if state is not None and url is not None and await answers_http(f"{url}/readyz")():
             return state.addresses
-        if state is None and starting is not None and starting.poll() is not None:
+        if state is None and (starting is None or starting.poll() == 0):
+            # None runs. The stack that was found a moment ago has stopped since, or that of a quicker user has.
+            starting = _start(config)
+        elif state is None and starting is not None and starting.poll() is not None:
             break
         await asyncio.sleep(0.1)
     log = config.data_dir / "logs" / _LOG

@@ -1,6 +1,8 @@
-"""`outlast mcp`, as a desktop client starts it: it brings its own stack, which outlives it while others use it."""
+"""`outlast mcp`, as a desktop client starts it: in `/`, with a stack that all clients of a user share."""
 
 import asyncio
+import json
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,20 +17,19 @@ from mcp_types import TextContent
 from outlast.deploy.local.config import StackConfig
 from outlast.deploy.local.state import StackState, find_running
 from tests.support.eventually import eventually
-from tests.support.paths import ROOT
 from tests.support.stacks.stack_config import clean_environment, running_children
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 @asynccontextmanager
-async def started_by_client(data_dir: Path, *flags: str, era: str = "legacy") -> AsyncIterator[Client]:
+async def started_by_client(data_dir: Path, *flags: str, version: str = "legacy") -> AsyncIterator[Client]:
     """A client that has started `outlast mcp` on `data_dir`."""
     ports = {f"OUTLAST_{name.upper()}": "0" for name in StackConfig.model_fields if name.endswith("_port")}
     command = [str(Path(sys.executable).parent / "outlast"), "mcp", "--data-dir", str(data_dir), *flags]
     environment = clean_environment(**ports, OUTLAST_LOG_LEVEL="warning")
-    server = StdioServerParameters(command=command[0], args=command[1:], env=environment, cwd=ROOT)
-    async with Client(stdio_client(server), mode=era, read_timeout_seconds=180) as client:
+    server = StdioServerParameters(command=command[0], args=command[1:], env=environment, cwd="/")
+    async with Client(stdio_client(server), mode=version, read_timeout_seconds=180) as client:
         yield client
 
 
@@ -51,7 +52,7 @@ async def test_a_task_outlives_its_client_and_the_death_of_the_whole_stack(tmp_p
     assert left.meta is not None
     kill_everything(state)
     await gone(tmp_path)
-    async with started_by_client(tmp_path, *own, "--ui", "openai", era="auto") as client:
+    async with started_by_client(tmp_path, *own, "--ui", "openai", version="auto") as client:
         assert "search-actors-internal" not in [tool.name for tool in (await client.list_tools()).tools]
         found = await client.call_tool("get-task", {"taskId": left.meta["outlast/taskId"], "waitSecs": 50})
         state = find_running(tmp_path)
@@ -66,8 +67,60 @@ async def test_the_stack_stays_while_another_client_uses_it(tmp_path: Path) -> N
         started = find_running(tmp_path)
         async with started_by_client(tmp_path) as first:
             await first.list_tools()
-        assert find_running(tmp_path) == started
+        still_running = find_running(tmp_path)
+        assert still_running is not None
+        assert started is not None
+        assert (still_running.pid, still_running.ports) == (started.pid, started.ports)
         await asyncio.wait_for(second.call_tool("list-tasks", {}), 60)
     await gone(tmp_path)
-    assert started is not None
     assert running_children(started) == []
+
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 7,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+WITHOUT_SERVERS = """
+import sys
+from outlast.deploy.local import embedded
+embedded._has_temporal = lambda: False
+from outlast.api.cli.main import main
+sys.argv = ["outlast", "mcp", "--data-dir", sys.argv[1]]
+main()
+"""
+
+
+def answered(command: list[str]) -> "subprocess.CompletedProcess[str]":
+    """The end of a server that a client in `/` has started and sent its first request."""
+    request = json.dumps(INITIALIZE) + "\n"
+    environment = clean_environment()
+    return subprocess.run(
+        command, input=request, text=True, capture_output=True, env=environment, cwd="/", timeout=180, check=False
+    )
+
+
+def test_without_the_embedded_servers_the_client_is_told_the_command_that_adds_them(tmp_path: Path) -> None:
+    ended = answered([sys.executable, "-P", "-c", WITHOUT_SERVERS, str(tmp_path)])
+    (line,) = ended.stdout.splitlines()
+    answer = json.loads(line)
+    assert answer["id"] == 7
+    assert "pip install 'outlast[embedded]'" in answer["error"]["message"]
+    assert "pip install 'outlast[embedded]'" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode != 0
+
+
+def test_a_data_directory_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    outlast = str(Path(sys.executable).parent / "outlast")
+    ended = answered([outlast, "mcp", "--data-dir", str(tmp_path / "file" / "data")])
+    assert str(tmp_path / "file") in json.loads(ended.stdout)["error"]["message"]
+    assert [line for line in ended.stderr.splitlines() if str(tmp_path / "file") in line]
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode != 0

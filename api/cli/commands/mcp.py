@@ -1,7 +1,8 @@
 """`outlast mcp`: MCP on standard input and output, for clients that start their servers."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,13 +18,15 @@ from outlast.api.cli.show.output import Output
 if TYPE_CHECKING:
     from outlast.api.mcp.stdio import LocalConnection
     from outlast.api.settings import ApiSettings
+    from outlast.deploy.local.addresses import StackAddresses
+    from outlast.deploy.local.config import StackConfig
 
-_CONNECTION = "What this connection is offered"
+_CONNECTION = "What this connection offers"
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the command line says about the connection."""
+class ConnectionFlags:
+    """The flags that concern the connection."""
 
     query: Mapping[str, str]
     token: str | None
@@ -39,16 +42,16 @@ def mcp(
     ] = None,
     actors: Annotated[
         str | None,
-        typer.Option(help="Actors to offer as tools too, comma-separated.", rich_help_panel=_CONNECTION),
+        typer.Option(help="Actors to offer as additional tools, comma-separated.", rich_help_panel=_CONNECTION),
     ] = None,
     payment: Annotated[
-        str | None, typer.Option(help="Who pays for Actors: skyfire.", rich_help_panel=_CONNECTION)
+        str | None, typer.Option(help="How calls of Actors are paid: skyfire.", rich_help_panel=_CONNECTION)
     ] = None,
     token: Annotated[
         str | None,
         typer.Option(
             envvar="OUTLAST_TOKEN",
-            help="API key, or your Apify token, when the stack asks for one. Better in the environment.",
+            help="API key, or your Apify token, if the stack requires one. Safer in the environment.",
             rich_help_panel=_CONNECTION,
         ),
     ] = None,
@@ -59,56 +62,97 @@ def mcp(
             envvar="OUTLAST_ACTORS",
             exists=True,
             file_okay=False,
-            help="Folder of an Actor of your own, or of several, for the sandbox. Repeatable.",
+            help="Folder with one or more Actors of your own, for the sandbox. Repeatable.",
         ),
     ] = None,
     tools_from: ToolsFromOption = None,
 ) -> None:
     """Serve MCP on standard input and output, for clients such as Claude Desktop that start their servers.
 
-    Uses the stack that runs on the data directory, or starts one: that stays for as long as any client uses it. Tasks
-    go on whatever happens to the client. Everything but the protocol is written to standard error.
+    Uses the stack that runs on the data directory, or starts one. A stack that it starts runs as long as any client
+    uses it. Tasks continue when the client disconnects. Standard output carries the protocol only; messages go to
+    standard error.
     """
     given = {"ui": ui, "tools": tools, "actors": actors, "payment": payment}
-    wishes = Wishes({name: value for name, value in given.items() if value is not None}, token)
+    flags = ConnectionFlags({name: value for name, value in given.items() if value is not None}, token)
     folders = tuple(actor_dir) if actor_dir else None
     stack = {"data_dir": data_dir, "actors": folders, "tools_from": tools_from}
-    finish(Output(as_json=False), lambda: serve(wishes, stack))
+    output = Output(as_json=False)
+    output.err.soft_wrap = True  # Clients log standard error line by line: one line per message.
+    finish(output, lambda: serve(output, flags, stack))
 
 
-async def serve(wishes: Wishes, given: Mapping[str, object]) -> ExitCode:
-    """Serve one client until it closes standard input."""
-    # Cost a second (the Temporal and the MCP SDK), which no other command must pay.
-    from outlast.api.errors import ApiError  # noqa: PLC0415
-    from outlast.api.mcp.stdio import serve_stdio  # noqa: PLC0415
+async def serve(output: Output, flags: ConnectionFlags, given: Mapping[str, object]) -> ExitCode:
+    """Serve one client until it closes standard input. A failure to start is reported to the client, too."""
+    # Costs a second (the Temporal and the MCP SDK), which no other command must pay.
+    from outlast.api.mcp.stdio import refuse_stdio, serve_stdio  # noqa: PLC0415
     from outlast.api.services import build_services  # noqa: PLC0415
-    from outlast.api.settings import ApiSettings  # noqa: PLC0415
-    from outlast.deploy.local.errors import StackError  # noqa: PLC0415
-    from outlast.deploy.local.on_demand import used_stack  # noqa: PLC0415
-    from outlast.deploy.local.plan import stack_environment  # noqa: PLC0415
     from outlast.worker.connection import connect  # noqa: PLC0415
-    from outlast.worker.logs import configure_logging  # noqa: PLC0415
-    from outlast.worker.telemetry import build_runtime  # noqa: PLC0415
-    from outlast.workflows.tools.extensions import ExtensionError, load_extensions  # noqa: PLC0415
 
-    config = stack_config(given)
     try:
-        async with used_stack(config) as addresses:
-            os.environ.update(stack_environment(config, addresses))
-            settings = ApiSettings()
-            configure_logging(settings.log_format, settings.log_level)
-            load_extensions(settings.tool_modules)
-            services = build_services(settings, await connect(settings, build_runtime(), lazy=True))
-            await serve_stdio(services, connection_of(wishes, settings))
-    except StackError as error:
-        raise stack_failure(error) from error
-    except (ApiError, ExtensionError) as error:
-        raise CliError(str(error), exit_code=ExitCode.USAGE) from error
+        config = stack_config(given)
+        async with _stack_in_use(output, config) as addresses:
+            settings = _settings_for(config, addresses)
+            local = connection_of(flags, settings)
+            services = build_services(settings, await connect(settings, lazy=True))
+            await services.callers.resolve(local.token)
+            await serve_stdio(services, local)
+            output.note("The client has disconnected.")
+    except CliError as error:
+        await refuse_stdio(error.message)
+        raise
+    except Exception as error:
+        if (failure := _reportable(error)) is None:
+            raise
+        await refuse_stdio(failure.message)
+        raise failure from error
     return ExitCode.OK
 
 
-def connection_of(wishes: Wishes, settings: "ApiSettings") -> "LocalConnection":
-    """The one connection, from its flags. Raises `BadInput`."""
+@asynccontextmanager
+async def _stack_in_use(output: Output, config: "StackConfig") -> "AsyncGenerator[StackAddresses]":
+    """The addresses of the stack, which runs at least until the end of the block. Raises `CliError`."""
+    from contextlib import AsyncExitStack  # noqa: PLC0415
+
+    from outlast.deploy.local.errors import StackError  # noqa: PLC0415
+    from outlast.deploy.local.on_demand import used_stack  # noqa: PLC0415
+    from outlast.deploy.local.state import find_running  # noqa: PLC0415
+
+    async with AsyncExitStack() as used:
+        try:
+            verb = "Joining the stack" if find_running(config.data_dir) else "Starting a stack"
+            output.note(f"{verb} on {config.data_dir}.")
+            addresses = await used.enter_async_context(used_stack(config))
+        except (StackError, OSError) as error:
+            raise stack_failure(error) from error
+        output.note(f"Serving MCP on standard input and output. REST API of the stack: {addresses.api_url}")
+        yield addresses
+
+
+def _settings_for(config: "StackConfig", addresses: "StackAddresses") -> "ApiSettings":
+    """Settings of a server that uses the stack. Sets up logging, and loads the user's tools."""
+    from outlast.api.settings import ApiSettings  # noqa: PLC0415
+    from outlast.deploy.local.plan import stack_environment  # noqa: PLC0415
+    from outlast.worker.logs import configure_logging  # noqa: PLC0415
+    from outlast.workflows.tools.extensions import load_extensions  # noqa: PLC0415
+
+    os.environ.update(stack_environment(config, addresses))
+    settings = ApiSettings()
+    configure_logging(settings.log_format, settings.log_level)
+    load_extensions(settings.tool_modules)
+    return settings
+
+
+def _reportable(error: Exception) -> CliError | None:
+    """`error` as the command line reports it; None for a defect."""
+    from outlast.api.errors import ApiError  # noqa: PLC0415
+    from outlast.workflows.tools.extensions import ExtensionError  # noqa: PLC0415
+
+    return CliError(str(error), exit_code=ExitCode.USAGE) if isinstance(error, ApiError | ExtensionError) else None
+
+
+def connection_of(flags: ConnectionFlags, settings: "ApiSettings") -> "LocalConnection":
+    """The connection that the flags describe. Raises `BadInput`."""
     from pydantic import SecretStr  # noqa: PLC0415
 
     from outlast.api.errors import BadRequest  # noqa: PLC0415
@@ -116,7 +160,7 @@ def connection_of(wishes: Wishes, settings: "ApiSettings") -> "LocalConnection":
     from outlast.api.mcp.stdio import LocalConnection  # noqa: PLC0415
 
     try:
-        selection = selection_from(wishes.query, default_mode=settings.mode)
+        selection = selection_from(flags.query, default_mode=settings.mode)
     except BadRequest as error:
         raise BadInput(str(error)) from error
-    return LocalConnection(selection, SecretStr(wishes.token) if wishes.token else None)
+    return LocalConnection(selection, SecretStr(flags.token) if flags.token else None)
