@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -133,14 +134,15 @@ async def test_the_newer_era_hears_of_an_added_actor_where_it_listens(http: http
     wire, elsewhere = Wire(http, MODERN, "?tools=experimental"), Wire(http, MODERN, "?tools=experimental,docs")
     listen = {"notifications": {"toolsListChanged": True}}
     heard: list[str] = []
-    async for message in wire.messages("subscriptions/listen", listen):
-        heard.append(message["method"])
-        if message["method"] == "notifications/subscriptions/acknowledged":
-            call = {"name": "add-actor", "arguments": {"actor": "outlast/big-table"}}
-            await elsewhere.request("tools/call", call)
-            await wire.request("tools/call", call)
-        else:
-            break
+    async with aclosing(wire.messages("subscriptions/listen", listen)) as messages:
+        async for message in messages:
+            heard.append(message["method"])
+            if message["method"] == "notifications/subscriptions/acknowledged":
+                call = {"name": "add-actor", "arguments": {"actor": "outlast/big-table"}}
+                await elsewhere.request("tools/call", call)
+                await wire.request("tools/call", call)
+            else:
+                break
     assert heard[1:] == ["notifications/tools/list_changed"]
     assert "outlast--big-table" in await names(wire)
 
@@ -165,9 +167,10 @@ async def test_a_client_that_leaves_cancels_nothing(http: httpx.AsyncClient, era
     if era == LEGACY:
         await wire.initialize()
     call = {"name": "call-actor", "arguments": SLEEPER, "_meta": {"progressToken": "p", "outlast/session-id": era}}
-    async for message in wire.messages("tools/call", call):
-        if message.get("method") == "notifications/progress":
-            break
+    async with aclosing(wire.messages("tools/call", call)) as messages:
+        async for message in messages:
+            if message.get("method") == "notifications/progress":
+                break
 
     async def completed() -> bool:
         listed = await http.get("/v1/tasks", params={"session_id": era})

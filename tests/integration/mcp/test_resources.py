@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import aclosing
 from typing import Any
 
 import httpx
@@ -121,14 +122,15 @@ async def test_the_past_is_no_news(http: httpx.AsyncClient) -> None:
     heard: list[str] = []
     listen = {"notifications": {"resourceSubscriptions": [uri_of(task_id)], "toolsListChanged": True}}
     wire = Wire(http, MODERN, "?tools=experimental,runs")
-    async for message in wire.messages("subscriptions/listen", listen):
-        heard.append(message["method"])
-        if message["method"] == "notifications/subscriptions/acknowledged":
-            await wire.request("tools/call", {"name": "add-actor", "arguments": {"actor": "outlast/big-table"}})
-        elif message["method"] == "notifications/tools/list_changed":
-            await answer(http, task_id)
-        else:
-            break
+    async with aclosing(wire.messages("subscriptions/listen", listen)) as messages:
+        async for message in messages:
+            heard.append(message["method"])
+            if message["method"] == "notifications/subscriptions/acknowledged":
+                await wire.request("tools/call", {"name": "add-actor", "arguments": {"actor": "outlast/big-table"}})
+            elif message["method"] == "notifications/tools/list_changed":
+                await answer(http, task_id)
+            else:
+                break
     assert heard[1:] == ["notifications/tools/list_changed", "notifications/resources/updated"]
 
 

@@ -35,11 +35,11 @@ async def test_a_real_run_is_followed_and_aborted(http: httpx.AsyncClient, platf
         await host.give_result(started)
         frame = host.frame
         await expect(frame.get_by_role("heading")).to_have_text("outlast/sleeper")
-        await expect(frame.locator("#message")).to_contain_text("of 60 s", timeout=20_000)
+        await expect(frame.locator("#message")).to_contain_text("of 60 s")
         await expect(frame.get_by_role("columnheader", name="message")).to_be_visible(timeout=20_000)
         await frame.get_by_role("button", name="Abort", exact=True).click()
         await frame.get_by_role("button", name="Yes, abort the run").click()
-        await expect(frame.get_by_role("status")).to_have_text("Aborted", timeout=20_000)
+        await expect(frame.get_by_role("status")).to_have_text("Aborted")
         assert host.requests == []
     run = platform.run(started["runId"]).get()
     assert run is not None

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, Frame, Page, Route, async_playwright
+from playwright.async_api import Browser, Frame, Page, Route, async_playwright, expect
 
 from tests.support.eventually import eventually
 from tests.support.needs import require
@@ -14,6 +14,9 @@ from tests.support.needs import require
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
 HOST_URL = "http://host.test/"
+_EXPECT_TIMEOUT_MS = 60_000
+"""How long expectations of a page wait: long enough for a machine with much other load."""
+expect.set_options(timeout=_EXPECT_TIMEOUT_MS)
 _HOST_PAGE = Path(__file__).with_name("host.html")
 
 JsonObject = dict[str, Any]

@@ -54,12 +54,12 @@ async def test_it_follows_the_run_and_stops_at_its_end(browser: Browser) -> None
     async with showing(browser, PAGE, tools=tools) as host:
         await host.give_result(run_report(message="Crawled 1 of 30 pages"))
         frame = host.frame
-        await expect(frame.get_by_role("status")).to_have_text("Succeeded", timeout=15_000)
+        await expect(frame.get_by_role("status")).to_have_text("Succeeded")
         await expect(frame.locator("#rows")).to_have_text("30")
         await expect(frame.get_by_text("8 of 30 rows are shown.")).to_be_visible()
         await expect(frame.get_by_role("button", name="Abort")).to_be_hidden()
         await expect(frame.locator("#run")).to_have_attribute("aria-busy", "false")
-        await eventually(lambda: count["state"] == 3, timeout_seconds=10)
+        await eventually(lambda: count["state"] == 3)
         await host.page.wait_for_timeout(2_500)
         assert count["state"] == 3, "one more look after the end, for the last rows, and then none"
         await frame.get_by_role("button", name="Use these results").click()
@@ -98,7 +98,7 @@ async def test_a_refresh_that_fails_is_told_and_mended(browser: Browser) -> None
         notice = host.frame.get_by_role("alert")
         await expect(notice).to_contain_text("Cannot refresh now; trying again.")
         tools["get-actor-run"] = lambda _: run_report()
-        await expect(notice).to_be_hidden(timeout=15_000)
+        await expect(notice).to_be_hidden()
 
 
 async def test_a_call_that_started_nothing_says_why(browser: Browser) -> None:
@@ -218,6 +218,6 @@ async def test_a_log_that_does_not_come_keeps_nothing_waiting(browser: Browser) 
     async with showing(browser, PAGE, tools=tools) as host:
         await host.give_result(run_report(message="Crawled 7 of 30 pages"))
         await expect(host.frame.locator("#message")).to_have_text("Crawled 9 of 30 pages")
-        await eventually(lambda: len(host.calls_of("get-actor-run")) > 1, timeout_seconds=10)
+        await eventually(lambda: len(host.calls_of("get-actor-run")) > 1)
         assert len(host.calls_of("get-actor-log")) == 1
         never.set()

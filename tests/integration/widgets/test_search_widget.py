@@ -110,7 +110,7 @@ async def test_an_older_host_is_served_through_window_openai(browser: Browser) -
     await page.evaluate("html => { document.querySelector('iframe').srcdoc = html; }", html)
     frame = await eventually(lambda: next((each for each in page.frames[1:] if each.url == "about:srcdoc"), None))
     answer: dict[str, Any] = search_answer(total=4)
-    await expect(frame.locator("html")).to_have_attribute("data-theme", "dark", timeout=10_000)
+    await expect(frame.locator("html")).to_have_attribute("data-theme", "dark")
     await frame.evaluate(
         """(answer) => {
           window.openai.toolOutput = answer;
@@ -123,8 +123,10 @@ async def test_an_older_host_is_served_through_window_openai(browser: Browser) -
     await frame.get_by_role("button", name="Details of Site crawler").click()
     await expect(frame.locator(".field")).to_have_count(3)
     await frame.get_by_role("button", name="Run Site crawler").click()
+    await eventually(lambda: frame.evaluate("said.length === 2"))
     said = await frame.evaluate("said")
     assert said[0] == ["fetch-actor-details-internal", {"actor": "outlast/site-crawler"}]
     assert said[1][0] == "message"
-    assert await frame.evaluate("height") > 100
+    # The browser reports sizes after it has drawn: whenever that is.
+    await eventually(lambda: frame.evaluate("window.height > 100"))
     await window.close()

@@ -3,8 +3,8 @@
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
 import httpx
@@ -40,11 +40,12 @@ class Wire:
         self, method: str, params: dict[str, Any] | None = None, *, capabilities: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         """The result. Raises `WireError`."""
-        async for message in self.messages(method, params, capabilities=capabilities):
-            if "error" in message:
-                raise WireError(message["error"])
-            if "result" in message:
-                return message["result"]
+        async with aclosing(self.messages(method, params, capabilities=capabilities)) as messages:
+            async for message in messages:
+                if "error" in message:
+                    raise WireError(message["error"])
+                if "result" in message:
+                    return message["result"]
         raise AssertionError(f"{method} was not answered")
 
     async def messages(
@@ -59,8 +60,9 @@ class Wire:
         body = self._body(method, params or {}, capabilities or {}, request_id or next(_ids))
         async with self._http.stream("POST", self._path, json=body, headers=self._headers(method, body)) as response:
             self.session = response.headers.get("mcp-session-id", self.session)
-            async for message in _parsed(response):
-                yield message
+            async with aclosing(_parsed(response)) as messages:
+                async for message in messages:
+                    yield message
 
     async def notify(self, method: str, params: dict[str, Any]) -> None:
         body = {"jsonrpc": "2.0", "method": method, "params": params}
@@ -88,8 +90,9 @@ class Wire:
         async def read() -> None:
             async with self._http.stream("GET", self._path, headers=self._headers("", {})) as response:
                 opened.set()
-                async for message in _parsed(response):
-                    queue.put_nowait(message)
+                async with aclosing(_parsed(response)) as messages:
+                    async for message in messages:
+                        queue.put_nowait(message)
 
         reading = asyncio.create_task(read())
         await opened.wait()
@@ -120,11 +123,20 @@ class Wire:
         return {**headers, "Mcp-Method": method, **({"Mcp-Name": name} if name else {})}
 
 
-async def _parsed(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+async def _parsed(response: httpx.Response) -> AsyncGenerator[dict[str, Any]]:
     if response.headers.get("content-type", "").startswith("text/event-stream"):
-        async for line in response.aiter_lines():
-            if line.startswith("data:") and line[5:].strip():
-                yield json.loads(line[5:])
+        lines = response.aiter_lines()
+        try:
+            async for line in lines:
+                if line.startswith("data:") and line[5:].strip():
+                    yield json.loads(line[5:])
+        finally:
+            # The client's generators are nested. Reading on after the end of the connection ends them from inside out;
+            # otherwise the garbage collector closes them, perhaps in another test.
+            await response.aclose()
+            with suppress(httpx.HTTPError, httpx.StreamError, RuntimeError):
+                async for _ in lines:
+                    pass
         return
     await response.aread()
     if response.content:
