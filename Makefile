@@ -43,6 +43,7 @@ lint: $(INSTALLED) ## Check style, formatting, types and the direction of import
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/deptry --no-ansi .
 	$(BIN)/pyright
 
 format: $(INSTALLED) ## Format the code and fix what can be fixed
