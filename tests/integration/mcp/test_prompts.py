@@ -1,4 +1,4 @@
-"""Prompts ask the user for what they were not given, in both eras."""
+"""Prompts ask the user for what they were not given, in both protocol versions."""
 
 from typing import Any
 
