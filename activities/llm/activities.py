@@ -29,6 +29,12 @@ CALL_MODEL_RETRY_POLICY = RetryPolicy(
 """Errors that another attempt cannot mend are not retried; a provider that says when to come back is believed."""
 _BEATS_PER_TIMEOUT = 10
 """A cancellation is heard with the next heartbeat."""
+_CONFIGURED_BY = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "zai": "OUTLAST_ZAI_API_KEY",
+    "generic": "OUTLAST_GENERIC_BASE_URL",
+}
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +82,8 @@ class ModelActivities:
         if provider is not None:
             return provider
         if provider_id in MATRIX:
-            raise ProviderError(provider_id, "not configured: it has no key here", kinds=(NOT_CONFIGURED,))
+            missing = _CONFIGURED_BY[provider_id]
+            raise ProviderError(provider_id, f"not configured: set {missing} for the worker", kinds=(NOT_CONFIGURED,))
         known = ", ".join(MATRIX)
         raise ProviderError(provider_id, f"unknown provider; known are {known}", kinds=(UNKNOWN_PROVIDER,))
 

@@ -37,16 +37,21 @@ app.add_typer(tools.app, name="tools", rich_help_panel="Tools and tasks")
 app.add_typer(bench_tools.app, name="bench", rich_help_panel="The stack")
 
 
-@app.callback()
-def outlast(
-    show_version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
-) -> None:
-    """Options of the command itself."""
-    if show_version:
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
         from importlib.metadata import version  # noqa: PLC0415 (20 ms)
 
         typer.echo(version("outlast"))
         raise typer.Exit
+
+
+@app.callback()
+def outlast(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Options of the command itself."""
 
 
 def main() -> None:

@@ -17,8 +17,7 @@ UrlOption = Annotated[
     typer.Option(
         "--url",
         envvar="OUTLAST_URL",
-        help="Address of the API. Without it: that of the stack running on the data directory, "
-        "else http://127.0.0.1:8400.",
+        help="Address of the API. Without it: that of the stack that runs on the data directory.",
         rich_help_panel=_SERVER,
     ),
 ]

@@ -17,6 +17,7 @@ SHARING = (
     "tests/integration/shared_tools/",
     "tests/e2e/test_cli.py",
     "tests/e2e/test_wheel.py",
+    "tests/integration/client/",
     "tests/integration/client_tools/",
     "tests/integration/protocol/",
     "tests/contract/",

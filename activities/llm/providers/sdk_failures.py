@@ -51,7 +51,9 @@ def broken_off(provider_id: str) -> ProviderError:
 def _cause(error: Exception) -> str:
     cause = error.__cause__
     told = f"{error}".strip() or type(error).__name__
-    return f"{told} ({type(cause).__name__}: {cause})" if cause else told
+    request = getattr(error, "request", None)
+    where = f" at {request.url.copy_with(query=None)}" if isinstance(request, httpx2.Request) else ""
+    return f"{told}{where} ({type(cause).__name__}: {cause})" if cause else f"{told}{where}"
 
 
 def _refusal(provider_id: str, error: openai.APIError | anthropic.APIError) -> ProviderError:

@@ -11,6 +11,7 @@ from outlast.api.cli.ask.prompts import Answer, Lines, ask_on_terminal, typed_li
 from outlast.api.cli.client_errors import cli_error
 from outlast.api.cli.running import Context
 from outlast.api.cli.show.progress import TaskProgress
+from outlast.api.cli.show.questions import approval_text
 from outlast.api.cli.show.wording import one_line
 from outlast.client import Conflict, Event, InputRequest, InvalidRequest, NotFound, Task
 
@@ -54,6 +55,8 @@ class Answering:
         if key not in self._told:
             self._told.add(key)
             self._context.output.note(f"[magenta]?[/] {escape(one_line(question.message))}")
+            if question.is_approval and question.handoff is not None:
+                self._context.output.note(approval_text(question.handoff))
             if not question.is_for_program:
                 self._context.output.command(self._context.options.command(f"tasks answer {self._task_id}"))
 

@@ -11,6 +11,7 @@ from typing import Any
 from rich.markup import escape
 
 from outlast.api.cli.show.output import Output
+from outlast.api.cli.show.questions import approval_text
 from outlast.api.cli.show.wording import ahead, local_time, one_line, printable
 from outlast.client import InputRequest
 
@@ -59,10 +60,12 @@ async def typed_lines() -> AsyncGenerator[Lines]:
 async def ask_on_terminal(output: Output, lines: Lines, question: InputRequest) -> Answer:
     """The answer to one question, as the API takes it. Raises `EOFError` when nobody types."""
     output.err.print(f"[magenta]?[/] [bold]{escape(one_line(question.message))}[/]")
-    if question.handoff is not None and question.handoff.parameters:
+    if question.is_approval and question.handoff is not None:
+        output.err.print(approval_text(question.handoff))
+    elif question.handoff is not None and question.handoff.parameters:
         shown = json.dumps(question.handoff.parameters, indent=2, ensure_ascii=False)
         output.err.print(f"[dim]{escape(printable(shown))}[/]")
-    if question.handoff is not None and question.handoff.deadline is not None:
+    if question.handoff is not None and question.handoff.deadline is not None and not question.is_approval:
         deadline = question.handoff.deadline
         output.err.print(f"[dim]Answer by {local_time(deadline)} ({ahead(deadline)}).[/]")
     if question.handoff is not None and question.handoff.kind == "approval":

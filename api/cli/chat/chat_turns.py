@@ -12,6 +12,7 @@ from outlast.api.cli.ask.prompts import Lines
 from outlast.api.cli.client_errors import cli_error
 from outlast.api.cli.errors import ExitCode
 from outlast.api.cli.running import Context
+from outlast.api.cli.show.questions import approval_text
 from outlast.api.cli.show.wording import one_line, printable
 from outlast.client import Event, MessageOptions, OutlastError
 
@@ -71,6 +72,8 @@ class ChatTurns:
         for key, question in (task.input_requests or {}).items():
             if lines is None:
                 self._note(f"[magenta]?[/] {_cut(question.message)}")
+                if question.is_approval and question.handoff is not None:
+                    self._note(approval_text(question.handoff))
                 self._context.output.command(self._context.options.command(f"tasks answer {task_id}"))
                 continue
             self._end_line()

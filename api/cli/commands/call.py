@@ -7,6 +7,7 @@ import typer
 from rich.markup import escape
 
 from outlast.api.cli.ask.arguments import read_arguments
+from outlast.api.cli.completion import complete_tool
 from outlast.api.cli.errors import CliError, ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, run_action
@@ -38,7 +39,12 @@ class CallRequest:
 
 def call(
     tool: Annotated[
-        str, typer.Argument(metavar="TOOL", help="Name of the tool (`outlast tools ls`), or an Actor as user/name.")
+        str,
+        typer.Argument(
+            metavar="TOOL",
+            help="Name of the tool (`outlast tools ls`), or an Actor as user/name.",
+            autocompletion=complete_tool,
+        ),
     ],
     arguments: Annotated[
         str | None,
@@ -117,7 +123,8 @@ async def see_through(context: Context, task: "Task") -> "TaskAnswer":
     from outlast.api.cli.show.watching import going_on, show_progress  # noqa: PLC0415 (httpx)
 
     context.interrupted = going_on(context, task.id)
-    context.output.note(f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}")
+    url = context.client.connection.url
+    context.output.note(f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}  [dim]on {escape(url)}[/]")
     if task.finished_at is None:
         await show_progress(context, task)
     return await context.client.result(task.id, wait_seconds=_RESULT_SECONDS)

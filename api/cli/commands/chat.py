@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outlast.api.cli.errors import ExitCode
+from outlast.api.cli.errors import BadInput, ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, run_action
 
@@ -49,14 +49,17 @@ async def _chat(context: Context, message: str | None, wanted: "SessionOptions")
     from outlast.api.cli.ask.prompts import typed_lines  # noqa: PLC0415
     from outlast.api.cli.chat.chat_turns import ChatTurns  # noqa: PLC0415 (costs httpx, which `--help` must not pay)
 
+    provider, model = wanted.get("provider_id"), wanted.get("model_id")
     session = await context.client.sessions.create(**wanted)
-    model: MessageOptions = {"provider_id": wanted.get("provider_id"), "model_id": wanted.get("model_id")}
-    turns = ChatTurns(context, session.id, model)
+    if not (provider or session.provider_id) or not (model or session.model_id):
+        raise _no_model(context.client.connection.url)
+    options: MessageOptions = {"provider_id": provider, "model_id": model}
+    turns = ChatTurns(context, session.id, options)
     if message is not None:
         return await turns.answer(message, lines=None)
     context.output.note(
         f"[dim]session {session.id} on {context.client.connection.url}, "
-        f"{session.provider_id or '?'}/{session.model_id or '?'}, {len(session.tools)} tools. Ctrl-D leaves.[/]"
+        f"{provider or session.provider_id}/{model or session.model_id}, {len(session.tools)} tools. Ctrl-D leaves.[/]"
     )
     async with typed_lines() as lines:
         await _talk(context, turns, lines)
@@ -71,3 +74,12 @@ async def _talk(context: Context, turns: "ChatTurns", lines: "Lines") -> None:
             return
         if said:
             await turns.answer(said, lines=lines)
+
+
+def _no_model(url: str) -> BadInput:
+    return BadInput(
+        f"No model is chosen for this conversation on {url}.",
+        hint="Name one: `outlast chat --provider anthropic --model claude-sonnet-4-5`. The worker needs the provider's "
+        "key in OPENAI_API_KEY, ANTHROPIC_API_KEY or OUTLAST_ZAI_API_KEY; for --provider generic, the server's address "
+        "in OUTLAST_GENERIC_BASE_URL.",
+    )

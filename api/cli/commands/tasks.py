@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from outlast.api.cli.ask.given_answers import Given, question_key
 from outlast.api.cli.commands.call import show_answer
+from outlast.api.cli.completion import complete_task, complete_tool
 from outlast.api.cli.errors import ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, run_action
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="List, look at, watch, collect and cancel tasks.")
 
-TaskIdArgument = Annotated[str, typer.Argument(metavar="TASK", help="Id of the task.", show_default=False)]
+TaskIdArgument = Annotated[
+    str, typer.Argument(metavar="TASK", help="Id of the task.", show_default=False, autocompletion=complete_task)
+]
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 _PAGE = 200
@@ -38,7 +41,7 @@ class Listing:
 @app.command()
 def ls(
     status: Annotated[Status | None, typer.Option(help="Only tasks in this state.")] = None,
-    tool: Annotated[str | None, typer.Option(help="Only calls of this tool.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Only calls of this tool.", autocompletion=complete_tool)] = None,
     session: Annotated[str | None, typer.Option(metavar="ID", help="Only calls of this session.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Tasks to list at most.")] = 20,
     page_token: Annotated[
@@ -170,7 +173,7 @@ async def answer_task(context: Context, task_id: str, given: Given) -> ExitCode:
 
 async def list_tasks(context: Context, listing: Listing) -> ExitCode:
     """Print as many tasks as asked for, page by page."""
-    from outlast.api.cli.show.task_display import task_table  # noqa: PLC0415 (pydantic)
+    from outlast.api.cli.show.task_display import TASK_COLUMNS, task_row  # noqa: PLC0415 (pydantic)
 
     tasks: list[Task] = []
     page_token = listing.page_token
@@ -193,7 +196,7 @@ async def list_tasks(context: Context, listing: Listing) -> ExitCode:
     elif not tasks:
         output.note(_nothing_listed(context, listing))
     else:
-        output.show(task_table(tasks, width=output.out.width))
+        output.table(TASK_COLUMNS, [task_row(task) for task in tasks])
         if page_token is not None:
             output.note(f"[dim]The newest {len(tasks)}; --limit {listing.limit * 5} shows more.[/]")
     return ExitCode.OK

@@ -6,16 +6,24 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from outlast.api.cli.completion import complete_tool
 from outlast.api.cli.errors import ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, run_action
 from outlast.api.cli.show.schema_words import describe_arguments, example_arguments
+from outlast.api.cli.show.tables import Column
 from outlast.api.cli.show.wording import one_line, printable
 
 if TYPE_CHECKING:
     from outlast.client import Tool
 
 app = typer.Typer(no_args_is_help=True, help="List the tools that can be called, and show their arguments.")
+
+_COLUMNS = (
+    Column("TOOL", style="bold"),
+    Column("CATEGORY", rank=2, style="dim"),
+    Column("WHAT IT DOES", rank=1, least=24),
+)
 
 ModeOption = Annotated[str | None, typer.Option(help="As which mode presents them: default or openai.")]
 
@@ -34,7 +42,10 @@ def ls(
 
 @app.command()
 def get(
-    name: Annotated[str, typer.Argument(metavar="TOOL", help="Name of a tool, or any Actor as user/name.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="TOOL", help="Name of a tool, or any Actor as user/name.", autocompletion=complete_tool),
+    ],
     mode: ModeOption = None,
     as_json: JsonOption = False,
     url: UrlOption = None,
@@ -52,13 +63,8 @@ async def list_tools(context: Context, mode: str | None) -> ExitCode:
     if output.as_json:
         output.document({"tools": [tool.document() for tool in found]})
         return ExitCode.OK
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("TOOL", no_wrap=True, style="bold")
-    table.add_column("CATEGORY", no_wrap=True, style="dim")
-    table.add_column("WHAT IT DOES", overflow="fold")
-    for tool in sorted(found, key=lambda tool: (tool.category, tool.name)):
-        table.add_row(escape(tool.name), escape(tool.category), escape(_purpose(tool)))
-    output.show(table)
+    tools = sorted(found, key=lambda tool: (tool.category, tool.name))
+    output.table(_COLUMNS, [(escape(tool.name), escape(tool.category), escape(_purpose(tool))) for tool in tools])
     command = context.options.command
     output.note()
     output.command(f"its arguments  {command('tools get TOOL')}")

@@ -10,6 +10,7 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 
 from outlast.api.cli.errors import CliError, ExitCode
+from outlast.api.cli.show.tables import Column, fitting_table
 from outlast.api.cli.show.wording import printable
 
 _WIDTH_OF_PIPES = 240
@@ -32,6 +33,10 @@ class Output:
     def show(self, renderable: RenderableType = "") -> None:
         """Print a result for people."""
         self.out.print(renderable)
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+        """Print a table that fits the terminal, as far as that is possible without cutting an id."""
+        self.out.print(fitting_table(columns, rows, width=self.out.width), crop=False)
 
     def sheet(self, rows: Sequence[tuple[str, str]]) -> None:
         """Print names and values (Rich markup), a line each; addresses and ids stay in one piece."""

@@ -2,34 +2,33 @@
 
 from datetime import UTC, datetime
 
-from rich.cells import cell_len
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
+from outlast.api.cli.show.questions import question_rows
+from outlast.api.cli.show.tables import Column
 from outlast.api.cli.show.wording import ago, duration, local_time, one_line, styled_status
 from outlast.client import Run, Task
 
-_WIDE = 110
-"""Columns from which a list has room for messages."""
+TASK_COLUMNS = (
+    Column("TASK"),
+    Column("STATUS", rank=1),
+    Column("AGE", rank=3),
+    Column("TOOK", rank=4),
+    Column("TOOL", rank=2, least=12),
+    Column("MESSAGE", rank=5, least=20),
+)
 
 
-def task_table(tasks: list[Task], *, width: int) -> Table:
-    """A list of tasks for a terminal of this width; ids are never cut."""
-    rows = [_cells(task) for task in tasks]
-    titles = (
-        ["TASK", "STATUS", "AGE", "TOOK", "TOOL", "MESSAGE"] if width >= _WIDE else ["TASK", "STATUS", "AGE", "TOOL"]
+def task_row(task: Task) -> tuple[str, ...]:
+    """The cells of one task, in the order of `TASK_COLUMNS`."""
+    return (
+        escape(task.id),
+        styled_status(task.status),
+        ago(task.created_at),
+        took(task) or "",
+        escape(task.tool),
+        escape(one_line(task.status_message)),
     )
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    rest = width
-    for title in titles:
-        widest = max([len(title), *(cell_len(Text.from_markup(row[title]).plain) for row in rows)])
-        column_width = max(min(widest, rest), len(title))
-        table.add_column(title, no_wrap=True, overflow="ellipsis", width=column_width)
-        rest -= column_width + 2
-    for row in rows:
-        table.add_row(*(row[title] for title in titles))
-    return table
 
 
 def task_sheet(task: Task) -> list[tuple[str, str]]:
@@ -38,7 +37,7 @@ def task_sheet(task: Task) -> list[tuple[str, str]]:
         ("task", f"[bold]{escape(task.id)}[/]"),
         ("status", styled_status(task.status)),
         ("message", escape(one_line(task.status_message))),
-        *(("asks", escape(one_line(question.message))) for question in (task.input_requests or {}).values()),
+        *(row for question in (task.input_requests or {}).values() for row in question_rows(question)),
         ("tool", escape(task.tool)),
         ("actor", escape(task.actor or "")),
         ("mode", f"{escape(task.mode)} ({_EXECUTORS.get(task.executor, task.executor)})"),
@@ -49,17 +48,6 @@ def task_sheet(task: Task) -> list[tuple[str, str]]:
         ("workflow", escape(task.workflow_url or "")),
     ]
     return [(name, value) for name, value in rows if value]
-
-
-def _cells(task: Task) -> dict[str, str]:
-    return {
-        "TASK": escape(task.id),
-        "STATUS": styled_status(task.status),
-        "AGE": ago(task.created_at),
-        "TOOK": took(task) or "",
-        "TOOL": escape(task.tool),
-        "MESSAGE": escape(one_line(task.status_message)),
-    }
 
 
 def took(task: Task) -> str | None:

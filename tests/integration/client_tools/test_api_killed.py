@@ -15,46 +15,14 @@ from tests.integration.client_tools.conftest import ANN, StartClient
 from tests.support.calls.questions import asks, call, result, said
 from tests.support.calls.tasks import events, started
 from tests.support.eventually import eventually
-from tests.support.ports import free_port
 from tests.support.processes.chromium import RunningBrowser
 from tests.support.processes.forwarder import Forwarder
-from tests.support.processes.served_process import ServedProcess, started_module
+from tests.support.processes.served_process import ServedProcess
 from tests.support.stacks.api_server import connect
-from tests.support.stacks.service import Service, settings_environment
+from tests.support.stacks.mortal_api import MortalApi
+from tests.support.stacks.service import Service
 
 LIST_TABS = call("list_tabs")
-
-
-class MortalApi:
-    """An API process that a test may kill and start again, always at the same `url`."""
-
-    def __init__(self, service: Service, log: Path, stack: ExitStack) -> None:
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
-        self._log, self._stack = log, stack
-        self._environment = settings_environment(
-            service.temporal_address,
-            service.sandbox,
-            OUTLAST_DATA_DIR=str(service.folder),
-            OUTLAST_API_PORT=str(port),
-            OUTLAST_API_KEYS=f"ann:{ANN}",
-            OUTLAST_DEFAULT_TOOLS="experimental",
-        )
-        self._served: ServedProcess | None = None
-
-    async def start(self) -> None:
-        """Return when it answers."""
-        served = started_module(
-            "outlast.api", ready_url=f"{self.url}/readyz", log=self._log, environment=self._environment
-        )
-        self._served = self._stack.enter_context(served)
-        await asyncio.to_thread(self._served.await_answer)
-
-    def kill(self) -> None:
-        """Nothing of it is left on return."""
-        assert self._served is not None
-        self._served.process.kill()
-        self._served.process.wait()
 
 
 class Gate(Forwarder):
@@ -75,7 +43,8 @@ class Gate(Forwarder):
 async def mortal_api(service: Service, tmp_path: Path) -> AsyncIterator[MortalApi]:
     """Beside the service's own API, which calls and looks on."""
     with ExitStack() as stack:
-        mortal = MortalApi(service, tmp_path / "mortal-api.log", stack)
+        settings = {"OUTLAST_API_KEYS": f"ann:{ANN}", "OUTLAST_DEFAULT_TOOLS": "experimental"}
+        mortal = MortalApi(service, tmp_path / "mortal-api.log", stack, **settings)
         await mortal.start()
         yield mortal
 
