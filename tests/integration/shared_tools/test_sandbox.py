@@ -201,6 +201,7 @@ async def test_nothing_is_left_after_it_was_cancelled(sandbox: Sandbox, owner: W
     assert alive(mark) == []
 
 
+@pytest.mark.needs("bubblewrap")
 async def test_only_so_many_commands_run_at_once(reachable: Path, owner: WorkspaceOwner) -> None:
     sandbox = Sandbox(Workspaces(reachable / "direct", uid=sandbox_uid()), SandboxLimits(commands=1))
     async with running(sandbox, owner) as (mark, task):
