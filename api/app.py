@@ -4,6 +4,7 @@ from fastapi import FastAPI
 
 from outlast.api.adapters import routes as adapter_routes
 from outlast.api.http.body_limit import BodyLimit
+from outlast.api.http.docs_page import install_docs
 from outlast.api.http.known_hosts import KnownHosts
 from outlast.api.http.openapi import publish_openapi
 from outlast.api.http.problems import install_problem_handlers
@@ -22,8 +23,8 @@ from outlast.api.services import Services
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
 DESCRIPTION = """
-Every tool call is a durable task: it survives the death of any process, never pays twice for one run, can be waited
-for or collected later. Errors are RFC 9457 problem documents whose `detail` says what to do.
+Every tool call is a durable task: it survives the crash of any process, never pays twice for one run, and can be
+awaited or collected later. Errors are problem documents (RFC 9457) whose `detail` says what to do.
 """
 
 _ROUTES = (
@@ -39,13 +40,21 @@ _ROUTES = (
 
 def build_app(services: Services) -> FastAPI:
     """The application that serves `services`."""
-    app = FastAPI(title="Outlast", version="0.1.0", description=DESCRIPTION, separate_input_output_schemas=False)
+    app = FastAPI(
+        title="Outlast",
+        version="0.1.0",
+        description=DESCRIPTION,
+        separate_input_output_schemas=False,
+        docs_url=None,
+        redoc_url=None,
+    )
     app.state.services = services
     install_problem_handlers(app)
     for module in _ROUTES:
         app.include_router(module.router)
     install_mcp(app, services)
     publish_openapi(app)
+    install_docs(app)
     app.add_middleware(BodyLimit, max_bytes=services.settings.max_body_bytes)
     app.add_middleware(RequestMetrics)
     if services.settings.is_loopback:

@@ -1,6 +1,7 @@
-"""Errors as RFC 9457 problem documents."""
+"""From errors to responses: problem documents (RFC 9457)."""
 
 import math
+import re
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -26,7 +27,7 @@ RETRY_AFTER_SECONDS = 5
 
 
 def install_problem_handlers(app: FastAPI) -> None:
-    """Answer every refusal of `app` as a problem document."""
+    """Have `app` answer every error with a problem document."""
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_exception)
@@ -44,7 +45,7 @@ def problem_response(problem: Problem, headers: dict[str, str] | None = None) ->
 
 
 def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """How the OpenAPI document describes these refusals."""
+    """The entries of these statuses for a route's `responses`."""
     return {status: {"content": {MEDIA_TYPE: {}}} for status in statuses}
 
 
@@ -54,7 +55,7 @@ async def _api_error(request: Request, error: Exception) -> JSONResponse:
 
 
 def refusal(path: str, error: ApiError) -> JSONResponse:
-    """A refusal of the request to `path`."""
+    """The response to the request to `path` that failed with `error`."""
     problem = Problem(
         type=_type(error.slug),
         title=error.title,
@@ -68,6 +69,8 @@ def refusal(path: str, error: ApiError) -> JSONResponse:
 
 async def _invalid_request(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
+    if _body_is_not_json(request, error):
+        return _unsupported_media_type(request)
     violations = [_violation(entry) for entry in error.errors()]
     malformed = any(entry["type"] == "json_invalid" for entry in error.errors())
     problem = Problem(
@@ -81,11 +84,32 @@ async def _invalid_request(request: Request, error: Exception) -> JSONResponse:
     return problem_response(problem)
 
 
+def _body_is_not_json(request: Request, error: RequestValidationError) -> bool:
+    """Whether the request fails because its Content-Type header keeps the body from being read as JSON."""
+    has_body = "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0"
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    is_json = re.fullmatch(r"application/([\w.-]+\+)?json", media_type) is not None
+    return has_body and not is_json and any(entry["loc"][0] == "body" for entry in error.errors())
+
+
+def _unsupported_media_type(request: Request) -> JSONResponse:
+    sent = request.headers.get("content-type")
+    found = f"The Content-Type header is `{sent[:100]}`." if sent else "The request has no Content-Type header."
+    problem = Problem(
+        type=_type("unsupported-media-type"),
+        title="The body is not declared as JSON",
+        status=415,
+        detail=f"{found} Send `Content-Type: application/json`; with curl, use `--json` in place of `-d`.",
+        instance=request.url.path,
+    )
+    return problem_response(problem, {"Accept-Post": "application/json"})
+
+
 async def _http_exception(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     details = {
-        404: "There is nothing at this path; see /docs for what there is.",
-        405: "This path knows other methods.",
+        404: "There is nothing at this path; /docs lists the endpoints.",
+        405: "This path has other methods; see the Allow header and /docs.",
     }
     problem = Problem(
         type="about:blank",
@@ -98,13 +122,13 @@ async def _http_exception(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _defect(request: Request, _error: Exception) -> JSONResponse:
-    """What nobody foresaw. The server's log has the details, the answer has none."""
+    """An unexpected error. The log has the details; the response has none."""
     problem = Problem(
         type=_type("internal"),
         title="Internal error",
         status=500,
-        detail="The server has a defect; its log has the details. Asking again does no harm: nothing is started twice "
-        "under the same Idempotency-Key.",
+        detail="The server failed unexpectedly; its log has the details. Retrying is safe: one Idempotency-Key never "
+        "starts two tasks.",
         instance=request.url.path,
     )
     return problem_response(problem)
@@ -124,7 +148,7 @@ def body_too_large(path: str, limit_bytes: int) -> JSONResponse:
 
 def _violation(entry: Any) -> Violation:
     location = entry["loc"][1:] if entry["loc"][0] == "body" else entry["loc"]
-    # The framework has a word of its own for broken JSON, and keeps what is wrong with it aside.
+    # For malformed JSON, the framework puts the reason into the context.
     return Violation.at(location, entry["ctx"]["error"] if entry["type"] == "json_invalid" else entry["msg"])
 
 

@@ -1,0 +1,57 @@
+"""`/docs`: Swagger UI, served with its assets from this process, so that it works without internet.
+
+The assets are those of the package `fastapi-swagger`, which follows Swagger UI's releases. The page may load nothing
+from anywhere else (Content Security Policy), and its script lies in a file of its own, so that no inline script has to
+be allowed. Addresses are relative, so the page also works behind a proxy that serves the API under a path.
+"""
+
+from importlib.resources import files
+
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse, Response
+
+_ASSETS = files("fastapi_swagger") / "resources"
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+  <meta charset="utf-8">
+  <meta name="viewport" content="width=device-width, initial-scale=1">
+  <title>Outlast API</title>
+  <link rel="stylesheet" href="docs/swagger-ui.css">
+</head>
+<body>
+  <div id="swagger-ui"></div>
+  <script src="docs/swagger-ui-bundle.js"></script>
+  <script src="docs/start.js"></script>
+</body>
+</html>
+"""
+_START = """
+SwaggerUIBundle({ url: "openapi.json", dom_id: "#swagger-ui", deepLinking: true, validatorUrl: null });
+"""
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def install_docs(app: FastAPI) -> None:
+    """Serve `/docs` and its assets. Build `app` with `docs_url=None` and `redoc_url=None`: theirs come from a CDN."""
+
+    async def page() -> Response:
+        return HTMLResponse(_PAGE, headers=_HEADERS)
+
+    async def script() -> Response:
+        return Response((_ASSETS / "swagger-ui-bundle.js").read_bytes(), media_type="text/javascript", headers=_HEADERS)
+
+    async def style() -> Response:
+        return Response((_ASSETS / "swagger-ui.css").read_bytes(), media_type="text/css", headers=_HEADERS)
+
+    async def start() -> Response:
+        return Response(_START, media_type="text/javascript", headers=_HEADERS)
+
+    app.add_api_route("/docs", page, include_in_schema=False)
+    app.add_api_route("/docs/swagger-ui-bundle.js", script, include_in_schema=False)
+    app.add_api_route("/docs/swagger-ui.css", style, include_in_schema=False)
+    app.add_api_route("/docs/start.js", start, include_in_schema=False)
