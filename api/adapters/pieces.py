@@ -11,6 +11,8 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from outlast.api.adapters.model_calls import Outcome
+from outlast.api.tasks.question_text import is_approval
+from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import ToolResult
 
 JsonObject = dict[str, JsonValue]
@@ -68,11 +70,18 @@ def details(outcome: Outcome) -> JsonObject:
         said["task"] = {"id": task.id, "status": task.status.value}
     if task is not None and not outcome.finished and task.input_requests and task.asks_people:
         said["questions"] = {
-            key: {"message": question.message, "schema": question.requested_schema}
+            key: _question_data(question)
             for key, question in task.input_requests.items()
             if not question.is_for_program
         }
     return said
+
+
+def _question_data(question: InputRequest) -> JsonObject:
+    data: JsonObject = {"message": question.message, "schema": question.requested_schema}
+    if question.handoff is not None and is_approval(question):
+        data["approve"] = {"tool": question.handoff.tool, **question.handoff.parameters}
+    return data
 
 
 def content_blocks(result: ToolResult) -> list[JsonObject]:
