@@ -16,6 +16,7 @@ from outlast.api.app import build_app
 from outlast.api.errors import TemporalUnavailable
 from outlast.api.services import build_services
 from outlast.api.settings import ApiSettings
+from outlast.api.startup_checks import settings_problems
 from outlast.api.temporal.errors import temporal_errors
 from outlast.worker.connection import connect
 from outlast.worker.logs import configure_early_logging, configure_logging
@@ -68,9 +69,9 @@ class _Server(uvicorn.Server):
 
 
 async def _prepare_namespace(client: Client) -> None:
-    """Register what tasks are found by, as workers do: the first call may come before the first worker.
+    """Register the search attributes, as workers do: the first call may come before the first worker.
 
-    While Temporal is away nothing can come either.
+    When Temporal does not answer, the first worker registers them.
     """
     try:
         async with asyncio.timeout(_PREPARE_SECONDS):
@@ -78,16 +79,6 @@ async def _prepare_namespace(client: Client) -> None:
                 await register_search_attributes(client)
     except (RPCError, TemporalUnavailable, TimeoutError) as error:
         log.info("Search attributes are left to the worker: %s", error)
-
-
-def refusal_to_listen(settings: ApiSettings) -> str | None:
-    """Why these settings must not be served, or None when they may."""
-    if not settings.is_loopback and not settings.has_credentials:
-        return (
-            f"OUTLAST_API_HOST={settings.api_host} would open the API to the network without any credential. "
-            "Set OUTLAST_API_KEYS=name:key, or OUTLAST_ACCEPT_APIFY_TOKENS=true, or bind 127.0.0.1."
-        )
-    return None
 
 
 def main() -> int:
@@ -100,13 +91,14 @@ def main() -> int:
         return 1
     configure_logging(settings.log_format, settings.log_level)
     allow_many_connections()
-    refusal = refusal_to_listen(settings)
-    if refusal is not None:
-        log.error("%s", refusal)
-        return 1
     try:
         load_extensions(settings.tool_modules)
         offer_on_demand(settings.configured_tools)
+        problems = settings_problems(settings)
+        for problem in problems:
+            log.error("%s", problem)
+        if problems:
+            return 1
         gc.freeze()  # what is imported stays: no collection needs to look through it again
         asyncio.run(serve(settings))
     except (ExtensionError, SealError, RuntimeError) as error:

@@ -37,7 +37,7 @@ class Rule:
         caller, colon, tool = call.rpartition(":")
         if not equals or not colon or not caller or not tool or action not in _STRICTNESS:
             raise ValueError(
-                f"{text!r} is no permission: write CALLER:TOOL=allow, =ask or =deny, as in `key:ci:call-actor=ask`"
+                f"{text!r} is not a permission: write CALLER:TOOL=allow, =ask or =deny, as in `key:ci:call-actor=ask`"
             )
         return cls(caller, tool, cast(Action, action), text)
 

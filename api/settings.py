@@ -97,6 +97,9 @@ class ApiSettings(Settings):
                 raise ValueError(
                     "each entry of OUTLAST_API_KEYS must read `name:key`, the key with 16 characters or more"
                 )
+        keys = [entry.partition(":")[2] for entry in parse_entries(value)]
+        if len(keys) != len(set(keys)):
+            raise ValueError("two callers have the same key: each key may stand once")
         return value
 
     def output_policy(self, asked: OutputOptions) -> OutputPolicy:

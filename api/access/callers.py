@@ -2,8 +2,8 @@
 
 import hashlib
 import hmac
-import time
 
+from cachetools import TTLCache
 from pydantic import SecretStr
 
 from outlast.activities.apify_platform import ApifyPlatform
@@ -20,7 +20,7 @@ _MAX_ACCOUNTS = 10_000
 
 
 class CallerResolver:
-    """Knows the configured API keys, and asks the platform whose Apify token an unknown bearer token is."""
+    """Resolves configured API keys, and asks the platform for the account behind any other bearer token."""
 
     def __init__(self, settings: ApiSettings, platform: ApifyPlatform, sealer: SecretSealer) -> None:
         """Look Apify accounts up through `platform`; seal their tokens with `sealer`."""
@@ -31,7 +31,7 @@ class CallerResolver:
         self._anonymous_allowed = not self._keys and settings.is_loopback
         self._platform = platform
         self._sealer = sealer
-        self._accounts: dict[str, tuple[str, float]] = {}
+        self._accounts = TTLCache[str, str](maxsize=_MAX_ACCOUNTS, ttl=_ACCOUNT_SECONDS)
 
     async def resolve(self, bearer: SecretStr | None) -> Caller:
         """The caller behind `bearer`. Raises `Unauthenticated` or `PlatformUnavailable`."""
@@ -54,13 +54,9 @@ class CallerResolver:
 
     async def _account(self, bearer: SecretStr) -> str:
         digest = _digest(bearer.get_secret_value())
-        account, fetched = self._accounts.get(digest, ("", -_ACCOUNT_SECONDS))
-        if time.monotonic() - fetched < _ACCOUNT_SECONDS:
-            return account
-        account = await self._fetch_account(bearer)
-        if len(self._accounts) >= _MAX_ACCOUNTS:
-            self._accounts.clear()
-        self._accounts[digest] = (account, time.monotonic())
+        account = self._accounts.get(digest)
+        if account is None:
+            account = self._accounts[digest] = await self._fetch_account(bearer)
         return account
 
     async def _fetch_account(self, bearer: SecretStr) -> str:

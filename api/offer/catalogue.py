@@ -1,9 +1,10 @@
 """Which tools a caller is offered, direct Actor tools included."""
 
 import logging
-import time
+from contextlib import suppress
 from dataclasses import replace
 
+from cachetools import TTLCache
 from pydantic import JsonValue
 
 from outlast.activities.actors.definitions import ActorDefinition, fetch_actor_definition
@@ -23,6 +24,8 @@ log = logging.getLogger("outlast.api")
 
 _DEFINITION_SECONDS = 300
 _MAX_DEFINITIONS = 5_000
+_CallersActor = tuple[str, str]
+"""A caller's id, and an Actor as it was named."""
 
 
 class Catalogue:
@@ -35,8 +38,8 @@ class Catalogue:
         self._platform = platform
         self._actors = actors
         self._selectors = selectors
-        self._definitions: dict[tuple[str, str], tuple[ActorDefinition | None, float]] = {}
-        self._proxied: dict[tuple[str, str], tuple[tuple[Tool, ...], float]] = {}
+        self._definitions = TTLCache[_CallersActor, ActorDefinition | None](_MAX_DEFINITIONS, _DEFINITION_SECONDS)
+        self._proxied = TTLCache[_CallersActor, tuple[Tool, ...]](_MAX_DEFINITIONS, _DEFINITION_SECONDS)
 
     async def tools(self, mode: str, caller: Caller) -> ToolSet:
         """All tools of `mode` and those of the default Actors.
@@ -126,24 +129,21 @@ class Catalogue:
     async def _mcp_tools(self, actor: str, caller: Caller) -> tuple[Tool, ...]:
         """The tools of an Actor that is an MCP server, as they were at most five minutes ago."""
         key = (caller.id, actor)
-        tools, fetched = self._proxied.get(key, ((), float("-inf")))
-        if time.monotonic() - fetched < _DEFINITION_SECONDS:
-            return tools
+        known = self._proxied.get(key)
+        if known is not None:
+            return known
         try:
             listed = await fetch_mcp_tools(self._platform, caller, actor)
         except Exception as error:
             raise PlatformUnavailable(f"Cannot list the tools of {actor}: {classify(error).message}") from error
-        if len(self._proxied) >= _MAX_DEFINITIONS:
-            self._proxied.clear()
-        tools = proxied_tools(actor, listed.tools)
-        self._proxied[key] = (tools, time.monotonic())
+        tools = self._proxied[key] = proxied_tools(actor, listed.tools)
         return tools
 
     async def _proxied_tool(self, name: str, caller: Caller) -> Tool | None:
         """A tool of one of the MCP servers that this process knows, or of one whose name `name` begins with."""
         known = [
             actor
-            for (caller_id, actor), (tools, _) in self._proxied.items()
+            for (caller_id, actor), tools in list(self._proxied.items())
             if caller_id == caller.id and any(tool.name == name for tool in tools)
         ]
         for actor in (*known, *possible_servers(name)):
@@ -158,9 +158,8 @@ class Catalogue:
 
     async def _definition(self, actor: str, caller: Caller) -> ActorDefinition | None:
         key = (caller.id, actor)
-        definition, fetched = self._definitions.get(key, (None, float("-inf")))
-        if time.monotonic() - fetched < _DEFINITION_SECONDS:
-            return definition
+        with suppress(KeyError):  # a missing Actor is kept too, as None
+            return self._definitions[key]
         try:
             definition = await fetch_actor_definition(self._platform.client(caller), actor)
         except Exception as error:
@@ -172,9 +171,7 @@ class Catalogue:
             if envelope.category is not ErrorCategory.NOT_FOUND:
                 raise PlatformUnavailable(f"Cannot look up the Actor {actor}: {envelope.message}") from error
             definition = None
-        if len(self._definitions) >= _MAX_DEFINITIONS:
-            self._definitions.clear()
-        self._definitions[key] = (definition, time.monotonic())
+        self._definitions[key] = definition
         return definition
 
 

@@ -6,10 +6,10 @@ from pydantic import SecretStr, ValidationError
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import Caller
 from outlast.activities.secrets.sealer import SecretSealer
-from outlast.api.__main__ import refusal_to_listen
 from outlast.api.access.callers import CallerResolver
 from outlast.api.errors import Unauthenticated
 from outlast.api.settings import ApiSettings
+from outlast.api.startup_checks import refusal_to_listen
 
 ALICE, BOB = "alice-key-0123456789", "bob-key-0123456789ab"
 
@@ -64,6 +64,12 @@ def test_without_any_credential_the_api_listens_on_loopback_only(given: dict[str
     refusal = refusal_to_listen(settings(**given))
     assert (refusal is not None) is refused
     assert refusal is None or "OUTLAST_API_KEYS" in refusal
+
+
+def test_one_key_for_two_callers_is_refused_without_quoting_it() -> None:
+    with pytest.raises(ValidationError, match="two callers have the same key") as caught:
+        settings(api_keys=f"alice:{ALICE},bob:{ALICE}")
+    assert ALICE not in caught.value.json(include_input=False)
 
 
 def test_settings_never_print_a_key() -> None:

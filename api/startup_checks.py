@@ -1,0 +1,54 @@
+"""What the API checks of its settings before it listens, beyond what each setting checks by itself."""
+
+import re
+
+from outlast.api.settings import ApiSettings
+from outlast.workflows.tools.framework.tool import Category
+from outlast.workflows.tools.loader import base_tools
+from outlast.workflows.tools.registry import MODES, TOOL_ALIASES
+
+_ACTOR = re.compile(r"[\w-]+[/~][\w.-]+|[A-Za-z0-9]{17}", re.ASCII)
+"""`user/name`, `user~name`, or an Actor's id."""
+
+
+def settings_problems(settings: ApiSettings) -> list[str]:
+    """One line for each setting with which the API must not start. Call it once extensions are loaded: they add tools
+    and modes.
+    """
+    found = [refusal_to_listen(settings), _mode_problem(settings), *_actor_problems(settings)]
+    if settings.mode in MODES:
+        found += _tool_problems(settings)
+    return [problem for problem in found if problem is not None]
+
+
+def refusal_to_listen(settings: ApiSettings) -> str | None:
+    """Why the API must not listen on its address, or None when it may."""
+    if settings.is_loopback or settings.has_credentials:
+        return None
+    return (
+        f"OUTLAST_API_HOST={settings.api_host} would open the API to the network without any credential. "
+        "Set OUTLAST_API_KEYS=name:key, or OUTLAST_ACCEPT_APIFY_TOKENS=true, or bind 127.0.0.1."
+    )
+
+
+def _mode_problem(settings: ApiSettings) -> str | None:
+    if settings.mode in MODES:
+        return None
+    return f"OUTLAST_MODE={settings.mode} is not a mode; the modes are {', '.join(MODES)}."
+
+
+def _actor_problems(settings: ApiSettings) -> list[str]:
+    return [
+        f"OUTLAST_DEFAULT_ACTORS: {actor!r} is not an Actor; write `user/name`."
+        for actor in settings.actors
+        if not _ACTOR.fullmatch(actor)
+    ]
+
+
+def _tool_problems(settings: ApiSettings) -> list[str]:
+    known = {*Category, *base_tools(settings.mode).tools, *TOOL_ALIASES}
+    return [
+        f"OUTLAST_DEFAULT_TOOLS: {name!r} is not a category ({', '.join(Category)}), a tool, or an Actor (`user/name`)."
+        for name in settings.selectors
+        if name not in known and not _ACTOR.fullmatch(name)
+    ]
