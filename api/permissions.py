@@ -5,12 +5,10 @@ has none. The first rule that fits decides; a call that fits none is allowed. A 
 name (`call-actor`, and the Actor's own tool): each has to be allowed, and the strictest decision counts.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal, cast, get_args
-
-from pydantic import JsonValue
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import PermissionRuling
@@ -65,6 +63,10 @@ class PermissionRules:
         """The comma-separated rules in `text`. Raises `ValueError` for what is none."""
         return cls(tuple(Rule.parse(part.strip()) for part in text.split(",") if part.strip()))
 
+    def ruling_of_call(self, caller: str, tool: Tool, actor: str | None) -> PermissionRuling | None:
+        """What the rules say of a call of `tool` that runs `actor`; None when no rule is about it."""
+        return self.ruling(caller, names_of(tool, actor)) if self.rules else None
+
     def ruling(self, caller: str, names: Iterable[str]) -> PermissionRuling | None:
         """What the rules say of a call that goes by `names`; None when none is about it."""
         found = [rule for name in names if (rule := self._first(caller, name)) is not None]
@@ -86,14 +88,6 @@ def forbidden(tool: str, caller: str, rule: str) -> ErrorEnvelope:
         retryable=False,
         hint="Do not call it again; use another tool, or ask the operator.",
     )
-
-
-def actor_called(definition: Tool, arguments: Mapping[str, JsonValue]) -> str | None:
-    """The Actor that the call would run, as it is written there: `user/name`, `user/name:tool` or an id."""
-    if definition.actor is not None:
-        return definition.actor
-    actor = arguments.get("actor")
-    return actor if definition.calls_actor and isinstance(actor, str) else None
 
 
 def names_of(definition: Tool, actor: str | None) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """Which tools a caller is offered, direct Actor tools included."""
 
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cachetools import TTLCache
 from pydantic import JsonValue
@@ -15,7 +16,12 @@ from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.mcp_actors.activities import fetch_mcp_tools
 from outlast.api.errors import PlatformUnavailable, Unauthenticated, UnknownToolCalled
 from outlast.workflows.tools.core.actor_mcp import proxied_tools
-from outlast.workflows.tools.core.actor_names import actor_tool_name, normalised_actor, possible_servers
+from outlast.workflows.tools.core.actor_names import (
+    actor_tool_name,
+    normalised_actor,
+    possible_servers,
+    split_actor_tool,
+)
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import DEFAULT_SELECTORS, Selection, ToolSet, base_tools, load_tools, tool_set
 from outlast.workflows.tools.registry import TOOL_ALIASES, UnknownTool, actor_tool_of
@@ -26,6 +32,17 @@ _DEFINITION_SECONDS = 300
 _MAX_DEFINITIONS = 5_000
 _CallersActor = tuple[str, str]
 """A caller's id, and an Actor as it was named."""
+
+
+@dataclass(frozen=True)
+class CalledActor:
+    """The Actor that a call runs: `user/name`, or `user/name:tool` for a tool of an Actor that is an MCP server.
+
+    `input_schema` is None while it is not known, and for tools of MCP servers, whose Actor checks the input.
+    """
+
+    name: str
+    input_schema: dict[str, JsonValue] | None
 
 
 class Catalogue:
@@ -94,18 +111,30 @@ class Catalogue:
         except UnknownTool as error:
             raise UnknownToolCalled(error.envelope) from error
 
-    async def full_name(self, actor: str, caller: Caller) -> str:
-        """`actor` as `user/name`, also when it is an id; as it is when there is no such Actor.
+    async def called_actor(
+        self, tool: Tool, arguments: Mapping[str, JsonValue], caller: Caller, *, by_full_name: bool
+    ) -> CalledActor | None:
+        """The Actor that a call of `tool` runs; None when it runs none.
 
-        Raises `PlatformUnavailable`.
+        With `by_full_name`, raises `PlatformUnavailable` when the platform cannot say the Actor's full name; without,
+        the schema is unknown then, and the name as it was written.
         """
-        definition = await self._definition(normalised_actor(actor), caller)
-        return definition.full_name if definition else normalised_actor(actor)
-
-    async def input_schema(self, actor: str, caller: Caller) -> dict[str, JsonValue] | None:
-        """The input schema of `actor`, or None when the caller can see no such Actor. Raises `PlatformUnavailable`."""
-        definition = await self._definition(normalised_actor(actor), caller)
-        return definition.input_schema if definition else None
+        if tool.actor is not None:
+            return CalledActor(tool.actor, tool.input_schema)
+        written = arguments.get("actor")
+        if not tool.calls_actor or not isinstance(written, str):
+            return None
+        name, mcp_tool = split_actor_tool(written)
+        try:
+            definition = await self._definition(name, caller)
+        except PlatformUnavailable:
+            if by_full_name:
+                raise
+            definition = None
+        full_name = definition.full_name if definition else name
+        if mcp_tool is not None:
+            return CalledActor(f"{full_name}:{mcp_tool}", None)
+        return CalledActor(full_name, definition.input_schema if definition else None)
 
     def _base(self, mode: str) -> ToolSet:
         try:

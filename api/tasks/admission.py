@@ -15,15 +15,14 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.contracts.tasks import TaskRequest
-from outlast.api.errors import CallTooLarge, InvalidCall, PlatformUnavailable, UnknownToolCalled
-from outlast.api.offer.catalogue import Catalogue
-from outlast.api.permissions import PermissionRules, actor_called, forbidden, names_of
+from outlast.api.errors import CallTooLarge, InvalidCall, UnknownToolCalled
+from outlast.api.offer.catalogue import CalledActor, Catalogue
+from outlast.api.permissions import PermissionRules, forbidden
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.arguments import check_arguments, check_edited_arguments
 from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
 from outlast.api.tasks.wait_argument import without_wait
-from outlast.workflows.contracts.tool_calls import PermissionRuling, TaskSummary, ToolCall
-from outlast.workflows.tools.core.actor_names import split_actor_tool
+from outlast.workflows.contracts.tool_calls import TaskSummary, ToolCall
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.registry import executor_kind
 
@@ -75,14 +74,14 @@ class Admission:
 
         # Does the call fit?
         request = request.model_copy(update={"arguments": without_wait(tool, mode, request.arguments)})
-        actor_schema = await self._actor_schema(caller, tool, request.arguments)
-        check_arguments(tool, request.arguments, actor_schema)
-        permission = await self._permission(caller, tool, request.arguments)
+        actor = await self._called_actor(caller, tool, request.arguments)
+        check_arguments(tool, request.arguments, actor)
+        permission = self._permissions.ruling_of_call(caller.id, tool, actor.name if actor else None)
 
         # Seal what is secret. From here on, no secret is readable.
         call = ToolCall(
             tool=tool.name,
-            arguments=seal_arguments(tool, request.arguments, actor_schema, self._sealer, caller),
+            arguments=seal_arguments(tool, request.arguments, actor, self._sealer, caller),
             mode=mode,
             caller=caller,
             session_id=request.session_id,
@@ -106,12 +105,12 @@ class Admission:
         A masked value stands for the original, so it may break the schema and is not sealed. Raises `InvalidCall`.
         """
         found = await self._catalogue.resolve(mode, tool, caller)
-        actor_schema = await self._actor_schema(caller, found, arguments)
-        check_edited_arguments(found, arguments, actor_schema)
-        permission = await self._permission(caller, found, arguments)
+        actor = await self._called_actor(caller, found, arguments)
+        check_edited_arguments(found, arguments, actor)
+        permission = self._permissions.ruling_of_call(caller.id, found, actor.name if actor else None)
         if permission is not None and permission.action == "deny":
             raise InvalidCall(forbidden(found.name, caller.id, permission.rule))
-        return seal_edited_arguments(found, arguments, actor_schema, self._sealer, caller)
+        return seal_edited_arguments(found, arguments, actor, self._sealer, caller)
 
     def check_front_door_tool(self, caller: Caller, tool: Tool) -> None:
         """Raise `InvalidCall` unless the rules allow a tool that the front door answers itself.
@@ -136,30 +135,9 @@ class Admission:
             return request.offered_tools
         return tuple((await self._catalogue.tools(mode, caller)).tools)
 
-    async def _actor_schema(self, caller: Caller, tool: Tool, arguments: Mapping[str, JsonValue]) -> JsonObject | None:
-        """The input schema of the Actor that will run. None when no Actor runs, or when its schema is not known."""
-        if tool.actor is not None:
-            return tool.input_schema
-        actor = actor_called(tool, arguments)
-        if actor is None:
-            return None
-        try:
-            return await self._catalogue.input_schema(actor, caller)
-        except PlatformUnavailable:
-            return None
-
-    async def _permission(
-        self, caller: Caller, tool: Tool, arguments: Mapping[str, JsonValue]
-    ) -> PermissionRuling | None:
-        """What the operator's rules say. An Actor is resolved to its full name first: rules know no Actor ids."""
-        if not self._permissions:
-            return None
-        actor = actor_called(tool, arguments)
-        if actor is not None and tool.actor is None:
-            name, mcp_tool = split_actor_tool(actor)
-            full_name = await self._catalogue.full_name(name, caller)
-            actor = f"{full_name}:{mcp_tool}" if mcp_tool else full_name
-        return self._permissions.ruling(caller.id, names_of(tool, actor))
+    async def _called_actor(self, caller: Caller, tool: Tool, arguments: JsonObject) -> CalledActor | None:
+        """The Actor that the call runs. Permission rules need the full name, so with rules it must be known."""
+        return await self._catalogue.called_actor(tool, arguments, caller, by_full_name=bool(self._permissions))
 
     def _fingerprints(self, call: ToolCall, request: TaskRequest) -> tuple[str, ...]:
         """What distinguishes this request from another one under the same idempotency key.

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from outlast.activities.failures.contracts import Violation
 from outlast.activities.secrets.sealed_json import MASK, places_of_masks
 from outlast.api.errors import InvalidCall
+from outlast.api.offer.catalogue import CalledActor
 from outlast.workflows.runtime.schema_check import schema_violations
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
@@ -16,25 +17,25 @@ JsonObject = dict[str, JsonValue]
 Violations = tuple[Violation, ...]
 
 
-def check_arguments(tool: Tool, arguments: JsonObject, actor_schema: JsonObject | None = None) -> None:
+def check_arguments(tool: Tool, arguments: JsonObject, actor: CalledActor | None = None) -> None:
     """Raise `InvalidCall` with every violation unless the arguments fit the tool and, for `call-actor`, the Actor.
 
-    `actor_schema` is the input schema of the Actor that will run. Without it, the platform alone checks the input.
+    While the input schema of `actor` is not known, the platform alone checks the input.
     """
-    _raise_any(tool, _tool_violations(tool, arguments) or _actor_violations(tool, arguments, actor_schema))
+    _raise_any(tool, _tool_violations(tool, arguments) or _actor_violations(tool, arguments, actor))
 
 
-def check_edited_arguments(tool: Tool, arguments: JsonObject, actor_schema: JsonObject | None = None) -> None:
+def check_edited_arguments(tool: Tool, arguments: JsonObject, actor: CalledActor | None = None) -> None:
     """As `check_arguments`, for arguments with masks in them: what a mask stands for fits the schema.
 
     While the schema of an Actor's input is not known, only its whole input was masked, so a mask inside it is refused.
     """
-    if actor_schema is None:
+    if actor is None or actor.input_schema is None:
         _raise_any(tool, _masks_inside(tool, arguments))
     _raise_any(
         tool,
         _unmasked(arguments, _tool_violations(tool, arguments))
-        or _unmasked(arguments, _actor_violations(tool, arguments, actor_schema)),
+        or _unmasked(arguments, _actor_violations(tool, arguments, actor)),
     )
 
 
@@ -53,12 +54,13 @@ def _tool_violations(tool: Tool, arguments: JsonObject) -> Violations:
     return ()
 
 
-def _actor_violations(tool: Tool, arguments: JsonObject, actor_schema: JsonObject | None) -> Violations:
+def _actor_violations(tool: Tool, arguments: JsonObject, actor: CalledActor | None) -> Violations:
     """Where the input of `call-actor` breaks the Actor's input schema."""
     run_input = arguments.get("input", {})
-    if tool.actor is not None or actor_schema is None or not isinstance(run_input, dict):
+    schema = actor.input_schema if actor else None
+    if tool.actor is not None or schema is None or not isinstance(run_input, dict):
         return ()
-    found = schema_violations({"type": "object", **actor_schema}, run_input)
+    found = schema_violations({"type": "object", **schema}, run_input)
     return tuple(Violation(path=f"/input{entry.path}", message=entry.message) for entry in found)
 
 

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from outlast.activities.contracts import Caller
 from outlast.activities.secrets.sealed_json import MASK, seal_value
 from outlast.activities.secrets.sealer import SecretSealer
+from outlast.api.offer.catalogue import CalledActor
 from outlast.workflows.tools.framework.tool import Tool
 
 JsonObject = dict[str, JsonValue]
@@ -19,21 +20,21 @@ Seal = Callable[[JsonValue], JsonValue]
 
 
 def seal_arguments(
-    tool: Tool, arguments: JsonObject, actor_schema: JsonObject | None, sealer: SecretSealer, caller: Caller
+    tool: Tool, arguments: JsonObject, actor: CalledActor | None, sealer: SecretSealer, caller: Caller
 ) -> JsonObject:
     """`arguments` with the secret parts of an Actor's input sealed for `caller`."""
-    return _apply(lambda value: seal_value(value, sealer, purpose=caller.id), tool, arguments, actor_schema)
+    return _apply(lambda value: seal_value(value, sealer, purpose=caller.id), tool, arguments, actor)
 
 
 def seal_edited_arguments(
-    tool: Tool, arguments: JsonObject, actor_schema: JsonObject | None, sealer: SecretSealer, caller: Caller
+    tool: Tool, arguments: JsonObject, actor: CalledActor | None, sealer: SecretSealer, caller: Caller
 ) -> JsonObject:
     """As `seal_arguments`, but a masked value stays a mask: it stands for the value that was sealed before."""
 
     def seal(value: JsonValue) -> JsonValue:
         return value if value == MASK else seal_value(value, sealer, purpose=caller.id)
 
-    return _apply(seal, tool, arguments, actor_schema)
+    return _apply(seal, tool, arguments, actor)
 
 
 def secret_fields(schema: JsonObject) -> frozenset[str]:
@@ -48,15 +49,16 @@ def secret_fields(schema: JsonObject) -> frozenset[str]:
     )
 
 
-def _apply(seal: Seal, tool: Tool, arguments: JsonObject, actor_schema: JsonObject | None) -> JsonObject:
+def _apply(seal: Seal, tool: Tool, arguments: JsonObject, actor: CalledActor | None) -> JsonObject:
+    schema = actor.input_schema if actor else None
     if tool.actor is not None:
-        return _seal_fields(seal, arguments, actor_schema or {})
+        return _seal_fields(seal, arguments, schema or {})
     run_input = arguments.get("input")
     if not tool.calls_actor or not isinstance(run_input, dict):
         return arguments
-    if actor_schema is None:
+    if schema is None:
         return {**arguments, "input": seal(run_input)}
-    return {**arguments, "input": _seal_fields(seal, run_input, actor_schema)}
+    return {**arguments, "input": _seal_fields(seal, run_input, schema)}
 
 
 def _seal_fields(seal: Seal, run_input: JsonObject, schema: JsonObject) -> JsonObject:

@@ -6,6 +6,7 @@ import pytest
 
 from outlast.activities.secrets.sealed_json import MASK
 from outlast.api.errors import InvalidCall
+from outlast.api.offer.catalogue import CalledActor
 from outlast.api.tasks.arguments import check_arguments, check_edited_arguments, schema_violations
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.registry import actor_tool_of, tools_of
@@ -124,7 +125,7 @@ def refused(arguments: dict[str, Any], tool: Tool | None = None) -> list[str]:
     """Where arguments that were edited while masked are refused."""
     definition = tool or actor_tool_of("default", "user/crawler", title="", description="", schema=KEYED)
     try:
-        check_edited_arguments(definition, arguments, KEYED)
+        check_edited_arguments(definition, arguments, CalledActor("user/crawler", KEYED))
     except InvalidCall as error:
         return [violation.path for violation in error.envelope.violations or ()]
     return []
