@@ -1,11 +1,11 @@
-"""What a front door may have to refuse. Each front door says it in its own protocol; the meaning is decided here."""
+"""The errors of the API. Each front door reports them in its own protocol; status, slug and title are decided here."""
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.format.errors import OutputErrorReason
 
 
 class ApiError(Exception):
-    """A refusal. `title` is the same for every occurrence, the message says what to do."""
+    """An error that a client reads. `title` is the same for every occurrence; the message says what to do."""
 
     status = 500
     slug = "internal"
@@ -42,7 +42,7 @@ class MaskedToolCalled(InvalidCall):
 
 
 class AnswerNotTaken(InvalidCall):
-    """Nothing is asked under this key any more: it was answered, its time is over, or the task is being cancelled."""
+    """The question is no longer open: it was answered, it timed out, or the task is being cancelled."""
 
     status = 409
     slug = "answer-not-taken"
@@ -79,7 +79,7 @@ class TaskDataUnavailable(ApiError):
 
 
 class OutputRefusal(ApiError):
-    """A stored output, or the part asked for, cannot be had; `slug` tells why."""
+    """A stored output, or the selected part of it, is not available; `slug` says why."""
 
     def __init__(self, reason: OutputErrorReason, envelope: ErrorEnvelope) -> None:
         """Carry the envelope."""
@@ -90,8 +90,8 @@ class OutputRefusal(ApiError):
 
 
 _OUTPUT_REFUSALS: dict[OutputErrorReason, tuple[int, str]] = {
-    "malformed": (400, "This is no locator"),
-    "foreign": (403, "The output belongs to somebody else"),
+    "malformed": (400, "The locator is malformed"),
+    "foreign": (403, "The output belongs to another caller"),
     "unknown": (404, "There is no such output"),
     "expired": (410, "The output has expired"),
     "deleted": (410, "The output was deleted"),
@@ -109,7 +109,7 @@ class OutputStoreUnavailable(ApiError):
 
 
 class TaskNotFound(ApiError):
-    """The caller has no such task. The same for a task of somebody else."""
+    """The caller has no such task. A task of another caller gives the same error."""
 
     status = 404
     slug = "task-not-found"
@@ -117,7 +117,7 @@ class TaskNotFound(ApiError):
 
 
 class SessionNotFound(ApiError):
-    """The caller has no such session. The same for a session of somebody else."""
+    """The caller has no such session. A session of another caller gives the same error."""
 
     status = 404
     slug = "session-not-found"
@@ -125,7 +125,7 @@ class SessionNotFound(ApiError):
 
 
 class TurnNotFound(ApiError):
-    """The session has no such turn, or Temporal does not keep its history any more."""
+    """The session has no such turn, or Temporal no longer keeps its history."""
 
     status = 404
     slug = "turn-not-found"
@@ -157,11 +157,11 @@ class BudgetUsedUp(ApiError):
 
 
 class ConversationLost(ApiError):
-    """What was said before is not kept any more: Temporal has removed the turn that the conversation goes on from."""
+    """The earlier conversation is no longer kept: Temporal has removed the turn that it continues from."""
 
     status = 410
     slug = "conversation-lost"
-    title = "The conversation is not kept any more"
+    title = "The conversation is no longer kept"
 
 
 class TaskFinished(ApiError):
@@ -189,7 +189,7 @@ class BadRequest(ApiError):
 
 
 class Unauthenticated(ApiError):
-    """No credential, or one that nobody knows."""
+    """The credential is missing or unknown."""
 
     status = 401
     slug = "unauthenticated"

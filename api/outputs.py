@@ -64,7 +64,7 @@ def _selected(reader: OutputReader, selection: OutputSelection) -> AsyncGenerato
 
 
 async def begun(pieces: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
-    """`pieces`, of which the first was read already, so that a refusal comes before the answer's status is sent."""
+    """`pieces`, with the first one read already, so that an error comes before the response's status is sent."""
     first = await anext(pieces, None)
 
     async def from_the_first() -> AsyncGenerator[bytes]:

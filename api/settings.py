@@ -46,7 +46,7 @@ class ApiSettings(Settings):
     )
     fairness: bool = Field(
         default=False,
-        description="Whether callers get equal shares of the workers, so that nobody's flood starves others.",
+        description="Whether callers get equal shares of the workers, so that one caller's calls do not delay others.",
     )
     compression: bool = Field(
         default=True, description="Whether large outputs are stored and answered with a locator and a summary."
@@ -145,7 +145,7 @@ class ApiSettings(Settings):
 
     @property
     def has_credentials(self) -> bool:
-        """Whether the operator has said which credentials count."""
+        """Whether the operator has chosen which credentials count."""
         return self.api_keys is not None or (
             self.accept_apify_tokens and "accept_apify_tokens" in self.model_fields_set
         )

@@ -46,7 +46,7 @@ def record(resolution: Resolution, tool: str | None = None) -> None:
 
 
 def narrowed(unknown: ErrorEnvelope, mask: Mapping[str, bool] | None) -> ErrorEnvelope:
-    """What is said of a tool that does not exist, naming only tools that an effective `mask` leaves active."""
+    """The error for a tool that does not exist; it names only tools that an effective `mask` leaves active."""
     if mask is None or unknown.allowed_tools is None:
         return unknown
     return unknown_tool_envelope(unknown.tool, resolve(unknown.allowed_tools, mask).active)

@@ -29,7 +29,7 @@ BACK_ENDS: Mapping[str, BackEnd] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Answered:
-    """What came of a message's calls. Nothing in `append` means that the model called nothing."""
+    """The outcome of a message's calls. An empty `append` means that the model called no tool."""
 
     append: list[JsonObject]
     """Goes to the end of the conversation as it is."""
@@ -66,7 +66,7 @@ class Adapter:
 
     async def answer(
         self,
-        said: object,
+        message: object,
         *,
         session_id: str | None = None,
         message_id: str | None = None,
@@ -74,14 +74,14 @@ class Adapter:
         wait_seconds: float = DEFAULT_WAIT_SECONDS,
         tool_mask: Mapping[str, bool] | None = None,
     ) -> Answered:
-        """Carry out what the model has called in `said`, its message as the provider gave it.
+        """Run the tool calls in `message`, a model's message as the provider gave it.
 
         `tool_mask` says which tools may be called, see `workflows.runtime.masks`; the list of tools stays as it is.
 
         The calls run at once; after `wait_seconds` those that go on say so, with their task's id. The same call again
         (id, session, message) is the same task. Raises `ApiError` for what says nothing of a call, see `CallRunner`.
         """
-        calls = self._back_end.calls(said)
+        calls = self._back_end.calls(message)
         catalogue = self._services.catalogue
         if self._selectors is None:
             offered = await load_callable(catalogue, self._caller, mode=self._mode)

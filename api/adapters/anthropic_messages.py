@@ -21,9 +21,9 @@ class AnthropicMessages:
         """`ToolParam`."""
         return {"name": shown.name, "description": shown.description, "input_schema": shown.schema}
 
-    def calls(self, said: object) -> tuple[ModelCall, ...]:
+    def calls(self, message: object) -> tuple[ModelCall, ...]:
         """The `tool_use` blocks. Others (text, thinking, the provider's own tools) are left alone."""
-        blocks = entries_of(said, "content")
+        blocks = entries_of(message, "content")
         return tuple(
             read_call(block.get("id"), block.get("name"), block.get("input"))
             for block in blocks

@@ -32,9 +32,9 @@ class McpMessages:
         definition = shown.definition
         return {"name": definition.name, "description": definition.description, "inputSchema": definition.input_schema}
 
-    def calls(self, said: object) -> tuple[ModelCall, ...]:
+    def calls(self, message: object) -> tuple[ModelCall, ...]:
         """The requests. Their ids are of one connection only, so the same id again is another call."""
-        value = plain(said)
+        value = plain(message)
         requests = cast(list[Any], value if isinstance(value, list) else [value])
         return tuple(_call(request) for request in requests)
 

@@ -1,4 +1,4 @@
-"""What a model has asked for, and what came of it: the same for every back end."""
+"""Tool calls of a model and their outcomes, in one form for every provider."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ JsonObject = dict[str, JsonValue]
 
 MAX_ID_CHARS = 200
 _MAX_NAME_CHARS = 128
-"""No tool has a longer name; what a model made up is cut, so that it stays readable when it is refused."""
+"""No tool has a longer name; a longer one that a model invented is cut, so that the error stays readable."""
 _MAX_FLAW_CHARS = 300
 
 
@@ -38,7 +38,7 @@ class ModelCall:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call has come to. `result` is what the model reads, also while the task goes on.
+    """The outcome of a call. `result` is what the model reads, also while the task is running.
 
     `task` is absent when nothing was started: an unknown tool, bad arguments, or a tool that looks after tasks.
     """
@@ -86,7 +86,7 @@ class CallReport(BaseModel):
 
 
 class BackEnd(Protocol):
-    """Translates between one provider's protocol and ours. It carries nothing out."""
+    """Translates between one provider's protocol and ours. It runs nothing."""
 
     @property
     def name(self) -> str:
@@ -97,27 +97,27 @@ class BackEnd(Protocol):
         """The tool as an entry of the provider's list of tools."""
         ...
 
-    def calls(self, said: object) -> tuple[ModelCall, ...]:
-        """The calls in what the model has said, in its order. Raises `BadRequest` for what is not of this protocol."""
+    def calls(self, message: object) -> tuple[ModelCall, ...]:
+        """The calls in a model's message, in its order. Raises `BadRequest` for a message of another protocol."""
         ...
 
     def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
-        """What goes to the end of the conversation, in the order of the calls."""
+        """What to append to the conversation, in the order of the calls."""
         ...
 
 
 def read_call(call_id: object, name: object, arguments: object) -> ModelCall:
     """A call from its parts; `arguments` is an object, or text that holds one. Raises `BadRequest`.
 
-    Arguments that cannot be read are the model's mistake, and for the model to mend; an id or a name that is none is
-    the program's.
+    Arguments that cannot be read are the model's mistake, so the model reads the error; a malformed id or name is the
+    program's.
     """
     if not isinstance(call_id, str) or not 1 <= len(call_id) <= MAX_ID_CHARS or call_id != _sendable(call_id):
         raise BadRequest(f"A tool call needs an id, a text of 1 to {MAX_ID_CHARS} characters.")
     if not isinstance(name, str) or not name:
         raise BadRequest(f"The tool call {call_id!r} names no tool.")
     name = _sendable(name[:_MAX_NAME_CHARS])
-    # Some models say nothing at all for a tool that takes no arguments.
+    # Some models send nothing for a tool that takes no arguments.
     given = "{}" if arguments is None or arguments == "" else arguments
     try:
         value = _json_value(json.loads(given) if isinstance(given, str) else given)
@@ -139,23 +139,23 @@ def _sendable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def plain(said: object) -> Any:
-    """`said` without the classes of a provider's library: objects and lists as in JSON."""
-    if isinstance(said, BaseModel):
-        return said.model_dump(mode="json", by_alias=True, warnings=False)
-    if isinstance(said, Mapping):
-        return {str(key): plain(value) for key, value in cast(Mapping[object, object], said).items()}
-    if isinstance(said, list | tuple):
-        return [plain(part) for part in cast(Sequence[object], said)]
-    return said
+def plain(value: object) -> Any:
+    """`value` without the classes of a provider's library: objects and lists as in JSON."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True, warnings=False)
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in cast(Mapping[object, object], value).items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in cast(Sequence[object], value)]
+    return value
 
 
-def entries_of(said: object, *holders: str) -> list[JsonObject]:
-    """The list of objects in `said`: itself, or what it holds under the first of `holders` that it has.
+def entries_of(message: object, *holders: str) -> list[JsonObject]:
+    """The list of objects in `message`: itself, or what it holds under the first of `holders` that it has.
 
     A text in place of the list holds no call. Raises `BadRequest` for what is neither.
     """
-    value = plain(said)
+    value = plain(message)
     if isinstance(value, dict):
         held = cast(dict[str, Any], value)
         key = next((holder for holder in holders if holder in held), None)

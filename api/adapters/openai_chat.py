@@ -24,13 +24,13 @@ class OpenAIChat:
         }
         return {"type": "function", "function": function}
 
-    def calls(self, said: object) -> tuple[ModelCall, ...]:
+    def calls(self, message: object) -> tuple[ModelCall, ...]:
         """The calls of functions. Those of the provider's custom tools are left alone."""
-        calls = entries_of(_message(plain(said)), "tool_calls")
+        calls = entries_of(_message(plain(message)), "tool_calls")
         return tuple(_call(call) for call in calls if call.get("type", "function") == "function")
 
     def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
-        """One message per call. It holds text only, and errors are said in its last line, in JSON."""
+        """One message per call. It holds text only, and an error is in its last line, in JSON."""
         return [
             {
                 "role": "tool",
@@ -41,15 +41,15 @@ class OpenAIChat:
         ]
 
 
-def _message(said: Any) -> Any:
+def _message(value: Any) -> Any:
     """The message that may call tools: of a completion the first choice's. One without the key calls none."""
-    match said:
+    match value:
         case {"choices": [{"message": message}, *_]}:
             return _message(message)
-        case {"role": "assistant"} if "tool_calls" not in said:
+        case {"role": "assistant"} if "tool_calls" not in value:
             return []
         case _:
-            return said
+            return value
 
 
 def _call(call: JsonObject) -> ModelCall:

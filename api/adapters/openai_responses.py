@@ -27,9 +27,9 @@ class OpenAIResponses:
             "strict": False,
         }
 
-    def calls(self, said: object) -> tuple[ModelCall, ...]:
+    def calls(self, message: object) -> tuple[ModelCall, ...]:
         """The `function_call` items. Others (messages, reasoning, the provider's own tools) are left alone."""
-        items = entries_of(said, "output")
+        items = entries_of(message, "output")
         return tuple(
             read_call(item.get("call_id"), item.get("name"), item.get("arguments"))
             for item in items

@@ -1,6 +1,6 @@
 """An outcome in the pieces that a model is shown, before a provider's own form: texts, and media.
 
-What a provider cannot show is said in words, never dropped.
+What a provider cannot show is described in text, never dropped.
 """
 
 import json
@@ -31,7 +31,7 @@ class Media:
     name: str
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """What a model reads where it cannot be shown."""
         return f"[{self.name}, {self.mime_type}, {len(self.data) * 3 // 4} bytes: it cannot be shown here]"
 
@@ -40,16 +40,16 @@ Piece = str | Media
 
 
 def pieces_of(outcome: Outcome, shown: Container[str] = frozenset()) -> list[Piece]:
-    """The answer, and after it what is said in JSON. Media of other types than `shown` are said in words."""
+    """The answer, and after it its details as JSON. Media of types that are not `shown` are described in text."""
     result = outcome.result
     pieces = [piece for block in content_blocks(result) for piece in _pieces(block)]
     if not pieces and result.structured is not None:
         pieces = [_json(result.structured)]
-    said = details(outcome)
-    if said:
-        pieces.append(_json(said))
+    found = details(outcome)
+    if found:
+        pieces.append(_json(found))
     readable = [
-        piece.in_words if isinstance(piece, Media) and piece.mime_type not in shown else piece for piece in pieces
+        piece.description if isinstance(piece, Media) and piece.mime_type not in shown else piece for piece in pieces
     ]
     return [piece for piece in readable if not isinstance(piece, str) or piece.strip()]
 
@@ -60,21 +60,21 @@ def details(outcome: Outcome) -> JsonObject:
     Empty for an answer that is just an answer.
     """
     result, task = outcome.result, outcome.task
-    said: JsonObject = {"is_error": True} if result.is_error else {}
+    found: JsonObject = {"is_error": True} if result.is_error else {}
     if result.error is not None:
         envelope = result.error.model_copy(update={"tool": result.error.tool or outcome.tool})
-        said["error"] = envelope.model_dump(mode="json", exclude_none=True)
+        found["error"] = envelope.model_dump(mode="json", exclude_none=True)
     if result.structured is not None and result.structured.get("compressed") is True:
-        said |= {key: result.structured.get(key) for key in ("compressed", "locator")}
+        found |= {key: result.structured.get(key) for key in ("compressed", "locator")}
     if task is not None and (result.is_error or not outcome.finished):
-        said["task"] = {"id": task.id, "status": task.status.value}
+        found["task"] = {"id": task.id, "status": task.status.value}
     if task is not None and not outcome.finished and task.input_requests and task.asks_people:
-        said["questions"] = {
+        found["questions"] = {
             key: _question_data(question)
             for key, question in task.input_requests.items()
             if not question.is_for_program
         }
-    return said
+    return found
 
 
 def _question_data(question: InputRequest) -> JsonObject:

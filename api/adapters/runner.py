@@ -1,4 +1,4 @@
-"""Carries the calls of one message out: all at once, each as a task like any other."""
+"""Runs the calls of one message: all at once, each as a task like any other."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ MAX_CALLS = 128
 
 _CATEGORIES = {404: ErrorCategory.NOT_FOUND, 409: ErrorCategory.CONFLICT, 410: ErrorCategory.NOT_FOUND}
 _NOT_ABOUT_THE_CALL = frozenset({401, 503})
-"""Refusals that say nothing of the call: the program is to ask again, not the model."""
+"""Errors that are not about the call: the program has to retry, not the model."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class CallScope:
 
 
 class CallRunner:
-    """Gives every call an outcome. What fails is an outcome too."""
+    """Gives every call an outcome; a failure is an outcome too."""
 
     def __init__(self, services: Services) -> None:
         """Start and await tasks through `services`."""
@@ -89,7 +89,7 @@ class CallRunner:
             if allowed is None:  # there is no such mode
                 return Outcome(call, call.name, ToolResult.failed(error.envelope), unknown_tool=True)
             result = invalid_result(call.name, call.arguments, allowed)
-            await self._tasks.count_refusal(caller, scope.session_id, result.error or error.envelope)
+            await self._tasks.report_refused_call(caller, scope.session_id, result.error or error.envelope)
             return Outcome(call, call.name, result, unknown_tool=True)
         try:
             return await self._carried_out(caller, offered, definition, call, scope, wait)
@@ -108,14 +108,14 @@ class CallRunner:
     ) -> Outcome:
         if call.flaw is not None:
             flawed = invalid_arguments(definition.name, (Violation(path="", message=call.flaw),))
-            await self._tasks.count_refusal(caller, scope.session_id, flawed)
+            await self._tasks.report_refused_call(caller, scope.session_id, flawed)
             raise InvalidCall(flawed)
         arguments = portable(definition, call.name).own_arguments(call.arguments)
         if definition.in_front:
             try:
                 self._masks.admit(definition.name, scope.tool_mask, offered.tools.tools)
-            except MaskedToolCalled as refusal:
-                await self._tasks.count_refusal(caller, scope.session_id, refusal.envelope)
+            except MaskedToolCalled as error:
+                await self._tasks.report_refused_call(caller, scope.session_id, error.envelope)
                 raise
             return Outcome(call, definition.name, await self._task_tools.call(caller, definition, arguments))
         request = TaskRequest(

@@ -51,10 +51,10 @@ def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 async def _api_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ApiError)
-    return refusal(request.url.path, error)
+    return error_response(request.url.path, error)
 
 
-def refusal(path: str, error: ApiError) -> JSONResponse:
+def error_response(path: str, error: ApiError) -> JSONResponse:
     """The response to the request to `path` that failed with `error`."""
     problem = Problem(
         type=_type(error.slug),

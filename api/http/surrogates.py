@@ -1,4 +1,4 @@
-"""Refuses JSON bodies that hold half of a surrogate pair: such a text cannot be stored, nor sent to anybody."""
+"""Rejects JSON bodies that hold half of a surrogate pair: such a text can neither be stored nor sent on."""
 
 import json
 import re
@@ -13,28 +13,28 @@ _MAY_HOLD_HALF = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]|\0")
 
 
 class _SoundRequest(Request):
-    not_looked_at: frozenset[str] = frozenset()
+    unchecked_fields: frozenset[str] = frozenset()
 
     async def json(self) -> Any:
         """The body. Raises `json.JSONDecodeError`, as for any other JSON that is broken (RFC 8259, section 8.2)."""
         value = await super().json()
         body = await self.body()
         if _MAY_HOLD_HALF.search(body):
-            _refuse_halves(self._looked_at(value), body)
+            _refuse_halves(self._checked_part(value), body)
         return value
 
-    def _looked_at(self, value: Any) -> Any:
-        if not self.not_looked_at or not isinstance(value, dict):
+    def _checked_part(self, value: Any) -> Any:
+        if not self.unchecked_fields or not isinstance(value, dict):
             return value
         fields = cast(dict[str, Any], value)
-        return {name: field for name, field in fields.items() if name not in self.not_looked_at}
+        return {name: field for name, field in fields.items() if name not in self.unchecked_fields}
 
 
 class SoundTextRoute(APIRoute):
     """A route whose bodies hold whole characters only; others are answered 400."""
 
-    not_looked_at: ClassVar[frozenset[str]] = frozenset()
-    """Fields of the body that whoever reads them looks at by itself."""
+    unchecked_fields: ClassVar[frozenset[str]] = frozenset()
+    """Fields of the body that the route checks by itself."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """See `APIRoute`."""
@@ -42,7 +42,7 @@ class SoundTextRoute(APIRoute):
 
         async def handle_sound(request: Request) -> Response:
             sound = _SoundRequest(request.scope, request.receive)
-            sound.not_looked_at = self.not_looked_at
+            sound.unchecked_fields = self.unchecked_fields
             return await handle(sound)
 
         return handle_sound
@@ -51,7 +51,7 @@ class SoundTextRoute(APIRoute):
 class ModelMessageRoute(SoundTextRoute):
     """A route whose `message` is what a model wrote: half a character in it is for the model to mend, and no 400."""
 
-    not_looked_at = frozenset({"message"})
+    unchecked_fields = frozenset({"message"})
 
 
 def _refuse_halves(value: Any, body: bytes) -> None:

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlast.api.errors import ApiError
-from outlast.api.http.problems import refusal
+from outlast.api.http.problems import error_response
 from outlast.api.mcp.connections import CALLER_STATE, selection_from
 from outlast.api.mcp.server import McpServer
 from outlast.api.mcp.widgets import widget_resources
@@ -41,7 +41,7 @@ class Authenticated:
             caller = await self._services.callers.resolve(_bearer_token(request))
             selection_from(request.query_params, default_mode=self._default_mode)
         except ApiError as error:
-            await refusal(request.url.path, error)(scope, receive, send)
+            await error_response(request.url.path, error)(scope, receive, send)
             return
         scope[CALLER_STATE] = caller
         # The SDK allows a session to be used only by the principal that opened it.

@@ -44,8 +44,8 @@ def server_instructions(
 
 def turn_instructions(missing_actors: Sequence[str] = (), skills: Sequence[SkillCard] | None = None) -> str:
     """The same for turns, which wait for their tools themselves and so know no tools that look after tasks."""
-    said = server_instructions("default", missing_actors, skills)
-    return said.replace(f"{_TASKS}\n", "", 1)
+    text = server_instructions("default", missing_actors, skills)
+    return text.replace(f"{_TASKS}\n", "", 1)
 
 
 async def offered_skills(folder: Path | None, tools: ToolSet) -> Sequence[SkillCard]:

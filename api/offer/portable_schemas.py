@@ -1,7 +1,7 @@
-"""A tool's JSON Schema as providers accept it. What they refuse they refuse for the whole list of tools.
+"""A tool's JSON Schema in a form that providers accept. One schema that a provider rejects fails the whole list.
 
 Optional fields, defaults, `$defs` and everything else stay as they are. Three things differ, each only where it must:
-an object without `properties` gets none, rules at the top level (`anyOf` and its like) are told in words, and fields
+an object without `properties` gets none, rules at the top level (such as `anyOf`) move into the description, and fields
 whose names no provider takes get other names. The server checks every argument against the tool's own schema.
 """
 
@@ -29,7 +29,7 @@ class PortableTool:
     fields: dict[str, str]
 
     def own_arguments(self, arguments: JsonObject) -> JsonObject:
-        """What a model has said, by the tool's own names."""
+        """A model's arguments, by the tool's own names."""
         return {self.fields.get(name, name): value for name, value in arguments.items()}
 
 

@@ -89,7 +89,7 @@ async def get_turn(
     caller: CallerDep,
     wait: Annotated[float, Query(ge=0, description="Seconds to wait for its end, up to the server's limit.")] = 0,
 ) -> Turn:
-    """A turn and, when it has ended, what was said. Works while no worker is alive."""
+    """A turn and, once it has ended, its messages. Works while no worker is alive."""
     seconds = min(wait, services.settings.max_wait_seconds)
     return await services.sessions.turn(caller, session_id, turn_id, wait_seconds=seconds)
 

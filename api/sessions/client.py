@@ -69,11 +69,11 @@ from outlast.workflows.turns.budgets import left
 Answer = TypeVar("Answer")
 _WORKER_SECONDS = 30.0
 _START_GRACE = timedelta(minutes=1)
-"""A turn that has its place and no workflow after this long was never started: whoever asked for it has died."""
+"""A turn that still has no workflow after this long was never started: the process that reserved it has died."""
 
 
 class SessionClient:
-    """Begins conversations and turns, awaits, follows and cancels them. Raises `api.errors.ApiError` for refusals."""
+    """Begins conversations and turns, awaits, follows and cancels them. Raises the `ApiError`s of `api.errors`."""
 
     def __init__(self, client: Client, catalogue: Catalogue, settings: ApiSettings) -> None:
         """Turns are carried out as `settings` say."""
@@ -96,7 +96,7 @@ class SessionClient:
         handle = self._client.get_workflow_handle_for(SessionWorkflow.run, session_workflow_id(caller.id, session_id))
         with temporal_errors(missing=SessionNotFound(f"{session_id!r} cannot be the id of a session.")):
             await ensure_session(self._client, caller.id, session_id)
-            await _by_a_worker(
+            await _answer_of_worker(
                 handle.execute_update(SessionWorkflow.open, profile)  # pyright: ignore[reportUnknownMemberType]
             )
         return await self.describe(caller, session_id)
@@ -117,15 +117,15 @@ class SessionClient:
         profile = overview.profile or await self._opened(caller, session_id)
         provider_id, model_id = request.provider_id or profile.provider_id, request.model_id or profile.model_id
         if not provider_id or not model_id:
-            raise BadRequest("Say which model shall answer: providerId and modelId, in the session or the message.")
+            raise BadRequest("Name the model: set providerId and modelId, in the session or in the message.")
         retried = await self._retried(caller, session_id, request.retry_of_assistant_message_id)
         parts = _parts(request, retried)
         turn, place = await self._place(caller, session_id, turn_id, request)
         if retried is not None:
             conversation = retried.conversation[: retried.began_at]
         else:
-            conversation = await self._said_before(caller, session_id, turn.parent)
-        order = TurnInput(
+            conversation = await self._conversation_until(caller, session_id, turn.parent)
+        turn_input = TurnInput(
             caller=caller,
             session_id=session_id,
             turn_id=turn_id,
@@ -146,7 +146,7 @@ class SessionClient:
             max_output_tokens=request.max_output_tokens,
             earlier_failures=place.failures,
         )
-        await self._start(order)
+        await self._start(turn_input)
         return turn_id
 
     async def turn(self, caller: Caller, session_id: str, turn_id: str, *, wait_seconds: float = 0) -> Turn:
@@ -187,7 +187,7 @@ class SessionClient:
             described = await handle.describe()
             if owner_of(described) != caller.id or described.status is not WorkflowExecutionStatus.RUNNING:
                 raise missing
-            return await _by_a_worker(handle.query(SessionWorkflow.overview))
+            return await _answer_of_worker(handle.query(SessionWorkflow.overview))
 
     async def _opened(self, caller: Caller, session_id: str) -> SessionProfile:
         """A session that began with a tool call has no profile yet."""
@@ -225,7 +225,7 @@ class SessionClient:
     async def _begin(self, caller: Caller, session_id: str, asked: BeginTurn) -> TurnPlace:
         handle = self._client.get_workflow_handle_for(SessionWorkflow.run, session_workflow_id(caller.id, session_id))
         with temporal_errors(missing=SessionNotFound(f"Session {session_id!r} has ended.")):
-            return await _by_a_worker(
+            return await _answer_of_worker(
                 handle.execute_update(SessionWorkflow.begin_turn, asked)  # pyright: ignore[reportUnknownMemberType]
             )
 
@@ -242,7 +242,9 @@ class SessionClient:
                 f"Turn {turn.turn_id} has not ended. Wait for it or cancel it, then send the message again."
             )
 
-    async def _said_before(self, caller: Caller, session_id: str, parent: str | None) -> tuple[ModelMessage, ...]:
+    async def _conversation_until(
+        self, caller: Caller, session_id: str, parent: str | None
+    ) -> tuple[ModelMessage, ...]:
         return (await self._ended_result(caller, session_id, parent)).conversation if parent else ()
 
     async def _ended_result(self, caller: Caller, session_id: str, turn_id: str) -> TurnResult:
@@ -250,7 +252,7 @@ class SessionClient:
             return await self._result(caller, session_id, turn_id)
         except (TurnNotFound, WorkflowFailureError) as error:
             raise ConversationLost(
-                f"What was said up to turn {turn_id} is not kept any more. Begin another session."
+                f"The conversation up to turn {turn_id} is no longer kept. Begin another session."
             ) from error
 
     async def _result(self, caller: Caller, session_id: str, turn_id: str) -> TurnResult:
@@ -273,23 +275,24 @@ class SessionClient:
             raise missing
         return described
 
-    async def _start(self, order: TurnInput) -> None:
-        with temporal_errors(missing=_no_such_turn(order.turn_id)), suppress(WorkflowAlreadyStartedError):
+    async def _start(self, turn_input: TurnInput) -> None:
+        with temporal_errors(missing=_no_such_turn(turn_input.turn_id)), suppress(WorkflowAlreadyStartedError):
+            caller_id = turn_input.caller.id
             await self._client.start_workflow(
                 TurnWorkflow.run,
-                order,
-                id=turn_workflow_id(order.caller.id, order.session_id, order.turn_id),
+                turn_input,
+                id=turn_workflow_id(caller_id, turn_input.session_id, turn_input.turn_id),
                 task_queue=TOOLS_TASK_QUEUE,
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-                search_attributes=turn_attributes(order),
-                static_summary=f"turn of session {order.session_id} of {order.caller.id}",
-                priority=Priority(fairness_key=order.caller.id[:64]) if self._settings.fairness else Priority.default,
+                search_attributes=turn_attributes(turn_input),
+                static_summary=f"turn of session {turn_input.session_id} of {caller_id}",
+                priority=Priority(fairness_key=caller_id[:64]) if self._settings.fairness else Priority.default,
             )
 
 
-async def _by_a_worker(answer: Awaitable[Answer]) -> Answer:
-    """What only a worker can answer. Raises `TemporalUnavailable` when none does."""
+async def _answer_of_worker(answer: Awaitable[Answer]) -> Answer:
+    """Await `answer`, which only a worker can give. Raises `TemporalUnavailable` when none does in time."""
     try:
         async with asyncio.timeout(_WORKER_SECONDS):
             return await answer
@@ -314,8 +317,8 @@ def _parts(request: MessageRequest, retried: TurnResult | None) -> tuple[TextPar
         return request.message
     if retried is None:
         raise BadRequest("There is no message: give `message`, or the assistant's message to retry.")
-    said = retried.conversation[retried.began_at].parts
-    return tuple(part for part in said if isinstance(part, TextPart | ImagePart))
+    parts = retried.conversation[retried.began_at].parts
+    return tuple(part for part in parts if isinstance(part, TextPart | ImagePart))
 
 
 def _own_names(profile: SessionProfile) -> dict[str, str]:

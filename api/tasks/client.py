@@ -46,7 +46,7 @@ from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.submitted_input import answer_error, sealed_answers
 from outlast.api.temporal.definitions import TASK_WORKFLOW
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.session_starts import count_refusal, ensure_session
+from outlast.api.temporal.session_starts import ensure_session, report_refused_call
 from outlast.api.temporal.task_events import position_of, stream_events, task_events
 from outlast.api.temporal.task_view import memo_model, owner_of, task_from
 from outlast.api.temporal.visibility import list_query, read_page_token, write_page_token
@@ -67,9 +67,9 @@ from outlast.workflows.tools.framework.tool import Tool
 
 _READABLE_KEY_CHARS = 16
 MAX_PAGE = 200
-_TAKEN_SECONDS = 30.0
-_TOLD_VIOLATIONS = 20
-_TOLD_PATH_CHARS = 200
+_ANSWER_TIMEOUT_SECONDS = 30.0
+_MAX_REPORTED_VIOLATIONS = 20
+_MAX_REPORTED_PATH_CHARS = 200
 _OLD_PAGE = "The page token is not valid any more; list again from the first page."
 
 
@@ -94,8 +94,8 @@ class TaskClient:
         """
         try:
             admitted = await self._admission.admit(caller, request)
-        except InvalidCall as refusal:
-            await self.count_refusal(caller, request.session_id, refusal.envelope)
+        except InvalidCall as error:
+            await self.report_refused_call(caller, request.session_id, error.envelope)
             raise
         call, summary = admitted.call, admitted.summary
         task_id = _task_id(caller, call.tool, idempotency_key)
@@ -108,12 +108,12 @@ class TaskClient:
                 return await self._existing(caller, task_id, admitted.fingerprints)
         return _just_started(task_id, summary, self._workflow_url(task_id))
 
-    async def count_refusal(self, caller: Caller, session_id: str | None, error: ErrorEnvelope) -> None:
-        """Have the session, if there is one, count a call that became no task as it counts tasks that failed."""
+    async def report_refused_call(self, caller: Caller, session_id: str | None, error: ErrorEnvelope) -> None:
+        """Report a call that did not become a task to its session, if it has one, which counts it as a failed task."""
         if session_id is not None:
             error = _without_values(error)
             refused = CallRefused(tool=error.tool, error=error, error_signature=signature(error))
-            await count_refusal(self._client, caller.id, session_id, refused)
+            await report_refused_call(self._client, caller.id, session_id, refused)
 
     async def describe(self, caller: Caller, task_id: str) -> Task:
         """The task as it is now. Readable while no worker is alive. Raises `TaskNotFound`."""
@@ -193,7 +193,7 @@ class TaskClient:
         submitted = SubmitInput(answers=sealed, answered_by=caller.id)
         handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
         try:
-            async with asyncio.timeout(_TAKEN_SECONDS):
+            async with asyncio.timeout(_ANSWER_TIMEOUT_SECONDS):
                 with temporal_errors(missing=_no_such_task(task_id)):
                     await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # a type is left open
                         ToolCallWorkflow.submit_input, submitted
@@ -204,7 +204,7 @@ class TaskClient:
             raise TaskFinished(f"Task {task_id} has ended; it asks nothing any more.") from None
         except TimeoutError:
             raise TemporalUnavailable(
-                f"No worker has taken the answer within {_TAKEN_SECONDS:g} seconds. Look at the task, and answer again."
+                f"No worker has taken the answer within {_ANSWER_TIMEOUT_SECONDS:g} seconds. Get the task and retry."
             ) from None
         return await self.describe(caller, task_id)
 
@@ -373,12 +373,12 @@ def _no_such_task(task_id: str) -> TaskNotFound:
 
 
 def _without_values(error: ErrorEnvelope) -> ErrorEnvelope:
-    """`error` as it may stand in a history: what is said of wrong values repeats them, and they may be secret.
+    """`error` as it may stand in a history: messages about wrong values repeat them, and they may be secret.
 
     The session keeps its latest events, so one of them may not be as large as a caller likes.
     """
-    found = (error.violations or ())[:_TOLD_VIOLATIONS]
-    places = tuple(Violation(path=one.path[:_TOLD_PATH_CHARS], message="It does not fit.") for one in found)
+    found = (error.violations or ())[:_MAX_REPORTED_VIOLATIONS]
+    places = tuple(Violation(path=one.path[:_MAX_REPORTED_PATH_CHARS], message="It does not fit.") for one in found)
     return error.model_copy(update={"violations": places or None})
 
 

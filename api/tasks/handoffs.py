@@ -71,8 +71,8 @@ class Handoffs:
 
 
 def _closed(handoff: OpenHandoff) -> HandoffChange:
-    told = handoff.model_dump(mode="json", include={"task_id", "key", "deadline"}, exclude_none=True)
-    return HandoffChange(name="handoff_closed", data=told)
+    data = handoff.model_dump(mode="json", include={"task_id", "key", "deadline"}, exclude_none=True)
+    return HandoffChange(name="handoff_closed", data=data)
 
 
 def _handed_over(task: Task) -> list[OpenHandoff]:

@@ -1,4 +1,4 @@
-"""What a client without tasks is told when its patience is over: the state, and how to collect the result."""
+"""The answer of a call that is still running when its wait ends: its state, and how to collect the result."""
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.contracts.tasks import Task

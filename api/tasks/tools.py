@@ -1,4 +1,4 @@
-"""The tools that look after tasks (`get-task` and its fellows), answered without a workflow of their own."""
+"""The tools that manage tasks (`get-task`, `list-tasks`, `cancel-task`, `answer-task`), answered without a workflow."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -59,7 +59,7 @@ class TaskTools:
         for key, question in (answer.task.input_requests or {}).items():
             lines.append(_question_line(answer.task, key, question))
         lines.append("It goes on. Call get-task again, with waitSecs, for its result.")
-        return _said(lines, {"task": _view(answer.task)})
+        return _text_result(lines, {"task": _view(answer.task)})
 
     async def _list(self, caller: Caller, arguments: ListTasksArguments) -> ToolResult:
         page = await self._tasks.list(
@@ -73,11 +73,11 @@ class TaskTools:
         if page.next_page_token:
             lines.append(f"There are more: call list-tasks with pageToken {page.next_page_token}.")
         structured: JsonObject = {"tasks": [_view(task) for task in page.tasks]}
-        return _said(lines, {**structured, "nextPageToken": page.next_page_token})
+        return _text_result(lines, {**structured, "nextPageToken": page.next_page_token})
 
     async def _cancel(self, caller: Caller, arguments: TaskArguments) -> ToolResult:
         task = await self._tasks.cancel(caller, arguments.task_id)
-        return _said(
+        return _text_result(
             [_line(task), "It is cancelled once its run has ended; get-task says when."], {"task": _view(task)}
         )
 
@@ -90,7 +90,7 @@ class TaskTools:
             return ToolResult.failed(_for_a_program(question))
         answer = InputAnswer(action=arguments.action, content=arguments.content)
         task = await self._tasks.submit_input(caller, arguments.task_id, {arguments.key: answer})
-        return _said([_line(task), "The answer was taken. Call get-task for the result."], {"task": _view(task)})
+        return _text_result([_line(task), "The answer was taken. Call get-task for the result."], {"task": _view(task)})
 
 
 def _question_line(task: Task, key: str, question: InputRequest) -> str:
@@ -136,7 +136,7 @@ def _view(task: Task) -> JsonObject:
     return task.model_dump(mode="json", exclude_none=True)
 
 
-def _said(lines: list[str], structured: JsonObject) -> ToolResult:
+def _text_result(lines: list[str], structured: JsonObject) -> ToolResult:
     return ToolResult(content=(TextContent(text="\n".join(lines)),), structured=structured)
 
 

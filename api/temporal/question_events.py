@@ -53,7 +53,7 @@ def _answered(key: str, request: InputRequest | None, answer: InputAnswer, answe
     event = AnswerEvent(key=key, action=answer.action, answered_by=answered_by)
     if handoff is None:
         return event
-    told: dict[str, object] = {"kind": handoff.kind, "tool": handoff.tool, "phase": handoff.phase}
+    shown: dict[str, object] = {"kind": handoff.kind, "tool": handoff.tool, "phase": handoff.phase}
     if handoff.kind == "approval":
-        told |= {name: answer.content.get(name) for name in ("decision", "note")}
-    return event.model_copy(update=told)
+        shown |= {name: answer.content.get(name) for name in ("decision", "note")}
+    return event.model_copy(update=shown)

@@ -15,7 +15,7 @@ from outlast.workflows.contracts.sessions import CALL_REFUSED_SIGNAL, SessionSta
 from outlast.workflows.contracts.tool_calls import CallRefused
 from outlast.workflows.session import SessionWorkflow
 
-_TOLD_SECONDS = 2.0
+_REPORT_TIMEOUT_SECONDS = 2.0
 
 log = logging.getLogger("outlast.api")
 
@@ -37,13 +37,11 @@ async def ensure_session(
     )
 
 
-async def count_refusal(client: Client, caller_id: str, session_id: str, refused: CallRefused) -> None:
-    """Have the session count a call that was refused. The refusal stands also when Temporal does not take it, and does
-    not wait for it for long.
-    """
+async def report_refused_call(client: Client, caller_id: str, session_id: str, refused: CallRefused) -> None:
+    """Report a refused call to its session. The call stays refused when Temporal does not take the report in time."""
     try:
-        async with asyncio.timeout(_TOLD_SECONDS):
+        async with asyncio.timeout(_REPORT_TIMEOUT_SECONDS):
             with temporal_errors():
                 await ensure_session(client, caller_id, session_id, refused=refused)
     except (RPCError, TemporalUnavailable, TimeoutError) as error:
-        log.warning("Session %s did not hear of a refused call: %s", session_id, error)
+        log.warning("A refused call could not be reported to session %s: %s", session_id, error)

@@ -266,8 +266,8 @@ def _progress_of(task: Task) -> str | None:
     if task.status.is_final:
         return task.run.status_message if task.run else None
     durable = task.progress if not isinstance(task.progress, LiveProgress) else None
-    told = durable.message if durable else None  # An event of the history already.
-    return task.status_message if task.status_message != told else None
+    sent = durable.message if durable else None  # It is an event of the history already.
+    return task.status_message if task.status_message != sent else None
 
 
 def _status_message(task: Task, message: str) -> TaskEvent:

@@ -114,8 +114,8 @@ async def _with_progress(task: Task, description: WorkflowExecutionDescription) 
     if task.status.is_final:
         return task.model_copy(update={"run": run})
     progress = live or task.progress
-    said = message or (progress.message if progress else None) or _waiting(description, run)
-    return task.model_copy(update={"run": run, "progress": progress, "status_message": said})
+    shown = message or (progress.message if progress else None) or _waiting(description, run)
+    return task.model_copy(update={"run": run, "progress": progress, "status_message": shown})
 
 
 def _waiting(description: WorkflowExecutionDescription, run: RunState | None) -> str | None:
@@ -125,7 +125,7 @@ def _waiting(description: WorkflowExecutionDescription, run: RunState | None) ->
     attempts = raw.pending_workflow_task.attempt
     if attempts > _HARMLESS_ATTEMPTS:
         return f"Attempt {attempts} of a step of the workflow, trying again; its history and the worker's log say why."
-    # Between two activities nobody knows how the run is: what is written of it is its beginning.
+    # Between two activities the run's state is not known: the memo has its first one.
     if run is not None and any(activity.activity_type.name == WAIT_FOR_RUN for activity in raw.pending_activities):
         return run.status_message or f"The run is {run.status}."
     return "Waiting for a worker." if _is_left_lying(raw) else None
