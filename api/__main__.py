@@ -19,6 +19,7 @@ from outlast.api.settings import ApiSettings
 from outlast.api.startup_checks import settings_problems
 from outlast.api.temporal.errors import temporal_errors
 from outlast.worker.connection import connect
+from outlast.worker.environment import unknown_variables
 from outlast.worker.logs import configure_early_logging, configure_logging
 from outlast.worker.open_files import allow_many_connections
 from outlast.worker.ready_file import ready_file
@@ -83,6 +84,12 @@ async def _prepare_namespace(client: Client) -> None:
 
 def main() -> int:
     """Exit code 0 after a clean stop, 1 when the API could not start."""
+    unknown = unknown_variables(os.environ)
+    if unknown:
+        configure_early_logging()
+        for line in unknown:
+            log.error("Bad settings: %s", line)
+        return 1
     try:
         settings = ApiSettings()
     except ValidationError as error:
@@ -101,7 +108,7 @@ def main() -> int:
             return 1
         gc.freeze()  # what is imported stays: no collection needs to look through it again
         asyncio.run(serve(settings))
-    except (ExtensionError, SealError, RuntimeError) as error:
+    except (ExtensionError, SealError, ValueError, RuntimeError) as error:
         log.error("API cannot start: %s", error)  # noqa: TRY400  # the message is for the operator, a trace is not
         return 1
     return 0

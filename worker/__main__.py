@@ -12,6 +12,7 @@ from temporalio.client import Client
 
 from outlast.activities.secrets.sealer import SealError
 from outlast.worker.connection import connect
+from outlast.worker.environment import unknown_variables
 from outlast.worker.logs import configure_early_logging, configure_logging
 from outlast.worker.open_files import allow_many_connections
 from outlast.worker.ready_file import ready_file
@@ -49,6 +50,12 @@ async def _until_stopped(client: Client, stop: asyncio.Event) -> None:
 
 def main() -> int:
     """Exit code 0 after a clean stop, 1 when the worker could not start."""
+    unknown = unknown_variables(os.environ)
+    if unknown:
+        configure_early_logging()
+        for line in unknown:
+            log.error("Bad settings: %s", line)
+        return 1
     try:
         settings = WorkerSettings()
     except ValidationError as error:

@@ -1,5 +1,6 @@
 """The connection to Temporal, the output store and the sealing keys, from the settings."""
 
+from obstore.exceptions import BaseError
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import Runtime
@@ -22,8 +23,15 @@ async def connect(settings: Settings, runtime: Runtime | None = None, *, lazy: b
 
 
 def output_objects(settings: Settings) -> OutputObjects:
-    """The output store. Raises the error of obstore for an address that it does not support."""
-    return OutputObjects.open(settings.store_url or str(settings.data_dir / "outputs"))
+    """Open the store. Raises `ValueError`, with what to do, when its address cannot be one."""
+    try:
+        return OutputObjects.open(settings.store_url or str(settings.data_dir / "outputs"))
+    except (BaseError, OSError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(
+            f"OUTLAST_STORE_URL cannot be used ({reason}). It reads s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, "
+            "az://CONTAINER/PREFIX, or the path of a folder."
+        ) from error
 
 
 def sealer_from(settings: Settings) -> SecretSealer:

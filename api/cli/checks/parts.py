@@ -92,7 +92,8 @@ async def check_platform(around: Surroundings) -> Check:
     if answer is None:
         return fail(name, f"{base_url} does not answer", _platform_advice(kind, around))
     if answer.status_code in (401, 403):
-        return fail(name, f"{base_url} does not accept the token", "Set APIFY_TOKEN to a valid one and restart.")
+        advice = "Set APIFY_TOKEN to a token of that platform, or unset it to use the sandbox; then restart."
+        return fail(name, f"{base_url} does not accept APIFY_TOKEN", advice)
     if not answer.is_success:
         return fail(name, f"{base_url} answers {answer.status_code}", _platform_advice(kind, around))
     return ok(name, f"{kind}, {base_url}, as {_username(answer)}")

@@ -15,6 +15,7 @@ from outlast.api.cli.commands.up import (
     StackDataDirOption,
     TemporalPortOption,
     TemporalUiPortOption,
+    refuse_wrong_settings,
     stack_config,
     stack_failure,
 )
@@ -98,6 +99,7 @@ async def _on_own_stack(output: Output, order: Order, given: Mapping[str, Any]) 
     from outlast.deploy.local.stack import Stack  # noqa: PLC0415
 
     config = stack_config(given)
+    await refuse_wrong_settings(config)
     with StackReport(output) as report:
         try:
             async with Stack(config, on_event=ignore_event if output.as_json else report.tell) as stack:

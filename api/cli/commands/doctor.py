@@ -1,7 +1,9 @@
 """`outlast doctor`: look at every part, say what is wrong and what to do."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -45,7 +47,7 @@ async def diagnose(output: Output, options: Options) -> ExitCode:
 
 
 async def _all_checks(options: Options) -> "list[Check]":
-    from outlast.api.cli.checks import machine, parts  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
+    from outlast.api.cli.checks import machine, parts, settings  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
     from outlast.client.connection import running_stack  # noqa: PLC0415
 
     data_dir, environment = options.data_dir, dict(os.environ)
@@ -55,6 +57,9 @@ async def _all_checks(options: Options) -> "list[Check]":
         machine.check_data_dir(data_dir),
         machine.check_disk(data_dir),
         machine.check_seal_keys(data_dir, environment),
+        *settings.check_variables(),
+        await settings.check_store(),
+        settings.check_actors(_actor_folders(environment)),
         machine.check_temporal_server(environment),
         *([] if around.state else machine.check_ports(environment)),
         parts.check_stack(around),
@@ -63,6 +68,11 @@ async def _all_checks(options: Options) -> "list[Check]":
         await parts.check_metrics(around),
         await parts.check_temporal_ui(around),
     ]
+
+
+def _actor_folders(environment: Mapping[str, str]) -> list[Path]:
+    """The folders that OUTLAST_ACTORS names, separated as `outlast up` takes them."""
+    return [Path(folder) for folder in environment.get("OUTLAST_ACTORS", "").split(os.pathsep) if folder]
 
 
 def _table(checks: "list[Check]") -> Table:

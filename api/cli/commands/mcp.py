@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outlast.api.cli.commands.up import StackDataDirOption, ToolsFromOption, stack_config, stack_failure
+from outlast.api.cli.commands.up import (
+    StackDataDirOption,
+    ToolsFromOption,
+    refuse_wrong_settings,
+    stack_config,
+    stack_failure,
+)
 from outlast.api.cli.errors import BadInput, CliError, ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR
 from outlast.api.cli.running import finish
@@ -91,6 +97,7 @@ async def serve(output: Output, flags: ConnectionFlags, given: Mapping[str, obje
 
     try:
         config = stack_config(given)
+        await refuse_wrong_settings(config)
         async with _stack_in_use(output, config) as addresses:
             settings = _settings_for(config, addresses)
             local = connection_of(flags, settings)

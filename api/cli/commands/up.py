@@ -150,6 +150,7 @@ async def serve(output: Output, given: Mapping[str, Any]) -> ExitCode:
     from outlast.deploy.local.stack import Stack  # noqa: PLC0415
 
     config = stack_config(given)
+    await refuse_wrong_settings(config)
     with StackReport(output) as report:
         try:
             async with Stack(config, on_event=report.tell) as stack:
@@ -177,6 +178,18 @@ def stack_config(given: Mapping[str, Any]) -> "StackConfig":
         raise BadInput(
             f"OUTLAST_{name.upper()}: {first['msg']}.", hint="`outlast up --help` lists the settings."
         ) from error
+
+
+async def refuse_wrong_settings(config: "StackConfig") -> None:
+    """Raise `BadInput`, a line for each setting that is wrong, before anything is started."""
+    from outlast.api.cli.checks.check import Health  # noqa: PLC0415
+    from outlast.api.cli.checks.parts import Surroundings  # noqa: PLC0415
+    from outlast.api.cli.checks.settings import check_all  # noqa: PLC0415
+
+    checks = await check_all(Surroundings(config.data_dir, None, config.environment), config.actors)
+    bad = [check for check in checks if check.health is Health.FAIL]
+    if bad:
+        raise BadInput("\n".join(check.finding for check in bad), hint=bad[0].advice)
 
 
 def stack_failure(error: Exception) -> CliError:

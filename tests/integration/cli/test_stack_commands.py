@@ -11,6 +11,7 @@ from outlast.deploy.local.processes.status import ProcessState, ProcessStatus
 from outlast.deploy.local.state import StackState, write_state
 from tests.integration.cli.conftest import Outlast
 from tests.integration.cli.fake_api import Answer, FakeApi, problem
+from tests.support.ports import free_port
 
 
 @pytest.mark.parametrize("command", ["up", "demo"])
@@ -127,3 +128,72 @@ def test_doctor_names_taken_ports(outlast: Outlast, monkeypatch: pytest.MonkeyPa
     assert any(
         check["health"] == "fail" and f"OUTLAST_API_PORT={port} is taken" in check["finding"] for check in checks
     )
+
+
+def test_a_misspelt_setting_stops_up_before_anything_starts(
+    outlast: Outlast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OUTLAST_API_KEY", "ada:secret-secret-secret")
+    ended = outlast("up", "--data-dir", str(tmp_path / "data"))
+    assert ended.code == 2
+    assert "OUTLAST_API_KEY is not a setting of Outlast. Did you mean OUTLAST_API_KEYS?" in ended.said
+    assert "secret-secret" not in ended.said
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("OUTLAST_STORE_URL", "s4://bucket", "OUTLAST_STORE_URL cannot be used"),
+        ("OUTLAST_RUN_SLOTS", "many", "OUTLAST_RUN_SLOTS: Input should be a valid integer"),
+        ("OUTLAST_API_KEYS", "short", "OUTLAST_API_KEYS: Value error, each entry of OUTLAST_API_KEYS"),
+    ],
+)
+def test_a_wrong_setting_stops_up_and_is_a_row_of_doctor(
+    outlast: Outlast, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    ended = outlast("up")
+    assert ended.code == 2
+    assert said in ended.said
+    checks = outlast("doctor", "--json").document["checks"]
+    assert any(check["health"] == "fail" and said in check["finding"] for check in checks)
+
+
+def test_a_store_that_does_not_answer_stops_up(outlast: Outlast, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"http://127.0.0.1:{free_port()}"
+    settings = {"STORE_URL": "s3://bucket/outlast"}
+    credentials = {"ENDPOINT_URL": address, "ACCESS_KEY_ID": "k", "SECRET_ACCESS_KEY": "s", "REGION": "us-east-1"}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"OUTLAST_{name}", value)
+    for name, value in credentials.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    ended = outlast("up")
+    assert ended.code == 2
+    assert "s3://bucket/outlast (OUTLAST_STORE_URL)" in ended.said
+
+
+def test_a_token_that_the_platform_does_not_accept_stops_up(
+    fake_api: FakeApi, outlast: Outlast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("APIFY_TOKEN", "apify_api_planted")
+    monkeypatch.setenv("APIFY_API_BASE_URL", fake_api.url)
+    fake_api.on("GET", "/v2/users/me", Answer({}, 401))
+    ended = outlast("up")
+    assert ended.code == 2
+    assert f"{fake_api.url} does not accept APIFY_TOKEN" in ended.said
+    assert "OUTLAST_TOKEN" not in ended.said
+
+
+def test_a_broken_actor_folder_stops_up_and_is_a_row_of_doctor(
+    outlast: Outlast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "mine" / ".actor" / "actor.json"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text("{")
+    monkeypatch.setenv("OUTLAST_ACTORS", str(tmp_path / "mine"))
+    ended = outlast("up")
+    assert ended.code == 2
+    assert str(manifest) in ended.said.replace(" ", "")
+    checks = {check["name"]: check for check in outlast("doctor", "--json").document["checks"]}
+    assert checks["Actor folders"]["health"] == "fail"

@@ -126,3 +126,25 @@ async def test_the_api_announces_itself_too(tmp_path: Path, start: Start) -> Non
     assert said.pid == process.pid
     assert said.url == f"http://127.0.0.1:{port}"
     assert await status_of(f"{said.url}/healthz") == 200
+
+
+@pytest.mark.parametrize("module", ["outlast.worker", "outlast.api"])
+def test_a_misspelt_setting_ends_the_process_with_one_line_that_names_what_was_meant(
+    start: Start, tmp_path: Path, module: str
+) -> None:
+    process = start(module, OUTLAST_API_KEY="ada:secret-secret-secret")
+    assert process.wait() == 1
+    (line,) = (tmp_path / "log").read_text().splitlines()
+    assert "OUTLAST_API_KEY is not a setting of Outlast. Did you mean OUTLAST_API_KEYS?" in line
+    assert "secret" not in line
+
+
+@pytest.mark.parametrize("module", ["outlast.worker", "outlast.api"])
+def test_an_unknown_kind_of_store_ends_the_process_with_what_to_write(
+    start: Start, tmp_path: Path, module: str
+) -> None:
+    process = start(module, OUTLAST_STORE_URL="s4://bucket")
+    assert process.wait() == 1
+    log = (tmp_path / "log").read_text()
+    assert "OUTLAST_STORE_URL cannot be used" in log
+    assert "Traceback" not in log

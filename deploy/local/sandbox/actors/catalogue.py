@@ -62,6 +62,21 @@ def load_catalogue(directories: Iterable[Path]) -> Catalogue:
     return Catalogue(actors.values())
 
 
+def broken_folders(directories: Iterable[Path]) -> tuple[str, ...]:
+    """What is wrong with these folders, one line each: no Actor in it, or one that cannot be read."""
+    problems: list[str] = []
+    for directory in directories:
+        folders = list(_actor_folders([directory]))
+        if not folders:
+            problems.append(f"{directory}: no Actor is here (.actor/actor.json), nor in a folder below")
+        for folder in folders:
+            try:
+                read_actor_folder(folder)
+            except (BrokenActorError, ValueError, TypeError, AttributeError) as error:
+                problems.append(str(error))
+    return tuple(problems)
+
+
 def _actor_folders(directories: Iterable[Path]) -> Iterable[Path]:
     for directory in directories:
         if (directory / ".actor").is_dir():

@@ -1,0 +1,77 @@
+"""The settings: what is misspelt, cannot be read, or names something that does not answer.
+
+`outlast up` makes these checks before it starts anything, `outlast doctor` shows each as a row.
+"""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings
+
+from outlast.activities.outputs.format.errors import StoreUnavailable
+from outlast.api.cli.checks.check import Check, fail, ok, skip
+from outlast.api.cli.checks.parts import Surroundings, check_platform
+from outlast.api.settings import ApiSettings
+from outlast.deploy.local.sandbox.actors.catalogue import broken_folders
+from outlast.worker.connection import output_objects
+from outlast.worker.environment import unknown_variables
+from outlast.worker.settings import Settings, WorkerSettings, settings_errors
+
+_STORE_SECONDS = 10
+
+
+async def check_all(around: Surroundings, actors: Sequence[Path]) -> list[Check]:
+    """Every check of the settings in this process's environment."""
+    return [*check_variables(), await check_store(), await check_platform(around), check_actors(actors)]
+
+
+def check_variables() -> list[Check]:
+    """All variables exist and have values that make sense; a row for each that does not."""
+    bad = [fail("Settings", line, "docs/settings.md lists the settings.") for line in unknown_variables(os.environ)]
+    lines: list[str] = []
+    kinds: tuple[type[BaseSettings], ...] = (ApiSettings, WorkerSettings)
+    for kind in kinds:
+        try:
+            kind()
+        except ValidationError as error:
+            lines += settings_errors(error).split("; ")
+    bad += [fail("Settings", line, "docs/settings.md says what it takes.") for line in dict.fromkeys(lines)]
+    return bad or [ok("Settings", "every OUTLAST_ variable is known")]
+
+
+async def check_store() -> Check:
+    """The output store that `OUTLAST_STORE_URL` names answers."""
+    name = "Output store"
+    advice = "Correct OUTLAST_STORE_URL or the store's credentials, or unset it to keep outputs in the data directory."
+    url = os.environ.get("OUTLAST_STORE_URL")
+    if not url:
+        return skip(name, "in the data directory")
+    try:
+        objects = output_objects(Settings(store_url=url))
+        async with asyncio.timeout(_STORE_SECONDS):
+            await objects.folders("")
+    except ValueError as error:
+        return fail(name, str(error), advice)
+    except TimeoutError:
+        return fail(name, f"{url} (OUTLAST_STORE_URL) does not answer within {_STORE_SECONDS} s", advice)
+    except (StoreUnavailable, OSError) as error:
+        return fail(name, f"{url} (OUTLAST_STORE_URL): {_first_line(error)}", advice)
+    return ok(name, url)
+
+
+def check_actors(folders: Sequence[Path]) -> Check:
+    """The Actors of the user's own can be read."""
+    name = "Actor folders"
+    if not folders:
+        return skip(name, "OUTLAST_ACTORS names none")
+    problems = broken_folders(folders)
+    if problems:
+        return fail(name, "\n".join(problems), "Repair it, or leave it out of OUTLAST_ACTORS (--actors).")
+    return ok(name, ", ".join(map(str, folders)))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,64 @@
+"""Which variables with the prefix `OUTLAST_` exist, so that a misspelt one is an error instead of being ignored.
+
+This is the one place that knows the names of all processes. Those of the worker are the fields of its settings; those
+of the floors above cannot be imported here and are listed. `tests/unit/worker/test_environment.py` keeps the lists
+equal to what the API, the command line and the stack read.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+
+from pydantic import AliasChoices
+from pydantic_settings import BaseSettings
+
+from outlast.worker.settings import WorkerSettings
+
+PREFIX = "OUTLAST_"
+
+OF_THE_API = frozenset(
+    f"{PREFIX}{name}"
+    for name in (
+        "ACCEPT_APIFY_TOKENS ALLOWED_HOSTS ALLOWED_ORIGINS API_HOST API_KEYS API_PORT COMPRESSION DEFAULT_ACTORS "
+        "DEFAULT_TOOLS FAIRNESS INSTANCE_ID KILL_SWITCH MAX_BODY_BYTES MAX_WAIT_SECONDS MCP_SESSION_IDLE_SECONDS MODE "
+        "OUTPUT_INLINE_LIMIT_BYTES OUTPUT_THRESHOLD_BYTES OUTPUT_TTL_SECONDS PERMISSIONS RUN_HEARTBEAT_SECONDS "
+        "TOOL_MASKING"
+    ).split()
+)
+OF_THE_COMMAND_LINE = frozenset(
+    f"{PREFIX}{name}"
+    for name in (
+        "ACTORS BROWSER_URL READY_TIMEOUT RETENTION_DAYS SANDBOX_PORT SANDBOX_TOKEN SITE_DIR TEMPORAL_HTTP_PORT "
+        "TEMPORAL_METRICS_PORT TEMPORAL_PORT TEMPORAL_UI_PORT TOKEN URL"
+    ).split()
+)
+_SERVICE_LINK = re.compile(r"OUTLAST_(\w+_)?(SERVICE_(HOST|PORT)|PORT)(_\w+)?")
+"""What Kubernetes puts into every container of a namespace for a service called `outlast` or `outlast-…`."""
+
+
+def variables_of(settings: type[BaseSettings]) -> frozenset[str]:
+    """The variables with our prefix that a class of settings reads."""
+    found: set[str] = set()
+    for name, field in settings.model_fields.items():
+        alias = field.validation_alias
+        names = alias.choices if isinstance(alias, AliasChoices) else [f"{PREFIX}{name.upper()}"]
+        found |= {str(choice) for choice in names if str(choice).startswith(PREFIX)}
+    return frozenset(found)
+
+
+def known_variables() -> frozenset[str]:
+    """Every variable with our prefix that some process of Outlast reads."""
+    return variables_of(WorkerSettings) | OF_THE_API | OF_THE_COMMAND_LINE
+
+
+def unknown_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """One line for each variable with our prefix that does not exist, with the name that may have been meant."""
+    known = known_variables()
+    names = sorted(name for name in environment if name.startswith(PREFIX) and name not in known)
+    return tuple(_describe(name, known) for name in names if not _SERVICE_LINK.fullmatch(name))
+
+
+def _describe(name: str, known: frozenset[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+    advice = f"Did you mean {close[0]}?" if close else "Unset it: docs/settings.md lists the settings."
+    return f"{name} is not a setting of Outlast. {advice}"
