@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from outlast.api.cli.client_tools import command as client_tools
-from outlast.api.cli.commands import bench_tools, call, chat, demo, doctor, mcp, outputs, tasks, tools, up
+from outlast.api.cli.commands import bench_tools, call, chat, demo, doctor, down, mcp, outputs, tasks, tools, up
 
 EXIT_CODES = (
     "Exit codes: [bold]0[/] it worked; [bold]1[/] the task failed or was cancelled, a check failed, or the stack could "
@@ -25,6 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(rich_help_panel="The stack")(up.up)
+app.command(rich_help_panel="The stack")(down.down)
 app.command(rich_help_panel="The stack")(demo.demo)
 app.command(rich_help_panel="The stack")(doctor.doctor)
 app.command(rich_help_panel="The stack")(mcp.mcp)

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from outlast.deploy.local.addresses import StackAddresses
+from outlast.deploy.local.background import LOG_NAME, start_process
 from outlast.deploy.local.config import StackConfig
 from outlast.deploy.local.embedded import require_embedded
 from outlast.deploy.local.errors import DataDirectoryInUseError, NotReadyError, StackError
@@ -29,7 +30,6 @@ from outlast.deploy.local.state import find_running
 _UNUSED_SECONDS = 10.0
 _LOOK_SECONDS = 1.0
 _READY_SECONDS = 120.0
-_LOG = "stack.log"
 
 
 @asynccontextmanager
@@ -61,29 +61,23 @@ async def _joined(config: StackConfig) -> StackAddresses:
         elif state is None and starting is not None and starting.poll() is not None:
             break
         await asyncio.sleep(0.1)
-    log = config.data_dir / "logs" / _LOG
+    log = config.data_dir / "logs" / LOG_NAME
     raise NotReadyError(f"The stack on {config.data_dir} does not become ready; the end of {log}:\n{tail(log)}")
 
 
 def _start(config: StackConfig) -> "subprocess.Popen[bytes]":
-    """Start the stack in a session of its own: a signal to this process's group does not reach it.
+    """Start the stack in the background.
 
     Raises `EmbeddedMissingError` when a server has to be started whose packages are not installed.
     """
     require_embedded(components_to_run(config, look_outside(config.environment)))
-    log = config.data_dir / "logs" / _LOG
-    log.parent.mkdir(parents=True, exist_ok=True)
-    told = config.model_dump_json(exclude={"environment"})
-    command = [sys.executable, "-P", "-m", "outlast.deploy.local.on_demand", told]
-    with log.open("ab") as output:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=dict(config.environment),
-            start_new_session=True,
-        )
+    return start_process(config)
+
+
+async def serve_until_stopped(config: StackConfig) -> None:
+    """Run a stack until a signal."""
+    async with Stack(config, on_event=_log_as(config.log_format)) as stack:
+        await stack.wait()
 
 
 async def serve_while_used(config: StackConfig) -> None:
@@ -122,12 +116,14 @@ def _log_as(log_format: str) -> OnEvent:
 
 
 def main() -> int:
-    """Exit code 0 also when another stack was quicker."""
-    config = StackConfig.model_validate_json(sys.argv[1])
+    """Exit code 0 also when another stack was quicker, unless this one was to be kept (`--keep`)."""
+    config, keeps = StackConfig.model_validate_json(sys.argv[1]), "--keep" in sys.argv[2:]
     try:
-        asyncio.run(serve_while_used(config))
-    except DataDirectoryInUseError:
-        return 0
+        asyncio.run(serve_until_stopped(config) if keeps else serve_while_used(config))
+    except DataDirectoryInUseError as error:
+        if keeps:
+            sys.stderr.write(f"{error}\n")
+        return int(keeps)
     except StackError as error:
         sys.stderr.write(f"{error}\n")
         return 1

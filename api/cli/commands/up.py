@@ -113,6 +113,9 @@ def up(
     ] = None,
     log_format: LogFormatOption = None,
     ready_timeout: ReadyTimeoutOption = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Return when everything is ready; `outlast down` stops it.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Start the embedded stack and stay until Ctrl-C.
@@ -139,7 +142,27 @@ def up(
         "log_format": log_format,
         "ready_timeout_seconds": ready_timeout,
     }
-    finish(output, lambda: serve(output, given))
+    finish(output, lambda: (start if detach else serve)(output, given))
+
+
+async def start(output: Output, given: Mapping[str, Any]) -> ExitCode:
+    """Start the stack in the background and return when it is ready."""
+    from outlast.deploy.local.background import start_detached  # noqa: PLC0415
+    from outlast.deploy.local.embedded import require_embedded  # noqa: PLC0415
+    from outlast.deploy.local.errors import StackError  # noqa: PLC0415
+    from outlast.deploy.local.outside import look_outside  # noqa: PLC0415
+    from outlast.deploy.local.plan import components_to_run  # noqa: PLC0415
+
+    config = stack_config(given)
+    await refuse_wrong_settings(config)
+    try:
+        require_embedded(components_to_run(config, look_outside(config.environment)))
+        output.note(f"[dim]starting in the background; log: {config.data_dir / 'logs' / 'stack.log'}[/]")
+        state = await start_detached(config)
+    except (StackError, OSError) as error:
+        raise stack_failure(error) from error
+    _announce(output, state, config, stops_with="`outlast down` stops it")
+    return ExitCode.OK
 
 
 async def serve(output: Output, given: Mapping[str, Any]) -> ExitCode:
@@ -206,7 +229,7 @@ def stack_failure(error: Exception) -> CliError:
     return CliError(str(error), exit_code=ExitCode.USAGE if refused else ExitCode.FAILED)
 
 
-def _announce(output: Output, stack: Any, config: "StackConfig") -> None:
+def _announce(output: Output, stack: Any, config: "StackConfig", stops_with: str = "Ctrl-C stops it") -> None:
     from outlast.api.cli.show.stack_report import address_table  # noqa: PLC0415
 
     if output.as_json:
@@ -218,4 +241,4 @@ def _announce(output: Output, stack: Any, config: "StackConfig") -> None:
     where = "" if config.data_dir == DEFAULT_DATA_DIR else f" --data-dir {config.data_dir}"
     if stack.addresses.sandbox_url:
         output.show(f"\nTry   [bold]outlast call outlast--sleeper '{{\"seconds\": 5}}'{where}[/]")
-    output.show("[dim]Ctrl-C stops it; tasks that are open go on at the next `outlast up`.[/]\n")
+    output.show(f"[dim]{stops_with}; tasks that are open go on at the next `outlast up`.[/]\n")

@@ -1,0 +1,55 @@
+"""A stack in the background: started, found and stopped from other processes."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from outlast.deploy.local.background import start_detached, stop_running
+from outlast.deploy.local.config import Component, StackConfig
+from outlast.deploy.local.errors import NotReadyError
+from outlast.deploy.local.state import find_running
+from tests.support.eventually import eventually
+from tests.support.stacks.stack_config import free_ports_config, is_running, stand_in
+
+
+def api_config(data_dir: Path, *options: str) -> StackConfig:
+    """A stack whose only part is a stand-in for the API."""
+    return free_ports_config(data_dir, Component.API, commands={Component.API: stand_in("OUTLAST_API_PORT", *options)})
+
+
+async def test_a_detached_stack_is_ready_when_the_start_returns_and_gone_when_it_was_stopped(tmp_path: Path) -> None:
+    state = await start_detached(api_config(tmp_path))
+    try:
+        assert state.is_ready
+        assert state.pid != os.getpid()
+        assert is_running(state.children["api"])
+    finally:
+        stopped = await stop_running(tmp_path)
+    assert stopped is not None
+    assert stopped.pid == state.pid
+    assert not is_running(state.children["api"])
+    assert find_running(tmp_path) is None
+
+
+async def test_where_no_stack_runs_there_is_nothing_to_stop(tmp_path: Path) -> None:
+    assert await stop_running(tmp_path) is None
+
+
+async def test_a_detached_stack_that_does_not_come_up_says_why(tmp_path: Path) -> None:
+    (tmp_path / "broken").touch()
+    with pytest.raises(NotReadyError, match="I was told to fail"):
+        await start_detached(api_config(tmp_path, "--fail-while", str(tmp_path / "broken")))
+    assert find_running(tmp_path) is None
+
+
+async def test_a_second_detached_stack_is_told_who_has_the_directory(tmp_path: Path) -> None:
+    state = await start_detached(api_config(tmp_path))
+    try:
+        with pytest.raises(NotReadyError, match=f"in use by another stack: process {state.pid}"):
+            await start_detached(api_config(tmp_path))
+        assert is_running(state.pid)
+    finally:
+        os.kill(state.pid, signal.SIGTERM)
+        await eventually(lambda: find_running(tmp_path) is None)
