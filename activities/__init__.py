@@ -1,1 +1,1 @@
-"""The ground floor: everything that touches the outside world, and the contracts of doing so."""
+"""Activities: all access to the outside world, and the contracts of these activities. One room per subject."""

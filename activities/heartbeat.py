@@ -1,4 +1,4 @@
-"""Heartbeats of an activity: they tell a slow answer from a dead worker, and bring a cancellation to the activity."""
+"""Heartbeats of an activity. They distinguish a slow activity from a dead worker, and deliver cancellations."""
 
 import asyncio
 import time

@@ -1,8 +1,8 @@
-"""Opening files below a folder, whatever links, races and special files somebody has put there.
+"""Opens files below a folder, safe from links, races and special files in it.
 
-On Linux the kernel itself keeps the path below the folder (openat2(2), RESOLVE_BENEATH): links that stay inside are
-followed, everything else is refused, also when somebody swaps folders for links meanwhile. Where there is no openat2,
-every step is opened by itself and no link is followed.
+On Linux the kernel keeps the path below the folder (openat2(2), RESOLVE_BENEATH): links that stay inside are followed,
+all others are rejected, also when a folder is replaced by a link during the call. Without openat2, each part of the
+path is opened on its own and no link is followed.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 _SYS_OPENAT2 = 437
-"""The same number on every architecture that Linux got after 5.6 for (asm-generic/unistd.h); alpha differs."""
+"""The number is the same on every architecture (asm-generic/unistd.h) except alpha."""
 _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_BENEATH = 0x08
 _SAFE_FLAGS = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
@@ -28,11 +28,11 @@ MAX_PATH_CHARS = 1_024
 
 
 class PathError(Exception):
-    """The path is none that may be opened; the message says why and names only what the caller gave."""
+    """The path cannot be opened. The message says why, and contains no path but the caller's."""
 
 
 class PathNotFound(PathError):
-    """There is no such file."""
+    """The file does not exist."""
 
 
 class _OpenHow(ctypes.Structure):
@@ -51,12 +51,12 @@ _LIBC = _openat2_of_libc()
 
 
 def relative_path(text: str) -> PurePosixPath:
-    """`text` as a path below a folder. Raises `PathError` for one that is absolute, climbs or cannot exist."""
+    """`text` as a path below a folder. Raises `PathError` when it is absolute, contains `..` or cannot exist."""
     if not text or len(text) > MAX_PATH_CHARS or "\0" in text:
         raise PathError(f"A path has 1 to {MAX_PATH_CHARS} characters, none of them NUL.")
     path = PurePosixPath(text)
     if path.is_absolute() or ".." in path.parts:
-        raise PathError(f"{text!r} leads out of the folder: give a path relative to it, without `..`.")
+        raise PathError(f"{text!r} is outside the folder: use a path relative to it, without `..`.")
     return path
 
 
@@ -71,17 +71,17 @@ def opened_folder(path: Path) -> Generator[int]:
 
 
 def open_file_below(folder: int, path: str) -> int:
-    """A descriptor, for reading, of the regular file `path` below `folder`, which the caller closes.
+    """A descriptor for reading the regular file `path` below `folder`. The caller closes it.
 
-    Raises `PathError`: for a path or a link that leads out, and for what is no regular file (folders, FIFOs, devices,
-    sockets). Nothing is waited for: a FIFO without a writer is refused like any other.
+    Raises `PathError` for a path or a link that leads outside, and for anything but a regular file (folders, FIFOs,
+    devices, sockets). Never blocks, not even on a FIFO without a writer.
     """
     descriptor = _open(folder, relative_path(path), path)
     kind = os.fstat(descriptor).st_mode
     if stat.S_ISREG(kind):
         return descriptor
     os.close(descriptor)
-    what = "a folder" if stat.S_ISDIR(kind) else "no regular file"
+    what = "a folder" if stat.S_ISDIR(kind) else "not a regular file"
     raise PathError(f"{path!r} is {what}; only files can be read.")
 
 
@@ -91,14 +91,14 @@ def _open(folder: int, path: PurePosixPath, named: str) -> int:
     except FileNotFoundError:
         raise PathNotFound(f"There is no file {named!r}.") from None
     except NotADirectoryError:
-        raise PathNotFound(f"There is no file {named!r}: a part of its path is no folder.") from None
+        raise PathNotFound(f"There is no file {named!r}: a part of its path is not a folder.") from None
     except PermissionError:
-        raise PathError(f"{named!r} may not be read.") from None
+        raise PathError(f"{named!r} is not readable: permission denied.") from None
     except OSError as error:
         if error.errno in _OUTSIDE:
-            raise PathError(f"{named!r} leads out of the folder by a link; that is not followed.") from None
+            raise PathError(f"{named!r} is outside the folder: it goes through a link that is not followed.") from None
         if error.errno in (errno.ENXIO, errno.ENODEV, errno.EINVAL, errno.ENAMETOOLONG):
-            raise PathError(f"{named!r} is no regular file; only files can be read.") from None
+            raise PathError(f"{named!r} is not a regular file; only files can be read.") from None
         raise
 
 

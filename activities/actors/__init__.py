@@ -1,1 +1,1 @@
-"""Actors in the Apify Store: search, details, input schemas, and the definitions of their direct tools."""
+"""Actors of Apify Store: search, details and definitions."""

@@ -1,1 +1,1 @@
-"""The one form of a tool error, and how every exception becomes it."""
+"""Failures: their categories, the tool error that carries them, and how they leave an activity."""

@@ -1,1 +1,1 @@
-"""Calls of language models: the contract, the activity that streams an answer, the providers."""
+"""Calls of language models, streamed."""

@@ -1,4 +1,4 @@
-"""Calling a model: one step of a conversation, streamed while it is said."""
+"""The activity that calls a model: one step of a conversation, streamed while the model writes."""
 
 import logging
 import time
@@ -26,9 +26,9 @@ CALL_MODEL_RETRY_POLICY = RetryPolicy(
     maximum_interval=timedelta(minutes=1),
     maximum_attempts=8,
 )
-"""Errors that another attempt cannot mend are not retried; a provider that says when to come back is believed."""
+"""Permanent errors are not retried; a provider's `Retry-After` replaces the pause."""
 _BEATS_PER_TIMEOUT = 10
-"""A cancellation is heard with the next heartbeat."""
+"""A cancellation arrives with the next heartbeat, so there are many."""
 _CONFIGURED_BY = {
     "openai": "OPENAI_API_KEY",
     "anthropic": "ANTHROPIC_API_KEY",
@@ -49,7 +49,7 @@ class ModelActivities:
         prices: Mapping[str, Price] | None = None,
         open_sink: OpenSink = WorkflowDeltas,
     ) -> None:
-        """`providers` by `provider_id`; `prices` by `provider/model`; streamed text goes to what `open_sink` gives."""
+        """`providers` by `provider_id`; `prices` by `provider/model`; `open_sink` opens the sink of streamed text."""
         self._providers = providers
         self._prices = prices or {}
         self._open_sink = open_sink
@@ -57,10 +57,10 @@ class ModelActivities:
 
     @activity.defn
     async def call_model(self, request: CallModelInput) -> ModelStep:
-        """What the model says in this step; while it says it, its text is published.
+        """Call the model for one step, and publish its text while it writes.
 
-        A retried call starts anew, with a higher `attempt` in its deltas. Cancelled, it closes the connection. Fails
-        with an `ErrorEnvelope`, retryable when the connection broke or the provider is overloaded.
+        A retry calls the model again, with a higher `attempt` in its deltas. A cancellation closes the connection.
+        Fails with an `ErrorEnvelope`, which is retryable when the connection broke or the provider is overloaded.
         """
         with as_activity_failure():
             provider = self._provider(request.provider_id)
@@ -85,7 +85,7 @@ class ModelActivities:
             missing = _CONFIGURED_BY[provider_id]
             raise ProviderError(provider_id, f"not configured: set {missing} for the worker", kinds=(NOT_CONFIGURED,))
         known = ", ".join(MATRIX)
-        raise ProviderError(provider_id, f"unknown provider; known are {known}", kinds=(UNKNOWN_PROVIDER,))
+        raise ProviderError(provider_id, f"unknown provider; use one of {known}", kinds=(UNKNOWN_PROVIDER,))
 
     @asynccontextmanager
     async def _sink(self, request: CallModelInput) -> AsyncGenerator[DeltaSink | None]:

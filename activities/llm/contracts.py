@@ -1,4 +1,4 @@
-"""Contracts of model calls: one step of a conversation in, what the model said out. Free of I/O imports."""
+"""Contracts of model calls: one step of a conversation in, the model's answer out."""
 
 from typing import Annotated, Literal, Self
 
@@ -15,12 +15,12 @@ class TextPart(Contract):
 
 
 class ImagePart(Contract):
-    """A picture of a user's message: base64, or an address that the provider fetches. One of them, not both."""
+    """An image of a user's message: either base64 data, or a URL that the provider fetches."""
 
     type: Literal["image"] = "image"
     media_type: str
-    data: str | None = Field(default=None, min_length=1, description="Base64; then there is no `url`.")
-    url: str | None = Field(default=None, min_length=1, description="Its address; then there is no `data`.")
+    data: str | None = Field(default=None, min_length=1, description="Base64; excludes `url`.")
+    url: str | None = Field(default=None, min_length=1, description="Its URL; excludes `data`.")
 
     @model_validator(mode="after")
     def _comes_from_one_place(self) -> Self:
@@ -30,7 +30,7 @@ class ImagePart(Contract):
 
 
 class ToolCallPart(Contract):
-    """A model's wish to call a tool. `arguments` is None when what it wrote is no JSON object."""
+    """A tool call of a model. `arguments` is None when the model did not write a JSON object."""
 
     type: Literal["tool_call"] = "tool_call"
     id: str = Field(description="The provider's own id of the call.")
@@ -40,7 +40,7 @@ class ToolCallPart(Contract):
 
 
 class ToolResultPart(Contract):
-    """What a tool call has come to, as the model reads it."""
+    """The result of a tool call, as the model reads it."""
 
     type: Literal["tool_result"] = "tool_result"
     call_id: str
@@ -61,7 +61,7 @@ class ModelMessage(Contract):
 
 
 class Usage(Contract):
-    """Tokens of one model call. Numbers always, never null."""
+    """Token counts of one model call; 0 where the provider reports none."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -70,10 +70,10 @@ class Usage(Contract):
 
 
 class CallModelInput(Contract):
-    """Order for one model call.
+    """Input of `call_model`: one model call.
 
-    What comes first stays byte for byte the same in every step of a conversation, whatever the mask:
-    `definitions_json`, then `system`. Then `dynamic`, then `messages`; `active_tools` travels beside them.
+    The prompt begins with `definitions_json` and `system`, which are byte for byte the same in every step of a
+    conversation, whatever the mask. `dynamic` and `messages` follow; `active_tools` is not part of the prompt.
     """
 
     caller: Caller
@@ -92,19 +92,19 @@ class CallModelInput(Contract):
 
 
 class ModelStep(Contract):
-    """What the model said in one step."""
+    """The model's answer in one step."""
 
     text: str = ""
     tool_calls: tuple[ToolCallPart, ...] = ()
     finish_reason: Literal["stop", "tool_calls", "length", "content_filter", "other"]
     usage: Usage = Usage()
-    cost_usd: float | None = Field(default=None, description="Where the prices are known.")
-    warnings: tuple[str, ...] = Field(default=(), description="Fallbacks of the provider adapter, once each.")
+    cost_usd: float | None = Field(default=None, description="None when the model's prices are not known.")
+    warnings: tuple[str, ...] = Field(default=(), description="Fallbacks of the provider adapter, each once.")
     seconds: float = Field(default=0.0, description="From the request to the provider to the end of its answer.")
 
 
 class TextDelta(Contract):
-    """A piece of streamed text. A retried call streams anew: readers drop what an older `attempt` said."""
+    """A piece of streamed text. A retried call streams again: readers drop the text of older attempts."""
 
     turn_id: str
     step: int

@@ -1,4 +1,4 @@
-"""Streamed text on its way to readers: the port, and its way over the stream of the workflow that called the model."""
+"""Publishes streamed text to readers: the interface, and its implementation with the calling workflow's stream."""
 
 import asyncio
 import logging
@@ -27,10 +27,10 @@ log = logging.getLogger(__name__)
 
 
 class DeltaSink(Protocol):
-    """Where streamed text goes."""
+    """Receives streamed text."""
 
     def publish(self, delta: TextDelta) -> None:
-        """Send `delta` on, soon; never waits and never fails."""
+        """Send `delta` soon. Never blocks and never fails."""
         ...
 
 
@@ -40,8 +40,8 @@ OpenSink = Callable[[], AbstractAsyncContextManager[DeltaSink]]
 class WorkflowDeltas:
     """Publishes to the workflow that scheduled the current activity, in batches.
 
-    The first text is sent after `first`, the next ones after longer and longer pauses up to `steady`. Texts of one
-    batch are joined into one delta. What cannot be delivered is logged and left out: the step's result has the text.
+    The first batch is sent after `first`, later ones after growing pauses up to `steady`. The texts of a batch are
+    joined into one delta. A batch that cannot be delivered is logged and dropped: the step's result has the whole text.
     """
 
     def __init__(self, *, first: timedelta = FIRST_FLUSH, steady: timedelta = STEADY_FLUSH) -> None:
@@ -55,14 +55,14 @@ class WorkflowDeltas:
         self._flusher: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Begin to send."""
-        self._flusher = asyncio.create_task(self._flush_again_and_again())
+        """Start sending."""
+        self._flusher = asyncio.create_task(self._flush_until_end())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Send the rest. After a failure it is dropped, as readers drop what a failed attempt has said."""
+        """Send the rest; after a failure drop it, as readers drop the text of a failed attempt."""
         if kind is not None:
             self._waiting.clear()
         self._ended.set()
@@ -75,7 +75,7 @@ class WorkflowDeltas:
         self._waiting.append(delta)
         self._something_waits.set()
 
-    async def _flush_again_and_again(self) -> None:
+    async def _flush_until_end(self) -> None:
         while not self._ended.is_set():
             await self._something_waits.wait()
             with suppress(TimeoutError):
@@ -95,5 +95,5 @@ class WorkflowDeltas:
         try:
             await self._client.flush()
         except (RPCError, TimeoutError) as error:
-            # What was not sent is sent with the next batch, in order.
+            # The client keeps unsent items, and sends them with the next batch, in order.
             log.warning("Streamed text was not delivered after %.1f s: %s", time.monotonic() - began, error)

@@ -1,1 +1,1 @@
-"""Actors that are MCP servers: their tool lists and calls, passed on unchanged."""
+"""Actors that are MCP servers: list and call their tools."""

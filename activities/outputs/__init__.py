@@ -1,1 +1,1 @@
-"""Large outputs: stored outside the conversation, read in part or whole, removed when they expire."""
+"""Stored outputs: large results outside of histories, written once, verified on every read, read in parts."""

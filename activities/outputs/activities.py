@@ -1,4 +1,4 @@
-"""Activities on outputs: store a dataset or record as it streams in, store an answer, restore a part."""
+"""Activities of the output store: store a dataset, a record or a tool's result; read a part of a stored output."""
 
 import asyncio
 import base64
@@ -20,7 +20,7 @@ from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.content_types import kind_of
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.failures.not_found import explain_not_found, not_found
 from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.activities.outputs.contracts import (
@@ -60,31 +60,31 @@ _WRITTEN_BYTES = 1024 * 1024
 
 
 class StorePosition(BaseModel):
-    """How far a storing is; in the heartbeat, for operators. Rows and bytes taken from the source."""
+    """Heartbeat details of the storing activities, for operators: rows and bytes read from the source so far."""
 
     rows: int
     bytes: int
 
 
-class _Found(TypedDict):
+class _StreamedRecord(TypedDict):
     content_type: str
     value: HttpResponse
 
 
 class OutputActivities:
-    """Activities on the output store, on behalf of the caller that each order names."""
+    """Writes and reads stored outputs on behalf of the caller that each request names."""
 
     def __init__(self, platform: ApifyPlatform, objects: OutputObjects) -> None:
-        """Read what is to be stored through `platform`, keep outputs in `objects`."""
+        """Read datasets and records through `platform`; keep outputs in `objects`."""
         self._platform = platform
         self._objects = objects
 
     @activity.defn
     async def store_dataset(self, request: StoreDatasetInput) -> StoredDataset:
-        """Bring a whole dataset into the store, page by page; also its first rows, shortened.
+        """Store a whole dataset, page by page. The result also has its first rows, shortened.
 
-        Memory stays flat. A retry goes on after the last part that was stored, on any worker. Heartbeat details hold
-        the `StorePosition`. Fails with `not_found` when the caller has no such dataset (any more).
+        Memory use does not grow with the dataset. A retry continues after the last stored part, on any worker. The
+        heartbeat details hold the `StorePosition`. Fails with `not_found` when the caller has no such dataset.
         """
         with as_activity_failure():
             client = self._platform.client(request.caller)
@@ -98,19 +98,19 @@ class OutputActivities:
 
     @activity.defn
     async def store_record(self, request: StoreRecordInput) -> StoredOutput:
-        """Bring a whole record of a key-value store into the store. Fails with `not_found` for an unknown one."""
+        """Store a whole record of a key-value store. Fails with `not_found` for an unknown store or key."""
         with as_activity_failure():
             client = self._platform.client(request.caller)
             async with heartbeating() as heartbeats:
                 stream = client.key_value_store(request.store_id).stream_record(request.key)  # pyright: ignore[reportUnknownVariableType]  # a plain dict
-                async with cast("AbstractAsyncContextManager[_Found | None]", stream) as found:
+                async with cast("AbstractAsyncContextManager[_StreamedRecord | None]", stream) as found:
                     if found is None:
-                        raise await _no_record(client, request)
+                        raise await _explain_missing_record(client, request)
                     return await self._store_body(request, found["content_type"], found["value"], heartbeats)
 
     @activity.defn
     async def store_content(self, request: StoreContentInput) -> StoredOutput:
-        """Store what a tool has answered. Fails with `validation` when `kind` does not say what it is."""
+        """Store the result of a tool. Fails with `validation` when the request lacks the content that `kind` names."""
         with as_activity_failure():
             async with heartbeating():
                 content = await asyncio.to_thread(_content_of, request)
@@ -119,21 +119,21 @@ class OutputActivities:
                 async with OutputWriter(self._objects, request.scope, what=what, kind=request.kind) as writer:
                     await writer.write(content)
                     ttl = timedelta(seconds=request.ttl_seconds)
-                    return _told(await writer.finish(content_type=request.content_type, ttl=ttl))
+                    return _without_fields(await writer.finish(content_type=request.content_type, ttl=ttl))
 
     @activity.defn
     async def restore_output(self, request: RestoreOutputInput) -> RestoredOutput:
-        """Give a part of an output back.
+        """Read a part of an output.
 
-        Fails with the envelope of `OutputError`: malformed, foreign, unknown, expired, deleted, damaged, or a
-        selection that cannot be carried out.
+        Fails with the envelope of `OutputError`: the locator is malformed, foreign or unknown, the output has expired,
+        was deleted or is damaged, or the selection is invalid.
         """
         with as_activity_failure():
             async with heartbeating():
                 try:
                     return await select(await open_output(self._objects, request.locator, request.caller.id), request)
-                except OutputError as refusal:
-                    raise ToolFailure(refusal.envelope()) from None
+                except OutputError as error:
+                    raise ToolFailure(error.envelope()) from None
 
     async def _store_rows(
         self, client: ApifyClientAsync, request: StoreDatasetInput, heartbeats: Heartbeats
@@ -147,25 +147,25 @@ class OutputActivities:
                 rows, size = rows + batch.rows, size + len(batch.lines)
                 heartbeats.set_details(StorePosition(rows=rows, bytes=size))
             ttl = timedelta(seconds=request.ttl_seconds)
-            return _told(await writer.finish(content_type=ROWS_CONTENT_TYPE, ttl=ttl))
+            return _without_fields(await writer.finish(content_type=ROWS_CONTENT_TYPE, ttl=ttl))
 
     async def _store_body(
         self, request: StoreRecordInput, content_type: str, response: HttpResponse, heartbeats: Heartbeats
     ) -> StoredOutput:
-        """From the beginning also in a retry: a record may have been changed meanwhile."""
+        """Store the whole body. A retry starts at the beginning: the record may have changed meanwhile."""
         what = f"record {request.store_id} {request.key}"
         async with OutputWriter(self._objects, request.scope, what=what, kind=kind_of(content_type)) as writer:
             size = 0
-            async for piece in _gathered(response.aiter_bytes()):
+            async for piece in _larger_pieces(response.aiter_bytes()):
                 await writer.write(piece)
                 size += len(piece)
                 heartbeats.set_details(StorePosition(rows=0, bytes=size))
             ttl = timedelta(seconds=request.ttl_seconds)
-            return _told(await writer.finish(content_type=content_type, ttl=ttl))
+            return _without_fields(await writer.finish(content_type=content_type, ttl=ttl))
 
 
-def _told(manifest: OutputManifest) -> StoredOutput:
-    """What the history is told. The summary says it in words; the fields as data are in the manifest."""
+def _without_fields(manifest: OutputManifest) -> StoredOutput:
+    """The output as the history holds it. The summary names the fields; their data is in the manifest."""
     return stored_output(manifest).model_copy(update={"fields": ()})
 
 
@@ -185,7 +185,7 @@ def _counted(page: DatasetPage, rows: int) -> DatasetPage:
     return page.model_copy(update={"total": rows, "rows_cut": rows_cut})
 
 
-async def _no_record(client: ApifyClientAsync, request: StoreRecordInput) -> ToolFailure:
+async def _explain_missing_record(client: ApifyClientAsync, request: StoreRecordInput) -> ToolFailure:
     if await client.key_value_store(request.store_id).get() is None:
         return await explain_not_found(client, "key-value store", request.store_id)
     return not_found(
@@ -193,7 +193,7 @@ async def _no_record(client: ApifyClientAsync, request: StoreRecordInput) -> Too
     )
 
 
-async def _gathered(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _larger_pieces(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The same bytes in larger pieces."""
     pieces: list[bytes] = []
     size = 0
@@ -208,15 +208,15 @@ async def _gathered(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _content_of(request: StoreContentInput) -> bytes:
-    """The bytes to store. Raises `ToolFailure` when the order does not hold what its kind says."""
+    """The bytes to store. Raises `ToolFailure` when the request lacks the content that its kind names."""
     if request.kind == "binary" and request.blob_base64 is not None:
         try:
             return base64.b64decode(request.blob_base64, validate=True)
         except binascii.Error:
-            raise _unfit("The blob is no Base64.") from None
+            raise _invalid("The blob is not valid Base64.") from None
     if request.kind == "rows" and request.text is None:
         if not isinstance(request.value, list):
-            raise _unfit("Rows are a list of JSON values.")
+            raise _invalid("Rows must be a list of JSON values.")
         return b"".join(text_of(row) + b"\n" for row in request.value)
     if request.text is not None:
         content = request.text.encode(errors="replace")
@@ -224,11 +224,11 @@ def _content_of(request: StoreContentInput) -> bytes:
         return content + b"\n" if is_unended else content
     if request.kind == "json":
         return text_of(request.value)
-    raise _unfit(f"There is no {request.kind} in the order.")
+    raise _invalid(f"The request contains no {request.kind}.")
 
 
-def _unfit(message: str) -> ToolFailure:
-    return ToolFailure(ErrorEnvelope(tool="", message=message, category=ErrorCategory.VALIDATION, retryable=False))
+def _invalid(message: str) -> ToolFailure:
+    return ToolFailure.of(ErrorCategory.VALIDATION, message)
 
 
 def _digest_of(content: bytes) -> str:

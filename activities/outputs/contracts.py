@@ -1,4 +1,4 @@
-"""Contracts of stored outputs: what is stored, where it is, and which part of it is given back. Free of I/O imports."""
+"""Contracts of the activities that store outputs and read parts of them."""
 
 from datetime import datetime
 from typing import Literal
@@ -9,21 +9,21 @@ from outlast.activities.contracts import Caller, Contract
 from outlast.activities.storages.contracts import DatasetPage
 
 OutputKind = Literal["rows", "json", "text", "binary"]
-"""What a stored output is: JSON rows (one per line), one JSON value, text in UTF-8, or bytes."""
+"""The kind of a stored output: JSON rows (one per line), one JSON value, text in UTF-8, or bytes."""
 
 DEFAULT_THRESHOLD_BYTES = 4_096
 DEFAULT_TTL_SECONDS = 24 * 3600
 DEFAULT_INLINE_LIMIT_BYTES = 256 * 1024
 
 MAX_SUMMARY_CHARS = 1_500
-"""A summary stands in the history three times and in a model's context once."""
+"""A history contains a summary three times, a model's context contains it once."""
 
 DEFAULT_RESTORE_BYTES = 16_384
 MAX_RESTORE_BYTES = 49_152
 
 
 class OutputPolicy(Contract):
-    """When the outputs of a call are stored, and for how long. Sizes count UTF-8."""
+    """When the outputs of a call are stored, and for how long. Sizes are bytes of UTF-8."""
 
     compress: bool = Field(default=True, description="False keeps outputs in the answer, up to `inline_limit_bytes`.")
     threshold_bytes: int | None = Field(
@@ -37,17 +37,17 @@ class OutputPolicy(Contract):
 
 
 class OutputScope(Contract):
-    """Whose output it is and which call made it. Only the caller `caller_id` can read it."""
+    """The owner of an output and the call that produced it. Only the caller `caller_id` can read it."""
 
     caller_id: str
     session_id: str | None = None
     message_id: str | None = None
-    tool_call_id: str = Field(description="The model's id of the call, or the task's id where there is none.")
-    task_id: str = Field(description="The task that made it; while it runs, its outputs are kept.")
+    tool_call_id: str = Field(description="The model's id of the call; without a model, the task's id.")
+    task_id: str = Field(description="The task that produced it. Its outputs are kept while it runs.")
 
 
 class FieldSummary(Contract):
-    """A field of the rows: its JSON types and in which share of the sampled rows it has a value."""
+    """A field of the rows: its JSON types and the share of the sampled rows in which it has a value."""
 
     name: str
     types: tuple[str, ...]
@@ -55,7 +55,7 @@ class FieldSummary(Contract):
 
 
 class StoredOutput(Contract):
-    """An output that was stored: what a model, an event stream and an answer say of it."""
+    """A stored output, as answers, events and models see it."""
 
     locator: str
     kind: OutputKind
@@ -67,11 +67,11 @@ class StoredOutput(Contract):
     created_at: datetime
     expires_at: datetime
     fields: tuple[FieldSummary, ...] = ()
-    summary: str = Field(description=f"What is in it, at most {MAX_SUMMARY_CHARS} characters.")
+    summary: str = Field(description=f"A description of the content, at most {MAX_SUMMARY_CHARS} characters.")
 
 
 class StoreDatasetInput(Contract):
-    """Order to bring a whole dataset from the platform into the store, page by page."""
+    """Input of `store_dataset`: stores a whole dataset of the platform."""
 
     caller: Caller
     scope: OutputScope
@@ -83,14 +83,14 @@ class StoreDatasetInput(Contract):
 
 
 class StoredDataset(Contract):
-    """A dataset in the store, and its first rows, shortened."""
+    """A stored dataset, and its first rows, shortened."""
 
     output: StoredOutput
     preview: DatasetPage
 
 
 class StoreRecordInput(Contract):
-    """Order to bring a whole record of a key-value store into the output store."""
+    """Input of `store_record`: stores a whole record of a key-value store."""
 
     caller: Caller
     scope: OutputScope
@@ -100,7 +100,7 @@ class StoreRecordInput(Contract):
 
 
 class StoreContentInput(Contract):
-    """Order to store what a tool has answered: `text`, `value` or `blob_base64`, whichever `kind` says."""
+    """Input of `store_content`: stores the result of a tool, which is in `text`, `value` or `blob_base64`."""
 
     scope: OutputScope
     kind: OutputKind
@@ -112,10 +112,10 @@ class StoreContentInput(Contract):
 
 
 class RestoreOutputInput(Contract):
-    """Order for a part of a stored output.
+    """Input of `restore_output`: a part of a stored output.
 
-    `offset` and `limit` count rows of rows and bytes of anything else. `filter` (JMESPath, on each row) and `fields`
-    (dot paths) apply to rows; `query` (JMESPath) to the whole value, or to each row.
+    `offset` and `limit` count rows when the output has rows, and bytes otherwise. `filter` (JMESPath, on each row) and
+    `fields` (dot paths) apply to rows; `query` (JMESPath) to each row, or to the whole value.
     """
 
     caller: Caller
@@ -129,7 +129,7 @@ class RestoreOutputInput(Contract):
 
 
 class RestoredOutput(Contract):
-    """A part of a stored output: `items` of rows, `value` of JSON, `text` or `blob_base64`, whichever applies."""
+    """A part of a stored output: `items` for rows, `value` for JSON, otherwise `text` or `blob_base64`."""
 
     locator: str
     kind: OutputKind
@@ -141,22 +141,22 @@ class RestoredOutput(Contract):
     text: str | None = None
     blob_base64: str | None = None
     offset: int = 0
-    next_offset: int | None = Field(default=None, description="Where to go on; None when nothing is left.")
-    matched: int | None = Field(default=None, description="With a filter: rows of this answer that match.")
+    next_offset: int | None = Field(default=None, description="Where the next part starts; None at the end.")
+    matched: int | None = Field(default=None, description="With a filter: the rows of this part that match.")
     oversized_row_bytes: int | None = Field(
-        default=None, description="Size of the row at `offset` when it alone exceeds `max_bytes`: choose fields."
+        default=None, description="Size of the first row when it alone exceeds `max_bytes`: select fields."
     )
 
 
 class SweepInput(Contract):
-    """Order to sweep one page of the store."""
+    """Input of `sweep_page`: sweeps one page of the store."""
 
     cursor: str | None = None
     page_size: int = Field(default=500, ge=1, le=1_000)
 
 
 class SweepReport(Contract):
-    """What a sweep did. `cursor` goes on; None at the end."""
+    """The result of a sweep, in objects. `cursor` is where the next page starts; None at the end."""
 
     scanned: int = 0
     deleted: int = 0

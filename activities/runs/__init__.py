@@ -1,1 +1,1 @@
-"""Actor runs: started at most once, followed to their end, aborted."""
+"""Actor runs: start at most once, follow, abort, read logs."""

@@ -1,1 +1,1 @@
-"""Secrets are sealed before they enter a history, and opened only where they are used."""
+"""Secrets: sealed before they enter a workflow, opened only in an activity."""

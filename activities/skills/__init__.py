@@ -1,1 +1,1 @@
-"""Skills: documents in a folder that a model loads by name."""
+"""Skills: an operator's documents that tell a model how to do something."""

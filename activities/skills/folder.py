@@ -12,7 +12,7 @@ from typing import cast
 import yaml
 
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.safe_open import PathError, PathNotFound, open_file_below, opened_folder
 from outlast.activities.skills.activities import SkillDocument, SkillFile
 
@@ -20,7 +20,7 @@ log = logging.getLogger("outlast.skills")
 
 MAIN_DOCUMENT = "SKILL.md"
 MAX_FILE_BYTES = 4 * 1024 * 1024
-"""Of one document. Larger ones are refused, with their size: nobody meant a model to read them."""
+"""Limit of one document. Larger ones are rejected: they are not meant for a model."""
 MAX_FRONT_MATTER_BYTES = 16_384
 MAX_DESCRIPTION_CHARS = 1_024
 MAX_SKILLS = 1_000
@@ -32,88 +32,88 @@ _FENCE = re.compile(r"^---[ \t]*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class SkillCard:
-    """What is told of a skill before it is loaded."""
+    """The name and description of a skill, known before it is loaded."""
 
     name: str
     description: str
 
 
-class BadSkill(ValueError):
-    """A main document that has no usable front matter; the message says what it lacks."""
+class InvalidSkill(ValueError):
+    """A main document without valid front matter; the message says what is wrong."""
 
 
 class SkillFolder:
-    """Reads skills anew at every call, so that an operator's changes count at once."""
+    """Reads skills from disk at every call, so that an operator's changes apply at once."""
 
     def __init__(self, root: Path) -> None:
         """`root` holds one folder per skill."""
         self._root = root
 
     def cards(self) -> tuple[SkillCard, ...]:
-        """Every skill by name. One that cannot be read is left out, with a warning in the log."""
+        """All skills by name. A skill that cannot be read is left out, with a warning in the log."""
         found: list[SkillCard] = []
         for name in self._names():
             try:
-                document = parse_skill(name, self._read(name, MAIN_DOCUMENT))
-            except (BadSkill, PathError, OSError, ToolFailure) as error:
+                document = parse_skill(name, self._read_text(name, MAIN_DOCUMENT))
+            except (InvalidSkill, PathError, OSError, ToolFailure) as error:
                 log.warning("Skill %s is not offered: %s", name, error)
                 continue
             found.append(SkillCard(document.name, document.description))
         return tuple(found)
 
     def load(self, name: str) -> SkillDocument:
-        """The main document of skill `name`. Raises `ToolFailure` when there is none or it is broken."""
+        """The main document of skill `name`. Raises `ToolFailure` when it does not exist or is invalid."""
         try:
-            document = parse_skill(name, self._read_of(name, MAIN_DOCUMENT))
-        except BadSkill as error:
-            raise _refused(f"Skill {name!r} is broken: {error}", "Tell the operator.") from None
+            document = parse_skill(name, self._read_or_explain(name, MAIN_DOCUMENT))
+        except InvalidSkill as error:
+            raise _failed(f"Skill {name!r} is invalid: {error}", "Tell the operator.") from None
         files = list(self._files(name))
         listed = tuple(files[:_LISTED_FILES])
         return document.model_copy(update={"files": listed, "more_files": len(files) > _LISTED_FILES})
 
     def load_file(self, name: str, path: str) -> SkillFile:
-        """The supporting file `path` of skill `name`. Raises `ToolFailure` for a path that leads out of its folder."""
-        return SkillFile(name=name, path=path, text=self._read_of(name, path))
+        """The supporting file `path` of skill `name`. Raises `ToolFailure` for a path outside the skill's folder."""
+        return SkillFile(name=name, path=path, text=self._read_or_explain(name, path))
 
     def _names(self) -> list[str]:
         try:
             entries = [entry.name for entry in os.scandir(self._root) if entry.is_dir(follow_symlinks=False)]
         except OSError as error:
-            log.warning("The skills cannot be listed: %s", error.strerror)
+            log.warning("Cannot list the skills: %s", error.strerror)
             return []
         return sorted(name for name in entries if _NAME.match(name))[:MAX_SKILLS]
 
-    def _read_of(self, name: str, path: str) -> str:
+    def _read_or_explain(self, name: str, path: str) -> str:
         if not _NAME.match(name):
             raise self._unknown(name)
         try:
-            return self._read(name, path)
+            return self._read_text(name, path)
         except PathNotFound as error:
             if path == MAIN_DOCUMENT:
                 raise self._unknown(name) from None
             some = ", ".join(list(self._files(name))[:20]) or "none"
-            raise _refused(str(error), f"Supporting files of {name}: {some}.", ErrorCategory.NOT_FOUND) from None
+            raise _failed(str(error), f"Supporting files of {name}: {some}.", ErrorCategory.NOT_FOUND) from None
         except PathError as error:
-            raise _refused(str(error), "Name a file as the skill's main document does.") from None
+            raise _failed(str(error), "Use a path that the skill's main document names.") from None
         except (FileNotFoundError, NotADirectoryError):
             raise self._unknown(name) from None
 
-    def _read(self, name: str, path: str) -> str:
+    def _read_text(self, name: str, path: str) -> str:
         with opened_folder(self._root / name) as folder, os.fdopen(open_file_below(folder, path), "rb") as file:
             size = os.fstat(file.fileno()).st_size
             content = file.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
-            raise _refused(
-                f"{path!r} has {size} bytes; of a skill's file at most {MAX_FILE_BYTES} are read.",
+            raise _failed(
+                f"{path!r} has {size} bytes; the limit for a skill's file is {MAX_FILE_BYTES}.",
                 "Split the file, or keep large data elsewhere.",
             )
         try:
             return content.decode()
         except UnicodeDecodeError:
-            raise _refused(f"{path!r} is no text (UTF-8).", "Only text can be loaded.") from None
+            raise _failed(f"{path!r} is not UTF-8 text.", "Only text can be loaded.") from None
 
     def _files(self, name: str) -> Iterator[str]:
-        """Supporting files by name, one more than are listed; links are not shown, though good ones can be loaded."""
+        """Supporting files by name, up to one more than are listed. Links are left out; they can be loaded."""
         base = self._root / name
         count = 0
         for folder, folders, files in os.walk(base):
@@ -134,36 +134,36 @@ class SkillFolder:
         known = [card.name for card in self.cards()]
         near = difflib.get_close_matches(name, known, n=3)
         shown = f"Did you mean {' or '.join(near)}?" if near else f"Skills: {', '.join(known[:50]) or 'none'}."
-        return _refused(f"There is no skill {name[:100]!r}.", shown, ErrorCategory.NOT_FOUND)
+        return _failed(f"There is no skill {name[:100]!r}.", shown, ErrorCategory.NOT_FOUND)
 
 
 def parse_skill(name: str, text: str) -> SkillDocument:
-    """The document of the skill in folder `name`. Raises `BadSkill` that says what its front matter lacks."""
-    front, body = _parted(text)
+    """The document of the skill in folder `name`. Raises `InvalidSkill`."""
+    front, body = _split_front_matter(text)
     if len(front.encode()) > MAX_FRONT_MATTER_BYTES:
-        raise BadSkill(f"its front matter has more than {MAX_FRONT_MATTER_BYTES} bytes")
+        raise InvalidSkill(f"its front matter has more than {MAX_FRONT_MATTER_BYTES} bytes")
     try:
         loaded: object = yaml.safe_load(front)
     except (yaml.YAMLError, RecursionError, ValueError):
-        raise BadSkill("its front matter is no YAML") from None
+        raise InvalidSkill("its front matter is not valid YAML") from None
     entries = cast("dict[object, object]", loaded) if isinstance(loaded, dict) else {}
-    said, description = entries.get("name"), entries.get("description")
-    if said != name:
-        raise BadSkill(f"its front matter must say `name: {name}`, as its folder is called")
+    if entries.get("name") != name:
+        raise InvalidSkill(f"its front matter must have `name: {name}`, the name of its folder")
+    description = entries.get("description")
     if not isinstance(description, str) or not description.strip():
-        raise BadSkill("its front matter has no `description`")
+        raise InvalidSkill("its front matter has no `description`")
     short = " ".join(description.split())[:MAX_DESCRIPTION_CHARS]
     return SkillDocument(name=name, description=short, text=body.strip("\n"))
 
 
-def _parted(text: str) -> tuple[str, str]:
-    """Front matter and body."""
+def _split_front_matter(text: str) -> tuple[str, str]:
+    """The front matter and the body."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     fences = list(_FENCE.finditer(text))
     if len(fences) < 2 or fences[0].start() != 0:
-        raise BadSkill("it does not begin with front matter between two lines `---`")
+        raise InvalidSkill("it does not begin with front matter between two `---` lines")
     return text[fences[0].end() : fences[1].start()], text[fences[1].end() :]
 
 
-def _refused(message: str, hint: str, category: ErrorCategory = ErrorCategory.VALIDATION) -> ToolFailure:
-    return ToolFailure(ErrorEnvelope(tool="", message=message, category=category, retryable=False, hint=hint))
+def _failed(message: str, hint: str, category: ErrorCategory = ErrorCategory.VALIDATION) -> ToolFailure:
+    return ToolFailure.of(category, message, hint)

@@ -1,1 +1,1 @@
-"""Datasets and key-value stores: rows, records, keys, lists and inferred schemas."""
+"""Datasets and key-value stores of the platform: lists, descriptions, rows and records."""

@@ -1,1 +1,1 @@
-"""Pages of the web: documentation and page structures, fetched behind one guard."""
+"""Documentation sites and public web pages."""

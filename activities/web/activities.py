@@ -1,6 +1,6 @@
-"""Activities on web pages: searching and reading the documentation, the bare structure of any public page.
+"""Activities that read the web: search and read the documentation, fetch the structure of any public page.
 
-Signatures only: workflow code and front doors import this, and parsers of HTML would be a tenth of their start.
+Signatures only: workflow code and the API import this module, and HTML parsers would slow down their start.
 """
 
 from datetime import timedelta
@@ -22,14 +22,14 @@ from outlast.activities.web.contracts import (
 WEB_RETRY_POLICY = RetryPolicy(
     initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=5), maximum_attempts=3
 )
-"""A page that cannot be had is worth a second look, not a task that waits for hours."""
+"""A page that cannot be fetched is retried twice: a task should not wait for it for hours."""
 
 
 class Docs(Protocol):
     """The documentation (`outlast.activities.web.docs_library`)."""
 
     async def search(self, request: DocsSearchInput) -> DocsHits:
-        """The sections that fit best."""
+        """The best matching sections."""
         ...
 
     async def page(self, request: DocsPageInput) -> DocsPage:
@@ -38,7 +38,7 @@ class Docs(Protocol):
 
 
 class Skeletons(Protocol):
-    """Bare structures of pages (`outlast.activities.web.skeletons`)."""
+    """The structures of pages (`outlast.activities.web.skeletons`)."""
 
     async def chunk(self, request: HtmlSkeletonInput) -> HtmlSkeleton:
         """One chunk of a page."""
@@ -46,27 +46,27 @@ class Skeletons(Protocol):
 
 
 class WebActivities:
-    """Activities that read the web. They act for nobody: no caller's token goes with them."""
+    """Reads the web, always without a caller's token."""
 
     def __init__(self, docs: Docs, skeletons: Skeletons) -> None:
-        """Read through `docs` and `skeletons`, which know what may be fetched."""
+        """Read through `docs` and `skeletons`, which enforce the rules on addresses."""
         self._docs = docs
         self._skeletons = skeletons
 
     @activity.defn
     async def search_docs(self, request: DocsSearchInput) -> DocsHits:
-        """The sections of the documentation that fit best."""
+        """The best matching sections of the documentation."""
         async with activity_scope():
             return await self._docs.search(request)
 
     @activity.defn
     async def fetch_docs_page(self, request: DocsPageInput) -> DocsPage:
-        """A page of the documentation, or the section that the address' fragment names."""
+        """A page of the documentation, or the section that the URL's fragment names."""
         async with activity_scope():
             return await self._docs.page(request)
 
     @activity.defn
     async def fetch_html_skeleton(self, request: HtmlSkeletonInput) -> HtmlSkeleton:
-        """One chunk of a page's bare structure. Fails with `not_found` for a chunk that there is not."""
+        """One chunk of a page's structure. Fails with `not_found` for a chunk that does not exist."""
         async with activity_scope():
             return await self._skeletons.chunk(request)

@@ -1,7 +1,7 @@
-"""Which web addresses may be fetched. The one guard of all fetching: pure rules, applied before and at each connection.
+"""The rules on web addresses that may be fetched. Pure; the fetcher applies them before and at each connection.
 
-A name is judged twice: as it is written (scheme, port, user, origin), and as the IP addresses that it resolves to when
-the connection is made (`activities.web.fetcher`), so that neither a redirect nor a changing DNS answer gets around it.
+An address is checked twice: as text (scheme, port, user, origin), and as the IP addresses to which its host resolves
+when the connection is made (`fetcher`), so that neither a redirect nor a changed DNS answer bypasses the rules.
 """
 
 import ipaddress
@@ -30,7 +30,7 @@ class AddressNotAllowed(ToolFailure):
     """The address may not be fetched."""
 
     def __init__(self, address: str, reason: str, hint: str | None = None) -> None:
-        """Say which address, and why."""
+        """`reason` completes the sentence "It may not be fetched: ..."."""
         shown = address if len(address) <= 200 else address[:199] + "…"
         super().__init__(
             ErrorEnvelope(
@@ -45,7 +45,7 @@ class AddressNotAllowed(ToolFailure):
 
 @dataclass(frozen=True, slots=True)
 class WebAddress:
-    """An http(s) address, parsed once: what is checked is what is connected to."""
+    """An http(s) address, parsed once, so that the checked address is the one that is connected to."""
 
     scheme: str
     host: str
@@ -55,11 +55,11 @@ class WebAddress:
 
     @classmethod
     def parse(cls, text: str, *, base: "WebAddress | None" = None) -> Self:
-        """Parse an address, relative to `base` when there is one. Raises `AddressNotAllowed` for what is none."""
+        """Parse an address, relative to `base` if given. Raises `AddressNotAllowed` for an invalid one."""
         if len(text) > MAX_URL_CHARS:
             raise AddressNotAllowed(text, f"it is longer than {MAX_URL_CHARS} characters")
         if "\\" in text or any(ord(letter) <= 0x20 or ord(letter) == 0x7F for letter in text):
-            raise AddressNotAllowed(text, "it has characters that an address must not have")
+            raise AddressNotAllowed(text, "it has characters that are not allowed in an address")
         try:
             url = httpx.URL(base.url).join(text) if base else httpx.URL(text)
         except (httpx.InvalidURL, ValueError):
@@ -67,11 +67,11 @@ class WebAddress:
         if url.scheme not in _DEFAULT_PORTS:
             raise AddressNotAllowed(text, "only http and https are fetched")
         if url.userinfo:
-            raise AddressNotAllowed(text, "it names a user")
+            raise AddressNotAllowed(text, "it contains a user name")
         host = url.raw_host.decode("ascii").rstrip(".").lower()
         port = url.port or _DEFAULT_PORTS[url.scheme]
         if not _HOST.fullmatch(host) or port > 65_535:
-            raise AddressNotAllowed(text, "it names no host that there can be")
+            raise AddressNotAllowed(text, "its host or port is not valid")
         return cls(url.scheme, host, port, url.raw_path.decode("ascii"), url.fragment)
 
     @property
@@ -91,7 +91,7 @@ class WebAddress:
         return f"{self.scheme}://{self.netloc}{self.target}"
 
     def is_below(self, base: "WebAddress") -> bool:
-        """Whether this is `base` or lies in its folder. Anything that a server might take for `..` is outside."""
+        """Whether this is `base` or an address in its folder. A path that a server may read as `..` is outside."""
         path = unquote(self.target.partition("?")[0])
         if self.origin != base.origin or ".." in path.replace("\\", "/").split("/"):
             return False
@@ -101,11 +101,11 @@ class WebAddress:
 
 @dataclass(frozen=True, slots=True)
 class AddressRules:
-    """What may be fetched: with `sites` only what lies below one of them, else any public address.
+    """What may be fetched: with `sites`, only addresses below one of them, else any public address.
 
-    `trusts_sites` says that an operator named the sites: their hosts may be anywhere then, on loopback too.
-    `allow_private` lets every private and loopback address be fetched; link-local ones, where clouds serve
-    credentials, never are.
+    `trusts_sites` means that an operator configured the sites: their hosts may have any IP address, loopback too.
+    `allow_private` allows private and loopback addresses; link-local ones, where clouds serve credentials, are never
+    allowed.
     """
 
     sites: tuple[WebAddress, ...] = ()
@@ -113,7 +113,7 @@ class AddressRules:
     allow_private: bool = False
 
     def check(self, address: WebAddress) -> None:
-        """Judge an address as it is written. Raises `AddressNotAllowed`."""
+        """Check an address as text. Raises `AddressNotAllowed`."""
         if self.sites:
             if not any(address.is_below(site) for site in self.sites):
                 named = " or ".join(site.url for site in self.sites)
@@ -125,12 +125,12 @@ class AddressRules:
             raise AddressNotAllowed(address.url, f"its port is not one of {ports}")
 
     def check_resolved(self, host: str, port: int, resolved: Iterable[IpAddress]) -> None:
-        """Judge the IP addresses that `host` stands for: a single bad one condemns all. Raises `AddressNotAllowed`."""
+        """Check the IP addresses of `host`: all must be allowed. Raises `AddressNotAllowed`."""
         if self.trusts_sites and any((site.host, site.port) == (host, port) for site in self.sites):
             return
         for address in resolved:
             if not self._may_connect(address):
-                raise AddressNotAllowed(host, "it leads to an address that is not public")
+                raise AddressNotAllowed(host, "it resolves to an address that is not public")
 
     def _may_connect(self, address: IpAddress) -> bool:
         plain = unwrapped(address)
@@ -147,7 +147,7 @@ def is_public(address: IpAddress) -> bool:
 
 
 def unwrapped(address: IpAddress) -> IpAddress:
-    """The IPv4 address inside an IPv6 one that only carries it: mapped, 6to4, Teredo, NAT64."""
+    """The IPv4 address embedded in an IPv6 address (mapped, 6to4, Teredo, NAT64), else the address itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in _NAT64:

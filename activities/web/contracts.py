@@ -1,4 +1,4 @@
-"""Contracts of the activities that read web pages and documentation. Frozen and free of I/O imports."""
+"""Contracts of the activities that read web pages and documentation."""
 
 from pydantic import Field
 
@@ -6,7 +6,7 @@ from outlast.activities.contracts import Contract
 
 
 class DocsSearchInput(Contract):
-    """Order for the sections of the documentation that fit a query best."""
+    """Input of `search_docs`: the sections of the documentation that match a query best."""
 
     query: str
     offset: int = 0
@@ -14,7 +14,7 @@ class DocsSearchInput(Contract):
 
 
 class DocsHit(Contract):
-    """One section: where it is, what it is called, and the words around the match."""
+    """One section: its URL, its title and the text around the match."""
 
     url: str
     title: str
@@ -22,7 +22,7 @@ class DocsHit(Contract):
 
 
 class DocsHits(Contract):
-    """The best sections, at most one of each page. `total` counts the pages that fit at all."""
+    """The best sections, at most one per page. `total` counts all matching pages."""
 
     hits: tuple[DocsHit, ...]
     total: int
@@ -31,7 +31,7 @@ class DocsHits(Contract):
 
 
 class DocsPageInput(Contract):
-    """Order for a page of the documentation, or one section of it, as Markdown."""
+    """Input of `fetch_docs_page`: a page of the documentation, or one section of it, as Markdown."""
 
     url: str = Field(description="Address of the page, absolute or relative to the documentation's root.")
     offset: int = Field(default=0, description="Bytes to skip.")
@@ -51,7 +51,7 @@ class DocsPage(Contract):
 
 
 class HtmlSkeletonInput(Contract):
-    """Order for one chunk of a page's bare structure."""
+    """Input of `fetch_html_skeleton`: one chunk of a page's structure."""
 
     url: str
     chunk: int = 1

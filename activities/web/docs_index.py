@@ -16,13 +16,13 @@ _WORD = re.compile(r"\w+")
 _MARKUP = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[`*_#>|]+")
 _MAX_QUERY_WORDS = 20
 _WEIGHTS = (8.0, 4.0, 1.0)
-"""How much a word counts in the title, in the heading, in the text."""
+"""The weight of a match in the title, in the heading and in the text."""
 _SNIPPET_WORDS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A page that a site's index names. `is_index` says that it is another index."""
+    """A page in a site's index. `is_index` means that it is another index."""
 
     address: WebAddress
     title: str = ""
@@ -32,7 +32,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A section to be found."""
+    """A section in the index."""
 
     page: str
     url: str
@@ -52,7 +52,7 @@ def listed_in_llms_txt(markdown: str, base: WebAddress) -> list[Listed]:
 
 
 def entries_of(page: Listed, article: Article | None) -> list[Entry]:
-    """What a page contributes; a page that was not read is found by its title, description and address."""
+    """The entries of a page; a page that was not read is indexed by its title, description and address."""
     url = page.address.url
     title = page.title or (article.title if article else "") or _words_of(page.address)
     if article is None or not article.sections:
@@ -70,10 +70,10 @@ def entries_of(page: Listed, article: Article | None) -> list[Entry]:
 
 
 class DocsIndex:
-    """An index that is built once and then only asked."""
+    """An index that is built once and never changed."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        """Index `entries`. May be built in one thread and asked in others: SQLite serialises."""
+        """Index `entries`. It may be built in one thread and searched in others: SQLite serialises access."""
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
         self._database.execute(
             "CREATE VIRTUAL TABLE sections USING fts5(title, heading, body, url UNINDEXED, page UNINDEXED, "
@@ -118,7 +118,7 @@ def _words_of(address: WebAddress) -> str:
 
 
 def _parsed(base: WebAddress, found: Iterable[tuple[str, str, str, bool]]) -> list[Listed]:
-    """The addresses that can be parsed, each once; an index may name anything."""
+    """The valid addresses, each once; an index may contain invalid ones."""
     listed: dict[str, Listed] = {}
     for place, title, about, is_index in found:
         try:

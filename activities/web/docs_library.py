@@ -1,4 +1,4 @@
-"""The documentation as a library: its sites, the index of what they say, and their pages as Markdown."""
+"""The documentation: its sites, a full-text index of them, and their pages as Markdown."""
 
 import asyncio
 import time
@@ -29,7 +29,7 @@ _MAX_INDEX_DEPTH = 2
 
 @dataclass(frozen=True, slots=True)
 class DocsSite:
-    """One site of documentation; `index` is where its sitemap or `llms.txt` is, when not at its root."""
+    """One site of documentation; `index` is the address of its sitemap or `llms.txt` when not at its root."""
 
     root: WebAddress
     index: WebAddress | None = None
@@ -37,7 +37,7 @@ class DocsSite:
 
 @dataclass(frozen=True, slots=True)
 class DocsTiming:
-    """How much of the sites is read for the index, and how long that lasts."""
+    """How much of the sites is indexed, and how long an index is used."""
 
     index_seconds: float = 3_600.0
     build_seconds: float = 30.0
@@ -45,10 +45,10 @@ class DocsTiming:
 
 
 class DocsLibrary:
-    """The sites with their index, which is built when it is first needed and again when it is old."""
+    """The sites and their index, which is built on first use and again when it is old."""
 
     def __init__(self, sites: Sequence[DocsSite], fetcher: WebFetcher, timing: DocsTiming | None = None) -> None:
-        """`fetcher` must allow what lies below the sites, and nothing else."""
+        """`fetcher` must allow addresses below the sites, and no others."""
         self._sites = sites
         self._fetcher = fetcher
         self._timing = timing or DocsTiming()
@@ -57,12 +57,12 @@ class DocsLibrary:
         self._built = float("-inf")
 
     async def search(self, request: DocsSearchInput) -> DocsHits:
-        """The sections that fit best. Raises `ToolFailure` when the sites cannot be read."""
+        """The best matching sections. Raises `ToolFailure` when the sites cannot be read."""
         index = await self._fresh_index()
         return await asyncio.to_thread(index.search, request.query, offset=request.offset, limit=request.limit)
 
     async def page(self, request: DocsPageInput) -> DocsPage:
-        """A page, or the section that the address' fragment names. Raises `ToolFailure` when there is none."""
+        """A page, or the section that the URL's fragment names. Raises `ToolFailure` when it does not exist."""
         address = WebAddress.parse(request.url, base=self._sites[0].root)
         page, article = await self._article(address)
         sections = tuple(section.fragment for section in article.sections if section.fragment)

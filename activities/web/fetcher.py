@@ -11,8 +11,9 @@ from typing import Any, Self, cast
 import httpcore
 import httpx
 
+from outlast.activities.content_types import decoded
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.web.address_rules import AddressRules, IpAddress, WebAddress
 
 MAX_HOPS = 5
@@ -98,7 +99,7 @@ class WebFetcher:
         await self._pool.aclose()
 
     async def fetch(self, address: WebAddress, *, accept: frozenset[str]) -> WebPage:
-        """The page at `address`, whose type must be in `accept`. Raises `ToolFailure` that says why there is none."""
+        """The page at `address`, whose type must be in `accept`. Raises `ToolFailure` when it cannot be fetched."""
         try:
             async with asyncio.timeout(self._limits.total_seconds):
                 return await self._follow(address, accept)
@@ -117,7 +118,7 @@ class WebFetcher:
         raise _failed(address, f"it redirects more than {MAX_HOPS} times", ErrorCategory.VALIDATION)
 
     async def _hop(self, address: WebAddress, accept: frozenset[str]) -> WebPage | WebAddress:
-        """One request: the page, or where it redirects to."""
+        """One request: the page, or the address of its redirect."""
         headers: Mapping[str | bytes, str | bytes] = {
             "Host": address.netloc,
             "Accept": ", ".join(sorted(accept)),
@@ -135,10 +136,11 @@ class WebFetcher:
             mime_type = answered.get("content-type", "").partition(";")[0].strip().lower()
             if mime_type not in accept:
                 raise _failed(address, f"its type is {mime_type or 'not given'}", ErrorCategory.VALIDATION)
-            body = await self._read(address, response, answered.get("content-encoding", "identity").lower())
-        return WebPage(address, mime_type, _text(body, answered.get("content-type", "")), len(body))
+            body = await self._read_body(address, response, answered.get("content-encoding", "identity").lower())
+        text, _ = decoded(body, answered.get("content-type", ""), is_last=True)
+        return WebPage(address, mime_type, text, len(body))
 
-    async def _read(self, address: WebAddress, response: httpcore.Response, encoding: str) -> bytes:
+    async def _read_body(self, address: WebAddress, response: httpcore.Response, encoding: str) -> bytes:
         if encoding not in ("identity", "gzip"):
             raise _failed(address, f"it is encoded as {encoding}", ErrorCategory.VALIDATION)
         chunks: AsyncIterator[bytes] = response.aiter_stream()
@@ -151,26 +153,18 @@ class WebFetcher:
 
 
 async def _resolve(host: str, port: int) -> list[IpAddress]:
-    """The addresses of a name. Whatever notation an IP address is written in, the resolver gives the address itself."""
+    """The IP addresses of a host. The resolver also normalises an IP address in an unusual notation."""
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError):
-        raise ToolFailure(
-            ErrorEnvelope(
-                tool="",
-                message=f"There is no host {host!r}.",
-                category=ErrorCategory.NOT_FOUND,
-                retryable=False,
-                hint="Check the address.",
-            )
-        ) from None
+        raise ToolFailure.of(ErrorCategory.NOT_FOUND, f"There is no host {host!r}.", "Check the address.") from None
     texts = dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found)
     return [ipaddress.ip_address(text) for text in texts]
 
 
 async def _inflated(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Gzip undone in small steps, so that a few bytes cannot fill the memory before the size is looked at."""
+    """Decompress gzip in small steps, so that the size is checked before a few bytes can fill the memory."""
     inflater: Any = zlib.decompressobj(wbits=31)
     async for chunk in chunks:
         rest = chunk
@@ -180,15 +174,6 @@ async def _inflated(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             except zlib.error as error:
                 raise httpcore.RemoteProtocolError(str(error)) from None
             rest = inflater.unconsumed_tail
-
-
-def _text(body: bytes, content_type: str) -> str:
-    parameters = (parameter.partition("=") for parameter in content_type.split(";")[1:])
-    named = next((value.strip(" \"'") for name, _, value in parameters if name.strip().lower() == "charset"), "utf-8")
-    try:
-        return body.decode(named, errors="replace")
-    except LookupError:
-        return body.decode(errors="replace")
 
 
 def _check_status(address: WebAddress, status: int) -> None:
@@ -209,12 +194,5 @@ def _failed(address: WebAddress, reason: str, category: ErrorCategory) -> ToolFa
         ErrorCategory.RATE_LIMIT,
         ErrorCategory.PLATFORM,
     )
-    return ToolFailure(
-        ErrorEnvelope(
-            tool="",
-            message=f"{address.url} could not be fetched: {reason}.",
-            category=category,
-            retryable=retryable,
-            hint="Try another page." if not retryable else "Try again later, or try another page.",
-        )
-    )
+    hint = "Try again later, or try another page." if retryable else "Try another page."
+    return ToolFailure.of(category, f"{address.url} could not be fetched: {reason}.", hint, retryable=retryable)

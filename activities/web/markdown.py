@@ -1,4 +1,4 @@
-"""HTML pages as a model reads them: their article as Markdown, their sections, their bare structure. Pure."""
+"""Converts HTML pages for models: to Markdown, to sections, to their structure without text. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ _DROPPED_ATTRIBUTES = re.compile(r"style|srcset|sizes|integrity|nonce|on\w+", re
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what stands under it, up to the next heading. `fragment` is None before the first one."""
+    """A heading and its text up to the next heading. `fragment` is None before the first heading."""
 
     fragment: str | None
     title: str
@@ -44,7 +44,7 @@ class Article:
         return "\n\n".join(section.markdown for section in self.sections if section.markdown)
 
     def under(self, fragment: str) -> str | None:
-        """The section that `fragment` points at with its subsections, or None when there is none."""
+        """The section with this fragment and its subsections, or None."""
         for position, section in enumerate(self.sections):
             if section.fragment == fragment:
                 rest = self.sections[position + 1 :]
@@ -54,7 +54,7 @@ class Article:
 
 
 def article_of_html(html: str, base_url: str = "") -> Article:
-    """The part of an HTML page that is its content: `main` or `article` where there is one. Links become absolute."""
+    """The content of an HTML page: its `main` or `article` element if it has one. Links become absolute."""
     soup = BeautifulSoup(html, "lxml")
     title = _clean(soup.title.get_text()) if soup.title else ""
     for tag in soup.find_all(_NOT_READ):
@@ -70,9 +70,9 @@ def article_of_html(html: str, base_url: str = "") -> Article:
 
 
 def article_of_markdown(markdown: str, fragments: Sequence[str | None] = ()) -> Article:
-    """A page that is Markdown already. Headings without a fragment of their own get one as sites make them."""
+    """The sections of a Markdown page. Headings without a fragment get one in the usual way of sites."""
     parts = list(_by_heading(_BLANK_LINES.sub("\n\n", markdown).strip()))
-    # Ids are told apart by their order: where the numbers differ, none can be trusted.
+    # Fragments are matched to headings by position: when the numbers differ, none is used.
     given = iter(fragments if len(fragments) == len(parts) - 1 else ())
     used: dict[str, int] = {}
     sections: list[Section] = []
@@ -89,7 +89,7 @@ def article_of_markdown(markdown: str, fragments: Sequence[str | None] = ()) -> 
 
 
 def skeleton_of_html(html: str) -> tuple[str, str]:
-    """Title and bare structure of a page: no scripts, styles, comments, data URIs; long texts and values cut."""
+    """Title and structure of a page: no scripts, styles, comments or data URIs; long texts and values are cut."""
     soup = BeautifulSoup(html, "lxml")
     title = _clean(soup.title.get_text()) if soup.title else ""
     for tag in soup.find_all(_NO_STRUCTURE):
@@ -104,26 +104,26 @@ def skeleton_of_html(html: str) -> tuple[str, str]:
 
 
 def chunks_of(text: str, max_bytes: int) -> list[str]:
-    """`text` in parts of at most `max_bytes` of UTF-8, cut behind a tag where one ends near; at least one part."""
+    """`text` in parts of at most `max_bytes` of UTF-8, split after a tag where possible; at least one part."""
     data = text.encode()
     parts: list[str] = []
     while len(data) > max_bytes:
-        cut = data.rfind(b">", max_bytes // 2, max_bytes) + 1 or _letter_boundary(data, max_bytes)
+        cut = data.rfind(b">", max_bytes // 2, max_bytes) + 1 or _character_boundary(data, max_bytes)
         parts.append(data[:cut].decode())
         data = data[cut:]
     return [*parts, data.decode()]
 
 
 def slice_bytes(text: str, offset: int, max_bytes: int) -> tuple[str, int | None, int]:
-    """The part of `text` from byte `offset` on, where it goes on (None at the end), and the size of the whole."""
+    """The part of `text` from byte `offset` on, the offset of the next part (None at the end), and the total size."""
     data = text.encode()
-    start = _letter_boundary(data, offset)
-    end = _letter_boundary(data, start + max_bytes)
+    start = _character_boundary(data, offset)
+    end = _character_boundary(data, start + max_bytes)
     return data[start:end].decode(), end if end < len(data) else None, len(data)
 
 
-def _letter_boundary(data: bytes, position: int) -> int:
-    """`position`, or where the letter that it would cut in two begins."""
+def _character_boundary(data: bytes, position: int) -> int:
+    """`position`, moved back to the start of a character."""
     position = min(position, len(data))
     while 0 < position < len(data) and data[position] & 0xC0 == 0x80:
         position -= 1
@@ -155,7 +155,7 @@ def _fragment(heading: Tag) -> str | None:
 
 
 def _by_heading(markdown: str) -> Iterator[tuple[tuple[str, str] | None, str]]:
-    """Each heading (hashes, text) with the lines from it to the next one; None first, for what has no heading."""
+    """Each heading (hashes, text) with its lines up to the next one; first None with the lines before any heading."""
     heading: tuple[str, str] | None = None
     lines: list[str] = []
     fenced = False

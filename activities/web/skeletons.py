@@ -1,8 +1,9 @@
-"""Bare structures of web pages, chunk by chunk."""
+"""The structures of web pages, chunk by chunk."""
 
 import asyncio
-import time
 from dataclasses import dataclass
+
+from cachetools import TTLCache
 
 from outlast.activities.failures.not_found import not_found
 from outlast.activities.web.address_rules import WebAddress
@@ -20,16 +21,15 @@ class _Skeleton:
     title: str
     html: str
     original_bytes: int
-    made: float
 
 
 class HtmlSkeletons:
-    """Makes skeletons, and keeps each for a while, since the chunks of a page are asked for one after the other."""
+    """Builds the structures of pages, and keeps each for a while: a model requests one chunk after the other."""
 
     def __init__(self, fetcher: WebFetcher) -> None:
-        """`fetcher` gets whatever address a caller names, under its own rules."""
+        """`fetcher` fetches the addresses that callers name, within its rules."""
         self._fetcher = fetcher
-        self._kept: dict[str, _Skeleton] = {}
+        self._kept = TTLCache[str, _Skeleton](_MAX_KEPT, _KEPT_SECONDS)
 
     async def chunk(self, request: HtmlSkeletonInput) -> HtmlSkeleton:
         """One chunk of a page. Raises `ToolFailure` when there is no such page or chunk."""
@@ -49,12 +49,10 @@ class HtmlSkeletons:
 
     async def _skeleton(self, address: WebAddress) -> _Skeleton:
         kept = self._kept.get(address.url)
-        if kept is not None and time.monotonic() - kept.made < _KEPT_SECONDS:
+        if kept is not None:
             return kept
         page = await self._fetcher.fetch(address, accept=HTML_TYPES)
         title, html = await asyncio.to_thread(skeleton_of_html, page.text)
-        while len(self._kept) >= _MAX_KEPT:
-            self._kept.pop(next(iter(self._kept)))
-        made = _Skeleton(page.address.url, title, html, page.size_bytes, time.monotonic())
-        self._kept[address.url] = made
-        return made
+        skeleton = _Skeleton(page.address.url, title, html, page.size_bytes)
+        self._kept[address.url] = skeleton
+        return skeleton

@@ -1,1 +1,1 @@
-"""Messages to users, delivered to a webhook."""
+"""Messages to the operator's webhook."""

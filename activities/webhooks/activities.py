@@ -1,7 +1,7 @@
-"""Activity that delivers a message or a reaction to the operator's webhook (Slack's incoming webhooks, and their like).
+"""The activity that delivers a message or a reaction to the operator's webhook, in the format of Slack's webhooks.
 
-The address is a secret: whoever has it can post. It stays in this process and is in no error, log or metric; what a
-failure says is made here and never taken from the HTTP library.
+The webhook's URL is a secret, since everybody who has it can post. It stays in this process: no error, log or metric
+contains it, and the messages of failures never come from the HTTP library.
 """
 
 from datetime import timedelta
@@ -15,7 +15,7 @@ from temporalio.common import RetryPolicy
 
 from outlast.activities.contracts import Contract
 from outlast.activities.failures.classify import ToolFailure, category_of_status
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.heartbeat import activity_scope
 
 WEBHOOK_RETRY_POLICY = RetryPolicy(
@@ -27,17 +27,17 @@ _PASSING = frozenset({ErrorCategory.PLATFORM, ErrorCategory.RATE_LIMIT, ErrorCat
 
 
 class Delivery(Contract):
-    """What is to be delivered. `text` is plain text; a reaction's is the name of its emoji."""
+    """The input: a message as plain text, or a reaction with the name of its emoji as `text`."""
 
     kind: Literal["update", "reaction"]
     text: str
     task_id: str
     session_id: str | None = None
-    message_id: str | None = Field(default=None, description="The message that is answered.")
+    message_id: str | None = Field(default=None, description="The message that this one answers.")
 
 
 class Delivered(Contract):
-    """Whether there is a webhook at all; a failed delivery is an error instead."""
+    """The result: False when no webhook is configured. A failed delivery is an error instead."""
 
     delivered: bool
 
@@ -46,40 +46,40 @@ class WebhookActivities:
     """Posts to the webhook that the operator has configured."""
 
     def __init__(self, webhook: SecretStr | None) -> None:
-        """Post to `webhook`, or to nowhere. Raises `ValueError`, without the address, for one that is not http(s)."""
+        """`webhook` is None when none is configured. Raises `ValueError`, without the URL, if it is not http(s)."""
         if webhook is not None and not _is_web_address(webhook):
-            raise ValueError("OUTLAST_RESPONDER_WEBHOOK_URL is no http:// or https:// address")
+            raise ValueError("OUTLAST_RESPONDER_WEBHOOK_URL is not an http:// or https:// address")
         self._webhook = webhook
 
     @activity.defn
     async def deliver_to_webhook(self, delivery: Delivery) -> Delivered:
-        """Post once. A repeated attempt carries the same `Idempotency-Key`, by which a receiver knows it."""
+        """Post once. Every attempt has the same `Idempotency-Key`, so that a receiver can recognise a retry."""
         if self._webhook is None:
             return Delivered(delivered=False)
         async with activity_scope():
             status = await _post(self._webhook, delivery)
             if status not in _OK:
-                raise _refused(status)
+                raise _rejected(status)
             return Delivered(delivered=True)
 
 
 def webhook_body(delivery: Delivery) -> dict[str, str]:
-    """What Slack's incoming webhooks take. They know no reactions: one is a message of its emoji.
+    """The body for Slack's incoming webhooks. They have no reactions: a reaction is a message with its emoji.
 
-    A model's text notifies nobody: `<!channel>` and its like are shown as they are written (Slack, "Formatting text for
-    app surfaces": escaping `&`, `<` and `>`).
+    A model's text notifies nobody: `<!channel>` and similar mentions are shown as text (Slack, "Formatting text for app
+    surfaces": escaping `&`, `<` and `>`).
     """
     text = delivery.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return {"text": text if delivery.kind == "update" else emoji_markup(text)}
 
 
 def emoji_markup(emoji: str) -> str:
-    """A name as `:name:`; an emoji character as it is."""
+    """`:name:` for a name; an emoji character unchanged."""
     return f":{emoji}:" if emoji.isascii() else emoji
 
 
 def _headers(delivery: Delivery) -> dict[str, str]:
-    """For receivers that know more than Slack does: what it is, where it belongs, and that it is the same again."""
+    """Headers for other receivers than Slack: the kind, the task and conversation, and a key to recognise retries."""
     info = activity.info()
     headers = {
         "Idempotency-Key": f"{delivery.task_id}.{info.activity_id}",
@@ -95,7 +95,7 @@ async def _post(webhook: SecretStr, delivery: Delivery) -> int:
     try:
         async with httpx.AsyncClient(follow_redirects=False, timeout=_TIMEOUT_SECONDS) as client:
             url, body, headers = webhook.get_secret_value(), webhook_body(delivery), _headers(delivery)
-            # The answer is not read: only its status counts, and it may be of any size.
+            # The body of the response is not read: only the status counts, and the body may have any size.
             async with client.stream("POST", url, json=body, headers=headers) as answer:
                 return answer.status_code
     except httpx.TimeoutException:
@@ -105,14 +105,14 @@ async def _post(webhook: SecretStr, delivery: Delivery) -> int:
         raise _failed(message, ErrorCategory.NETWORK, retryable=True) from None
 
 
-def _refused(status: int) -> ToolFailure:
+def _rejected(status: int) -> ToolFailure:
     category = category_of_status(status)
     return _failed(f"The webhook answered {status}.", category, retryable=category in _PASSING)
 
 
 def _failed(message: str, category: ErrorCategory, *, retryable: bool) -> ToolFailure:
-    hint = "The operator checks OUTLAST_RESPONDER_WEBHOOK_URL and its receiver."
-    return ToolFailure(ErrorEnvelope(tool="", message=message, category=category, retryable=retryable, hint=hint))
+    hint = "The operator should check OUTLAST_RESPONDER_WEBHOOK_URL and its receiver."
+    return ToolFailure.of(category, message, hint, retryable=retryable)
 
 
 def _is_web_address(webhook: SecretStr) -> bool:

@@ -1,1 +1,1 @@
-"""Files and commands of a conversation, confined to its folder and a sandbox."""
+"""Workspaces: a folder per conversation, where tools read files and run commands."""

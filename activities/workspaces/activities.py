@@ -1,6 +1,6 @@
-"""Activities on workspaces: reading a file, running a command. One folder per conversation, and no way out of it.
+"""Activities in workspaces: read a file, run a command. A workspace is one conversation's folder.
 
-Signatures and contracts; the parts are `activities.workspaces.files` and `outlast.activities.workspaces.bubblewrap`.
+Signatures and contracts only; `files` and `bubblewrap` in this room implement them.
 """
 
 import asyncio
@@ -19,22 +19,22 @@ from outlast.activities.heartbeat import activity_scope
 
 READ_FILE_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=3)
 COMMAND_RETRY_POLICY = RetryPolicy(maximum_attempts=1)
-"""Nobody knows what a command has done before its worker died: it is never run again by itself."""
+"""A command is never retried: after its worker died, its effects are unknown."""
 COMMAND_HEARTBEAT_TIMEOUT = timedelta(seconds=10)
 MAX_COMMAND_SECONDS = 600
 WORKSPACE = "/workspace"
-"""Where a command sees its workspace."""
+"""The path of the workspace inside the sandbox."""
 
 
 class WorkspaceOwner(Contract):
-    """Whose workspace: the conversation's, or the caller's own for calls outside any conversation."""
+    """The owner of a workspace: a conversation, or the caller for calls outside a conversation."""
 
     caller_id: str
     session_id: str | None = None
 
 
 class ReadFileInput(Contract):
-    """Order for lines of a text file; `offset` counts lines from 0."""
+    """Input of `read_workspace_file`: lines of a text file; `offset` counts lines from 0."""
 
     owner: WorkspaceOwner
     path: str
@@ -43,19 +43,19 @@ class ReadFileInput(Contract):
 
 
 class FileLines(Contract):
-    """Lines of a file as they are, the last one possibly cut: then `next_offset` is its own number."""
+    """Lines of a file. The last one may be cut off."""
 
     path: str
     text: str
     offset: int
     lines: int
-    next_offset: int | None = Field(default=None, description="Where to go on; None at the file's end.")
-    cut_line_bytes: int | None = Field(default=None, description="Size of a line too long to be shown whole.")
+    next_offset: int | None = Field(default=None, description="The line after these; None at the end of the file.")
+    cut_line_bytes: int | None = Field(default=None, description="Whole size of a line that was cut off.")
     size_bytes: int
 
 
 class CommandInput(Contract):
-    """Order to run a shell command once."""
+    """Input of `run_workspace_command`: a shell command, which runs once."""
 
     owner: WorkspaceOwner
     command: str
@@ -63,16 +63,16 @@ class CommandInput(Contract):
 
 
 class CommandOutcome(Contract):
-    """How a command ended and what it wrote, standard output and standard error in one."""
+    """How a command ended, and its standard output and standard error, interleaved."""
 
     output: str
     ended: Literal["exited", "timed_out", "memory", "flooded"]
-    exit_code: int | None = Field(default=None, description="128 + N when signal N ended it, as shells say it.")
+    exit_code: int | None = Field(default=None, description="128 + N when signal N ended it, as in shells.")
     dropped_bytes: int = Field(default=0, description="Bytes left out of the middle of the output.")
 
 
 class Files(Protocol):
-    """Reading in workspaces (`outlast.activities.workspaces.files`)."""
+    """Reads files in workspaces (`outlast.activities.workspaces.files`)."""
 
     def read(self, request: ReadFileInput) -> FileLines:
         """Lines of a file. Raises `ToolFailure`."""
@@ -80,35 +80,35 @@ class Files(Protocol):
 
 
 class Commands(Protocol):
-    """Running commands in workspaces (`outlast.activities.workspaces.bubblewrap`)."""
+    """Runs commands in workspaces (`outlast.activities.workspaces.bubblewrap`)."""
 
     async def run(self, request: CommandInput) -> CommandOutcome:
-        """Run to the end. Cancelled, it returns when nothing of the command is left. Raises `ToolFailure`."""
+        """Run to the end. When cancelled, ends all processes of the command first. Raises `ToolFailure`."""
         ...
 
 
 class WorkspaceActivities:
-    """Activities in workspaces, each turned on by the operator."""
+    """Reads files and runs commands in workspaces, where the operator has enabled it."""
 
     def __init__(self, files: Files | None, commands: Callable[[], Commands] | None) -> None:
-        """None is what the operator has not turned on; `commands` may raise `ToolFailure` where there is no sandbox."""
+        """None means disabled. `commands` may raise `ToolFailure` when there is no sandbox."""
         self._files = files
         self._commands = commands
 
     @activity.defn
     async def read_workspace_file(self, request: ReadFileInput) -> FileLines:
-        """Lines of a file. Fails with `not_found`, or `filesystem` for what may not be read."""
+        """Lines of a file. Fails with `not_found`, or `filesystem` for a file that cannot be read."""
         async with activity_scope():
             if self._files is None:
-                raise _turned_off("Read", "OUTLAST_ENABLE_READ")
+                raise _disabled("Read", "OUTLAST_ENABLE_READ")
             return await asyncio.to_thread(self._files.read, request)
 
     @activity.defn
     async def run_workspace_command(self, request: CommandInput) -> CommandOutcome:
-        """Run a command in its sandbox. Nothing of it is left when this returns, fails or is cancelled."""
+        """Run a command in its sandbox. All its processes have ended when this returns, fails or is cancelled."""
         async with activity_scope():
             if self._commands is None:
-                raise _turned_off("Bash", "OUTLAST_ENABLE_BASH")
+                raise _disabled("Bash", "OUTLAST_ENABLE_BASH")
             try:
                 return await self._commands().run(request)
             except asyncio.CancelledError:
@@ -118,23 +118,19 @@ class WorkspaceActivities:
 
 
 def interrupted(reason: str) -> ErrorEnvelope:
-    """The envelope for a command of which nobody knows how far it came."""
+    """The error for a command whose progress is unknown."""
     return ErrorEnvelope(
         tool="",
-        message=f"{reason}: it may or may not have run, in whole or in part. It was not run again.",
+        message=f"{reason}: the command may or may not have run, in whole or in part. It was not run again.",
         category=ErrorCategory.PLATFORM,
         retryable=False,
-        hint="Look at what it has changed in the workspace before you run it again.",
+        hint="Check what it has changed in the workspace before you run it again.",
     )
 
 
-def _turned_off(tool: str, setting: str) -> ToolFailure:
-    return ToolFailure(
-        ErrorEnvelope(
-            tool=tool,
-            message=f"{tool} is not turned on on this worker.",
-            category=ErrorCategory.PERMISSION,
-            retryable=False,
-            hint=f"The operator turns it on with OUTLAST_WORKSPACE_DIR and {setting}, the same for worker and API.",
-        )
+def _disabled(tool: str, setting: str) -> ToolFailure:
+    return ToolFailure.of(
+        ErrorCategory.PERMISSION,
+        f"{tool} is not enabled on this worker.",
+        f"The operator enables it with OUTLAST_WORKSPACE_DIR and {setting}, the same for worker and API.",
     )

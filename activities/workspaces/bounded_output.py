@@ -1,4 +1,4 @@
-"""What a command writes, bounded: the beginning and the end are kept, and what was left out between them is counted."""
+"""Collects the output of a command within a size limit: keeps the beginning and the end, counts the rest."""
 
 from collections import deque
 
@@ -7,7 +7,7 @@ class BoundedOutput:
     """Keeps at most `head_bytes` of the beginning and about `tail_bytes` of the end."""
 
     def __init__(self, *, head_bytes: int = 262_144, tail_bytes: int = 786_432) -> None:
-        """Nothing is written yet."""
+        """Start empty."""
         self._head = bytearray()
         self._head_bytes = head_bytes
         self._tail: deque[bytes] = deque()
@@ -16,7 +16,7 @@ class BoundedOutput:
         self.total = 0
 
     def add(self, piece: bytes) -> None:
-        """Take what was written next."""
+        """Add the next piece of output."""
         self.total += len(piece)
         room = self._head_bytes - len(self._head)
         self._head += piece[:room]
@@ -30,12 +30,12 @@ class BoundedOutput:
 
     @property
     def dropped(self) -> int:
-        """Bytes left out."""
+        """The number of bytes left out."""
         return self.total - len(self._head) - self._kept_tail
 
     @property
     def text(self) -> str:
-        """The output, with a line that says how much was left out and where. What is no UTF-8 is replaced."""
+        """The output, with a note where bytes were left out. Bytes that are not UTF-8 are replaced."""
         head, tail = bytes(self._head), b"".join(self._tail)
         if not self.dropped:
             return (head + tail).decode(errors="replace")

@@ -1,8 +1,8 @@
-"""Commands in a bubblewrap sandbox (bwrap(1)): own namespaces for everything, no network, a read-only system.
+"""Runs commands in a bubblewrap sandbox (bwrap(1)): separate namespaces, no network, a read-only system.
 
-A command sees the programs of the system and its workspace; no other file of the machine, no process of it, none of
-its environment. A worker that runs as root gives the command to a user without rights. Nothing of a command outlives
-its end, its time or its worker: all its processes are in one PID namespace, which dies with its first.
+A command sees the system's programs and its workspace, but no other file, process or environment variable of the
+machine. A worker that runs as root runs the command as an unprivileged user. All processes of a command are in one PID
+namespace, which ends with its first process: none outlives the command, its timeout or its worker.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from typing import Literal
 import psutil
 
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.workspaces.activities import WORKSPACE, CommandInput, CommandOutcome, WorkspaceOwner
 from outlast.activities.workspaces.bounded_output import BoundedOutput
 from outlast.activities.workspaces.files import Workspaces
 
 SANDBOX_UID = 65_534
-"""Whom a root worker lets commands be: nobody."""
+"""The user (nobody) as which a worker that is root runs commands."""
 _INSIDE_UID = "1000"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _CONFIGURATION = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime")
@@ -38,7 +38,7 @@ _ENVIRONMENT = {
 }
 _PROBE_SECONDS = 20
 _PROBE_OWNER = "(probe)"
-"""No caller is called like that."""
+"""Not a valid caller id."""
 _WATCH_SECONDS = 0.1
 _READ_BYTES = 65_536
 
@@ -47,7 +47,7 @@ Ended = Literal["exited", "timed_out", "memory", "flooded"]
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """What one command may use. Memory is counted over all its processes, and bounds each of them as well."""
+    """What one command may use. The memory limit applies to all its processes together, and to each of them."""
 
     memory_bytes: int = 1024 * 1024 * 1024
     processes: int = 128
@@ -58,28 +58,28 @@ class SandboxLimits:
 
 
 class SandboxUnavailable(Exception):
-    """Commands cannot be confined here; the message says why. They are refused then."""
+    """The sandbox does not work on this machine, so commands are refused. The message says why."""
 
 
 class Sandbox:
-    """Runs commands, each in a sandbox of its own, at most `limits.commands` at once."""
+    """Runs commands, each in its own sandbox, at most `limits.commands` at once."""
 
     def __init__(self, workspaces: Workspaces, limits: SandboxLimits, *, program: str = "bwrap") -> None:
-        """Run `program`. Use `probe` before anything else."""
+        """`program` is the path or name of bwrap. Call `probe` first."""
         self._workspaces = workspaces
         self._limits = limits
         self._program = program
         self._slots = asyncio.Semaphore(limits.commands)
 
     def probe(self) -> None:
-        """Run a command, as those that come later. Raises `SandboxUnavailable`."""
+        """Run a command to see whether the sandbox works. Raises `SandboxUnavailable`."""
         program = shutil.which(self._program)
         if program is None:
             raise SandboxUnavailable(f"{self._program} is not installed (Debian package bubblewrap).")
         uid = sandbox_uid()
         try:
             folder = self._workspaces.path(WorkspaceOwner(caller_id=_PROBE_OWNER))
-            tried = subprocess.run(
+            probed = subprocess.run(
                 [program, *sandbox_arguments(folder, self._limits), "true"],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -92,15 +92,15 @@ class Sandbox:
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise SandboxUnavailable(f"{self._program} cannot be run ({type(error).__name__}).") from error
-        if tried.returncode != 0:
-            said = tried.stderr.decode(errors="replace").strip()[-300:]
-            raise SandboxUnavailable(f"{self._program} does not work here: {said or tried.returncode}")
+        if probed.returncode != 0:
+            reason = probed.stderr.decode(errors="replace").strip()[-300:]
+            raise SandboxUnavailable(f"{self._program} does not work here: {reason or probed.returncode}")
 
     async def run(self, request: CommandInput) -> CommandOutcome:
-        """Run the command to its end, its time or one of its limits; cancelled, kill it first."""
+        """Run the command until it ends, times out or reaches a limit. When cancelled, kill it first."""
         async with self._slots:
             folder, uid = await asyncio.to_thread(self._workspaces.path, request.owner), sandbox_uid()
-            # Started on the loop's own thread: the kernel ends the sandbox with the thread that started it.
+            # Started on the event loop's thread: the kernel ends the sandbox with the thread that started it.
             process = await asyncio.create_subprocess_exec(
                 shutil.which(self._program) or self._program,
                 *sandbox_arguments(folder, self._limits),
@@ -114,9 +114,9 @@ class Sandbox:
                 group=uid,
                 extra_groups=None if uid is None else (),
             )
-            return await self._to_its_end(process, request)
+            return await self._supervise(process, request)
 
-    async def _to_its_end(self, process: asyncio.subprocess.Process, request: CommandInput) -> CommandOutcome:
+    async def _supervise(self, process: asyncio.subprocess.Process, request: CommandInput) -> CommandOutcome:
         output = BoundedOutput()
         finished = asyncio.create_task(self._drain(process, output))
         watched = asyncio.create_task(self._watch(process.pid, output))
@@ -130,7 +130,7 @@ class Sandbox:
         finally:
             watched.cancel()
             _kill(process)
-            # The pipe ends when the last process that holds it is dead; only then is nothing left.
+            # The pipe closes when the last process that holds it has ended.
             await asyncio.shield(finished)
         code = process.returncode
         exit_code = code if code is None or code >= 0 else 128 - code
@@ -148,7 +148,7 @@ class Sandbox:
         await process.wait()
 
     async def _watch(self, pid: int, output: BoundedOutput) -> Ended:
-        """Return when the command has used more than it may."""
+        """Return when the command exceeds a limit."""
         while True:
             if output.total > self._limits.output_bytes:
                 return "flooded"
@@ -158,7 +158,7 @@ class Sandbox:
 
 
 def sandbox_arguments(folder: Path, limits: SandboxLimits) -> list[str]:
-    """The arguments of bwrap, up to the command, which comes behind them as one argument."""
+    """The arguments of bwrap; the command follows them as one argument."""
     isolation = (
         "--unshare-all --unshare-user --disable-userns --die-with-parent --new-session --clearenv --cap-drop ALL"
         f" --uid {_INSIDE_UID} --gid {_INSIDE_UID} --hostname sandbox"
@@ -182,9 +182,9 @@ def sandbox_arguments(folder: Path, limits: SandboxLimits) -> list[str]:
 
 
 def _with_limits(limits: SandboxLimits) -> list[str]:
-    """A shell that binds itself to the limits, for good, and becomes the one that runs the command.
+    """A shell that sets the limits on itself and is then replaced by the shell that runs the command.
 
-    Set inside the sandbox: the kernel counts processes per user namespace, so that sandboxes do not share a count.
+    The limits are set inside the sandbox: the kernel counts processes per user namespace, so each sandbox has its own.
     """
     kilobytes = limits.memory_bytes // 1024
     bounds = f"ulimit -c 0 -d {kilobytes} -u {limits.processes} -f {limits.file_bytes // 1024} -n 1024"
@@ -192,32 +192,28 @@ def _with_limits(limits: SandboxLimits) -> list[str]:
 
 
 def refused(error: SandboxUnavailable) -> ToolFailure:
-    """What a call is told where commands cannot be confined."""
-    return ToolFailure(
-        ErrorEnvelope(
-            tool="",
-            message=f"Commands are refused on this worker: they cannot be confined. {error}",
-            category=ErrorCategory.PERMISSION,
-            retryable=False,
-            hint="The operator has to let the worker use bubblewrap with user namespaces.",
-        )
+    """The failure of a command on a worker without a sandbox."""
+    return ToolFailure.of(
+        ErrorCategory.PERMISSION,
+        f"Commands are refused on this worker: they cannot be confined. {error}",
+        "The operator has to let the worker use bubblewrap with user namespaces.",
     )
 
 
 def sandbox_uid() -> int | None:
-    """Whom commands are given to, when this process is root."""
+    """The user id of commands when this process is root, else None."""
     return SANDBOX_UID if os.geteuid() == 0 else None
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
-    """End the sandbox' first process and its group; the PID namespace with all the others goes with it."""
-    if process.returncode is None:  # else the number may be another's by now
+    """Kill the sandbox's first process and its group; the kernel then ends the PID namespace with all others."""
+    if process.returncode is None:  # else the pid may belong to another process by now
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
 def memory_of(pid: int) -> int:
-    """Resident bytes of `pid` and its descendants; of a process that has gone meanwhile, none."""
+    """Resident bytes of `pid` and its descendants; 0 for processes that have ended."""
     try:
         first = psutil.Process(pid)
         processes = [first, *first.children(recursive=True)]

@@ -1,4 +1,4 @@
-"""Workspaces as folders: one per conversation below a root, made when it is first needed; reading files in them."""
+"""Workspaces as folders: one per conversation below a root, created on first use; and reading the files in them."""
 
 import hashlib
 import json
@@ -9,27 +9,27 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.safe_open import PathError, PathNotFound, open_file_below, opened_folder
 from outlast.activities.workspaces.activities import WORKSPACE, FileLines, ReadFileInput, WorkspaceOwner
 
 MAX_READ_BYTES = 1024 * 1024
-"""Of one answer."""
+"""Limit of one answer."""
 MAX_SCANNED_BYTES = 256 * 1024 * 1024
-"""How far a file is read for lines further on: a bound on time and disk, not on memory."""
+"""How far a file is scanned for the requested lines: a limit on time and disk reads, not on memory."""
 _CHUNK_BYTES = 65_536
 
 
 class Workspaces:
-    """The folders below `root`. What is in them belongs to `uid` when that is given: commands run as that user."""
+    """The folders below `root`. With `uid`, they belong to this user, as which commands run."""
 
     def __init__(self, root: Path, *, uid: int | None = None) -> None:
-        """`root` is made when it is missing; it has to be the same folder for every worker."""
+        """`root` is created when it does not exist; it has to be the same folder for every worker."""
         self._root = root.absolute()
         self._uid = uid
 
     def path(self, owner: WorkspaceOwner) -> Path:
-        """The folder of `owner`, made when it is missing. Its name says nothing about who that is."""
+        """The folder of `owner`, created when it does not exist. Its name does not reveal the owner."""
         self._root.mkdir(mode=0o711, parents=True, exist_ok=True)
         folder = self._root / folder_name(owner)
         with suppress(FileExistsError):
@@ -47,7 +47,7 @@ class Workspaces:
 
 
 def folder_name(owner: WorkspaceOwner) -> str:
-    """Derived from caller and conversation, so that no two of them meet, whatever they are called."""
+    """A digest of caller and conversation, so that two owners never share a folder."""
     return hashlib.sha256(json.dumps([owner.caller_id, owner.session_id]).encode()).hexdigest()[:32]
 
 
@@ -60,32 +60,32 @@ class WorkspaceFiles:
 
     def read(self, request: ReadFileInput) -> FileLines:
         """Lines of a file, at most `MAX_READ_BYTES`. Raises `ToolFailure`."""
-        path = _within(request.path)
+        path = _relative_to_workspace(request.path)
         try:
             with (
                 self._workspaces.opened(request.owner) as folder,
                 os.fdopen(open_file_below(folder, path), "rb") as file,
             ):
-                return _lines(file, request)
+                return _read_lines(file, request)
         except PathNotFound as error:
-            raise _refused(str(error), ErrorCategory.NOT_FOUND, "Paths are relative to the workspace.") from None
+            raise _failed(str(error), ErrorCategory.NOT_FOUND, "Paths are relative to the workspace.") from None
         except PathError as error:
-            raise _refused(str(error), ErrorCategory.FILESYSTEM, "Only files of the workspace can be read.") from None
+            raise _failed(str(error), ErrorCategory.FILESYSTEM, "Only files of the workspace can be read.") from None
 
 
-def _within(path: str) -> str:
-    """`path` as it is below the workspace: what a command knows as `/workspace/a` is `a`."""
+def _relative_to_workspace(path: str) -> str:
+    """`path` relative to the workspace: `a` for `/workspace/a`, its path inside the sandbox."""
     shown = PurePosixPath(path)
     if shown.is_absolute() and shown.is_relative_to(WORKSPACE) and "\0" not in path:
         return str(shown.relative_to(WORKSPACE))
     return path
 
 
-def _lines(file: BinaryIO, request: ReadFileInput) -> FileLines:
+def _read_lines(file: BinaryIO, request: ReadFileInput) -> FileLines:
     size = os.fstat(file.fileno()).st_size
     if b"\0" in file.read(_CHUNK_BYTES):
-        raise _refused(
-            f"{request.path!r} is no text: it has NUL bytes.", ErrorCategory.FILESYSTEM, "Only text is read."
+        raise _failed(
+            f"{request.path!r} is not text: it has NUL bytes.", ErrorCategory.FILESYSTEM, "Only text can be read."
         )
     file.seek(0)
     _skip(file, request)
@@ -116,30 +116,30 @@ def _lines(file: BinaryIO, request: ReadFileInput) -> FileLines:
 
 
 def _skip(file: BinaryIO, request: ReadFileInput) -> None:
-    """Go to the line `request.offset`, in pieces: a line may be as long as the file."""
+    """Seek to the line `request.offset`, in pieces, since a line can be as long as the file."""
     lines = 0
     while lines < request.offset and (piece := file.readline(_CHUNK_BYTES)):
         lines += piece.endswith(b"\n")
-        _bound(file, request)
+        _check_scanned(file, request)
 
 
 def _rest_of_line(file: BinaryIO, seen: int, request: ReadFileInput) -> int:
-    """Go to the end of a line of which `seen` bytes are known; gives its size."""
+    """Seek to the end of a line after its first `seen` bytes. Returns the size of the line."""
     file.seek(-1, os.SEEK_CUR)
     seen -= 1
     while piece := file.readline(_CHUNK_BYTES):
         seen += len(piece)
-        _bound(file, request)
+        _check_scanned(file, request)
         if piece.endswith(b"\n"):
             break
     return seen
 
 
-def _bound(file: BinaryIO, request: ReadFileInput) -> None:
+def _check_scanned(file: BinaryIO, request: ReadFileInput) -> None:
     if file.tell() > MAX_SCANNED_BYTES:
-        message = f"{request.path!r} is read up to {MAX_SCANNED_BYTES} bytes; what is asked for lies behind them."
-        raise _refused(message, ErrorCategory.VALIDATION, "Split the file, or ask for earlier lines.")
+        message = f"{request.path!r} is read up to {MAX_SCANNED_BYTES} bytes; the requested lines come later."
+        raise _failed(message, ErrorCategory.VALIDATION, "Split the file, or ask for earlier lines.")
 
 
-def _refused(message: str, category: ErrorCategory, hint: str) -> ToolFailure:
-    return ToolFailure(ErrorEnvelope(tool="", message=message, category=category, retryable=False, hint=hint))
+def _failed(message: str, category: ErrorCategory, hint: str) -> ToolFailure:
+    return ToolFailure.of(category, message, hint)

@@ -219,7 +219,7 @@ def test_a_large_output_is_fetched_in_parts_whole_and_verified(stack: RunningSta
     assert (told["count"], told["size_bytes"]) == (500, file.stat().st_size)
     assert "every byte is what was stored" in outlast(stack, "output", "verify", locator).out
     refused = outlast(stack, "output", "get", locator, "--filter", "id >")
-    assert (refused.code, "no JMESPath" in refused.err) == (2, True)
+    assert (refused.code, "not valid JMESPath" in refused.err) == (2, True)
     assert outlast(stack, "output", "rm", locator).code == 0
     assert "was deleted" in outlast(stack, "output", "get", locator).err
 

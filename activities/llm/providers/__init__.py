@@ -1,1 +1,1 @@
-"""One module per wire format of model providers, and what they have in common."""
+"""Model providers: one module per protocol, and the table of each provider's capabilities."""

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: constant definitions, and breakpoints that say up to where the prompt may be cached."""
+"""Anthropic's Messages API: constant definitions, and breakpoints up to which the prompt is cached."""
 
 from dataclasses import dataclass, field
 from typing import Literal, cast
@@ -22,7 +22,7 @@ from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.definitions import JsonObject, read_definitions
 from outlast.activities.llm.providers.parsing import sent_arguments, tool_call
 from outlast.activities.llm.providers.provider import OnText
-from outlast.activities.llm.providers.sdk_failures import broken_off, provider_failures
+from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
 
@@ -49,17 +49,17 @@ class _Block:
 
 
 @dataclass
-class _Said:
-    """An answer as it grows. `counts` are the last numbers heard."""
+class _Answer:
+    """The answer received so far. `counts` are the latest numbers of tokens."""
 
     blocks: dict[int, _Block] = field(default_factory=dict[int, _Block])
     stop_reason: str | None = None
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
     def count(self, usage: object) -> None:
-        """Take over the numbers that `usage` has; later ones count from the beginning too."""
-        heard = {name: getattr(usage, name, None) for name in _COUNTS}
-        self.counts |= {name: value for name, value in heard.items() if isinstance(value, int)}
+        """Replace the numbers that `usage` contains: each event counts from the beginning."""
+        latest = {name: getattr(usage, name, None) for name in _COUNTS}
+        self.counts |= {name: value for name, value in latest.items() if isinstance(value, int)}
 
 
 class AnthropicMessagesProvider:
@@ -73,30 +73,30 @@ class AnthropicMessagesProvider:
         """See `Provider`."""
         body, plan = request_body(request)
         with provider_failures(_ID, self._client.api_key or ""):
-            said = await (self._streamed(body, on_text) if request.stream else self._whole(body, on_text))
-        return _step(said, plan)
+            answer = await (self._streamed(body, on_text) if request.stream else self._whole(body, on_text))
+        return _step(answer, plan)
 
     async def close(self) -> None:
         """See `Provider`."""
         await self._client.close()
 
-    async def _whole(self, body: JsonObject, on_text: OnText) -> _Said:
+    async def _whole(self, body: JsonObject, on_text: OnText) -> _Answer:
         message = await self._client.post("/v1/messages", body=body, cast_to=Message)
-        said = _Said(stop_reason=message.stop_reason)
-        said.count(message.usage)
+        answer = _Answer(stop_reason=message.stop_reason)
+        answer.count(message.usage)
         for index, block in enumerate(message.content):
             match block.type:
                 case "text":
-                    said.blocks[index] = _Block("text", text=block.text)
+                    answer.blocks[index] = _Block("text", text=block.text)
                     on_text(block.text)
                 case "tool_use":
                     raw = _INPUT.dump_json(cast(dict[str, JsonValue], block.input)).decode()
-                    said.blocks[index] = _Block("tool_use", block.id, block.name, raw)
+                    answer.blocks[index] = _Block("tool_use", block.id, block.name, raw)
                 case _:
                     pass
-        return said
+        return answer
 
-    async def _streamed(self, body: JsonObject, on_text: OnText) -> _Said:
+    async def _streamed(self, body: JsonObject, on_text: OnText) -> _Answer:
         stream = await self._client.post(
             "/v1/messages",
             body=body,
@@ -104,41 +104,41 @@ class AnthropicMessagesProvider:
             stream=True,
             stream_cls=AsyncStream[RawMessageStreamEvent],
         )
-        said = _Said()
+        answer = _Answer()
         async with StreamEvents(stream) as events:
             async for event in events:
                 match event.type:
                     case "message_start":
-                        said.count(event.message.usage)
+                        answer.count(event.message.usage)
                     case "content_block_start":
-                        _begin(said, event, on_text)
+                        _begin(answer, event, on_text)
                     case "content_block_delta":
-                        _add(said, event.index, event.delta, on_text)
+                        _add(answer, event.index, event.delta, on_text)
                     case "message_delta":
-                        said.stop_reason = event.delta.stop_reason
-                        said.count(event.usage)
+                        answer.stop_reason = event.delta.stop_reason
+                        answer.count(event.usage)
                     case "message_stop":
-                        return said
+                        return answer
                     case "content_block_stop":
                         pass
-        raise broken_off(_ID)
+        raise stream_ended_early(_ID)
 
 
-def _begin(said: _Said, event: RawContentBlockStartEvent, on_text: OnText) -> None:
+def _begin(answer: _Answer, event: RawContentBlockStartEvent, on_text: OnText) -> None:
     block = event.content_block
     match block.type:
         case "text":
-            said.blocks[event.index] = _Block("text", text=block.text)
+            answer.blocks[event.index] = _Block("text", text=block.text)
             if block.text:
                 on_text(block.text)
         case "tool_use":
-            said.blocks[event.index] = _Block("tool_use", block.id, block.name)
+            answer.blocks[event.index] = _Block("tool_use", block.id, block.name)
         case _:
             pass
 
 
-def _add(said: _Said, index: int, delta: RawContentBlockDelta, on_text: OnText) -> None:
-    block = said.blocks.get(index)
+def _add(answer: _Answer, index: int, delta: RawContentBlockDelta, on_text: OnText) -> None:
+    block = answer.blocks.get(index)
     if block is None:
         return
     if delta.type == "text_delta":
@@ -149,10 +149,10 @@ def _add(said: _Said, index: int, delta: RawContentBlockDelta, on_text: OnText) 
 
 
 def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
-    """The request, in the order of the prompt, with its four breakpoints: definitions, static text, two of messages.
+    """The request, in the order of the prompt, with its four breakpoints: definitions, static text, two in messages.
 
-    The breakpoint at the end of the conversation is where the next step reads; the one before it is where this step
-    reads, however many blocks a step has added (a breakpoint alone is looked back from for 20 blocks).
+    The next step reads the cache up to the breakpoint at the end of the conversation; this step reads it up to the one
+    before, however many blocks were added (from a single breakpoint, the API looks back only 20 blocks).
     """
     definitions = read_definitions(request.definitions_json)
     plan = plan_tools(definitions, request.active_tools, _ID, MATRIX[_ID])
@@ -177,16 +177,16 @@ def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
 
 
 def _system(request: CallModelInput) -> list[JsonObject]:
-    """The static text up to its breakpoint, and then the dynamic one: when that changes, the static one is kept."""
+    """The static text with its breakpoint, then the dynamic text, which may change without the cached static one."""
     static: JsonObject = {"type": "text", "text": request.system, "cache_control": _BREAKPOINT}
     dynamic: JsonObject = {"type": "text", "text": request.dynamic}
     return [block for block in (static, dynamic) if block["text"]]
 
 
 def _message(message: ModelMessage) -> tuple[str, list[JsonObject]] | None:
-    """Role and blocks; None for a message that says nothing, which the API refuses."""
+    """Role and blocks; None for an empty message, which the API rejects."""
     parts = [block for part in message.parts if (block := _block(part)) is not None]
-    # The API takes results at the beginning of a message only.
+    # The API accepts results only at the beginning of a message.
     blocks = sorted(parts, key=lambda block: block["type"] != "tool_result")
     return ("assistant" if message.role == "assistant" else "user", blocks) if blocks else None
 
@@ -203,7 +203,7 @@ def _block(part: Part) -> JsonObject | None:
         case ToolCallPart():
             return {"type": "tool_use", "id": part.id, "name": part.name, "input": sent_arguments(part)}
         case ToolResultPart():
-            # A result may be empty, a text may not.
+            # A result may be empty, a text block may not.
             content: list[JsonValue] = [{"type": "text", "text": part.text}] if part.text.strip() else []
             return {
                 "type": "tool_result",
@@ -213,17 +213,17 @@ def _block(part: Part) -> JsonObject | None:
             }
 
 
-def _step(said: _Said, plan: ToolPlan) -> ModelStep:
-    blocks = [block for _, block in sorted(said.blocks.items())]
-    read, written = said.counts.get(_COUNTS[2], 0), said.counts.get(_COUNTS[3], 0)
+def _step(answer: _Answer, plan: ToolPlan) -> ModelStep:
+    blocks = [block for _, block in sorted(answer.blocks.items())]
+    read, written = answer.counts.get(_COUNTS[2], 0), answer.counts.get(_COUNTS[3], 0)
     return ModelStep(
         text="".join(block.text for block in blocks if block.type == "text"),
         tool_calls=tuple(tool_call(block.id, block.name, block.text) for block in blocks if block.type == "tool_use"),
-        finish_reason=_FINISH.get(said.stop_reason, "other"),
+        finish_reason=_FINISH.get(answer.stop_reason, "other"),
         usage=Usage(
-            # This API counts what is neither read from the cache nor written to it.
-            input_tokens=said.counts.get("input_tokens", 0) + read + written,
-            output_tokens=said.counts.get("output_tokens", 0),
+            # This API's count excludes tokens that are read from the cache or written to it.
+            input_tokens=answer.counts.get("input_tokens", 0) + read + written,
+            output_tokens=answer.counts.get("output_tokens", 0),
             cache_read_tokens=read,
             cache_write_tokens=written,
         ),

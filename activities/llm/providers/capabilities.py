@@ -1,4 +1,4 @@
-"""What each provider can do, as data: the only place that tells providers of one protocol apart."""
+"""The capabilities of each provider, as data: the only place where providers of one protocol differ."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,20 +8,20 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a provider takes and gives. Everywhere: definitions are constant, whatever the mask."""
+    """What a provider supports. For all of them the tool definitions are constant, whatever the mask."""
 
     protocol: Literal["responses", "chat", "messages"]
     base_url: str | None
-    """Where the provider is when nothing else is set; None: it has to be set."""
+    """The default base URL; None when it has to be configured."""
     limits_active_tools: bool
-    """Whether it can be told which of the defined tools may be called. If not, the caller refuses the others' calls."""
+    """Whether a request can limit the tools that may be called. If not, the caller refuses calls of other tools."""
     forbids_all_tools: bool
-    """Whether it can be told that no tool may be called. If not, the caller refuses the calls."""
+    """Whether a request can forbid all tool calls. If not, the caller refuses the calls."""
     caching: Literal["automatic", "breakpoints"]
     streams_usage: Literal["always", "on_request"]
-    """Whether the usage of a streamed answer has to be asked for."""
+    """Whether a streaming request has to ask for the usage."""
     system: Literal["instructions", "system_blocks", "system_message"]
-    """Where the static text goes: always after the definitions and before the dynamic text and the conversation."""
+    """Where the static text is sent: always after the definitions, before the dynamic text and the conversation."""
 
 
 _CHAT = Capabilities(

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions API, as Z.ai and many other servers speak it."""
+"""OpenAI's Chat Completions API, which Z.ai and many other servers implement."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -22,7 +22,7 @@ from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.definitions import Definition, JsonObject, read_definitions
 from outlast.activities.llm.providers.parsing import sent_arguments, tokens, tool_call
 from outlast.activities.llm.providers.provider import OnText
-from outlast.activities.llm.providers.sdk_failures import broken_off, provider_failures
+from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
 
@@ -38,8 +38,8 @@ class _Call:
 
 
 @dataclass
-class _Said:
-    """An answer as it grows."""
+class _Answer:
+    """The answer received so far."""
 
     text: list[str] = field(default_factory=list[str])
     calls: dict[int, _Call] = field(default_factory=dict[int, _Call])
@@ -47,7 +47,7 @@ class _Said:
     usage: object = None
 
     def add_call(self, delta: ChoiceDeltaToolCall) -> None:
-        """Add what a piece of the stream says of a call."""
+        """Add a piece of the stream to its call."""
         call = self.calls.setdefault(delta.index, _Call())
         call.id = delta.id or call.id
         if delta.function is not None:
@@ -67,28 +67,28 @@ class OpenAIChatProvider:
         """See `Provider`."""
         body, plan = request_body(request, self._id)
         with provider_failures(self._id, self._client.api_key):
-            said = await (self._streamed(body, on_text) if request.stream else self._whole(body, on_text))
-        return _step(said, plan, request.step)
+            answer = await (self._streamed(body, on_text) if request.stream else self._whole(body, on_text))
+        return _step(answer, plan, request.step)
 
     async def close(self) -> None:
         """See `Provider`."""
         await self._client.close()
 
-    async def _whole(self, body: JsonObject, on_text: OnText) -> _Said:
+    async def _whole(self, body: JsonObject, on_text: OnText) -> _Answer:
         completion = await self._client.post("/chat/completions", body=body, cast_to=ChatCompletion, options=_OPTIONS)
         if not completion.choices:
-            raise broken_off(self._id)
+            raise stream_ended_early(self._id)
         choice = completion.choices[0]
-        said = _Said(finish_reason=choice.finish_reason, usage=completion.usage)
+        answer = _Answer(finish_reason=choice.finish_reason, usage=completion.usage)
         if text := choice.message.content or getattr(choice.message, "refusal", None):
-            said.text.append(text)
+            answer.text.append(text)
             on_text(text)
         for index, call in enumerate(choice.message.tool_calls or ()):
             if call.type == "function":
-                said.calls[index] = _Call(call.id, call.function.name, call.function.arguments)
-        return said
+                answer.calls[index] = _Call(call.id, call.function.name, call.function.arguments)
+        return answer
 
-    async def _streamed(self, body: JsonObject, on_text: OnText) -> _Said:
+    async def _streamed(self, body: JsonObject, on_text: OnText) -> _Answer:
         stream = await self._client.post(
             "/chat/completions",
             body=body,
@@ -97,20 +97,20 @@ class OpenAIChatProvider:
             stream_cls=AsyncStream[ChatCompletionChunk],
             options=_OPTIONS,
         )
-        said = _Said()
+        answer = _Answer()
         async with StreamEvents(stream) as events:
             async for chunk in events:
-                said.usage = chunk.usage or said.usage
+                answer.usage = chunk.usage or answer.usage
                 for choice in chunk.choices:
                     if text := choice.delta.content or getattr(choice.delta, "refusal", None):
-                        said.text.append(text)
+                        answer.text.append(text)
                         on_text(text)
                     for call in choice.delta.tool_calls or ():
-                        said.add_call(call)
-                    said.finish_reason = choice.finish_reason or said.finish_reason
-        if said.finish_reason is None:
-            raise broken_off(self._id)
-        return said
+                        answer.add_call(call)
+                    answer.finish_reason = choice.finish_reason or answer.finish_reason
+        if answer.finish_reason is None:
+            raise stream_ended_early(self._id)
+        return answer
 
 
 def request_body(request: CallModelInput, provider_id: str) -> tuple[JsonObject, ToolPlan]:
@@ -121,7 +121,7 @@ def request_body(request: CallModelInput, provider_id: str) -> tuple[JsonObject,
     body: JsonObject = {"model": request.model_id}
     if definitions:
         body["tools"] = [_tool(one) for one in definitions]
-    # One system message: many servers take no second one.
+    # One system message: many servers do not accept a second one.
     system = "\n\n".join(text for text in (request.system, request.dynamic) if text)
     messages: list[JsonValue] = [{"role": "system", "content": system}] if system else []
     body["messages"] = messages + [sent for message in request.messages for sent in _messages(message)]
@@ -166,14 +166,14 @@ def _assistant(message: ModelMessage) -> list[JsonValue]:
 
 
 def _call(part: ToolCallPart) -> JsonObject:
-    # Some servers read the arguments of earlier calls, and fail on what is no JSON object.
+    # Some servers parse the arguments of earlier calls, and fail when they are not a JSON object.
     as_written = part.arguments is not None and part.raw_arguments
     arguments = as_written or _ARGUMENTS.dump_json(sent_arguments(part)).decode()
     return {"id": part.id, "type": "function", "function": {"name": part.name, "arguments": arguments}}
 
 
 def _content(message: ModelMessage) -> JsonValue:
-    """A text where the message is one, as the simplest servers know it; else a list of parts."""
+    """A string for a message with one text, which all servers accept; else a list of parts."""
     if all(isinstance(part, TextPart) for part in message.parts) and len(message.parts) == 1:
         return "".join(part.text for part in message.parts if isinstance(part, TextPart))
     parts: list[JsonValue] = []
@@ -189,32 +189,32 @@ def _content(message: ModelMessage) -> JsonValue:
     return parts
 
 
-def _step(said: _Said, plan: ToolPlan, step: int) -> ModelStep:
+def _step(answer: _Answer, plan: ToolPlan, step: int) -> ModelStep:
     calls = tuple(
-        # Some servers leave out the id, by which results are told apart.
+        # Some servers omit the id, which assigns results to calls.
         tool_call(call.id or f"call_{step}_{index}", call.name, call.arguments)
-        for index, call in sorted(said.calls.items())
+        for index, call in sorted(answer.calls.items())
     )
     return ModelStep(
-        text="".join(said.text),
+        text="".join(answer.text),
         tool_calls=calls,
-        finish_reason=_finish_reason(said),
+        finish_reason=_finish_reason(answer),
         usage=Usage(
-            input_tokens=tokens(said.usage, "prompt_tokens"),
-            output_tokens=tokens(said.usage, "completion_tokens"),
-            cache_read_tokens=tokens(said.usage, "prompt_tokens_details", "cached_tokens"),
-            cache_write_tokens=tokens(said.usage, "prompt_tokens_details", "cache_write_tokens"),
+            input_tokens=tokens(answer.usage, "prompt_tokens"),
+            output_tokens=tokens(answer.usage, "completion_tokens"),
+            cache_read_tokens=tokens(answer.usage, "prompt_tokens_details", "cached_tokens"),
+            cache_write_tokens=tokens(answer.usage, "prompt_tokens_details", "cache_write_tokens"),
         ),
         warnings=plan.warnings,
     )
 
 
-def _finish_reason(said: _Said) -> Literal["stop", "tool_calls", "length", "content_filter", "other"]:
-    match said.finish_reason:
+def _finish_reason(answer: _Answer) -> Literal["stop", "tool_calls", "length", "content_filter", "other"]:
+    match answer.finish_reason:
         case "length" | "content_filter":
-            return said.finish_reason
+            return answer.finish_reason
         case "stop" | "tool_calls" | "function_call":
-            # Some servers say `stop` after calls too.
-            return "tool_calls" if said.calls else "stop"
+            # Some servers return `stop` after calls too.
+            return "tool_calls" if answer.calls else "stop"
         case _:
-            return "tool_calls" if said.calls else "other"
+            return "tool_calls" if answer.calls else "other"

@@ -23,7 +23,7 @@ from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.definitions import Definition, JsonObject, read_definitions
 from outlast.activities.llm.providers.parsing import tokens, tool_call
 from outlast.activities.llm.providers.provider import OnText
-from outlast.activities.llm.providers.sdk_failures import broken_off, provider_failures
+from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
 
@@ -77,8 +77,8 @@ class OpenAIResponsesProvider:
                     case "error":
                         raise ProviderError(_ID, event.message, kinds=(event.code,) if event.code else ())
                     case _:
-                        pass  # What is said of the beginning and end of parts is in the last event too.
-        raise broken_off(_ID)
+                        pass  # The last event contains the whole response.
+        raise stream_ended_early(_ID)
 
 
 def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
@@ -109,12 +109,12 @@ def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
 
 
 def _cache_key(request: CallModelInput) -> str:
-    """Requests of one session go where its prompt is cached; of 64 characters at most, and telling nobody's name."""
+    """A key that routes the requests of one session to the same cache: at most 64 characters, without a name."""
     return hashlib.sha256(f"{request.caller.id}\0{request.session_id}".encode()).hexdigest()[:32]
 
 
 def _tool(definition: Definition) -> JsonObject:
-    """Not strict: strict schemas know neither optional fields nor defaults."""
+    """The tool's definition. Not strict: strict schemas support neither optional fields nor defaults."""
     return {
         "type": "function",
         "name": definition.name,
@@ -125,7 +125,7 @@ def _tool(definition: Definition) -> JsonObject:
 
 
 def _items(message: ModelMessage) -> list[JsonValue]:
-    """Texts and pictures of a message are one item; calls and results are items of their own."""
+    """The items of a message: texts and images together are one item; calls and results are one each."""
     content: list[JsonValue] = [
         part for part in (_content(part, message.role) for part in message.parts) if part is not None
     ]

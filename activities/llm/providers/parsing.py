@@ -1,4 +1,4 @@
-"""What models say, read the same for every provider."""
+"""Parses tool calls and token counts in the same way for every provider."""
 
 from pydantic import JsonValue
 from pydantic_core import from_json
@@ -7,17 +7,17 @@ from outlast.activities.llm.contracts import ToolCallPart
 
 
 def tool_call(call_id: str, name: str, raw_arguments: str) -> ToolCallPart:
-    """The call. No arguments at all mean none; what is no JSON object is kept as it is written."""
+    """The call. Empty arguments become `{}`; arguments that are not a JSON object are kept as text only."""
     return ToolCallPart(id=call_id, name=name, arguments=_arguments(raw_arguments), raw_arguments=raw_arguments)
 
 
 def sent_arguments(call: ToolCallPart) -> dict[str, JsonValue]:
-    """The arguments as an object, for providers that take nothing else: a model is shown what it wrote."""
+    """The arguments as an object, for providers that accept only objects; invalid ones as `{"unparsed": text}`."""
     return {"unparsed": call.raw_arguments} if call.arguments is None else call.arguments
 
 
 def tokens(usage: object, *path: str) -> int:
-    """The number at `path`; 0 where a server leaves it out."""
+    """The number at `path`; 0 when the server omits it."""
     for name in path:
         usage = getattr(usage, name, None)
     return usage if isinstance(usage, int) else 0

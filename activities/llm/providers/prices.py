@@ -1,4 +1,4 @@
-"""What model calls cost, where the prices are known."""
+"""The cost of model calls, for models whose prices are known."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ _MILLION = 1_000_000
 
 
 class Price(BaseModel):
-    """US dollars per million tokens. What is read from or written to a cache costs as input unless it is priced."""
+    """US dollars per million tokens. Without prices of their own, cache reads and writes cost as much as input."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -21,7 +21,7 @@ class Price(BaseModel):
 
 
 def cost_usd(prices: Mapping[str, Price], provider_id: str, model_id: str, usage: Usage) -> float | None:
-    """What the call cost by the price of `provider/model`; None where there is none."""
+    """The cost of a call at the price of `provider/model`; None without a price."""
     price = prices.get(f"{provider_id}/{model_id}")
     if price is None:
         return None

@@ -1,4 +1,4 @@
-"""What a provider is to the activity that calls models."""
+"""The interface of model providers."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -6,16 +6,16 @@ from typing import Protocol
 from outlast.activities.llm.contracts import CallModelInput, ModelStep
 
 OnText = Callable[[str], None]
-"""Gets each piece of text as it comes; the pieces together are `ModelStep.text`."""
+"""Receives each piece of text as it arrives; the joined pieces are `ModelStep.text`."""
 
 
 class Provider(Protocol):
-    """One provider, with its key and its address."""
+    """One provider, with its key and its base URL."""
 
     async def call(self, request: CallModelInput, on_text: OnText) -> ModelStep:
-        """What the model says. Cancelling it closes the connection. Raises `ProviderError`; it never repeats a call."""
+        """Call the model once. A cancellation closes the connection. Raises `ProviderError`; never retries."""
         ...
 
     async def close(self) -> None:
-        """Close the connections that are kept open."""
+        """Close the open connections."""
         ...

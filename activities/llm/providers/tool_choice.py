@@ -1,4 +1,4 @@
-"""How a step's active tools are made known to a provider: in one pure function, for all of them."""
+"""Decides how to tell a provider which tools are active in a step. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from outlast.activities.llm.providers.definitions import Definition
 
 @dataclass(frozen=True)
 class ToolPlan:
-    """What to say about the tools, besides their constant definitions."""
+    """What a request says about the tools, in addition to their constant definitions."""
 
     choice: Literal["free", "some", "none"]
-    """`some`: only `allowed`; `free`: nothing is said."""
+    """`some`: only `allowed`; `none`: no tool; `free`: the request says nothing."""
     allowed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -21,7 +21,9 @@ class ToolPlan:
 def plan_tools(
     definitions: Sequence[Definition], active: Sequence[str] | None, provider_id: str, can: Capabilities
 ) -> ToolPlan:
-    """Falls back, with a warning, to saying nothing where the provider takes nothing; its caller refuses the calls."""
+    """The plan for a step. For a provider without the capability it is `free`, with a warning: the caller of the
+    provider then refuses calls of inactive tools.
+    """
     if active is None or not definitions:
         return ToolPlan("free")
     allowed = tuple(one.name for one in definitions if one.name in active)

@@ -1,1 +1,1 @@
-"""How a stored output is laid out: frames, parts, the manifest, locators."""
+"""The format of stored outputs: locators, manifests, parts and frames (docs/output-format.md). No I/O."""

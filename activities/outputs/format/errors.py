@@ -1,4 +1,4 @@
-"""Why an output, or a part of one, cannot be had. Every front door says it in the same words."""
+"""Errors of stored outputs, with the same texts in REST, MCP and the CLI."""
 
 from typing import Literal
 
@@ -17,34 +17,34 @@ _CATEGORIES: dict[OutputErrorReason, ErrorCategory] = {
 }
 _HINTS: dict[OutputErrorReason, str] = {
     "malformed": "Copy the locator exactly as it was given; it begins with `out_`.",
-    "foreign": "Use the token of the caller whose call made it, or call the tool again yourself.",
-    "unknown": "Check that the locator was given by this server; call the tool again for a fresh output.",
-    "expired": "Call the tool again for a fresh output; ask for a longer time to live if you need it longer.",
-    "deleted": "Call the tool again for a fresh output.",
-    "damaged": "Call the tool again for a fresh output, and tell the operators: stored objects were changed.",
+    "foreign": "Use the token of the caller whose call produced it, or call the tool again yourself.",
+    "unknown": "Check that the locator comes from this server; call the tool again for a new output.",
+    "expired": "Call the tool again for a new output; ask for a longer time to live if you need it longer.",
+    "deleted": "Call the tool again for a new output.",
+    "damaged": "Call the tool again for a new output, and tell the operators: stored objects were changed.",
     "bad_selection": "Change the selection and try again.",
 }
 
 
 class OutputError(Exception):
-    """An expected refusal. Its text says what is wrong, `hint` says what to do."""
+    """A stored output cannot be read. The message says why, `hint` says what to do."""
 
     def __init__(self, reason: OutputErrorReason, message: str, hint: str | None = None) -> None:
-        """`hint` replaces the usual advice for `reason`."""
+        """`hint` replaces the usual hint of `reason`."""
         super().__init__(message)
         self.reason: OutputErrorReason = reason
         self.message = message
         self.hint = hint or _HINTS[reason]
 
     def envelope(self, tool: str = "") -> ErrorEnvelope:
-        """The refusal as the one form of a tool error; a retry would not help."""
+        """The error as a tool error, which is not retried."""
         return ErrorEnvelope(
             tool=tool, message=self.message, category=_CATEGORIES[self.reason], retryable=False, hint=self.hint
         )
 
 
 class OutputDamaged(OutputError):
-    """Stored bytes are not what was written: truncated, changed, or no output at all."""
+    """The stored bytes are not the bytes that were written: truncated, changed, or not an output at all."""
 
     def __init__(self, problem: str) -> None:
         """`problem` is a sentence."""
@@ -53,4 +53,4 @@ class OutputDamaged(OutputError):
 
 
 class StoreUnavailable(ConnectionError):
-    """The object store did not answer, or refused for a reason that may pass."""
+    """The object store did not respond, or failed in a way that a retry may solve."""

@@ -1,7 +1,7 @@
-"""Content as independent zstd frames, aligned to rows.
+"""Splits content into independent zstd frames that end at the end of a row.
 
-Where a frame ends depends on the content alone, never on how it arrived: the same content gives the same frames, and
-so the same digest, whatever the page sizes and however often the writing was interrupted.
+Where a frame ends depends on the content alone: the same content gives the same frames, and so the same digest,
+whatever the page sizes and however often the writing was interrupted.
 """
 
 import hashlib
@@ -13,9 +13,9 @@ import zstandard
 from outlast.activities.outputs.format.errors import OutputDamaged
 
 FRAME_BYTES = 256 * 1024
-"""A frame is closed by the row that brings it to this size (uncompressed)."""
+"""The row that brings a frame to this size (uncompressed) is its last."""
 PART_BYTES = 8 * 1024 * 1024
-"""A part is closed by the frame that brings it to this size: what an interrupted writing has to do again at most."""
+"""The frame that brings a part to this size is its last. An interrupted write repeats at most this much."""
 MAX_ROW_BYTES = 64 * 1024 * 1024
 MAX_FRAME_BYTES = FRAME_BYTES + MAX_ROW_BYTES + 1
 MAX_PART_BYTES = PART_BYTES + MAX_FRAME_BYTES
@@ -32,7 +32,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Frame:
-    """One zstd frame (RFC 8878) of whole rows, with the digest of what is in it."""
+    """One zstd frame (RFC 8878) of whole rows, with the digest of its content."""
 
     compressed: bytes
     raw_size: int
@@ -44,10 +44,10 @@ DEFAULT_SIZES = Sizes()
 
 
 class Cutter:
-    """Cuts content into frames and frames into parts; compresses nothing."""
+    """Splits content into frames and parts. Does not compress."""
 
     def __init__(self, *, aligned: bool, sizes: Sizes = DEFAULT_SIZES) -> None:
-        """`aligned` content consists of rows, and frames end with one; other content is cut at the frame's size."""
+        """`aligned` content consists of rows, and frames end with a row; other content is split at the frame size."""
         self._aligned = aligned
         self._sizes = sizes
         self._pieces: list[memoryview] = []
@@ -56,8 +56,8 @@ class Cutter:
         self._part_size = 0
 
     def add(self, content: bytes) -> Iterator[list[bytes]]:
-        """Take the next bytes, cut anywhere; gives the parts that are complete, each as its frames' content."""
-        start, view = 0, memoryview(content)  # Content is copied once, when its frame is closed.
+        """Add the next bytes, split anywhere. Yields the parts that are complete, each as its frames' content."""
+        start, view = 0, memoryview(content)  # Content is copied once, when its frame is complete.
         while start < len(content):
             end, is_full = self._frame_end(content, start)
             self._pieces.append(view[start:end])
@@ -69,14 +69,14 @@ class Cutter:
                 yield self._close_part()
 
     def finish(self) -> Iterator[list[bytes]]:
-        """The last part, when anything is left."""
+        """Yield the last part, if there is content left."""
         if self._frame_size:
             self._close_frame()
         if self._frames:
             yield self._close_part()
 
     def _frame_end(self, content: bytes, start: int) -> tuple[int, bool]:
-        """Up to where `content` belongs to the current frame, and whether the frame ends there."""
+        """The end in `content` of the current frame's bytes, and whether the frame ends there."""
         wanted = self._sizes.frame - self._frame_size
         if len(content) - start < wanted:
             return len(content), False
@@ -96,7 +96,7 @@ class Cutter:
 
 
 def compress(contents: Sequence[bytes], *, aligned: bool, level: int = ZSTD_LEVEL) -> list[Frame]:
-    """Frames with these contents. For threads: most of it runs without the interpreter's lock."""
+    """Compress the contents into frames. Run it in a thread: most of it runs without the interpreter's lock."""
     compressor = zstandard.ZstdCompressor(level=level, write_checksum=False, write_content_size=True)
     return [
         Frame(compressor.compress(raw), len(raw), raw.count(b"\n") if aligned else 0, hashlib.sha256(raw).digest())
@@ -105,14 +105,14 @@ def compress(contents: Sequence[bytes], *, aligned: bool, level: int = ZSTD_LEVE
 
 
 def decompress(compressed: bytes, *, raw_size: int, digest: bytes) -> bytes:
-    """What is in a frame. Raises `OutputDamaged` when it is not what the index promises; never makes more of it."""
+    """The content of a frame. Raises `OutputDamaged` for another size or digest; allocates at most `raw_size`."""
     try:
-        # zstd allocates what the frame declares; a frame that then gives more than it declares is an error.
+        # zstd allocates the size that the frame declares, and fails when the frame holds more.
         if zstandard.frame_content_size(compressed) != raw_size:
-            raise OutputDamaged("A frame declares another size than the index.")
+            raise OutputDamaged("The size of a frame differs from its index entry.")
         raw = zstandard.ZstdDecompressor().decompress(compressed, max_output_size=raw_size, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise OutputDamaged("A frame cannot be decompressed.") from error
     if len(raw) != raw_size or hashlib.sha256(raw).digest() != digest:
-        raise OutputDamaged("A frame's content is not what was written.")
+        raise OutputDamaged("The content of a frame was changed.")
     return raw

@@ -1,4 +1,4 @@
-"""JSON values that come from anywhere: read and written so that none makes the program fail."""
+"""Parses and serialises JSON values of any origin without failing on unusual ones."""
 
 import json
 
@@ -9,7 +9,7 @@ from outlast.activities.outputs.format.nesting import DEEPEST, is_too_deep
 
 
 def value_of(text: bytes) -> JsonValue:
-    """The value that `text` is; the text itself, as a string, when it is no JSON or too deeply nested to be carried."""
+    """The JSON value in `text`; `text` itself, as a string, when it is not JSON or nested too deeply."""
     try:
         value: JsonValue = orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -1,9 +1,9 @@
-"""Locators: opaque names of stored outputs. The same output of the same call always has the same one.
+"""Locators: opaque names of stored outputs. The same output of the same call always has the same locator.
 
     out_<scope>_<name>_<check>
 
-`scope` tells whose it is, `name` is a digest over the call and the content, `check` tells a typing error from an output
-that is gone. Knowing a locator is not enough: it is looked up under its caller's scope only.
+`scope` identifies the owner, `name` is a digest over the call and the content, `check` distinguishes a typing error
+from an output that was removed. A locator is not a secret: only its owner can use it.
 """
 
 import base64
@@ -21,7 +21,7 @@ MAX_LOCATOR_CHARS = 64
 
 @dataclass(frozen=True)
 class Locator:
-    """A locator taken apart."""
+    """The parts of a locator."""
 
     scope: str
     name: str
@@ -31,12 +31,12 @@ class Locator:
 
 
 def scope_of(caller_id: str) -> str:
-    """The part of a locator that tells whose it is: 13 characters."""
+    """The part of a locator that identifies its owner: 13 characters."""
     return _digest("scope", caller_id)[:13]
 
 
 def locator_for(scope: OutputScope, kind: OutputKind, digest: str) -> Locator:
-    """The locator of an output, from its call, what it is, and the digest of its content."""
+    """The locator of an output, derived from its call, its kind and the digest of its content."""
     call = (scope.caller_id, scope.session_id, scope.message_id, scope.tool_call_id)
     name = _digest("name", *call, kind, digest)
     return Locator(scope_of(scope.caller_id), name[:32])
@@ -54,10 +54,10 @@ def upload_name(scope: OutputScope, what: str) -> str:
 
 
 def parse_locator(text: str, *, caller_id: str) -> Locator:
-    """The locator that `text` is, for a caller who may use it. Raises `OutputError`: malformed or foreign."""
+    """Parse a locator of the caller. Raises `OutputError`: malformed or foreign."""
     match = _FORM.fullmatch(text) if len(text) <= MAX_LOCATOR_CHARS else None
     if match is None or match[3] != _check(match[1], match[2]):
-        raise OutputError("malformed", "This is no locator of a stored output.")
+        raise OutputError("malformed", "This is not the locator of a stored output.")
     if match[1] != scope_of(caller_id):
         raise OutputError("foreign", "This output belongs to another caller.")
     return Locator(match[1], match[2])
@@ -68,7 +68,7 @@ def _check(scope: str, name: str) -> str:
 
 
 def _digest(*parts: str | None) -> str:
-    """Base32, lower case, of a SHA-256 over the parts, each with its length, so that no two lists meet."""
+    """SHA-256 over the parts in lower-case Base32. Each part's length is hashed too, so that no two lists collide."""
     encoded = b"".join(b"-" if part is None else b"%d:%s" % (len(part.encode()), part.encode()) for part in parts)
     return base64.b32encode(hashlib.sha256(encoded).digest()).decode().lower().rstrip("=")
 
@@ -77,13 +77,13 @@ REFERENCES_ATTRIBUTE = "OutlastLocators"
 """Search attribute of type KeywordList, set when a task starts."""
 
 MAX_REFERENCES = 100
-"""Those beyond are not protected. Temporal takes 2 KB per search attribute, so the entries are short as well."""
+"""References beyond this number are not protected. Temporal allows 2 KB per search attribute: entries are short too."""
 
 _LOCATOR = re.compile(r"out_[a-z2-7]{13}_([a-z2-7]{16})[a-z2-7]{16}_[a-z2-7]{6}")
 
 
 def references_in(text: str) -> tuple[str, ...]:
-    """Short names of the locators in a text, each once: the first 16 characters behind the second underscore."""
+    """Short names of the locators in a text, each once: the first 16 characters after the second underscore."""
     return tuple(dict.fromkeys(_LOCATOR.findall(text)))[:MAX_REFERENCES]
 
 

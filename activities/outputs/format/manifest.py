@@ -1,4 +1,4 @@
-"""What an output's own index says of it. It is written last: an output that can be found is whole."""
+"""The manifest of an output. It is written last, so that an output with a manifest is complete."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ _SEAL = re.compile(rb'\{"checksum":"sha256:([0-9a-f]{64})",')
 
 
 class StoredPart(Contract):
-    """One part of an output: its object and what is in it. Sizes in bytes."""
+    """One part of an output: its object and its content. Sizes in bytes."""
 
     key: str
     size: int = Field(ge=0)
@@ -28,7 +28,7 @@ class StoredPart(Contract):
 
 
 class OutputManifest(Contract):
-    """An output: what it is, whose, of which call, where its parts are, and until when it is kept."""
+    """An output: its kind, its owner, its call, its parts and its expiry."""
 
     version: Literal[1] = 1
     locator: str
@@ -36,13 +36,13 @@ class OutputManifest(Contract):
     session_id: str | None = None
     message_id: str | None = None
     tool_call_id: str
-    task_id: str = Field(description="The task that made it and may still need it.")
+    task_id: str = Field(description="The task that produced it and may still need it.")
     kind: OutputKind
     content_type: str
     digest: str = Field(description="SHA-256 over the digests of the parts: `sha256:` and hexadecimal.")
     raw_size: int
     stored_size: int
-    rows: int = Field(description="Rows; 0 for what has none.")
+    rows: int = Field(description="Number of rows; 0 for other kinds.")
     count: int | None = Field(default=None, description="Number of rows, or of elements of a JSON list.")
     fields: tuple[FieldSummary, ...] = ()
     summary: str = ""
@@ -52,7 +52,7 @@ class OutputManifest(Contract):
 
     @property
     def scope(self) -> OutputScope:
-        """Whose it is and which call made it."""
+        """The owner and the call that produced it."""
         return OutputScope(
             caller_id=self.caller_id,
             session_id=self.session_id,
@@ -63,32 +63,32 @@ class OutputManifest(Contract):
 
 
 def content_digest(parts: tuple[StoredPart, ...]) -> str:
-    """One value that every part, and through it every frame, can be held against."""
+    """One digest over the digests of all parts, and through them of all frames."""
     found = hashlib.sha256(b"".join(bytes.fromhex(part.digest) for part in parts))
     return DIGEST_PREFIX + found.hexdigest()
 
 
 def manifest_text(manifest: OutputManifest) -> bytes:
-    """The manifest as it is stored: JSON whose first member is a checksum of the rest."""
+    """The manifest as it is stored: JSON whose first member is the checksum of the rest."""
     text = manifest.model_dump_json().encode()
     return b'{"checksum":"%s%s",%s' % (DIGEST_PREFIX.encode(), hashlib.sha256(text).hexdigest().encode(), text[1:])
 
 
 def parse_manifest(text: bytes) -> OutputManifest:
-    """The manifest from its text. Raises `OutputDamaged` when any byte is not what was written."""
+    """Parse a stored manifest. Raises `OutputDamaged` when any byte was changed."""
     seal = _SEAL.match(text)
     if seal is None or hashlib.sha256(b"{" + text[seal.end() :]).hexdigest().encode() != seal[1]:
-        raise OutputDamaged("Its manifest is not what was written.")
+        raise OutputDamaged("Its manifest was changed.")
     try:
         manifest = OutputManifest.model_validate(json.loads(text))
     except (ValidationError, ValueError) as error:
         raise OutputDamaged("Its manifest cannot be read.") from error
-    _check(manifest)
+    _check_consistency(manifest)
     return manifest
 
 
-def _check(manifest: OutputManifest) -> None:
-    """Everything that follows from something else must do so; the locator follows from call and content."""
+def _check_consistency(manifest: OutputManifest) -> None:
+    """Raise `OutputDamaged` when digest, sizes or locator do not match the parts and the call."""
     is_consistent = (
         content_digest(manifest.parts) == manifest.digest
         and sum(part.raw_size for part in manifest.parts) == manifest.raw_size
@@ -100,7 +100,7 @@ def _check(manifest: OutputManifest) -> None:
 
 
 def stored_output(manifest: OutputManifest) -> StoredOutput:
-    """What travels on instead of the output."""
+    """The description of the output that answers contain instead of its content."""
     return StoredOutput(
         locator=manifest.locator,
         kind=manifest.kind,

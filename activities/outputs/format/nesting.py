@@ -1,9 +1,9 @@
-"""How deeply a JSON value may be nested to be carried by every part of the program. Imports nothing heavy."""
+"""The limit on the nesting of JSON values. Imports nothing heavy: a subprocess uses it."""
 
 from typing import Any, cast
 
 DEEPEST = 100
-"""Levels that Temporal's converter, the models and common clients can all read."""
+"""Levels that Temporal's converter, pydantic and common clients can all parse."""
 
 
 def is_too_deep(value: Any, levels: int = DEEPEST) -> bool:

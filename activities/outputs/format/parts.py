@@ -1,9 +1,9 @@
-"""A part: frames, and behind them the index that finds a row without reading the others.
+"""A part: frames, followed by an index that locates a row without reading the other frames.
 
     frame | frame | … | skippable frame ( index as JSON | length of the JSON, 8 bytes | b"OUTLAST" 0x01 )
 
-All numbers are little-endian. The index stands in a skippable frame (RFC 8878, 3.1.2), so that a part is still a plain
-zstd file: `zstd -dc part` gives the content. See docs/output-format.md.
+All numbers are little-endian. The index is in a skippable frame (RFC 8878, 3.1.2), so that a part is a plain zstd file:
+`zstd -dc part` prints the content. See docs/output-format.md.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _MAX_INDEX_BYTES = 4 * 1024 * 1024
 
 
 class FrameEntry(BaseModel):
-    """Where a frame is and what is in it. Sizes in bytes; `digest` is the SHA-256 of the content, in hex."""
+    """Position and content of a frame. Sizes in bytes; `digest` is the SHA-256 of the content, in hex."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -58,7 +58,7 @@ class PartIndex(BaseModel):
 
     @property
     def digest(self) -> str:
-        """SHA-256 over the digests of the frames: one value that every frame can be held against."""
+        """SHA-256 over the digests of the frames."""
         return hashlib.sha256(b"".join(bytes.fromhex(frame.digest) for frame in self.frames)).hexdigest()
 
 
@@ -71,7 +71,7 @@ class Part:
 
 
 def build_part(frames: Sequence[Frame]) -> Part:
-    """Put frames and their index together."""
+    """Join frames and their index."""
     entries: list[FrameEntry] = []
     offset = 0
     for frame in frames:
@@ -86,13 +86,13 @@ def build_part(frames: Sequence[Frame]) -> Part:
         )
         offset += len(frame.compressed)
     index = PartIndex(version=1, frames=tuple(entries))
-    return Part(b"".join([*(frame.compressed for frame in frames), index_frame(_text_of(index))]), index)
+    return Part(b"".join([*(frame.compressed for frame in frames), index_frame(_index_json(index))]), index)
 
 
 def index_length(footer: bytes) -> int:
     """Bytes of the index's JSON, from a part's last `FOOTER_BYTES`. Raises `OutputDamaged`."""
     if len(footer) != FOOTER_BYTES or footer[8:] != MAGIC:
-        raise OutputDamaged("This is no output, or its end is missing.")
+        raise OutputDamaged("This is not an output, or its end is missing.")
     (length,) = struct.unpack("<Q", footer[:8])
     if not 0 < length <= _MAX_INDEX_BYTES:
         raise OutputDamaged("The index has an impossible length.")
@@ -112,7 +112,7 @@ def parse_index(text: bytes) -> PartIndex:
             raise OutputDamaged("The index contradicts itself.")
         end += frame.size
     if not index.frames or index.raw_size > MAX_PART_BYTES:
-        raise OutputDamaged("The index promises more than a part can hold, or nothing.")
+        raise OutputDamaged("The index is empty, or describes more than a part can hold.")
     return index
 
 
@@ -122,5 +122,5 @@ def index_frame(text: bytes) -> bytes:
     return struct.pack("<II", SKIPPABLE_MAGIC, len(payload)) + payload
 
 
-def _text_of(index: PartIndex) -> bytes:
+def _index_json(index: PartIndex) -> bytes:
     return json.dumps(index.model_dump(), separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""Where Temporal's large payloads are in the store: `payloads/<namespace>/<workflow id>/<sha256>`."""
+"""Keys of Temporal's large payloads in the store: `payloads/<namespace>/<workflow id>/<sha256>`."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class StoredPayload:
-    """A payload's key, taken apart."""
+    """The parts of a payload's key."""
 
     namespace: str
     workflow_id: str
@@ -17,18 +17,18 @@ class StoredPayload:
 
 
 def payload_key(payload: StoredPayload) -> str:
-    """Where the payload is."""
+    """The key of the payload."""
     return f"{payloads_prefix(payload.namespace, payload.workflow_id)}/{payload.digest}"
 
 
 def payloads_prefix(namespace: str, workflow_id: str | None = None) -> str:
-    """Where the payloads of a namespace are, or those of one of its workflows."""
+    """The prefix of the payloads of a namespace, or of one of its workflows."""
     parts = (PAYLOADS, as_folder(namespace)) + ((as_folder(workflow_id),) if workflow_id is not None else ())
     return "/".join(parts)
 
 
 def parse_payload_key(key: str) -> StoredPayload | None:
-    """What a key says; None when it is not a payload's."""
+    """The parts of a payload's key; None for any other key."""
     match key.split("/"):
         case [prefix, namespace, workflow_id, digest] if prefix == PAYLOADS and _DIGEST.fullmatch(digest):
             return StoredPayload(_from_folder(namespace), _from_folder(workflow_id), digest)
@@ -37,7 +37,7 @@ def parse_payload_key(key: str) -> StoredPayload | None:
 
 
 def as_folder(name: str) -> str:
-    """A name as one part of a key: other characters than letters, digits, `_` and `-` as `=` and two hex digits."""
+    """`name` as one segment of a key: bytes other than letters, digits, `_` and `-` become `=` and two hex digits."""
     return re.sub(r"[^A-Za-z0-9_-]", lambda found: "".join(f"={byte:02X}" for byte in found[0].encode()), name)
 
 

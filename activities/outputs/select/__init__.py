@@ -1,1 +1,1 @@
-"""Which part of a stored output is wanted: rows, bytes, fields, JMESPath expressions."""
+"""Selecting a part of a stored output: ranges, fields, filters and queries."""

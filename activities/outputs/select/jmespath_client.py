@@ -1,4 +1,4 @@
-"""JMESPath of a caller, evaluated in a process whose time and memory are limited: see `query`."""
+"""Evaluates a caller's JMESPath in a process with limited time and memory, see `jmespath_process`."""
 
 import asyncio
 import dataclasses
@@ -15,10 +15,10 @@ from outlast.activities.outputs.select.jmespath_process import Query
 MAX_EXPRESSION_CHARS = 1_000
 MAX_EXPRESSION_DEPTH = 30
 MAX_JSON_BYTES = 32 * 1024 * 1024
-"""Larger values are not evaluated: as objects they would need more memory than the process is given."""
+"""Larger values are not evaluated: parsed, they would need more memory than the process has."""
 
 _ANSWER_SECONDS = 12
-"""How long one batch may take; the process's own limit of processor time is shorter."""
+"""How long one batch may take; the process's own CPU limit is shorter."""
 _MAX_ANSWER_BYTES = 8 * 1024 * 1024
 
 
@@ -26,15 +26,15 @@ class Expressions:
     """Evaluates one query on batches of rows, or on a whole value."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        """Ask `process`, which runs `outlast.activities.outputs.select.jmespath_process`."""
+        """Use `process`, which runs `outlast.activities.outputs.select.jmespath_process`."""
         self._process = process
 
     async def evaluate(self, batch: bytes) -> dict[str, Any]:
-        """What `query.Evaluator` says of these rows, or of this value. Raises `OutputError` (bad_selection)."""
-        return await self.ask(b"%d\n" % len(batch), batch)
+        """The result of `jmespath_process.Evaluator` for these rows or this value. Raises `OutputError`."""
+        return await self.send(b"%d\n" % len(batch), batch)
 
-    async def ask(self, *pieces: bytes) -> dict[str, Any]:
-        """Send `pieces`, give the answer."""
+    async def send(self, *pieces: bytes) -> dict[str, Any]:
+        """Write `pieces` to the process and return its answer. Raises `OutputError` (bad_selection)."""
         source, target = self._process.stdin, self._process.stdout
         assert source is not None
         assert target is not None
@@ -44,13 +44,13 @@ class Expressions:
                 await source.drain()
                 line = await target.readline()
         except TimeoutError:
-            raise _too_long() from None
+            raise _over_limits() from None
         except ValueError:
             raise OutputError("bad_selection", "The expression's results are too large.") from None
         except (BrokenPipeError, ConnectionResetError):
             line = b""
         if not line:
-            raise _too_long()
+            raise _over_limits()
         answer: dict[str, Any] = await asyncio.to_thread(orjson.loads, line)
         if "error" in answer:
             raise OutputError("bad_selection", answer["error"])
@@ -59,10 +59,10 @@ class Expressions:
 
 @asynccontextmanager
 async def expressions(query: Query) -> AsyncGenerator[Expressions]:
-    """Evaluate `query` until the end of the block. Raises `OutputError` (bad_selection) for what is no JMESPath."""
+    """An evaluator of `query` for the block. Raises `OutputError` (bad_selection) for an invalid expression."""
     for expression in (query.filter, query.select):
         if expression is not None:
-            _check(expression)
+            _check_size(expression)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",  # no module of the current folder
@@ -72,12 +72,12 @@ async def expressions(query: Query) -> AsyncGenerator[Expressions]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         limit=_MAX_ANSWER_BYTES,
-        # Nothing of the worker's environment: no secret may be where a caller's expression is.
+        # Nothing of the worker's environment: the process that evaluates a caller's expression holds no secrets.
         env={"PYTHONPATH": ":".join(path for path in sys.path if path), "PYTHONDONTWRITEBYTECODE": "1"},
     )
     try:
         evaluator = Expressions(process)
-        await evaluator.ask(orjson.dumps(dataclasses.asdict(query)) + b"\n")
+        await evaluator.send(orjson.dumps(dataclasses.asdict(query)) + b"\n")
         yield evaluator
     finally:
         if process.returncode is None:
@@ -85,20 +85,20 @@ async def expressions(query: Query) -> AsyncGenerator[Expressions]:
         await process.wait()
 
 
-def _check(expression: str) -> None:
+def _check_size(expression: str) -> None:
     if len(expression) > MAX_EXPRESSION_CHARS:
-        raise OutputError("bad_selection", f"An expression may have {MAX_EXPRESSION_CHARS} characters at most.")
+        raise OutputError("bad_selection", f"An expression may have at most {MAX_EXPRESSION_CHARS} characters.")
     depth = deepest = 0
     for character in expression:
         depth += (character in "([{") - (character in ")]}")
         deepest = max(deepest, depth)
     if deepest > MAX_EXPRESSION_DEPTH:
-        raise OutputError("bad_selection", f"An expression may be nested {MAX_EXPRESSION_DEPTH} deep at most.")
+        raise OutputError("bad_selection", f"An expression may have at most {MAX_EXPRESSION_DEPTH} levels of nesting.")
 
 
-def _too_long() -> OutputError:
+def _over_limits() -> OutputError:
     return OutputError(
         "bad_selection",
-        "The expression takes too much time or memory, and was stopped.",
-        "Make it simpler, or apply it to fewer rows.",
+        "The expression was stopped: it takes too much time or memory.",
+        "Simplify it, or apply it to fewer rows.",
     )

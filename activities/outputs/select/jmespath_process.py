@@ -1,8 +1,8 @@
-"""`python -m outlast.activities.outputs.select.jmespath_process`: evaluates JMESPath on rows, in a process of its own.
+"""`python -m outlast.activities.outputs.select.jmespath_process`: evaluates JMESPath on rows, in a separate process.
 
-An expression comes from a caller and can be made to run for ever or to fill the memory. So it is evaluated where both
-are limited by the kernel, away from the worker. Standard input: a line with the `Query`, then batches, each a line with
-its size in bytes and then that many bytes of rows. Standard output: a line of JSON for the query and for each batch.
+A caller's expression can run forever or fill the memory, so it runs in a process whose CPU time and memory the kernel
+limits. Standard input: a line with the `Query`, then batches, each a line with its size in bytes, followed by that many
+bytes of rows. Standard output: a line of JSON for the query and for each batch.
 """
 
 import resource
@@ -25,9 +25,10 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Query:
-    """Which rows (`filter`), what of them (`select`), and how many bytes of results at most for one batch.
+    """The rows to keep (`filter`), the expression to apply to them (`select`), and the most bytes of results per batch.
 
-    With `paging`, each batch is one document, the whole value: of a list, elements from there on, `limit` at most.
+    With `paging`, each batch is one JSON value; of a result that is a list, at most `limit` elements from the index
+    `paging` on are returned.
     """
 
     filter: str | None
@@ -38,40 +39,39 @@ class Query:
 
 
 def main() -> int:
-    """0 at the end of the input."""
+    """Answer queries until the end of standard input. Returns 0."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     source, target = sys.stdin.buffer, sys.stdout.buffer
     query = Query(**orjson.loads(source.readline()))
     try:
         evaluator = Evaluator(query)
-        _say(target, {})
+        _write(target, {})
         for batch in _batches(source):
-            _say(target, evaluator.of_value(batch) if query.paging is not None else evaluator.of_rows(batch))
+            _write(target, evaluator.of_value(batch) if query.paging is not None else evaluator.of_rows(batch))
     except JMESPathError as error:
-        _say(target, {"error": f"The expression is no JMESPath: {' '.join(str(error).split())[:300]}"})
+        _write(target, {"error": f"The expression is not valid JMESPath: {' '.join(str(error).split())[:300]}"})
     except TypeError:
-        _say(target, {"error": "The expression's result is no JSON value."})
+        _write(target, {"error": "The expression's result is not a JSON value."})
     except (MemoryError, RecursionError):
-        _say(target, {"error": "The expression needs too much memory; make it simpler."})
+        _write(target, {"error": "The expression needs too much memory; simplify it."})
     return 0
 
 
 class Evaluator:
-    """A query, compiled."""
+    """A compiled query."""
 
     def __init__(self, query: Query) -> None:
-        """Raises `JMESPathError` for what is no JMESPath."""
+        """Raises `JMESPathError` for an invalid expression."""
         self._query = query
         self._keep: Any = jmespath.compile(query.filter) if query.filter else None
         self._pick: Any = jmespath.compile(query.select) if query.select else None
 
     def of_rows(self, batch: bytes) -> Answer:
-        """`found`: of each matching row its number in the batch, and the result when one was asked for.
+        """`found`: for each matching row its number in the batch, and the result when the query has a `select`.
 
-        A row to which the expression does not apply (a function on a value of another type) does not match. Ends early,
-        after `scanned` rows, when the results have reached the size that is wanted; a result that alone exceeds it is
-        replaced by its size.
+        A row on which the expression fails (a function on a value of another type) does not match. The scan ends early,
+        after `scanned` rows, when the results reach `max_bytes`; a larger single result is replaced by its size.
         """
         found: list[list[Any]] = []
         mismatches: list[str] = []
@@ -92,9 +92,9 @@ class Evaluator:
         return {**answer, "mismatch": mismatches[0]} if mismatches else answer
 
     def of_value(self, document: bytes) -> Answer:
-        """`value`, the result; of a list what fits, and `next` when more follow. `size` when too large."""
+        """`value`: the result, or the elements of a list that fit, with `next` when more follow; else `size`."""
         try:
-            value: Any = _carried(self._pick.search(orjson.loads(document)))
+            value: Any = _nesting_limited(self._pick.search(orjson.loads(document)))
         except JMESPathTypeError as error:
             return {"error": f"The expression does not fit this value: {' '.join(str(error).split())[:300]}"}
         size = len(orjson.dumps(value))
@@ -103,7 +103,7 @@ class Evaluator:
         return {"value": value} if size <= self._query.max_bytes else {"size": size}
 
     def _page(self, values: list[Any]) -> Answer:
-        """Elements that fit. One that would fit in no answer is passed over, and its size told."""
+        """The elements that fit. An element that does not fit in any answer is skipped, and its size returned."""
         offset, limit = self._query.paging or 0, self._query.limit
         end = len(values) if limit is None else min(offset + limit, len(values))
         taken: list[Any] = []
@@ -120,19 +120,19 @@ class Evaluator:
         return {"value": taken, "next": _next(position, values)}
 
     def _result(self, row: bytes) -> list[Any] | None:
-        """None for a row that does not match; else what is said of it."""
+        """None for a row that does not match, else the result and its size, or nothing without a `select`."""
         value: Any = orjson.loads(row)
         if self._keep is not None and not _is_true(self._keep.search(value)):
             return None
         if self._pick is None:
             return []
-        result = _carried(self._pick.search(value))
+        result = _nesting_limited(self._pick.search(value))
         size = len(orjson.dumps(result))
         return [result if size <= self._query.max_bytes else None, size]
 
 
-def _carried(result: Any) -> Any:
-    """The result; one that is too deeply nested as its text."""
+def _nesting_limited(result: Any) -> Any:
+    """The result; as JSON text when it is nested too deeply."""
     return orjson.dumps(result).decode() if is_too_deep(result) else result
 
 
@@ -141,7 +141,7 @@ def _next(position: int, values: list[Any]) -> int | None:
 
 
 def _is_true(value: Any) -> bool:
-    """As JMESPath defines it: 0 is true."""
+    """Truth as JMESPath defines it: 0 is true."""
     return value is not None and value is not False and value not in ("", [], {})
 
 
@@ -150,7 +150,7 @@ def _batches(source: BinaryIO) -> Iterator[bytes]:
         yield source.read(int(line))
 
 
-def _say(target: BinaryIO, answer: Answer) -> None:
+def _write(target: BinaryIO, answer: Answer) -> None:
     target.write(orjson.dumps(answer) + b"\n")
     target.flush()
 

@@ -1,4 +1,4 @@
-"""Rows of an output as an answer: from an offset on, those that match, of each the fields or the query's result."""
+"""Selects rows of an output: from an offset on, those that match a filter, reduced to fields or a query's result."""
 
 import asyncio
 import time
@@ -18,14 +18,14 @@ from outlast.activities.outputs.store.reader import OutputReader
 from outlast.activities.storages.rows import picked
 
 _SCAN_SECONDS = 4.0
-"""A filter that matches little stops after this time; the answer says where to go on."""
+"""A filter that matches few rows stops after this time; the answer says where to continue."""
 _WINDOW_ROWS = 1_000
-"""Without an expression rows are read in windows of this many: an answer seldom holds more."""
+"""Without an expression, rows are read in windows of this many: few answers hold more."""
 
 
 @dataclass
-class _Answer:
-    """What fits so far. `position` is the row after the last one that was looked at."""
+class _Selection:
+    """The items that fit so far. `position` is the row after the last one that was examined."""
 
     request: RestoreOutputInput
     position: int
@@ -35,8 +35,9 @@ class _Answer:
     oversized: int | None = None
 
     def take(self, row: int, item: JsonValue, item_bytes: int) -> bool:
-        """Whether there is room for more. An item that does not fit is left for the next answer; one that would fit in
-        none is passed over, and its size told."""
+        """Add an item; returns whether there is room for more. An item that does not fit is left for the next answer;
+        one that does not fit in any answer is skipped, and its size kept.
+        """
         if self.size + item_bytes > self.request.max_bytes:
             self.oversized = None if self.items else item_bytes
             self.position = row if self.items else row + 1
@@ -49,15 +50,15 @@ class _Answer:
 
 
 async def select_rows(reader: OutputReader, request: RestoreOutputInput) -> RestoredOutput:
-    """Carry `request` out on rows. Raises `OutputError`: bad_selection, or damaged."""
+    """The rows that `request` selects. Raises `OutputError`: bad_selection or damaged."""
     if request.query and request.fields:
         raise OutputError("bad_selection", "Fields and a query exclude each other.", "Name the fields in the query.")
-    found = _Answer(request, request.offset)
+    found = _Selection(request, request.offset)
     if request.filter or request.query:
         async with expressions(Query(request.filter, request.query, request.max_bytes)) as evaluator:
-            await _evaluate(reader, request, evaluator, found)
+            await _take_matches(reader, request, evaluator, found)
     else:
-        await _plain(reader, request, found)
+        await _take_all(reader, request, found)
     is_left = found.position < reader.manifest.rows
     return restored(
         reader.manifest,
@@ -69,7 +70,7 @@ async def select_rows(reader: OutputReader, request: RestoreOutputInput) -> Rest
     )
 
 
-async def _plain(reader: OutputReader, request: RestoreOutputInput, found: _Answer) -> None:
+async def _take_all(reader: OutputReader, request: RestoreOutputInput, found: _Selection) -> None:
     left = request.limit
     while found.position < reader.manifest.rows and (left is None or left > 0):
         wanted = _WINDOW_ROWS if left is None else min(_WINDOW_ROWS, left)
@@ -79,7 +80,7 @@ async def _plain(reader: OutputReader, request: RestoreOutputInput, found: _Answ
         left = None if left is None else left - wanted
 
 
-def _take_rows(found: _Answer, rows: list[bytes]) -> bool:
+def _take_rows(found: _Selection, rows: list[bytes]) -> bool:
     for row in rows:
         if len(row) > found.request.max_bytes and not found.request.fields:
             return found.take(found.position, None, len(row))
@@ -89,7 +90,9 @@ def _take_rows(found: _Answer, rows: list[bytes]) -> bool:
     return True
 
 
-async def _evaluate(reader: OutputReader, request: RestoreOutputInput, evaluator: Expressions, found: _Answer) -> None:
+async def _take_matches(
+    reader: OutputReader, request: RestoreOutputInput, evaluator: Expressions, found: _Selection
+) -> None:
     begun = time.monotonic()
     mismatches, mismatch = 0, ""
     async with aclosing(reader.row_batches(request.offset)) as batches:
@@ -103,17 +106,17 @@ async def _evaluate(reader: OutputReader, request: RestoreOutputInput, evaluator
             if result["scanned"] < len(rows) or time.monotonic() - begun > _SCAN_SECONDS:
                 break
     if mismatches and mismatches == found.position - request.offset:
-        raise OutputError("bad_selection", f"The expression fits none of the rows: {mismatch}")
+        raise OutputError("bad_selection", f"The expression fails on every row: {mismatch}")
 
 
-def _take_found(found: _Answer, rows: list[bytes], results: list[list[Any]]) -> bool:
-    """Each result is a row's number in the batch and, with a query, what it gave and that one's size."""
+def _take_found(found: _Selection, rows: list[bytes], results: list[list[Any]]) -> bool:
+    """Each result is a row's number in the batch and, with a query, its result and the result's size."""
     base = found.position
     for result in results:
         number, has_result = int(result[0]), len(result) > 1
         item, size = (result[1], int(result[2])) if has_result else _sized(rows[number], found.request)
         if has_result and item is None and size <= found.request.max_bytes:
-            found.matched += 1  # The query leads nowhere in this row.
+            found.matched += 1  # The query's result is null in this row.
         elif not found.take(base + number, item, size + 1):
             return False
     return True
@@ -130,7 +133,7 @@ def _shown(row: bytes, request: RestoreOutputInput) -> JsonValue:
 
 
 def restored(manifest: OutputManifest, request: RestoreOutputInput, **found: Any) -> RestoredOutput:
-    """An answer to `request` about the output."""
+    """The result of `request`."""
     return RestoredOutput(
         locator=manifest.locator,
         kind=manifest.kind,

@@ -1,4 +1,4 @@
-"""Reading a part of an output as an answer: rows, fields, matches of a filter, a range of text, each within a limit."""
+"""Selects a part of an output for an answer: rows, fields, matches of a filter, or a range of text."""
 
 import base64
 
@@ -11,12 +11,12 @@ from outlast.activities.outputs.select.jmespath_process import Query
 from outlast.activities.outputs.select.rows import restored, select_rows
 from outlast.activities.outputs.store.reader import OutputReader
 
-_LONGEST_LETTER = 4
-"""Bytes of the longest character: less would not go on."""
+_LONGEST_CHARACTER = 4
+"""Bytes of the longest character: a smaller part could contain none."""
 
 
 async def select(reader: OutputReader, request: RestoreOutputInput) -> RestoredOutput:
-    """Carry `request` out. Raises `OutputError`: bad_selection, or damaged."""
+    """The part that `request` selects. Raises `OutputError`: bad_selection or damaged."""
     kind = reader.manifest.kind
     if kind == "rows":
         return await select_rows(reader, request)
@@ -25,46 +25,46 @@ async def select(reader: OutputReader, request: RestoreOutputInput) -> RestoredO
             "bad_selection", f"Filter and fields need rows; this output is {kind}.", "Use a query, or a range."
         )
     if request.query:
-        return await _of_value(reader, request)
+        return await _query_value(reader, request)
     if (
         kind == "json"
         and request.offset == 0
         and request.limit is None
         and reader.manifest.raw_size <= request.max_bytes
     ):
-        whole = await _bytes(reader, 0, request.max_bytes)
+        whole = await _read_range(reader, 0, request.max_bytes)
         return restored(reader.manifest, request, value=value_of(whole))
-    return await (_blob if kind == "binary" else _text)(reader, request)
+    return await (_select_blob if kind == "binary" else _select_text)(reader, request)
 
 
-async def _text(reader: OutputReader, request: RestoreOutputInput) -> RestoredOutput:
+async def _select_text(reader: OutputReader, request: RestoreOutputInput) -> RestoredOutput:
     """A range that ends with a whole character."""
-    size = max(min(request.limit or request.max_bytes, request.max_bytes), _LONGEST_LETTER)
-    raw = await _bytes(reader, request.offset, size)
+    size = max(min(request.limit or request.max_bytes, request.max_bytes), _LONGEST_CHARACTER)
+    raw = await _read_range(reader, request.offset, size)
     end = request.offset + len(raw)
     is_last = end >= reader.manifest.raw_size
     text, taken = decoded(raw, reader.manifest.content_type, is_last=is_last)
     return restored(reader.manifest, request, text=text, next_offset=None if is_last else request.offset + taken)
 
 
-async def _blob(reader: OutputReader, request: RestoreOutputInput) -> RestoredOutput:
+async def _select_blob(reader: OutputReader, request: RestoreOutputInput) -> RestoredOutput:
     """A range whose Base64 fits."""
     most = max(1, request.max_bytes // 4 * 3)
-    raw = await _bytes(reader, request.offset, min(request.limit or most, most))
+    raw = await _read_range(reader, request.offset, min(request.limit or most, most))
     end = request.offset + len(raw)
     next_offset = end if end < reader.manifest.raw_size else None
     return restored(reader.manifest, request, blob_base64=base64.b64encode(raw).decode(), next_offset=next_offset)
 
 
-async def _of_value(reader: OutputReader, request: RestoreOutputInput) -> RestoredOutput:
+async def _query_value(reader: OutputReader, request: RestoreOutputInput) -> RestoredOutput:
     """The query's result on the whole value; of a list, elements from `offset` on."""
     if reader.manifest.kind != "json" or reader.manifest.raw_size > MAX_JSON_BYTES:
         raise OutputError(
             "bad_selection",
-            f"A query needs rows, or a JSON value of {MAX_JSON_BYTES // 2**20} MB at most.",
+            f"A query needs rows, or a JSON value of at most {MAX_JSON_BYTES // 2**20} MB.",
             "Restore a range of its text by offset and limit.",
         )
-    whole = await _bytes(reader, 0, MAX_JSON_BYTES)
+    whole = await _read_range(reader, 0, MAX_JSON_BYTES)
     query = Query(None, request.query, request.max_bytes, paging=request.offset, limit=request.limit)
     async with expressions(query) as evaluator:
         found = await evaluator.evaluate(whole)
@@ -83,5 +83,5 @@ async def _of_value(reader: OutputReader, request: RestoreOutputInput) -> Restor
     )
 
 
-async def _bytes(reader: OutputReader, offset: int, size: int) -> bytes:
+async def _read_range(reader: OutputReader, offset: int, size: int) -> bytes:
     return b"".join([piece async for piece in reader.bytes(offset, offset + size)])

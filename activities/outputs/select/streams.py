@@ -1,4 +1,4 @@
-"""Selected rows of any number as a stream, for front doors that answer without a limit."""
+"""Streams selected rows of any number, for clients that read without a size limit."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -13,15 +13,15 @@ from outlast.activities.outputs.store.reader import OutputReader
 from outlast.activities.storages.rows import picked
 
 _RESULT_BYTES = 4 * 1024 * 1024
-"""What a query may make of one batch of rows, a quarter of a megabyte, or of one value."""
+"""The most bytes of results for one batch of rows (a quarter of a megabyte) or for one value."""
 _BATCHES_PER_PROCESS = 32
-"""The processor time of an evaluating process is limited; rows without end need one after the other."""
+"""The CPU time of an evaluating process is limited, so a new one is started after this many batches."""
 
 
 async def rows_stream(
     reader: OutputReader, *, offset: int = 0, limit: int | None = None, fields: Sequence[str] = ()
 ) -> AsyncGenerator[bytes]:
-    """Rows as lines of JSON, in pieces; only `fields` (dot paths) of each when some are named."""
+    """Rows as lines of JSON, in pieces; reduced to `fields` (dot paths) when there are any."""
     _require_rows(reader)
     async for batch in reader.row_batches(offset, limit):
         yield b"".join(row + b"\n" for row in (_picked(batch, fields) if fields else batch))
@@ -36,10 +36,12 @@ async def matches_stream(
     where: str | None = None,
     query: str | None = None,
 ) -> AsyncGenerator[bytes]:
-    """Rows from `offset` on for which `where` is true, `limit` at most, or what `query` makes of them; of a JSON value
-    the result of `query`. Lines of JSON, in pieces. Raises `OutputError` (bad_selection)."""
+    """At most `limit` rows from `offset` on for which `where` is true, or the result of `query` for each of them.
+
+    For a JSON value, the result of `query`. Lines of JSON, in pieces. Raises `OutputError` (bad_selection).
+    """
     if reader.manifest.kind == "json" and query and not where and not fields:
-        yield await _of_value(reader, query)
+        yield await _query_value(reader, query)
         return
     _require_rows(reader)
     if query and fields:
@@ -56,16 +58,16 @@ async def matches_stream(
                     break
                 answer = await evaluator.evaluate(b"\n".join(rows))
                 position += answer["scanned"]
-                found = _found(rows, answer["found"], fields)[:left]
+                found = _matching_lines(rows, answer["found"], fields)[:left]
                 left = None if left is None else left - len(found)
                 if found:
                     yield b"".join(line + b"\n" for line in found)
                 if answer["scanned"] < len(rows):
-                    break  # The results have reached their size: the rest of the batch is asked for anew.
+                    break  # The results have reached their size limit: the rest of the batch is read again.
 
 
-def _found(rows: list[bytes], found: list[list[Any]], fields: Sequence[str]) -> list[bytes]:
-    """Lines for what matched: the row as it is, its fields, or the query's result."""
+def _matching_lines(rows: list[bytes], found: list[list[Any]], fields: Sequence[str]) -> list[bytes]:
+    """A line for each match: the row, its fields, or the query's result."""
     lines: list[bytes] = []
     for number, *result in found:
         if not result:
@@ -74,7 +76,7 @@ def _found(rows: list[bytes], found: list[list[Any]], fields: Sequence[str]) -> 
         elif result[0] is not None:
             lines.append(orjson.dumps(result[0]))
         elif result[1] > _RESULT_BYTES:
-            raise OutputError("bad_selection", f"Of one row the query makes {result[1]} bytes.", "Ask for less.")
+            raise OutputError("bad_selection", f"The query's result for one row has {result[1]} bytes.", "Select less.")
     return lines
 
 
@@ -82,10 +84,10 @@ def _picked(rows: Sequence[bytes], fields: Sequence[str]) -> list[bytes]:
     return [orjson.dumps(picked(orjson.loads(row), fields)) for row in rows]
 
 
-async def _of_value(reader: OutputReader, query: str) -> bytes:
+async def _query_value(reader: OutputReader, query: str) -> bytes:
     if reader.manifest.raw_size > MAX_JSON_BYTES:
         raise OutputError(
-            "bad_selection", f"A query needs a JSON value of {MAX_JSON_BYTES // 2**20} MB at most.", "Take a range."
+            "bad_selection", f"A query needs a JSON value of at most {MAX_JSON_BYTES // 2**20} MB.", "Read a range."
         )
     whole = b"".join([piece async for piece in reader.bytes()])
     async with expressions(Query(None, query, _RESULT_BYTES, paging=0)) as evaluator:

@@ -1,1 +1,1 @@
-"""The object store: writing, reading, verifying and removing outputs in it."""
+"""Reading, writing, verifying and removing outputs in an object store."""

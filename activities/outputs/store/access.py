@@ -1,4 +1,4 @@
-"""From a locator to its output: every way in goes through `open_output`."""
+"""Opens outputs by their locator. All readers go through `open_output`."""
 
 from datetime import UTC, datetime
 from typing import Literal
@@ -14,61 +14,61 @@ from outlast.activities.outputs.store.reader import OutputReader
 
 
 class Tombstone(Contract):
-    """What is left of a removed output."""
+    """What remains of a removed output."""
 
     reason: Literal["expired", "deleted"]
     at: datetime
 
 
 def manifest_key(locator: Locator) -> str:
-    """Where an output's manifest is."""
+    """The key of an output's manifest."""
     return f"manifests/{locator.scope}/{locator.name}.json"
 
 
 def tombstone_key(locator: Locator) -> str:
-    """Where a removed output's tombstone is."""
+    """The key of a removed output's tombstone."""
     return f"tombstones/{locator.scope}/{locator.name}.json"
 
 
 async def open_output(
     objects: OutputObjects, locator: str, caller_id: str, now: datetime | None = None
 ) -> OutputReader:
-    """The output behind a locator, for the caller who owns it.
+    """A reader of the output with this locator, for its owner.
 
-    Raises `OutputError`: malformed, foreign, unknown, expired, deleted or damaged. The reader raises it too, when it
-    meets stored bytes that were changed.
+    Raises `OutputError`: malformed, foreign, unknown, expired, deleted or damaged. The reader raises it too when stored
+    bytes were changed.
     """
     found = parse_locator(locator, caller_id=caller_id)
     manifest = await load_manifest(objects, found)
     if manifest is None:
-        raise await _gone(objects, found)
+        raise await _explain_missing_output(objects, found)
     if manifest.expires_at <= (now or datetime.now(UTC)):
-        raise _refusal("expired", manifest.expires_at)
+        raise _removed("expired", manifest.expires_at)
     return OutputReader(objects, manifest)
 
 
 async def load_manifest(objects: OutputObjects, locator: Locator) -> OutputManifest | None:
-    """The manifest behind a locator, expired or not; None when there is none. Raises `OutputDamaged`."""
+    """The manifest of a locator, expired or not; None when there is none. Raises `OutputDamaged`."""
     text = await objects.get(manifest_key(locator))
     if text is None:
         return None
     manifest = parse_manifest(text)
     if manifest.locator != str(locator):
-        raise OutputDamaged("Its manifest is that of another output.")
+        raise OutputDamaged("Its manifest belongs to another output.")
     return manifest
 
 
-async def _gone(objects: OutputObjects, locator: Locator) -> OutputError:
+async def _explain_missing_output(objects: OutputObjects, locator: Locator) -> OutputError:
     text = await objects.get(tombstone_key(locator))
     if text is None:
         return OutputError("unknown", "There is no such output.")
     try:
         tombstone = Tombstone.model_validate_json(text)
     except ValidationError:
-        return OutputDamaged("What was left of it when it was removed cannot be read.")
-    return _refusal(tombstone.reason, tombstone.at)
+        return OutputDamaged("It was removed, and its tombstone cannot be read.")
+    return _removed(tombstone.reason, tombstone.at)
 
 
-def _refusal(reason: Literal["expired", "deleted"], at: datetime) -> OutputError:
+def _removed(reason: Literal["expired", "deleted"], at: datetime) -> OutputError:
     what = "has expired" if reason == "expired" else "was deleted"
     return OutputError(reason, f"This output {what} on {at.astimezone(UTC):%Y-%m-%d at %H:%M} UTC.")

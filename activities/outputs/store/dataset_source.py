@@ -1,4 +1,4 @@
-"""A dataset as a source of rows: page by page from the platform, each row exactly as it was sent."""
+"""Reads the rows of a dataset page by page, each row exactly as the platform sends it."""
 
 import json
 from collections.abc import AsyncIterator
@@ -8,13 +8,13 @@ from apify_client import ApifyClientAsync
 from apify_client.http_clients import HttpResponse
 
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.outputs.format.frames import MAX_ROW_BYTES
 
 _FIRST_PAGE_ROWS = 1_000
 _MOST_PAGE_ROWS = 50_000
 _PAGE_BYTES = 32 * 1024 * 1024
-"""About the size of a page: large enough to cost few requests, small enough for the time limit of one."""
+"""Approximate size of a page: large enough for few requests, small enough for the timeout of one."""
 _BATCH_BYTES = 1024 * 1024
 
 
@@ -27,10 +27,10 @@ class RowBatch:
 
 
 async def rows_from(client: ApifyClientAsync, dataset_id: str, offset: int) -> AsyncIterator[RowBatch]:
-    """Rows from `offset` to the end, in batches of about a megabyte; empty lines are none.
+    """Rows from `offset` to the end, in batches of about a megabyte, without empty lines.
 
-    Raises `NotFoundError` when there is no such dataset, `ToolFailure` for a row that is too large, `ConnectionError`
-    for a page whose end is missing.
+    Raises `NotFoundError` for an unknown dataset, `ToolFailure` for a row that is too large, `ConnectionError` for a
+    page whose end is missing.
     """
     page_rows = _FIRST_PAGE_ROWS
     while True:
@@ -43,7 +43,7 @@ async def rows_from(client: ApifyClientAsync, dataset_id: str, offset: int) -> A
                 rows, size = rows + batch.rows, size + len(batch.lines)
                 yield batch
         offset += rows
-        # A short page is not the end when the platform counts more; its count alone is not either, since it may lag.
+        # A short page is not the end when the platform counts more rows. The count alone is not reliable: it may lag.
         if rows == 0 or (rows < page_rows and offset >= total):
             return
         page_rows = max(100, min(_MOST_PAGE_ROWS, _PAGE_BYTES * rows // size))
@@ -64,42 +64,38 @@ async def row_batches(response: HttpResponse, offset: int = 0) -> AsyncIterator[
             yield batch
             pieces, size, has_row = [rest], len(rest), False
         elif size > MAX_ROW_BYTES:
-            raise _giant(offset)
+            raise _row_too_large(offset)
     last = b"".join(pieces)
     if last.strip():
-        _refuse_torn(last.rpartition(b"\n")[2])
+        _refuse_partial_row(last.rpartition(b"\n")[2])
         yield _batch(last if last.endswith(b"\n") else last + b"\n", offset)
 
 
 def _batch(lines: bytes, offset: int) -> RowBatch:
-    """`lines` without empty ones. Raises `ToolFailure` for one that is too large."""
+    """The batch of `lines` without empty ones. Raises `ToolFailure` for a row that is too large."""
     if lines.startswith(b"\n") or b"\n\n" in lines or b"\r" in lines:
         kept = [line for line in lines.split(b"\n") if line.strip()]
         lines = b"".join(line + b"\n" for line in kept)
     if len(lines) > MAX_ROW_BYTES:
         for number, line in enumerate(lines.split(b"\n")):
             if len(line) > MAX_ROW_BYTES:
-                raise _giant(offset + number)
+                raise _row_too_large(offset + number)
     return RowBatch(lines, lines.count(b"\n"))
 
 
-def _giant(row: int) -> ToolFailure:
-    return ToolFailure(
-        ErrorEnvelope(
-            tool="",
-            message=f"Row {row} of the dataset has over {MAX_ROW_BYTES // 2**20} MB, too much to be stored.",
-            category=ErrorCategory.VALIDATION,
-            retryable=False,
-            hint="Have the Actor keep such content as a record of its key-value store, and its key in the row.",
-        )
+def _row_too_large(row: int) -> ToolFailure:
+    return ToolFailure.of(
+        ErrorCategory.VALIDATION,
+        f"Row {row} of the dataset is larger than {MAX_ROW_BYTES // 2**20} MB, the limit of the output store.",
+        "Let the Actor store such content as a record of its key-value store, and the record's key in the row.",
     )
 
 
-def _refuse_torn(last_line: bytes) -> None:
-    """A body that ended without a newline may have been cut off."""
+def _refuse_partial_row(last_line: bytes) -> None:
+    """Raise when the last line is not JSON: a body that ends without a newline may be cut off."""
     if not last_line.strip():
         return
     try:
         json.loads(last_line)
     except ValueError:
-        raise ConnectionError("The platform's answer ended in the middle of a row.") from None
+        raise ConnectionError("The platform's response ended in the middle of a row.") from None

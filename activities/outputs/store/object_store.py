@@ -1,8 +1,8 @@
-"""The object store behind outputs: a folder, S3, GCS or Azure, through obstore.
+"""The object store of outputs: a folder, S3, GCS or Azure, through obstore.
 
-parts/<scope>/<task id>.<16 hex>/00000.<16 hex>.zst   frames, written as they come in, never changed
-manifests/<scope>/<name>.json                         written last, in one step: what can be found is whole
-tombstones/<scope>/<name>.json                        why an output is gone
+parts/<scope>/<task id>.<16 hex>/00000.<16 hex>.zst   frames, written as they arrive, never changed
+manifests/<scope>/<name>.json                         written last and atomically: an output with one is complete
+tombstones/<scope>/<name>.json                        why an output was removed
 """
 
 import asyncio
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 _LIST_CHUNK = 500
 _STAGED = re.compile(r".+#\d+")
-"""How obstore names a file on disk that is not complete yet; after a crash it stays."""
+"""The names that obstore gives to incomplete files on disk; they remain after a crash."""
 _ENDPOINTS = ("endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url", "azure_storage_endpoint")
 _RETRIES = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
 
 
 @dataclass(frozen=True)
 class StoredObject:
-    """An object as a listing shows it."""
+    """One object of a listing."""
 
     key: str
     size: int
@@ -42,24 +42,24 @@ class StoredObject:
 
 
 class OutputObjects:
-    """Objects by key.
+    """Reads and writes objects by key.
 
-    Every method raises `StoreUnavailable` (worth a retry), `PermissionError`, or `OSError` for a folder that cannot be
-    written.
+    Every method raises `StoreUnavailable` (a retry may help), `PermissionError`, or `OSError` for a folder that cannot
+    be written.
     """
 
     def __init__(self, store: ObjectStore, folder: Path | None = None) -> None:
-        """Keep objects in `store`; `folder` is where it is, when it is on disk."""
+        """Keep objects in `store`; `folder` is its path when it is on disk."""
         self._store = store
         self._folder = folder
 
     @classmethod
     def open(cls, url: str, **options: Any) -> "OutputObjects":
-        """A store by URL: `s3://bucket/prefix`, `gs://…`, `az://…`, `file:///folder`, or the path of a folder.
+        """Open a store by its URL: `s3://bucket/prefix`, `gs://…`, `az://…`, `file:///folder`, or a folder's path.
 
-        Credentials and endpoints come from the usual variables of each service (`AWS_ACCESS_KEY_ID`,
-        `AWS_ENDPOINT_URL`, …) or from `options`, named as obstore names them. Plain HTTP is spoken only to an endpoint
-        that is given as `http://…`.
+        Credentials and endpoints come from the usual environment variables of each service (`AWS_ACCESS_KEY_ID`,
+        `AWS_ENDPOINT_URL`, …) or from `options`, under obstore's names. Plain HTTP is used only for an endpoint that
+        starts with `http://`.
         """
         if "://" not in url or url.startswith("file://"):
             path = Path(unquote(urlsplit(url).path) if url.startswith("file://") else url).expanduser().resolve()
@@ -67,13 +67,13 @@ class OutputObjects:
         return cls(_store_at(url, **{"client_options": _client_options(options), "retry_config": _RETRIES, **options}))
 
     async def put(self, key: str, data: bytes) -> None:
-        """Write an object in one step: a reader sees the old one or the new one, and a crash leaves nothing of it."""
+        """Write an object atomically: a reader sees the old object or the new one, also after a crash."""
         with _own_errors():
-            # A multipart upload would survive a crash on the server, where no listing shows it.
+            # After a crash, the parts of a multipart upload would remain on the server, where no listing shows them.
             await obstore.put_async(self._store, key, data, use_multipart=False)
 
     async def get(self, key: str) -> bytes | None:
-        """A whole object, or None when there is none."""
+        """The whole object, or None when it does not exist."""
         try:
             with _own_errors():
                 result = await obstore.get_async(self._store, key)
@@ -82,7 +82,7 @@ class OutputObjects:
             return None
 
     async def get_range(self, key: str, start: int, end: int) -> bytes:
-        """Bytes `start` to `end` (exclusive). Raises `OutputDamaged` when the object is gone or too short."""
+        """Bytes `start` to `end` (exclusive). Raises `OutputDamaged` when the object is missing or too short."""
         if not 0 <= start < end:
             raise OutputDamaged("A part is shorter than its index says.")
         try:
@@ -91,7 +91,7 @@ class OutputObjects:
         except FileNotFoundError as error:
             raise OutputDamaged("A part is missing.") from error
         except OSError as error:
-            # A range that lies behind the end is no failure of the store.
+            # Stores also fail for a range beyond the end of the object.
             size = await self.size(key)
             if size is None or size < end:
                 raise OutputDamaged("A part is shorter than it was.") from error
@@ -101,7 +101,7 @@ class OutputObjects:
         return data
 
     async def size(self, key: str) -> int | None:
-        """Size of an object in bytes, or None when there is none."""
+        """The size of an object in bytes, or None when it does not exist."""
         try:
             with _own_errors():
                 return (await obstore.head_async(self._store, key))["size"]
@@ -109,7 +109,7 @@ class OutputObjects:
             return None
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Remove objects, also staged leftovers; one that is gone already is no error."""
+        """Delete objects, also incomplete files. Objects that do not exist are ignored."""
         for key in keys:
             if _STAGED.fullmatch(key) and self._folder is not None:
                 await asyncio.to_thread(_inside(self._folder, key).unlink, missing_ok=True)
@@ -121,7 +121,7 @@ class OutputObjects:
                 continue
 
     async def list(self, prefix: str) -> AsyncIterator[StoredObject]:
-        """Objects in the folder `prefix` and below, in pages. What is still being written is not among them."""
+        """The objects in the folder `prefix` and below it, without those that are still being written."""
         with _own_errors():
             chunks: ListStream[Sequence[ObjectMeta]]
             chunks = obstore.list(self._store, prefix, chunk_size=_LIST_CHUNK)  # pyright: ignore[reportUnknownMemberType]
@@ -137,23 +137,23 @@ class OutputObjects:
         return tuple(sorted(path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"]))
 
     async def staged_leftovers(self) -> tuple[StoredObject, ...]:
-        """Files of writings that are going on or were killed; only a store on disk has any. Young ones may be alive."""
+        """Incomplete files of running or killed writes, in a store on disk. Recent ones may still be written."""
         folder = self._folder
         return () if folder is None else await asyncio.to_thread(lambda: tuple(_staged_below(folder)))
 
 
 def part_key(scope: str, upload: str, number: int, stored_digest: str) -> str:
-    """Where a part is. The name carries a digest of the object, so that no attempt overwrites another's part."""
+    """The key of a part. It contains a digest of the object, so that no attempt overwrites the part of another."""
     return f"{parts_prefix(scope, upload)}/{number:05d}.{stored_digest[:16]}.zst"
 
 
 def parts_prefix(scope: str, upload: str) -> str:
-    """Where the parts of one upload are."""
+    """The prefix of the parts of one upload."""
     return f"parts/{scope}/{upload}"
 
 
 _store_at = cast("Callable[..., ObjectStore]", from_url)
-"""Its stubs want the names of one service's options; which service it is, the URL says."""
+"""Its type stubs expect the options of one service, which only the URL determines."""
 
 
 def _client_options(options: dict[str, Any]) -> dict[str, Any]:
@@ -167,24 +167,24 @@ def _client_options(options: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _own_errors() -> Generator[None]:
-    """obstore's exceptions as those that the rest of the program knows; `FileNotFoundError` passes as it is."""
+    """Turn obstore's exceptions into those of this module; `FileNotFoundError` passes unchanged."""
     try:
         yield
     except (PermissionDeniedError, UnauthenticatedError) as error:
         raise PermissionError(f"The output store refuses access: {_first_line(error)}") from error
     except BaseError as error:
-        raise StoreUnavailable(f"The output store does not answer: {_first_line(error)}") from error
+        raise StoreUnavailable(f"The output store does not respond: {_first_line(error)}") from error
 
 
 def _first_line(error: BaseException) -> str:
-    """obstore appends a dump of its own structures, with addresses in it."""
+    """The message without the dump of internal structures that obstore appends."""
     return str(error).partition("\n")[0][:300]
 
 
 def _inside(folder: Path, key: str) -> Path:
     path = (folder / key).resolve()
     if not path.is_relative_to(folder):
-        raise PermissionError("A key may not lead out of the store.")
+        raise PermissionError("A key must not point outside the store.")
     return path
 
 

@@ -1,9 +1,10 @@
-"""Reading an output, whole or in part. Every byte given back was held against the digest in the manifest."""
+"""Reads an output, whole or in part. Every byte is verified against the digest in the manifest first."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+
+from cachetools import LRUCache
 
 from outlast.activities.outputs.format.errors import OutputDamaged
 from outlast.activities.outputs.format.frames import decompress
@@ -12,13 +13,13 @@ from outlast.activities.outputs.format.parts import FOOTER_BYTES, FrameEntry, Pa
 from outlast.activities.outputs.store.object_store import OutputObjects
 
 _TAIL_BYTES = 8 * 1024
-"""Enough for the usual index, so that it costs one request."""
+"""Enough for most indexes, so that reading one takes a single request."""
 _CACHED_INDEXES = 512
 
 
 @dataclass(frozen=True)
 class _Span:
-    """What is wanted of a part, in rows or in bytes, counted from the part's beginning."""
+    """The requested range of a part, in rows or in bytes, relative to the part."""
 
     part: StoredPart
     start: int
@@ -27,7 +28,7 @@ class _Span:
 
 @dataclass(frozen=True)
 class _Content:
-    """A frame's content and what of it is wanted."""
+    """A frame's content and the requested range of it."""
 
     raw: bytes
     start: int
@@ -35,14 +36,14 @@ class _Content:
 
 
 class OutputReader:
-    """Reads one output; a slice costs only the frames that it touches. Raises `OutputError` (damaged)."""
+    """Reads one output; a slice reads only the frames that contain it. Raises `OutputError` (damaged)."""
 
     def __init__(self, objects: OutputObjects, manifest: OutputManifest) -> None:
         """Raises `OutputDamaged` when the manifest contradicts itself."""
         if content_digest(manifest.parts) != manifest.digest:
             raise OutputDamaged("Its manifest contradicts itself.")
         self._objects = objects
-        self._indexes: OrderedDict[str, PartIndex] = OrderedDict()
+        self._indexes: LRUCache[str, PartIndex] = LRUCache(_CACHED_INDEXES)
         self.manifest = manifest
 
     async def rows(self, offset: int = 0, limit: int | None = None) -> AsyncGenerator[bytes]:
@@ -52,7 +53,7 @@ class OutputReader:
                 yield row
 
     async def row_batches(self, offset: int = 0, limit: int | None = None) -> AsyncGenerator[list[bytes]]:
-        """The same rows, in lists of about a quarter of a megabyte: the quick way to read many."""
+        """The same rows, in lists of about a quarter of a megabyte: faster for many rows."""
         end = self.manifest.rows if limit is None else min(offset + limit, self.manifest.rows)
         async for content in self._contents(offset, end, counts_rows=True):
             yield content.raw.split(b"\n")[content.start : content.end]
@@ -64,7 +65,7 @@ class OutputReader:
             yield content.raw[content.start : content.end]
 
     async def _contents(self, start: int, end: int, *, counts_rows: bool) -> AsyncGenerator[_Content]:
-        """Frames, one part at a time; the next part is fetched and unpacked while this one is being used."""
+        """The frames, one part at a time; the next part is read and decompressed in the background."""
         spans = _spans(self.manifest.parts, start, end, counts_rows=counts_rows)
         upcoming = asyncio.create_task(self._unpack(spans[0], counts_rows)) if spans else None
         try:
@@ -82,14 +83,14 @@ class OutputReader:
                 await asyncio.gather(upcoming, return_exceptions=True)
 
     async def _unpack(self, span: _Span, counts_rows: bool) -> list[_Content]:
-        """The wanted frames of a part: one request for the bytes, one thread for the rest."""
-        index = await self._index(span.part)
-        wanted = _wanted(index.frames, span, counts_rows=counts_rows)
+        """The requested frames of a part: read with one request, decompressed in a thread."""
+        index = await self._read_index(span.part)
+        wanted = _frames_in(index.frames, span, counts_rows=counts_rows)
         first, last = wanted[0][0], wanted[-1][0]
         data = await self._objects.get_range(span.part.key, first.offset, last.offset + last.size)
         return await asyncio.to_thread(_contents_of, data, wanted, has_rows=self.manifest.kind == "rows")
 
-    async def _index(self, part: StoredPart) -> PartIndex:
+    async def _read_index(self, part: StoredPart) -> PartIndex:
         known = self._indexes.get(part.key)
         if known is not None:
             return known
@@ -102,10 +103,8 @@ class OutputReader:
             tail = await self._objects.get_range(part.key, begin, part.size)
         index = parse_index(tail[-FOOTER_BYTES - length : -FOOTER_BYTES])
         if index.digest != part.digest or index.rows != part.rows or index.raw_size != part.raw_size:
-            raise OutputDamaged("A part is not the one that was written.")
+            raise OutputDamaged("A part was changed.")
         self._indexes[part.key] = index
-        if len(self._indexes) > _CACHED_INDEXES:
-            self._indexes.popitem(last=False)
         return index
 
 
@@ -121,8 +120,8 @@ def _spans(parts: Sequence[StoredPart], start: int, end: int, *, counts_rows: bo
     return spans
 
 
-def _wanted(frames: Sequence[FrameEntry], span: _Span, *, counts_rows: bool) -> list[tuple[FrameEntry, int, int]]:
-    """Frames that the span touches, each with what is wanted of it. Raises `OutputDamaged` when there are none."""
+def _frames_in(frames: Sequence[FrameEntry], span: _Span, *, counts_rows: bool) -> list[tuple[FrameEntry, int, int]]:
+    """The frames that the span overlaps, each with the range of it. Raises `OutputDamaged` when there are none."""
     wanted: list[tuple[FrameEntry, int, int]] = []
     position = 0
     for frame in frames:
@@ -143,6 +142,6 @@ def _contents_of(data: bytes, wanted: Sequence[tuple[FrameEntry, int, int]], *, 
         compressed = data[frame.offset - base : frame.offset - base + frame.size]
         raw = decompress(compressed, raw_size=frame.raw_size, digest=bytes.fromhex(frame.digest))
         if has_rows and raw.count(b"\n") != frame.rows:
-            raise OutputDamaged("A frame has other rows than the index says.")
+            raise OutputDamaged("The rows of a frame differ from its index entry.")
         contents.append(_Content(raw, start, end))
     return contents

@@ -1,4 +1,4 @@
-"""Removing an output, so that its locator says from then on why it is gone."""
+"""Removes outputs. A removed output leaves a tombstone, so that its locator still says why it was removed."""
 
 from datetime import UTC, datetime
 from typing import Literal
@@ -12,10 +12,10 @@ from outlast.activities.outputs.store.object_store import OutputObjects
 async def remove_output(
     objects: OutputObjects, manifest: OutputManifest, *, reason: Literal["expired", "deleted"], at: datetime
 ) -> int:
-    """Remove an output and leave its tombstone. Gives the bytes that were freed.
+    """Remove an output and leave its tombstone. Returns the number of bytes freed.
 
-    The tombstone comes first and the parts go last: whoever asks in between, or after a crash in between, is told why
-    the output is gone; parts that nothing names any more are what the sweep removes.
+    The tombstone is written first and the parts are deleted last: a reader in between, or after a crash in between,
+    gets the reason. The sweep deletes parts that no manifest names.
     """
     locator = parse_locator(manifest.locator, caller_id=manifest.caller_id)
     tombstone = Tombstone(reason=reason, at=at)
@@ -26,10 +26,10 @@ async def remove_output(
 
 
 async def delete_output(objects: OutputObjects, locator: str, caller_id: str) -> None:
-    """Remove an output at its owner's word. Raises `OutputError` as `open_output` does.
+    """Delete an output for its owner. Raises `OutputError` as `open_output` does.
 
-    It cannot be read from now on. Its parts go with the next sweep, which knows whether another output, of a repeated
-    attempt, has some of them too.
+    It cannot be read any more. The next sweep deletes its parts, unless another output (of a repeated attempt) shares
+    them.
     """
     reader = await open_output(objects, locator, caller_id)
     found = parse_locator(reader.manifest.locator, caller_id=caller_id)

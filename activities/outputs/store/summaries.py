@@ -1,6 +1,6 @@
-"""What an output is, in one short text: enough for a model to decide which part of it to restore.
+"""Summaries of outputs: a short text from which a model can decide which part to restore.
 
-Deterministic: it depends on the stored content alone, so the same output has the same summary, whoever computes it.
+A summary depends on the stored content alone: the same output always has the same summary.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from outlast.activities.outputs.store.reader import OutputReader
 _SAMPLES = 20
 _ROWS_PER_SAMPLE = 10
 _SAMPLE_BYTES = 1024 * 1024
-"""Rows of one sample are read up to this size; a larger row is left out."""
+"""One sample of rows is read up to this size; larger rows are left out."""
 _SHOWN_FIELDS = 40
 _FIELD_NAME_CHARS = 80
 _SHOWN_TEXT = 300
@@ -41,7 +41,7 @@ _BINARY_HINT = "Fetch it as a file; models gain nothing from its bytes."
 
 @dataclass(frozen=True)
 class Description:
-    """What was found out about an output. `kind` is text for what calls itself JSON and is none."""
+    """The description of an output. `kind` is text when the content type is JSON and the content is not."""
 
     kind: OutputKind
     summary: str
@@ -69,7 +69,7 @@ async def _head(reader: OutputReader, size: int) -> bytes:
 
 
 async def _sample(reader: OutputReader) -> list[bytes]:
-    """Rows from all over the output."""
+    """Rows from evenly spread positions of the output."""
     total = reader.manifest.rows
     if total <= _SAMPLES * _ROWS_PER_SAMPLE:
         return await _rows_at(reader, 0, total, _SAMPLES * _SAMPLE_BYTES)
@@ -196,7 +196,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def _size(size: int) -> str:
-    """In powers of a thousand, as file sizes are told."""
+    """The size in units of powers of 1,000."""
     amount = float(size)
     for unit in ("bytes", "kB", "MB"):
         if amount < 1000:
@@ -216,7 +216,7 @@ _TITLE_CHARS = 200
 
 
 class Outline(HTMLParser):
-    """Feed it a page: `title` and `headings` are what it says of itself."""
+    """A parser that collects the title and the headings of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -225,19 +225,19 @@ class Outline(HTMLParser):
         self._inside: str | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002 (HTMLParser's)
-        """Enter a title or heading."""
+        """Start of a title or heading."""
         if tag == "title" or tag in _HEADINGS:
             self._inside = tag
             if tag != "title":
                 self.headings.append("")
 
     def handle_endtag(self, tag: str) -> None:
-        """Leave it."""
+        """End of the title or heading."""
         if tag == self._inside:
             self._inside = None
 
     def handle_data(self, data: str) -> None:
-        """Collect its text, in one line."""
+        """Collect the text of the title or heading, in one line."""
         words = " ".join(data.split())
         if not words:
             return

@@ -1,4 +1,4 @@
-"""Checking stored outputs against docs/output-format.md: every byte of a part, and what a manifest promises."""
+"""Verifies stored outputs against docs/output-format.md: every byte of a part, and the values of the manifest."""
 
 import hashlib
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from outlast.activities.outputs.store.object_store import OutputObjects
 
 @dataclass(frozen=True)
 class PartReport:
-    """What was found in a part: sentences about what is wrong, none for an intact one, and how much was read."""
+    """The result of verifying a part: sentences about what is wrong (none for an intact part) and how much was read."""
 
     findings: tuple[str, ...]
     frames: int = 0
@@ -29,9 +29,9 @@ class PartReport:
 
 
 async def verify_output(source: OutputObjects | Path | str, manifest: OutputManifest | str) -> tuple[str, ...]:
-    """Read a whole output and say what is wrong with it; nothing when it is intact.
+    """Read a whole output; returns what is wrong with it, nothing when it is intact.
 
-    `source` is the store or its folder or URL, `manifest` the output's manifest or the key of one.
+    `source` is the store, its folder or its URL; `manifest` is the output's manifest or its key.
     """
     objects = source if isinstance(source, OutputObjects) else OutputObjects.open(str(source))
     if isinstance(manifest, str):
@@ -44,25 +44,25 @@ async def verify_output(source: OutputObjects | Path | str, manifest: OutputMani
             return (damage.problem,)
     findings: list[str] = []
     for part in manifest.parts:
-        findings += [f"{part.key}: {finding}" for finding in await _findings_in(objects, part)]
+        findings += [f"{part.key}: {finding}" for finding in await _part_findings(objects, part)]
     return tuple(findings)
 
 
 def verify_part_file(file: Path) -> PartReport:
-    """Check a part that lies in a file by itself: footer, index, frames, digests. Raises `OSError`."""
+    """Verify a part in a file: footer, index, frames, digests. Raises `OSError`."""
     return verify_part(file.read_bytes())
 
 
 def verify_part(data: bytes) -> PartReport:
-    """Check a part by itself."""
+    """Verify a part."""
     try:
-        index, text = _index_of(data)
+        index, text = _read_index(data)
     except OutputDamaged as damage:
         return PartReport((damage.problem,))
     findings: list[str] = []
     end = index.frames[-1].offset + index.frames[-1].size
     if data[end:] != index_frame(text):
-        findings.append("What stands behind the last frame is not exactly the index.")
+        findings.append("The bytes after the last frame are not exactly the index.")
     has_rows = index.rows > 0
     rows = raw_bytes = 0
     for number, frame in enumerate(index.frames):
@@ -73,12 +73,12 @@ def verify_part(data: bytes) -> PartReport:
             findings.append(f"Frame {number}: {damage.problem}")
             continue
         if has_rows and (raw.count(b"\n") != frame.rows or not raw.endswith(b"\n")):
-            findings.append(f"Frame {number}: Its rows are not those of the index.")
+            findings.append(f"Frame {number}: The number of rows differs from the index.")
         rows, raw_bytes = rows + frame.rows, raw_bytes + len(raw)
     return PartReport(tuple(findings), len(index.frames), rows, raw_bytes)
 
 
-async def _findings_in(objects: OutputObjects, part: StoredPart) -> tuple[str, ...]:
+async def _part_findings(objects: OutputObjects, part: StoredPart) -> tuple[str, ...]:
     data = await objects.get(part.key)
     if data is None:
         return ("The part is missing.",)
@@ -86,16 +86,16 @@ async def _findings_in(objects: OutputObjects, part: StoredPart) -> tuple[str, .
         return (f"The part has {len(data)} bytes, not {part.size}.",)
     named = part.key.rpartition("/")[2].split(".")[1]
     if not hashlib.sha256(data).hexdigest().startswith(named):
-        return ("The part is not the one that its name tells.", *verify_part(data).findings)
+        return ("The digest of the part differs from its name.", *verify_part(data).findings)
     found = verify_part(data)
     if found.findings:
         return found.findings
-    index, _ = _index_of(data)
-    is_promised = (index.digest, index.rows, index.raw_size) == (part.digest, part.rows, part.raw_size)
-    return () if is_promised else ("The part is not the one that the manifest promises.",)
+    index, _ = _read_index(data)
+    matches = (index.digest, index.rows, index.raw_size) == (part.digest, part.rows, part.raw_size)
+    return () if matches else ("The part is not the one that the manifest describes.",)
 
 
-def _index_of(data: bytes) -> tuple[PartIndex, bytes]:
+def _read_index(data: bytes) -> tuple[PartIndex, bytes]:
     length = index_length(data[-FOOTER_BYTES:])
     begin = len(data) - FOOTER_BYTES - length
     if begin < FRAME_HEADER_BYTES:

@@ -1,4 +1,4 @@
-"""Writing an output as it streams in. An interrupted writing goes on after the last part that was stored."""
+"""Writes an output as it streams in. An interrupted write continues after the last part that was stored."""
 
 import asyncio
 import hashlib
@@ -19,24 +19,24 @@ from outlast.activities.outputs.store.reader import OutputReader
 from outlast.activities.outputs.store.summaries import summarise
 
 _PARTS_IN_FLIGHT = 2
-"""Parts that are being compressed or stored while the next one comes in. Each holds its content: this bounds memory."""
+"""Parts that are compressed or stored while the next one arrives. Each holds its content: this limits memory use."""
 _ASKED_AT_ONCE = 32
 _INLINE_BYTES = 1024 * 1024
-"""Longer pieces are cut in a thread."""
+"""Larger pieces are split in a thread."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """How much of an output is stored, or taken: where the source has to go on."""
+    """How much of an output is stored: where the source has to continue."""
 
     rows: int
     raw_size: int
 
 
 class OutputWriter:
-    """Takes content, stores parts, and at the end the manifest. Compression and hashing run in threads.
+    """Stores content in parts, and the manifest at the end. Compression and hashing run in threads.
 
-    Use it in `async with`: a block that fails leaves nothing running.
+    Use it in `async with`, so that nothing keeps running when the block fails.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class OutputWriter:
         level: int = ZSTD_LEVEL,
         sizes: Sizes = DEFAULT_SIZES,
     ) -> None:
-        """`what` names the content within its call: a retry with the same name finds what was stored already."""
+        """`what` names the content within its call: a retry with the same name finds the parts that are stored."""
         self._objects = objects
         self._scope = scope
         self._kind: OutputKind = kind
@@ -64,7 +64,7 @@ class OutputWriter:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """End what is under way: parts that are nearly stored need not be done again, unless time presses."""
+        """Finish the parts in flight, so that a retry need not repeat them; after a cancellation, cancel them."""
         if kind is not None and issubclass(kind, asyncio.CancelledError):
             for task in self._in_flight:
                 task.cancel()
@@ -73,11 +73,11 @@ class OutputWriter:
 
     @property
     def position(self) -> Position:
-        """What is stored so far: the parts that are complete."""
+        """The position after the complete parts."""
         return Position(sum(part.rows for part in self._parts), sum(part.raw_size for part in self._parts))
 
     async def resume(self) -> Position:
-        """Find the parts of an earlier attempt; what comes next has to begin where they end. Call it before `write`."""
+        """Find the parts of an earlier attempt. Call it before `write`; the content continues at the result."""
         prefix = parts_prefix(scope_of(self._scope.caller_id), self._upload)
         by_number: dict[int, list[StoredObject]] = {}
         async for found in self._objects.list(prefix):
@@ -91,42 +91,42 @@ class OutputWriter:
         return self.position
 
     async def write(self, content: bytes) -> None:
-        """Take the next bytes, cut anywhere. Of rows, each ends with a newline. Waits while the store is behind."""
+        """Add the next bytes, split anywhere; each row ends with a newline. Waits while the store is behind."""
         if len(content) <= _INLINE_BYTES:
             parts = list(self._cutter.add(content))
         else:
             parts = await asyncio.to_thread(lambda: list(self._cutter.add(content)))
         for frames in parts:
-            await self._begin(frames)
+            await self._start_storing(frames)
 
     async def finish(self, *, content_type: str, ttl: timedelta) -> OutputManifest:
-        """Store what is left and make the output visible.
+        """Store the rest and the manifest, which makes the output visible.
 
-        The same content of the same call is stored once: when it is there already, and not about to expire, its
-        manifest is what comes back.
+        The same content of the same call is stored once: when it exists already and has half of its time left, the
+        existing manifest is returned.
         """
         for frames in await asyncio.to_thread(lambda: list(self._cutter.finish())):
-            await self._begin(frames)
+            await self._start_storing(frames)
         while self._in_flight:
-            await self._settle_oldest()
-        manifest = await self._described(self._manifest(content_type, ttl))
-        existing = await self._existing(manifest, ttl)
+            await self._finish_oldest()
+        manifest = await self._with_summary(self._build_manifest(content_type, ttl))
+        existing = await self._find_existing(manifest, ttl)
         if existing is not None:
-            await self._remove_doubles(existing)
+            await self._delete_duplicates(existing)
             return existing
         locator = _locator_of(manifest)
         await self._objects.put(manifest_key(locator), manifest_text(manifest))
         await self._objects.delete([tombstone_key(locator)])
         return manifest
 
-    async def _begin(self, frames: list[bytes]) -> None:
+    async def _start_storing(self, frames: list[bytes]) -> None:
         while len(self._in_flight) >= _PARTS_IN_FLIGHT:
-            await self._settle_oldest()
+            await self._finish_oldest()
         number = len(self._parts) + len(self._in_flight)
         self._in_flight.append(asyncio.create_task(self._store(frames, number)))
-        await asyncio.sleep(0)  # it begins at once, also while the next content needs no waiting for
+        await asyncio.sleep(0)  # lets the task start, even if the caller never waits for more content
 
-    async def _settle_oldest(self) -> None:
+    async def _finish_oldest(self) -> None:
         part = await self._in_flight[0]
         self._in_flight.popleft()
         self._parts.append(part)
@@ -143,7 +143,7 @@ class OutputWriter:
         return part, hashlib.sha256(part.data).hexdigest()
 
     async def _full_part(self, stored: StoredObject) -> StoredPart | None:
-        """The part in an object, unless it is damaged or the last one of an attempt: what followed is unknown."""
+        """The part in an object; None when it is damaged or the last of an attempt, which may lack content."""
         size = stored.size
         try:
             length = index_length(await self._objects.get_range(stored.key, size - FOOTER_BYTES, size))
@@ -155,7 +155,7 @@ class OutputWriter:
             return None
         return StoredPart(key=stored.key, size=size, raw_size=index.raw_size, rows=index.rows, digest=index.digest)
 
-    def _manifest(self, content_type: str, ttl: timedelta) -> OutputManifest:
+    def _build_manifest(self, content_type: str, ttl: timedelta) -> OutputManifest:
         parts = tuple(self._parts)
         digest = content_digest(parts)
         now = datetime.now(UTC)
@@ -173,8 +173,8 @@ class OutputWriter:
             expires_at=now + ttl,
         )
 
-    async def _described(self, manifest: OutputManifest) -> OutputManifest:
-        """With its summary. What calls itself JSON and is none is kept as the text that it is."""
+    async def _with_summary(self, manifest: OutputManifest) -> OutputManifest:
+        """The manifest with its summary. Content with a JSON type that is not JSON becomes text."""
         found = await summarise(OutputReader(self._objects, manifest))
         return manifest.model_copy(
             update={
@@ -186,8 +186,8 @@ class OutputWriter:
             }
         )
 
-    async def _existing(self, manifest: OutputManifest, ttl: timedelta) -> OutputManifest | None:
-        """The manifest of an earlier storing of the same, when it is whole and has half of its time left."""
+    async def _find_existing(self, manifest: OutputManifest, ttl: timedelta) -> OutputManifest | None:
+        """The manifest of the same output stored earlier, when it is complete and has half of its time left."""
         try:
             found = await load_manifest(self._objects, _locator_of(manifest))
         except OutputDamaged:
@@ -201,7 +201,7 @@ class OutputWriter:
                 return None
         return found
 
-    async def _remove_doubles(self, existing: OutputManifest) -> None:
+    async def _delete_duplicates(self, existing: OutputManifest) -> None:
         kept = {part.key for part in existing.parts}
         await self._objects.delete([part.key for part in self._parts if part.key not in kept])
 
@@ -211,6 +211,6 @@ def _locator_of(manifest: OutputManifest) -> Locator:
 
 
 def _number_in(key: str) -> int:
-    """The number of a part, from its key; -1 for what is no part."""
+    """The number of a part, from its key; -1 for any other key."""
     number = key.rpartition("/")[2].partition(".")[0]
     return int(number) if number.isdecimal() else -1

@@ -1,1 +1,1 @@
-"""The removal of outputs that have expired and that no task refers to."""
+"""The sweep, which deletes outputs and payloads that are no longer needed."""

@@ -1,12 +1,12 @@
-"""The sweep: removes what nobody can read or needs any more, one page of the store per activity.
+"""The sweep: deletes objects that are no longer needed, one page of the store per activity.
 
-    outputs whose time is over, unless a running task made them or refers to them
-    parts that no manifest names, of tasks that have ended (a writer that was killed)
-    staged files of killed writings, on disk
+    expired outputs, unless a running task produced them or refers to them
+    parts that no manifest names, of tasks that have ended (a killed writer leaves them)
+    incomplete files of killed writes, on disk
     tombstones after 30 days
-    payloads of workflows that Temporal does not know any more
+    payloads of workflows that Temporal no longer keeps
 
-What is younger than the grace period is left alone: it may be about to be named.
+Objects younger than the grace period stay: a manifest may still be about to name them.
 """
 
 from collections import defaultdict
@@ -37,17 +37,17 @@ _PAYLOADS = "payloads"
 
 
 class OutputSweepActivities:
-    """Removes from the store what is not needed. Killed anywhere, the next sweep finishes what it had begun."""
+    """Deletes objects that are no longer needed. A sweep that is killed is completed by the next one."""
 
     def __init__(self, objects: OutputObjects, tasks: TemporalTasks, *, grace: timedelta) -> None:
-        """Sweep `objects`; ask `tasks` what is in use; leave alone what is younger than `grace`."""
+        """Sweep `objects`, except those that `tasks` reports as in use and those younger than `grace`."""
         self._objects = objects
         self._tasks = tasks
         self._grace = grace
 
     @activity.defn
     async def sweep_page(self, request: SweepInput) -> SweepReport:
-        """Sweep from the order's cursor on, whole scopes at a time, until `page_size` objects were looked at."""
+        """Sweep from the cursor on, one whole scope after the other, until `page_size` objects were examined."""
         async with activity_scope():
             match request.cursor:
                 case None:
@@ -94,7 +94,7 @@ class OutputSweepActivities:
                 stored[payload.workflow_id].append(entry)
         quiet = {one for one, entries in stored.items() if all(entry.modified_at <= quiet_since for entry in entries)}
         for workflow_id in sorted(quiet - await self._tasks.known(quiet)):
-            # Listed again: whoever starts this very workflow now has written its payloads anew.
+            # Listed again: a new start of this workflow may have written its payloads meanwhile.
             now_there = [
                 entry async for entry in self._objects.list(payloads_prefix(self._tasks.namespace, workflow_id))
             ]

@@ -6,7 +6,7 @@ from outlast.activities.outputs.contracts import SweepReport
 
 
 def count_sweep(report: SweepReport) -> None:
-    """Count what one page of a sweep of the output store looked at, removed and freed."""
+    """Count the objects that one page of a sweep examined and deleted, and the bytes it freed."""
     meter = activity.metric_meter()
     objects = meter.create_counter("outlast_swept_objects", "Objects that a sweep of the output store dealt with.")
     objects.add(report.scanned, {"event": "scanned"})

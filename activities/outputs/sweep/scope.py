@@ -1,4 +1,4 @@
-"""The outputs of one scope: removing those whose time is over, and parts that no manifest names."""
+"""Sweeps the outputs of one scope: expired outputs, and parts that no manifest names."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -14,29 +14,29 @@ from outlast.activities.outputs.store.removal import remove_output
 from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
 
 DAMAGED_KEPT = timedelta(days=30)
-"""For a manifest that cannot be read: nothing of its scope is called an orphan as long as it is there."""
+"""How long a manifest that cannot be read is kept. While it exists, no part of its scope counts as an orphan."""
 LONGEST_TASK = timedelta(days=31)
-"""For parts whose name does not tell the task: a task's deadline is 30 days at most."""
+"""Age at which parts whose key does not contain their task are swept: a task's deadline is at most 30 days."""
 
 _READS_AT_ONCE = 16
 
 
 @dataclass
 class Tally:
-    """What a page came to, in objects."""
+    """The counts of one page, in objects."""
 
     scanned: int = 0
     deleted: int = 0
     freed_bytes: int = 0
 
     def report(self, cursor: str | None) -> SweepReport:
-        """As the activity's result."""
+        """The result of the activity."""
         return SweepReport(scanned=self.scanned, deleted=self.deleted, freed_bytes=self.freed_bytes, cursor=cursor)
 
 
 @dataclass
 class _Manifests:
-    """The manifests of one scope: by key, and the listing they were read from."""
+    """The manifests of one scope by key, and the listing from which they were read."""
 
     entries: dict[str, StoredObject] = field(default_factory=dict[str, StoredObject])
     read: dict[str, OutputManifest] = field(default_factory=dict[str, OutputManifest])
@@ -48,44 +48,44 @@ class _Manifests:
 
 
 class ScopeSweep:
-    """Sweeps scope by scope, and counts."""
+    """Sweeps one scope after the other, and counts."""
 
     def __init__(self, objects: OutputObjects, tasks: TemporalTasks, *, grace: timedelta) -> None:
-        """Sweep `objects`; ask `tasks` what is in use; parts younger than `grace` may be about to be named."""
+        """Sweep `objects`, except those that `tasks` reports as in use, and parts younger than `grace`."""
         self._objects = objects
         self._tasks = tasks
         self._grace = grace
         self.tally = Tally()
 
     async def sweep(self, scope: str) -> None:
-        """Sweep one scope. Raises `RPCError` when Temporal does not answer, and what the store raises."""
+        """Sweep one scope. Raises `RPCError` when Temporal does not respond, and the errors of the store."""
         now = datetime.now(UTC)
         uploads = await self._uploads(scope)
         manifests = await self._manifests(scope)
         self.tally.scanned += len(manifests.entries)
         over = {key: manifest for key, manifest in manifests.read.items() if manifest.expires_at <= now}
         owners = Counter(part.key for manifest in manifests.read.values() for part in manifest.parts)
-        gone: set[str] = set()
+        removed: set[str] = set()
         for key in await self._removable(over):
-            gone |= await self._remove_expired(key, manifests, owners)
+            removed |= await self._remove_expired(key, manifests, owners)
         too_old = [key for key in manifests.damaged if manifests.entries[key].modified_at < now - DAMAGED_KEPT]
         await delete_counted(self._objects, self.tally, [manifests.entries[key] for key in too_old])
         if not manifests.damaged:
-            left = {upload: [part for part in parts if part.key not in gone] for upload, parts in uploads.items()}
+            left = {upload: [part for part in parts if part.key not in removed] for upload, parts in uploads.items()}
             await self._remove_orphans(scope, left, manifests)
 
     async def _removable(self, expired: Mapping[str, OutputManifest]) -> list[str]:
-        """Keys of those that no running task needs."""
+        """The keys of the expired manifests that no running task needs."""
         running = await self._tasks.running({manifest.task_id for manifest in expired.values()})
         free = {key: manifest for key, manifest in expired.items() if manifest.task_id not in running}
         in_use = await self._tasks.referred_to({manifest.locator for manifest in free.values()})
         return [key for key, manifest in free.items() if manifest.locator not in in_use]
 
     async def _remove_expired(self, key: str, manifests: _Manifests, owners: Counter[str]) -> set[str]:
-        """Gives the parts that are gone; one that another output shares stays."""
+        """Remove an expired output. Returns the parts that were deleted; parts that another output shares stay."""
         manifest = manifests.read[key]
-        if await self._read(key) != manifest:
-            return set()  # Stored anew meanwhile, by another call of the same origin.
+        if await self._read_manifest(key) != manifest:
+            return set()  # Stored again meanwhile, by a retry of the same call.
         own = tuple(part for part in manifest.parts if owners[part.key] == 1)
         owners.subtract(part.key for part in manifest.parts)
         alone = manifest.model_copy(update={"parts": own})
@@ -96,7 +96,7 @@ class ScopeSweep:
         return {part.key for part in own}
 
     async def _uploads(self, scope: str) -> dict[str, list[StoredObject]]:
-        """Parts by the upload that wrote them."""
+        """The parts of the scope by the upload that wrote them."""
         uploads: dict[str, list[StoredObject]] = defaultdict(list)
         async for entry in self._objects.list(f"parts/{scope}"):
             uploads[entry.key.split("/")[2]].append(entry)
@@ -106,8 +106,8 @@ class ScopeSweep:
     async def _remove_orphans(
         self, scope: str, uploads: Mapping[str, Collection[StoredObject]], manifests: _Manifests
     ) -> None:
-        """First their tasks are found to have ended, then the manifests are read once more: one that was written last
-        of all is seen.
+        """Delete parts that no manifest names, of tasks that have ended. The manifests are read again after the tasks'
+        state, so that one that a task wrote at its end is seen.
         """
         suspects = self._suspects(uploads, manifests.named_parts)
         running = await self._tasks.running({_task_of(upload) for upload in suspects})
@@ -124,7 +124,7 @@ class ScopeSweep:
     def _suspects(
         self, uploads: Mapping[str, Collection[StoredObject]], named: Collection[str]
     ) -> dict[str, list[StoredObject]]:
-        """Parts that are not named, of uploads that have been quiet for long enough."""
+        """The parts that no manifest names, of uploads without new parts during the grace period."""
         now = datetime.now(UTC)
         suspects: dict[str, list[StoredObject]] = {}
         for upload, parts in uploads.items():
@@ -135,7 +135,7 @@ class ScopeSweep:
         return suspects
 
     async def _manifests(self, scope: str, known: _Manifests | None = None) -> _Manifests:
-        """All of a scope; those that `known` has, unchanged, are not read again."""
+        """All manifests of a scope; unchanged ones of `known` are not read again."""
         found = _Manifests({entry.key: entry async for entry in self._objects.list(f"manifests/{scope}")})
         if known is not None:
             unchanged = {key for key, entry in known.entries.items() if found.entries.get(key) == entry}
@@ -143,7 +143,7 @@ class ScopeSweep:
         unread = [key for key in found.entries if key not in found.read]
         for start in range(0, len(unread), _READS_AT_ONCE):
             batch = unread[start : start + _READS_AT_ONCE]
-            read = await asyncio.gather(*(self._read(key) for key in batch), return_exceptions=True)
+            read = await asyncio.gather(*(self._read_manifest(key) for key in batch), return_exceptions=True)
             for key, manifest in zip(batch, read, strict=True):
                 match manifest:
                     case OutputManifest():
@@ -156,13 +156,13 @@ class ScopeSweep:
                         pass  # Removed since it was listed.
         return found
 
-    async def _read(self, key: str) -> OutputManifest | None:
+    async def _read_manifest(self, key: str) -> OutputManifest | None:
         text = await self._objects.get(key)
         return parse_manifest(text) if text is not None else None
 
 
 async def delete_counted(objects: OutputObjects, tally: Tally, entries: Iterable[StoredObject]) -> None:
-    """Remove objects one by one, and count each."""
+    """Delete objects one by one, and count each."""
     for entry in entries:
         await objects.delete([entry.key])
         tally.deleted += 1
@@ -174,5 +174,5 @@ def _task_of(upload: str) -> str:
 
 
 def _is_anonymous(upload: str) -> bool:
-    """Whether a digest stands for the task's id, see `outlast.activities.outputs.format.locators.upload_name`."""
+    """Whether the upload's name has a digest instead of the task's id (`locators.upload_name`)."""
     return _task_of(upload).startswith("task-") and len(_task_of(upload)) == len("task-") + 32

@@ -1,4 +1,4 @@
-"""What Temporal knows of tasks, for whoever decides what may be removed."""
+"""Asks Temporal which tasks run and which outputs they refer to, so that the sweep keeps those."""
 
 import asyncio
 from collections.abc import Collection
@@ -15,9 +15,9 @@ _REFERENCES = SearchAttributeKey.for_keyword_list(REFERENCES_ATTRIBUTE)
 
 
 class TemporalTasks:
-    """Every method raises `RPCError` when Temporal does not answer: then nothing is known, and nothing may be removed.
+    """The state of tasks. Every method raises `RPCError` when Temporal does not respond: then nothing may be removed.
 
-    That a workflow has ended, or is not known, is asked of the workflow itself: visibility lags behind.
+    Whether a workflow has ended comes from the workflow itself, since visibility lags behind.
     """
 
     def __init__(self, client: Client) -> None:
@@ -26,17 +26,17 @@ class TemporalTasks:
         self.namespace = client.namespace
 
     async def running(self, task_ids: Collection[str]) -> set[str]:
-        """Those whose workflow has not ended."""
+        """The tasks whose workflow has not ended."""
         statuses = await self._statuses(task_ids)
         return {task_id for task_id, status in statuses.items() if status is WorkflowExecutionStatus.RUNNING}
 
     async def known(self, workflow_ids: Collection[str]) -> set[str]:
-        """Those that Temporal still keeps a history of."""
+        """The workflows whose history Temporal still keeps."""
         statuses = await self._statuses(workflow_ids)
         return {workflow_id for workflow_id, status in statuses.items() if status is not None}
 
     async def referred_to(self, locators: Collection[str]) -> set[str]:
-        """Those that stand in the arguments of a running task."""
+        """The locators that occur in the arguments of a running task."""
         by_reference = {reference_to(locator): locator for locator in locators}
         ordered = sorted(by_reference)
         found: set[str] = set()
@@ -56,7 +56,7 @@ class TemporalTasks:
         return found
 
     async def _status(self, workflow_id: str) -> WorkflowExecutionStatus | None:
-        """None for a workflow that is not known."""
+        """The workflow's status; None when Temporal does not know it."""
         try:
             return (await self._client.get_workflow_handle(workflow_id).describe()).status
         except RPCError as error:

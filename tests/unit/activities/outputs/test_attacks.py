@@ -243,12 +243,12 @@ DEEP = "[" * 200 + "@" + "]" * 200
     ("expression", "says"),
     [
         (ENDLESS, "too much time or memory"),
-        (DEEP, "nested"),
+        (DEEP, "levels of nesting"),
         ("a" * 1_001, "characters"),
         ("!" * 900 + "a", ""),
-        ("foo(", "no JMESPath"),
-        ("no_function(@)", "no JMESPath"),
-        ("length(id) > `1`", "fits none of the rows"),
+        ("foo(", "not valid JMESPath"),
+        ("no_function(@)", "not valid JMESPath"),
+        ("length(id) > `1`", "fails on every row"),
     ],
 )
 async def test_an_expression_that_cannot_be_carried_out_is_refused(expression: str, says: str) -> None:

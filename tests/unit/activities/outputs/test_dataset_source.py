@@ -65,7 +65,7 @@ async def test_a_row_without_end_is_refused_before_it_is_read(before: int) -> No
     body = Body([b'{"a":1}\n' * before + b'{"text":"', *([b"x" * 1_000_000] * 200)])
     with pytest.raises(ToolFailure) as refused:
         await batches_of(body)
-    assert refused.value.envelope.message.startswith(f"Row {7 + before} of the dataset has over 64 MB")
+    assert refused.value.envelope.message.startswith(f"Row {7 + before} of the dataset is larger than 64 MB")
     assert body.read < MAX_ROW_BYTES + 3_000_000
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.skills.folder import MAX_FILE_BYTES, BadSkill, SkillCard, SkillFolder, parse_skill
+from outlast.activities.skills.folder import MAX_FILE_BYTES, InvalidSkill, SkillCard, SkillFolder, parse_skill
 from outlast.api.offer.instructions import server_instructions
 
 GOOD = "---\nname: {name}\ndescription: >\n  How to\n  do it.\n---\n\n# Do it\n"
@@ -99,15 +99,15 @@ def test_what_is_too_large_or_no_text_is_refused(root: Path) -> None:
         ("---\nname: b\ndescription: x\n---\n", "name: a"),
         ("---\nname: a\n---\n", "no `description`"),
         ("---\nname: a\ndescription: [x]\n---\n", "no `description`"),
-        ("---\n{[\n---\n", "no YAML"),
+        ("---\n{[\n---\n", "not valid YAML"),
         ("---\n- a\n---\n", "name: a"),
-        ("---\n!!python/object/apply:os.system ['true']\n---\n", "no YAML"),
+        ("---\n!!python/object/apply:os.system ['true']\n---\n", "not valid YAML"),
         ("---\nname: a\ndescription: " + "x" * 20_000 + "\n---\n", "more than"),
-        ("---\n" + "[" * 5_000 + "\n---\n", "no YAML"),
+        ("---\n" + "[" * 5_000 + "\n---\n", "not valid YAML"),
     ],
 )
 def test_a_broken_skill_says_what_it_lacks(text: str, lack: str) -> None:
-    with pytest.raises(BadSkill, match=lack):
+    with pytest.raises(InvalidSkill, match=lack):
         parse_skill("a", text)
 
 
@@ -119,7 +119,7 @@ def test_a_broken_skill_is_not_offered_and_the_log_says_why(root: Path, caplog: 
         names = [card.name for card in SkillFolder(root).cards()]
     assert names == ["invoices", "letters"]
     assert "broken" in caplog.text
-    assert "is broken" in refusal(root, "broken").envelope.message
+    assert "is invalid" in refusal(root, "broken").envelope.message
 
 
 def test_a_folder_that_is_not_there_has_no_skills(tmp_path: Path) -> None:
