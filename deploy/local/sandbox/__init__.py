@@ -1,5 +1,5 @@
 """The sandbox platform: an HTTP server on loopback that speaks the Apify API v2 and runs real Actors as subprocesses.
 
-Start it with `python -m outlast.deploy.local.sandbox`; README.md beside this file says what it promises. It imports
-none of Outlast's floors: what it knows of the platform comes from the public API documents and the official clients.
+Start it with `python -m outlast.deploy.local.sandbox`; README.md in this folder describes it. It imports nothing of the
+rest of Outlast: its behaviour follows the public API reference and the official clients.
 """

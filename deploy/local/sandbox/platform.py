@@ -1,4 +1,4 @@
-"""All parts of the sandbox, put together once."""
+"""Builds the sandbox: opens the data directory and connects the parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outlast.deploy.local.sandbox.actors.saved_tasks import Tasks
 from outlast.deploy.local.sandbox.database import Database
 from outlast.deploy.local.sandbox.http.errors import not_found
 from outlast.deploy.local.sandbox.runs.in_process import Surroundings
-from outlast.deploy.local.sandbox.runs.runs import Run, Runs
+from outlast.deploy.local.sandbox.runs.run_table import Run, Runs
 from outlast.deploy.local.sandbox.runs.supervisor import Supervisor
 from outlast.deploy.local.sandbox.runs.webhooks import Webhooks
 from outlast.deploy.local.sandbox.settings import SHIPPED_ACTORS, Settings
@@ -24,14 +24,14 @@ from outlast.deploy.local.sandbox.storages.dataset_files import DatasetFiles
 from outlast.deploy.local.sandbox.storages.datasets import Datasets
 from outlast.deploy.local.sandbox.storages.key_value_stores import KeyValueStores
 from outlast.deploy.local.sandbox.storages.request_queues import RequestQueues
-from outlast.deploy.local.sandbox.storages.storages import Kind, Storages
+from outlast.deploy.local.sandbox.storages.storage_table import Kind, Storages
 from outlast.deploy.local.sandbox.testing.counters import Counters
 from outlast.deploy.local.sandbox.testing.faults import Faults
 
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """What the routes work with."""
+    """The parts of the sandbox, as the routes use them."""
 
     settings: Settings
     database: Database
@@ -73,7 +73,7 @@ class Platform:
         return found[0]
 
     def scope_of(self, request: Request, user: User) -> dict[str, str]:
-        """Which runs a list below an Actor or a task is about."""
+        """The filter for a list of runs below an Actor or a task."""
         if "actor_id" in request.path_params:
             return {"actor_id": self.catalogue.find(request.path_params["actor_id"], user).id}
         if "task_id" in request.path_params:
@@ -91,11 +91,11 @@ class Platform:
 
 
 class DataDirectoryInUseError(Exception):
-    """Another sandbox works in the same data directory."""
+    """Another sandbox uses the same data directory."""
 
 
 def _lock(path: Path) -> None:
-    """Held until the process ends; two sandboxes would fight over the same runs."""
+    """Lock the data directory until the process ends: two sandboxes would both supervise the same runs."""
     file = path.open("w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -108,7 +108,7 @@ _locks: list[TextIO] = []
 
 
 def build_platform(settings: Settings) -> Platform:
-    """Opens the data directory and wires everything; nothing runs yet."""
+    """Opens the data directory and connects the parts. Starts nothing."""
     data_dir = settings.data_dir
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     _lock(data_dir / "lock")

@@ -60,3 +60,9 @@ def test_what_several_actors_need_is_the_same_in_all_of_them():
     copies = {(ACTORS / actor / "src" / "interruption.py").read_text() for actor in NAMES}
 
     assert len(copies) == 1
+
+
+def test_the_module_that_every_actor_repeats_is_the_same_in_all():
+    copies = {(ACTORS / actor / "src" / "interruption.py").read_text() for actor in NAMES}
+
+    assert len(copies) == 1

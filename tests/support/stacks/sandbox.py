@@ -49,7 +49,7 @@ class Sandbox:
 
     @property
     def faults(self) -> list[dict[str, Any]]:
-        """The orders for faults, with how often each has struck (`hits`)."""
+        """The injected faults, with how often each was applied (`hits`)."""
         return self._control("GET", "faults")["faults"]
 
     def limit(self, **limits: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from outlast.deploy.local.sandbox.http.errors import ApiError, invalid_parameter
-from outlast.deploy.local.sandbox.runs.runs import Run
+from outlast.deploy.local.sandbox.runs.run_table import Run
 
 MEMORY_CHOICES_MBYTES = tuple(2**power for power in range(7, 16))
 

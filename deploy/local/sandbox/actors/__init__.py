@@ -1,1 +1,1 @@
-"""Actors that the sandbox platform knows, their folders and input schemas."""
+"""Actors: folders, the catalogue, input validation, saved tasks."""

@@ -1,1 +1,1 @@
-"""The sandbox platform's HTTP server."""
+"""The HTTP application, and what its routes share."""

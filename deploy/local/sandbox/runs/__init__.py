@@ -1,1 +1,1 @@
-"""Runs of the sandbox platform: processes, logs, limits, webhooks."""
+"""Runs: their table, execution, supervision, logs and webhooks; Standby."""

@@ -9,7 +9,7 @@ import orjson
 
 from outlast.deploy.local.sandbox.actors.folder import Actor
 from outlast.deploy.local.sandbox.clock import iso
-from outlast.deploy.local.sandbox.runs.runs import Run, pricing_info
+from outlast.deploy.local.sandbox.runs.run_table import Run, pricing_info
 
 _INHERITED = (
     "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",

@@ -13,7 +13,7 @@ from typing import Any, cast
 import orjson
 
 from outlast.deploy.local.sandbox.clock import iso, now
-from outlast.deploy.local.sandbox.runs.runs import Run
+from outlast.deploy.local.sandbox.runs.run_table import Run
 from outlast.deploy.local.sandbox.storages.datasets import Datasets
 from outlast.deploy.local.sandbox.storages.key_value_stores import KeyValueStores
 

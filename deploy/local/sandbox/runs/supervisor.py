@@ -28,7 +28,7 @@ from outlast.deploy.local.sandbox.runs.execution import (
 )
 from outlast.deploy.local.sandbox.runs.in_process import IN_PROCESS_ACTORS, Surroundings
 from outlast.deploy.local.sandbox.runs.log import RunLog
-from outlast.deploy.local.sandbox.runs.runs import Run, Runs
+from outlast.deploy.local.sandbox.runs.run_table import Run, Runs
 from outlast.deploy.local.sandbox.settings import Settings
 
 logger = logging.getLogger(__name__)

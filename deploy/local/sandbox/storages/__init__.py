@@ -1,1 +1,1 @@
-"""Datasets, key-value stores and request queues of the sandbox platform."""
+"""Storages: their table, datasets, key-value stores, request queues."""

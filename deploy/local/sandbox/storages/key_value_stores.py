@@ -12,7 +12,7 @@ from pathlib import Path
 
 from outlast.deploy.local.sandbox.database import Database
 from outlast.deploy.local.sandbox.http.errors import ApiError
-from outlast.deploy.local.sandbox.storages.storages import Storages
+from outlast.deploy.local.sandbox.storages.storage_table import Storages
 
 _KEY = re.compile(r"[a-zA-Z0-9!_.'()/\-%@:+ ~$*,;=&#\[\]{}]{1,256}")
 

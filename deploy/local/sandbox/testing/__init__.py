@@ -1,1 +1,1 @@
-"""What only tests of the sandbox platform use: faults on order, counters."""
+"""Support for tests against the sandbox platform: injected faults, counters."""

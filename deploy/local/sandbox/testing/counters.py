@@ -9,7 +9,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlast.deploy.local.sandbox.database import Database
-from outlast.deploy.local.sandbox.runs.runs import Runs
+from outlast.deploy.local.sandbox.runs.run_table import Runs
 
 JsonObject = dict[str, Any]
 

@@ -1,8 +1,8 @@
-"""Faults on order: an answer lost, late, cut short or replaced, at the outermost edge of the server.
+"""Injects faults: responses that are lost, late, cut short or replaced, at the outermost edge of the server.
 
-An order matches requests by method and by a regular expression on the path (and, if given, on the User-Agent); `after`
-lets the first matches pass, `times` says how many it strikes then. Orders are tried in the order they were given and
-the first that is due acts. They live in memory: a restart of the sandbox forgets them.
+A fault matches requests by method and by a regular expression on the path and, if set, on the User-Agent. The first
+`after` matches pass, then the fault applies `times` times. When several faults match, the one that was added first
+applies. Faults are kept in memory: a restart of the sandbox removes them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STATE_ACTIONS = ("late_runs", "hide_list_user_agent", "late_item_count")
 
 @dataclass(slots=True)
 class Fault:
-    """One order."""
+    """One fault, as the control API defined it."""
 
     id: int
     action: str
@@ -40,7 +40,7 @@ class Fault:
     hits: int = 0
 
     def strikes(self, method: str, path: str, user_agent: str) -> bool:
-        """Whether the order acts on this request; counts it."""
+        """Whether the fault applies to this request. Counts the match."""
         if self.times is not None and self.hits >= self.times:
             return False
         if self.method not in {None, method} or not self.path.search(path):
@@ -54,7 +54,7 @@ class Fault:
         return True
 
     def shown(self) -> JsonObject:
-        """For the control API."""
+        """The fault as the control API shows it."""
         return {
             "id": self.id,
             "action": self.action,
@@ -72,22 +72,22 @@ class Fault:
 
 
 class Faults:
-    """All orders."""
+    """All faults that are set."""
 
     def __init__(self) -> None:
-        self._orders: list[Fault] = []
+        self._faults: list[Fault] = []
         self._ids = itertools.count(1)
 
-    def add(self, order: JsonObject) -> Fault:
-        """Takes an order as the control API gets it. Raises `ApiError` 400 for one that makes no sense."""
-        action = order.get("action")
+    def add(self, definition: JsonObject) -> Fault:
+        """Adds a fault from the body of a control API request. Raises `ApiError` 400 for an invalid one."""
+        action = definition.get("action")
         if action not in REQUEST_ACTIONS + STATE_ACTIONS:
             raise ApiError(
                 400, "invalid-input", f"'action' must be one of {', '.join(REQUEST_ACTIONS + STATE_ACTIONS)}"
             )
-        match = cast("JsonObject", order.get("match") or {})
+        match = cast("JsonObject", definition.get("match") or {})
         method = match.get("method")
-        times = order.get("times")
+        times = definition.get("times")
         try:
             fault = Fault(
                 id=next(self._ids),
@@ -96,39 +96,39 @@ class Faults:
                 path=re.compile(str(match.get("path", ""))),
                 user_agent=re.compile(str(match["userAgent"])) if match.get("userAgent") else None,
                 times=None if times is None else int(times),
-                after=int(order.get("after", 0)),
+                after=int(definition.get("after", 0)),
                 options={
-                    key: value for key, value in order.items() if key not in {"action", "match", "times", "after"}
+                    key: value for key, value in definition.items() if key not in {"action", "match", "times", "after"}
                 },
             )
         except (re.error, ValueError, TypeError) as error:
-            raise ApiError(400, "invalid-input", f"The order cannot be understood: {error}") from error
-        self._orders.append(fault)
+            raise ApiError(400, "invalid-input", f"The fault is invalid: {error}") from error
+        self._faults.append(fault)
         return fault
 
     def clear(self, fault_id: int | None = None) -> int:
-        """Withdraws one order or all of them; returns how many."""
-        kept = [fault for fault in self._orders if fault_id is not None and fault.id != fault_id]
-        withdrawn = len(self._orders) - len(kept)
-        self._orders = kept
-        return withdrawn
+        """Removes one fault, or all of them; returns how many."""
+        kept = [fault for fault in self._faults if fault_id is not None and fault.id != fault_id]
+        removed = len(self._faults) - len(kept)
+        self._faults = kept
+        return removed
 
     def all(self) -> list[JsonObject]:
-        """Every order with its counts."""
-        return [fault.shown() for fault in self._orders]
+        """All faults with their counts."""
+        return [fault.shown() for fault in self._faults]
 
     def strike(self, method: str, path: str, user_agent: str) -> Fault | None:
-        """The order that acts on a request, if any."""
-        candidates = (fault for fault in self._orders if fault.action in REQUEST_ACTIONS)
+        """The fault that applies to a request, if any."""
+        candidates = (fault for fault in self._faults if fault.action in REQUEST_ACTIONS)
         return next((fault for fault in candidates if fault.strikes(method, path, user_agent)), None)
 
     def state(self, action: str, method: str, path: str, user_agent: str) -> Fault | None:
-        """The order of a kind that changes what the platform shows, if one is due."""
-        candidates = (fault for fault in self._orders if fault.action == action)
+        """The fault with this action, one that changes what the platform shows, if it applies."""
+        candidates = (fault for fault in self._faults if fault.action == action)
         return next((fault for fault in candidates if fault.strikes(method, path, user_agent)), None)
 
     def shown_from(self, method: str, path: str, user_agent: str) -> tuple[float, float]:
-        """From when a run that starts now shows in lists, and by its id."""
+        """The times from which a run that starts now shows in lists, and by its id."""
         fault = self.state("late_runs", method, path, user_agent)
         seconds = 0.0 if fault is None else float(fault.options.get("seconds", 5))
         listed_at = now() + seconds
@@ -136,7 +136,7 @@ class Faults:
 
 
 class FaultMiddleware:
-    """Carries the orders out. It must be the outermost application, so that `send` leads to the connection."""
+    """Applies the faults. It must be the outermost application, so that `send` writes to the connection."""
 
     def __init__(self, app: ASGIApp, faults: Faults) -> None:
         self._app = app
@@ -199,7 +199,7 @@ class FaultMiddleware:
 def _refusal(fault: Fault) -> ASGIApp:
     status = int(fault.options.get("status", 503))
     error_type = str(fault.options.get("type", "internal-server-error" if status >= 500 else "rate-limit-exceeded"))
-    message = str(fault.options.get("message", "A fault on order"))
+    message = str(fault.options.get("message", "An injected fault"))
     headers = cast("dict[str, str]", fault.options.get("headers") or {})
     return error_response(status, error_type, message, {key: str(value) for key, value in headers.items()})
 

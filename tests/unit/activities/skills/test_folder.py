@@ -75,7 +75,7 @@ def test_a_path_out_of_the_skill_is_refused(root: Path, path: str) -> None:
 def test_links_out_of_the_skill_are_refused(root: Path) -> None:
     (root / "invoices" / "link").symlink_to("../../secret.txt")
     (root / "evil").symlink_to("invoices")
-    assert "leads out" in refusal(root, "invoices", "link").envelope.message
+    assert "outside the folder" in refusal(root, "invoices", "link").envelope.message
     assert refusal(root, "evil").envelope.category == "not_found"
     assert "link" not in SkillFolder(root).load("invoices").files
 
@@ -88,7 +88,7 @@ def test_what_is_too_large_or_no_text_is_refused(root: Path) -> None:
     (root / "invoices" / "large").write_bytes(b"x" * (MAX_FILE_BYTES + 1))
     (root / "invoices" / "binary").write_bytes(b"\xff\xfe")
     assert str(MAX_FILE_BYTES) in refusal(root, "invoices", "large").envelope.message
-    assert "no text" in refusal(root, "invoices", "binary").envelope.message
+    assert "not UTF-8 text" in refusal(root, "invoices", "binary").envelope.message
 
 
 @pytest.mark.parametrize(

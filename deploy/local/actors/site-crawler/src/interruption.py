@@ -1,4 +1,7 @@
-"""Being asked to stop: by the platform's `aborting` event, or by SIGTERM from whoever runs the container."""
+"""Requests to stop: the platform's `aborting` event, and SIGTERM from the container runtime.
+
+The Actors beside this one contain the same module: an Actor folder has to build and run alone, with the SDK only.
+"""
 
 import asyncio
 import signal
@@ -37,11 +40,11 @@ class Interruption:
 
     @property
     def word(self) -> str:
-        """How a status message calls it. A SIGTERM may come of an abort, and of a time-out as well."""
+        """The word for a status message. SIGTERM can mean an abort or a timeout."""
         return "Stopped" if self.exit_code == EXIT_CODE_SIGTERM else "Aborted"
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Sleep, without a time for ever; returns early, and True, when the run is asked to stop."""
+        """Sleep, forever without `seconds`. Returns early, and True, when the run is asked to stop."""
         try:
             await asyncio.wait_for(self._requested.wait(), timeout=seconds)
         except TimeoutError:

@@ -1,1 +1,1 @@
-"""The HTTP routes, a module for each kind of object of the API."""
+"""The routes of the Apify API v2, one module per resource, and those of the control API."""

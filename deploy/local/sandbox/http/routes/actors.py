@@ -22,7 +22,7 @@ from outlast.deploy.local.sandbox.http.query import (
     page,
 )
 from outlast.deploy.local.sandbox.platform import Platform
-from outlast.deploy.local.sandbox.runs.runs import pricing_info
+from outlast.deploy.local.sandbox.runs.run_table import pricing_info
 
 
 class ActorRoutes:

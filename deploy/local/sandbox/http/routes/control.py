@@ -1,4 +1,4 @@
-"""The control API: orders for faults, counters, users, limits. For this machine only, and without a token."""
+"""The control API: faults, counters, users, limits. For this machine only, and without a token."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from outlast.deploy.local.sandbox.http.query import (
 from outlast.deploy.local.sandbox.http.routes.starts import Start, StartOptions, start_run
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.runs.log import read_log
-from outlast.deploy.local.sandbox.runs.runs import Run
+from outlast.deploy.local.sandbox.runs.run_table import Run
 
 MAX_WAIT_SECONDS = 60
 MAX_SYNC_SECONDS = 300

@@ -14,7 +14,7 @@ from outlast.deploy.local.sandbox.clock import new_id, now
 from outlast.deploy.local.sandbox.http.errors import ApiError, invalid_parameter
 from outlast.deploy.local.sandbox.http.query import JsonObject, integer_or_none, number_or_none
 from outlast.deploy.local.sandbox.platform import Platform
-from outlast.deploy.local.sandbox.runs.runs import Run
+from outlast.deploy.local.sandbox.runs.run_table import Run
 from outlast.deploy.local.sandbox.runs.webhooks import parse_webhooks
 
 

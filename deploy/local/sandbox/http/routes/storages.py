@@ -16,7 +16,7 @@ from outlast.deploy.local.sandbox.clock import iso, now
 from outlast.deploy.local.sandbox.http.errors import not_found
 from outlast.deploy.local.sandbox.http.query import JsonObject, body_object, data_response, flag, integer, page
 from outlast.deploy.local.sandbox.platform import Platform
-from outlast.deploy.local.sandbox.storages.storages import Kind
+from outlast.deploy.local.sandbox.storages.storage_table import Kind
 
 # Where the default storage of a run is found, beside the run's own address.
 RUN_PREFIXES = (

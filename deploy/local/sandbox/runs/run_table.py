@@ -1,4 +1,4 @@
-"""Runs: what the platform knows of each, kept in the database and shown in the platform's words."""
+"""The table of runs, and their representation in the API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPERATION = re.compile(r"outlast-op/([\w.:-]+)")
 
 @dataclass(slots=True)
 class Run:
-    """One run. Times are seconds since the epoch; `listed_at` and `shown_at` can be later than the start on order."""
+    """One run. Times are seconds since the epoch; a fault can set `listed_at` and `shown_at` after the start."""
 
     id: str
     user_id: str
@@ -68,17 +68,17 @@ class Run:
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing will change any more."""
+        """Whether the run has ended."""
         return self.status in FINAL_STATUSES
 
     @property
     def operation(self) -> str | None:
-        """The caller's mark in the User-Agent of the start, of the form `outlast-op/ID`."""
+        """The operation in the User-Agent of the start, the ID of `outlast-op/ID`."""
         found = _OPERATION.search(self.user_agent or "")
         return found.group(1) if found else None
 
     def duration_seconds(self) -> float:
-        """How long it has run."""
+        """The run time so far, in seconds."""
         return max(0.0, (self.finished_at or now()) - self.started_at)
 
     def compute_units(self) -> float:
@@ -90,7 +90,7 @@ _FIELDS = tuple(description.name for description in fields(Run))
 
 
 class Runs:
-    """All runs. Open ones live in memory too, so that a status message costs no query."""
+    """All runs. Open runs are kept in memory too, so that a status message needs no query."""
 
     def __init__(self, database: Database, compute_unit_usd: float) -> None:
         self._database = database
@@ -109,7 +109,7 @@ class Runs:
         return list(self._open.values())
 
     def save(self, run: Run) -> None:
-        """Writes a run; it is durable on return."""
+        """Writes a run; it is on disk when this returns."""
         self._unsaved.discard(run.id)
         if run.is_final:
             self._open.pop(run.id, None)
@@ -127,11 +127,11 @@ class Runs:
         )  # fmt: skip
 
     def save_soon(self, run: Run) -> None:
-        """Marks a run for the next `flush`; for changes that may be lost in a crash."""
+        """Marks a run for the next `flush`, for changes that a crash may lose."""
         self._unsaved.add(run.id)
 
     def flush(self) -> None:
-        """Writes what `save_soon` was told."""
+        """Writes the runs that `save_soon` marked."""
         if self._unsaved:
             with self._database.transaction():
                 for run_id in list(self._unsaved):
@@ -141,14 +141,14 @@ class Runs:
                         self.save(run)
 
     def get(self, run_id: str, user_id: str) -> Run:
-        """A user's run. Raises `ApiError` 404, also for somebody else's and for one that does not show yet."""
+        """A user's run. Raises `ApiError` 404, also for another user's run and for one that is not shown yet."""
         run = self._open.get(run_id) or self._load(run_id)
         if run is None or run.user_id != user_id or run.shown_at > now():
             raise not_found("Actor run")
         return run
 
     def delete(self, run: Run) -> None:
-        """Hides an ended run for good; the counters still know it."""
+        """Hides an ended run; the counters still include it."""
         self._database.run("UPDATE runs SET deleted = 1 WHERE id = ?", (run.id,))
 
     def list(
@@ -289,6 +289,6 @@ def pricing_info(prices: dict[str, float], since: float) -> JsonObject | None:
 
 
 def _run(row: sqlite3.Row) -> Run:
-    # A data directory may have been written by another version, with a field more.
+    # Another version may have written the data directory, with additional fields.
     document: JsonObject = orjson.loads(row["document"])
     return Run(**{name: document[name] for name in _FIELDS if name in document})

@@ -1,4 +1,4 @@
-"""What datasets, key-value stores and request queues have in common: an id, an owner, perhaps a name."""
+"""The table of storages: what datasets, key-value stores and request queues have in common."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS: tuple[Kind, ...] = ("dataset", "key-value-store", "request-queue")
 
 
 class Storages:
-    """The list of all storages; their contents are elsewhere."""
+    """All storages with their ids, owners and names. The contents are in other modules."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -29,7 +29,7 @@ class Storages:
         run_id: str | None = None,
         max_items: int | None = None,
     ) -> str:
-        """Makes a storage and returns its id."""
+        """Creates a storage and returns its id."""
         storage_id, created_at = new_id(), now()
         self._database.run(
             "INSERT INTO storages (id, kind, user_id, name, actor_id, run_id, created_at, modified_at, accessed_at,"
@@ -39,14 +39,14 @@ class Storages:
         return storage_id
 
     def get_or_create(self, kind: Kind, user_id: str, name: str | None) -> tuple[sqlite3.Row, bool]:
-        """The user's storage of that name, and whether it is new; without a name always a new one."""
+        """The user's storage of this name, and whether it is new. Without a name, always a new one."""
         row = self._by_name(kind, user_id, name) if name else None
         if row is not None:
             return row, False
         return self.get(kind, self.create(kind, user_id, name or None), user_id), True
 
     def get(self, kind: Kind, reference: str, user_id: str, username: str | None = None) -> sqlite3.Row:
-        """A storage by id or `username~name`. Raises `ApiError` 404, also for somebody else's."""
+        """A storage by id or `username~name`. Raises `ApiError` 404, also for another user's storage."""
         row = self._database.row(
             "SELECT * FROM storages WHERE id = ? AND kind = ? AND user_id = ?", (reference, kind, user_id)
         )
@@ -60,7 +60,7 @@ class Storages:
     def list(
         self, kind: Kind, user_id: str, *, offset: int, limit: int, desc: bool, unnamed: bool
     ) -> tuple[list[sqlite3.Row], int]:
-        """One page of a user's storages by age, and how many there are in all."""
+        """One page of a user's storages by creation time, and the total number."""
         condition = "kind = ? AND user_id = ?" + ("" if unnamed else " AND name IS NOT NULL")
         order = "DESC" if desc else "ASC"
         rows = self._database.rows(
@@ -86,14 +86,14 @@ class Storages:
                     raise ApiError(409, "name-not-unique", f"There is already a {kind} of this name") from error
 
     def touch(self, storage_id: str) -> None:
-        """Notes that the content changed."""
+        """Records that the content changed."""
         moment = now()
         self._database.run(
             "UPDATE storages SET modified_at = ?, accessed_at = ? WHERE id = ?", (moment, moment, storage_id)
         )
 
     def delete(self, storage_id: str) -> None:
-        """Forgets the storage; the caller removes its content."""
+        """Deletes the storage; the caller deletes its content."""
         self._database.run("DELETE FROM storages WHERE id = ?", (storage_id,))
 
     def _by_name(self, kind: Kind, user_id: str, name: str | None) -> sqlite3.Row | None:
