@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outlast.api.cli.commands.up import (
+from outlast.api.cli.commands.up import refuse_wrong_settings, stack_config, stack_failure
+from outlast.api.cli.errors import ExitCode
+from outlast.api.cli.options import DEFAULT_DATA_DIR, JsonOption, Options, TokenOption
+from outlast.api.cli.running import Context, finish
+from outlast.api.cli.show.output import Output
+from outlast.api.cli.stack_options import (
     ActorsOption,
     ApiPortOption,
     LogFormatOption,
@@ -15,14 +20,7 @@ from outlast.api.cli.commands.up import (
     StackDataDirOption,
     TemporalPortOption,
     TemporalUiPortOption,
-    refuse_wrong_settings,
-    stack_config,
-    stack_failure,
 )
-from outlast.api.cli.errors import ExitCode
-from outlast.api.cli.options import DEFAULT_DATA_DIR, JsonOption, Options, TokenOption
-from outlast.api.cli.running import Context, finish
-from outlast.api.cli.show.output import Output
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from outlast.api.cli.commands.up import StackDataDirOption, stack_failure
+from outlast.api.cli.commands.up import stack_failure
 from outlast.api.cli.errors import ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, JsonOption
 from outlast.api.cli.running import finish
 from outlast.api.cli.show.output import Output
+from outlast.api.cli.stack_options import StackDataDirOption
 
 
 def down(data_dir: StackDataDirOption = DEFAULT_DATA_DIR, as_json: JsonOption = False) -> None:

@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outlast.api.cli.commands.up import (
-    StackDataDirOption,
-    ToolsFromOption,
-    refuse_wrong_settings,
-    stack_config,
-    stack_failure,
-)
+from outlast.api.cli.commands.up import refuse_wrong_settings, stack_config, stack_failure
 from outlast.api.cli.errors import BadInput, CliError, ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR
 from outlast.api.cli.running import finish
 from outlast.api.cli.show.output import Output
+from outlast.api.cli.stack_options import StackDataDirOption, ToolsFromOption
 
 if TYPE_CHECKING:
     from outlast.api.mcp.stdio import LocalConnection

@@ -1,121 +1,52 @@
 """`outlast up`: the embedded stack, until Ctrl-C."""
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from outlast.api.cli.errors import BadInput, CliError, ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, JsonOption
 from outlast.api.cli.running import finish
-from outlast.api.cli.show.durations import parse_duration
 from outlast.api.cli.show.output import Output
+from outlast.api.cli.stack_options import (
+    ActorsOption,
+    ApiHostOption,
+    ApiPortOption,
+    DetachOption,
+    LogFormatOption,
+    ReadyTimeoutOption,
+    RetentionDaysOption,
+    SandboxPortOption,
+    SiteDirOption,
+    StackDataDirOption,
+    TemporalHttpPortOption,
+    TemporalMetricsPortOption,
+    TemporalPortOption,
+    TemporalUiPortOption,
+    ToolsFromOption,
+    WorkerMetricsPortOption,
+)
 
 if TYPE_CHECKING:
     from outlast.deploy.local.config import StackConfig
-
-_PORTS = "Ports (a default that is taken gives way; one asked for is used or refused; 0 is any free one)"
-
-StackDataDirOption = Annotated[
-    Path, typer.Option("--data-dir", envvar="OUTLAST_DATA_DIR", help="Where everything is kept.")
-]
-ActorsOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--actors",
-        envvar="OUTLAST_ACTORS",
-        exists=True,
-        file_okay=False,
-        help="Folder of an Actor of your own, or of several, for the sandbox. Repeatable.",
-    ),
-]
-ReadyTimeoutOption = Annotated[
-    float | None,
-    typer.Option(
-        "--ready-timeout",
-        envvar="OUTLAST_READY_TIMEOUT",
-        parser=parse_duration,
-        metavar="TIME",
-        show_default="60s",
-        help="Give up when a part is not ready after this; more for a slow machine.",
-    ),
-]
-ToolsFromOption = Annotated[
-    str | None,
-    typer.Option(
-        "--tools-from",
-        envvar="OUTLAST_TOOLS_FROM",
-        metavar="MODULE[,MODULE]",
-        help="Python modules with tools of your own.",
-    ),
-]
-LogFormatOption = Annotated[
-    Literal["text", "json"] | None,
-    typer.Option(envvar="OUTLAST_LOG_FORMAT", help="Form of the logs; json also prints this command's events as JSON."),
-]
-
-
-def _port_option(what: str, default: int, name: str) -> Any:
-    return typer.Option(
-        envvar=f"OUTLAST_{name.upper()}_PORT",
-        min=0,
-        max=65535,
-        metavar="PORT",
-        show_default=str(default),
-        help=f"Port of {what}.",
-        rich_help_panel=_PORTS,
-    )
-
-
-ApiPortOption = Annotated[int | None, _port_option("the API", 8400, "api")]
-TemporalPortOption = Annotated[int | None, _port_option("the Temporal server", 7233, "temporal")]
-TemporalUiPortOption = Annotated[int | None, _port_option("the Temporal UI", 8233, "temporal_ui")]
 
 
 def up(
     data_dir: StackDataDirOption = DEFAULT_DATA_DIR,
     actors: ActorsOption = None,
-    api_host: Annotated[
-        str | None,
-        typer.Option(
-            envvar="OUTLAST_API_HOST",
-            show_default="127.0.0.1",
-            help="Address that the API listens on. Beyond loopback, set OUTLAST_API_KEYS.",
-        ),
-    ] = None,
+    api_host: ApiHostOption = None,
     api_port: ApiPortOption = None,
     temporal_port: TemporalPortOption = None,
     temporal_ui_port: TemporalUiPortOption = None,
-    temporal_http_port: Annotated[int | None, _port_option("Temporal's HTTP API", 7243, "temporal_http")] = None,
-    temporal_metrics_port: Annotated[int | None, _port_option("Temporal's metrics", 7253, "temporal_metrics")] = None,
-    sandbox_port: Annotated[int | None, _port_option("the sandbox platform", 8401, "sandbox")] = None,
-    worker_metrics_port: Annotated[int | None, _port_option("the worker's metrics", 8402, "worker_metrics")] = None,
-    site_dir: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="OUTLAST_SITE_DIR",
-            exists=True,
-            file_okay=False,
-            help="Folder of Markdown that the sandbox serves as a site.",
-            show_default="this project's docs",
-        ),
-    ] = None,
+    temporal_http_port: TemporalHttpPortOption = None,
+    temporal_metrics_port: TemporalMetricsPortOption = None,
+    sandbox_port: SandboxPortOption = None,
+    worker_metrics_port: WorkerMetricsPortOption = None,
+    site_dir: SiteDirOption = None,
     tools_from: ToolsFromOption = None,
-    retention_days: Annotated[
-        int | None,
-        typer.Option(
-            envvar="OUTLAST_RETENTION_DAYS",
-            min=1,
-            show_default="30",
-            help="How long the embedded Temporal server keeps ended tasks with their results.",
-        ),
-    ] = None,
+    retention_days: RetentionDaysOption = None,
     log_format: LogFormatOption = None,
     ready_timeout: ReadyTimeoutOption = None,
-    detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Return when everything is ready; `outlast down` stops it.")
-    ] = False,
+    detach: DetachOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Start the embedded stack and stay until Ctrl-C.
