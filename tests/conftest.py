@@ -1,6 +1,7 @@
 """Fixtures that every test may use."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import hypothesis
@@ -9,7 +10,8 @@ from xdist.remote import Producer
 
 from outlast.deploy.local.temporal_server import TemporalServer
 from tests.support import needs
-from tests.support.distribution import ByStack, longest_first
+from tests.support.distribution import ByStack, awaiting_units, hand_over, longest_first, units_of
+from tests.support.durations import DurationLog
 from tests.support.stacks.temporal import running_temporal
 
 # A machine that also runs servers is now slow, now fast; the examples are the same in every run.
@@ -17,19 +19,38 @@ hypothesis.settings.register_profile("outlast", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("outlast")
 
 _INTEGRATION = Path(__file__).with_name("integration")
+_UNITS = pytest.StashKey[dict[str, str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-durations", action="store_true", help="record how long the units of tests take")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    units = config.stash[_UNITS] = {}
+    if hasattr(config, "workerinput"):
+        return
+    config.pluginmanager.register(DurationLog(units, record=bool(config.getoption("--record-durations"))))
+    until_the_end = ExitStack()
+    until_the_end.enter_context(awaiting_units())
+    config.add_cleanup(until_the_end.close)
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if _INTEGRATION in item.path.parents:
             item.add_marker(pytest.mark.integration)
-    longest_first(items)
+    units = units_of(items)
+    config.stash[_UNITS].update(units)
+    longest_first(items, units)
+    if hasattr(config, "workerinput"):
+        hand_over(units)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByStack:
-    return ByStack(config, log)
+    return ByStack(config, log, config.stash[_UNITS])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

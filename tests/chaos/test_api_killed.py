@@ -9,7 +9,14 @@ import pytest
 from tests.support.stacks.chaos_client import Chaos, Json
 
 
-@pytest.mark.parametrize("moment", ["the request was sent", "the run was started", "the run is in progress"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "the request was sent",
+        pytest.param("the run was started", marks=pytest.mark.thorough),
+        "the run is in progress",
+    ],
+)
 async def test_a_client_that_repeats_its_request_meets_its_task(chaos: Chaos, moment: str) -> None:
     key = uuid.uuid4().hex
     body = chaos.body(seconds=3)
@@ -37,7 +44,12 @@ async def _reached(chaos: Chaos, moment: str) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "seen"),
-    [("default", "created"), ("openai", "run_started"), ("default", "status_message"), ("openai", "task_completed")],
+    [
+        ("default", "created"),
+        pytest.param("openai", "run_started", marks=pytest.mark.thorough),
+        pytest.param("default", "status_message", marks=pytest.mark.thorough),
+        ("openai", "task_completed"),
+    ],
 )
 async def test_an_event_stream_goes_on_where_it_broke_off(chaos: Chaos, mode: str, seen: str) -> None:
     task = await chaos.start(seconds=3, mode=mode)

@@ -23,12 +23,11 @@ async def test_before_a_worker_has_seen_the_task(chaos: Chaos) -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        {"action": "delay_after", "seconds": 2},
-        {"action": "delay_after", "seconds": 20},
-        {"action": "drop_after"},
-        {"action": "truncate"},
+        pytest.param({"action": "delay_after", "seconds": 2}, id="answered late"),
+        pytest.param({"action": "delay_after", "seconds": 20}, id="answered too late", marks=pytest.mark.thorough),
+        pytest.param({"action": "drop_after"}, id="answer dropped"),
+        pytest.param({"action": "truncate"}, id="answer truncated", marks=pytest.mark.thorough),
     ],
-    ids=["answered late", "answered too late", "answer dropped", "answer truncated"],
 )
 async def test_while_the_start_is_under_way_or_lost(chaos: Chaos, fault: Json) -> None:
     chaos.sandbox.order_fault(**fault, path=START, method="POST", times=1)
@@ -106,7 +105,7 @@ async def test_during_an_outage_the_task_is_cancelled_only_when_the_platform_say
     await _expect_aborted(chaos, task)
 
 
-@pytest.mark.parametrize("mode", ["default", "openai"])
+@pytest.mark.parametrize("mode", ["default", pytest.param("openai", marks=pytest.mark.thorough)])
 async def test_right_after_the_worker_was_killed(chaos: Chaos, mode: str) -> None:
     task = await chaos.start(seconds=60, mode=mode)
     await chaos.until_message(task, "Slept")
@@ -134,7 +133,7 @@ async def test_after_an_async_handler_has_returned_its_run_is_aborted(chaos: Cha
     await _expect_aborted(chaos, task, status="completed")
 
 
-@pytest.mark.parametrize("mode", ["default", "openai"])
+@pytest.mark.parametrize("mode", ["default", pytest.param("openai", marks=pytest.mark.thorough)])
 async def test_a_finished_task_has_nothing_left_to_cancel(chaos: Chaos, mode: str) -> None:
     task = await chaos.start(seconds=0, mode=mode)
     await chaos.expect_right_answer(task)

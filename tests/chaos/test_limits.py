@@ -4,16 +4,20 @@ import pytest
 
 from tests.support.stacks.chaos_client import Chaos
 
-FULL = {
-    "memory": ({"memoryMbytes": 256}, "actor-memory-limit-exceeded"),
-    "concurrency": ({"concurrentRuns": 1}, "concurrent-runs-limit-exceeded"),
-}
 
-
-@pytest.mark.parametrize("limit", FULL)
-async def test_a_full_account_is_waited_for_and_the_task_says_so(chaos: Chaos, limit: str) -> None:
-    limits, refusal = FULL[limit]
-    chaos.sandbox.limit(**limits)
+@pytest.mark.parametrize(
+    ("limit", "refusal"),
+    [
+        pytest.param({"memoryMbytes": 256}, "actor-memory-limit-exceeded", id="memory"),
+        pytest.param(
+            {"concurrentRuns": 1}, "concurrent-runs-limit-exceeded", id="concurrency", marks=pytest.mark.thorough
+        ),
+    ],
+)
+async def test_a_full_account_is_waited_for_and_the_task_says_so(
+    chaos: Chaos, limit: dict[str, int], refusal: str
+) -> None:
+    chaos.sandbox.limit(**limit)
     first = await chaos.start(seconds=4, memory=256)
     await chaos.until(lambda: chaos.books.starts == 1)
     second = await chaos.start(seconds=1, memory=256)
@@ -36,7 +40,7 @@ async def test_an_account_that_stays_full_fails_the_task_at_its_deadline(chaos: 
     assert chaos.books.starts == 0
 
 
-@pytest.mark.parametrize("mode", ["default", "openai"])
+@pytest.mark.parametrize("mode", ["default", pytest.param("openai", marks=pytest.mark.thorough)])
 async def test_a_run_is_aborted_at_the_tasks_deadline(chaos: Chaos, mode: str) -> None:
     task = await chaos.start(seconds=60, mode=mode, options={"deadline_seconds": 4})
     ended = await chaos.ended(task)
@@ -48,7 +52,7 @@ async def test_a_run_is_aborted_at_the_tasks_deadline(chaos: Chaos, mode: str) -
     chaos.expect_one_run_per_task()
 
 
-@pytest.mark.parametrize("mode", ["default", "openai"])
+@pytest.mark.parametrize("mode", ["default", pytest.param("openai", marks=pytest.mark.thorough)])
 async def test_a_run_is_aborted_when_its_money_is_spent(chaos: Chaos, mode: str) -> None:
     task = await chaos.start(seconds=60, mode=mode, memory=1024, maxTotalChargeUsd="0.0002")
     ended = await chaos.ended(task)

@@ -23,10 +23,17 @@ NEVER_ARRIVED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("late_seconds", [0, 2], ids=["listed at once", "listed late"])
-@pytest.mark.parametrize("hides_user_agent", [False, True], ids=["marked in lists", "marked in details only"])
+@pytest.mark.parametrize(
+    ("hides_user_agent", "late_seconds"),
+    [
+        pytest.param(False, 0, id="marked in lists, listed at once"),
+        pytest.param(False, 2, id="marked in lists, listed late", marks=pytest.mark.thorough),
+        pytest.param(True, 0, id="marked in details only, listed at once", marks=pytest.mark.thorough),
+        pytest.param(True, 2, id="marked in details only, listed late"),
+    ],
+)
 async def test_a_run_whose_start_was_not_answered_is_adopted(
-    chaos: Chaos, late_seconds: float, hides_user_agent: bool
+    chaos: Chaos, hides_user_agent: bool, late_seconds: float
 ) -> None:
     if late_seconds:
         chaos.sandbox.order_fault("late_runs", path="runs", seconds=late_seconds)

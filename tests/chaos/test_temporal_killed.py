@@ -9,7 +9,15 @@ from tests.support.eventually import eventually
 from tests.support.stacks.chaos_client import Chaos
 
 
-@pytest.mark.parametrize("moment", ["accepted", "starting", "in progress", "finishing"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param("accepted", marks=pytest.mark.thorough),
+        "starting",
+        "in progress",
+        pytest.param("finishing", marks=pytest.mark.thorough),
+    ],
+)
 async def test_tasks_go_on_when_the_server_is_back(chaos: Chaos, moment: str) -> None:
     if moment == "starting":
         chaos.sandbox.order_fault("delay_after", method="POST", path="/runs$", seconds=2, times=2)

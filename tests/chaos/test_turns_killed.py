@@ -9,16 +9,12 @@ from tests.support.calls.tasks import Event
 from tests.support.calls.turns import named, new_session, text_of, turn_events
 from tests.support.eventually import eventually
 from tests.support.providers.script import Call, Hold, by_position, says
-from tests.support.providers.server import ProviderServer, running_provider
+from tests.support.providers.server import ProviderServer, provider_fixture
 from tests.support.stacks.chaos_client import Chaos
 from tests.support.stacks.chaos_stack import ChaosStack, Part
 from tests.support.stacks.sandbox import running_sandbox
 
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[ProviderServer]:
-    with running_provider(by_position(says("Hello."))) as running:
-        yield running
+provider = provider_fixture(scope="module")
 
 
 @pytest.fixture(scope="module")

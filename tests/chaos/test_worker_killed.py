@@ -35,7 +35,17 @@ async def rows_fetched(chaos: Chaos, task_id: str) -> None:
     await chaos.until(lambda: chaos.books.requests("GET", "/v2/datasets/:id/items") >= 1)
 
 
-@pytest.mark.parametrize("moment", [accepted, start_counted, first_status_message, half_way, run_ended, rows_fetched])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        accepted,
+        pytest.param(start_counted, marks=pytest.mark.thorough),
+        pytest.param(first_status_message, marks=pytest.mark.thorough),
+        half_way,
+        run_ended,
+        pytest.param(rows_fetched, marks=pytest.mark.thorough),
+    ],
+)
 async def test_a_task_outlives_its_worker(chaos: Chaos, moment: Moment) -> None:
     waiting = await chaos.start(seconds=4, mode="default")
     detached = await chaos.start(seconds=4, mode="openai")
@@ -56,7 +66,7 @@ async def test_tasks_outlive_two_workers(chaos: Chaos) -> None:
     chaos.expect_one_run_per_task(tasks=2)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.thorough)])
 async def test_many_tasks_outlive_workers_killed_at_any_moment(chaos: Chaos, seed: int) -> None:
     moments = random.Random(seed)
     tasks: list[str] = []
@@ -71,7 +81,9 @@ async def test_many_tasks_outlive_workers_killed_at_any_moment(chaos: Chaos, see
     chaos.expect_one_run_per_task(tasks=len(tasks))
 
 
-@pytest.mark.parametrize("late_seconds", [0, 2], ids=["listed at once", "listed late"])
+@pytest.mark.parametrize(
+    "late_seconds", [0, pytest.param(2, marks=pytest.mark.thorough)], ids=["listed at once", "listed late"]
+)
 async def test_a_worker_killed_before_it_learns_of_its_run_leaves_it_to_be_adopted(
     chaos: Chaos, late_seconds: int
 ) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,9 +29,8 @@ from tests.support.ports import free_port
 from tests.support.providers.script import Asked, Call, Step, says
 from tests.support.providers.server import running_provider
 from tests.support.stacks.api_server import api_settings, connect, serving_api
-from tests.support.stacks.sandbox import running_sandbox
-from tests.support.stacks.service import Service, running_service, settings_environment
-from tests.support.stacks.temporal import running_temporal
+from tests.support.stacks.fixtures import service_fixture
+from tests.support.stacks.service import Service, settings_environment
 from tests.support.tools.back_end_tools import ODD_FIELD, ODD_NAME
 
 ADAPTERS: tuple[type[AdapterDoor], ...] = (AnthropicDoor, ResponsesDoor, ChatDoor)
@@ -41,24 +39,7 @@ DOCUMENTED = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "adapters.md").
 ADAPTER = pytest.mark.parametrize("adapter", ADAPTERS)
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """On a Temporal server of its own: other tests' workers poll the same task queues and know other tools."""
-    folder = tmp_path_factory.mktemp("back-ends")
-    with (
-        running_temporal(tmp_path_factory.mktemp("back-ends-temporal")) as temporal,
-        running_sandbox(folder) as sandbox,
-        running_service(
-            folder, temporal.address, sandbox, OUTLAST_TOOLS_FROM="tests.support.tools.back_end_tools"
-        ) as running,
-    ):
-        yield running
-
-
-@pytest.fixture
-async def http(service: Service) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as client:
-        yield client
+service = service_fixture(scope="module", tools=["tests.support.tools.back_end_tools"])
 
 
 async def good(door: Door) -> Meaning:

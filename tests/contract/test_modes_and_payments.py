@@ -13,10 +13,10 @@ from outlast.workflows.tools.core.payments import PAY_ID, SKYFIRE
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import Selection, load_tools
 from outlast.workflows.tools.registry import COMMON, MODES, actor_tool_of
-from tests.contract.conftest import ContractStack
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire, text_of
 from tests.support.stacks.api_server import connect
+from tests.support.stacks.service import Service
 
 MODE = pytest.mark.parametrize("mode", ["default", "openai", "anthropic"])
 PAYMENT = pytest.mark.parametrize("payment", ["", "skyfire"])
@@ -115,7 +115,7 @@ async def test_answers_fit_the_schema_that_was_listed(http: httpx.AsyncClient, m
 
 @ERA
 async def test_in_the_ui_mode_a_task_is_completed_when_its_actor_has_started(
-    http: httpx.AsyncClient, stack: ContractStack, era: str
+    http: httpx.AsyncClient, service: Service, era: str
 ) -> None:
     wire = wire_of(http, "openai", era=era)
     call: dict[str, Any] = {"name": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 300}}}
@@ -132,7 +132,7 @@ async def test_in_the_ui_mode_a_task_is_completed_when_its_actor_has_started(
 
         result = (await eventually(completed))["result"]
     run_id = result["structuredContent"]["runId"]
-    assert stack.service.sandbox.run(run_id)["status"] in ("READY", "RUNNING")
+    assert service.sandbox.run(run_id)["status"] in ("READY", "RUNNING")
     await wire.request("tools/call", {"name": "abort-actor-run", "arguments": {"runId": run_id}})
 
 
@@ -160,19 +160,19 @@ def test_definitions_cannot_be_changed() -> None:
         assert definition.input_schema != {}
 
 
-async def test_a_payment_id_is_found_nowhere(http: httpx.AsyncClient, stack: ContractStack) -> None:
+async def test_a_payment_id_is_found_nowhere(http: httpx.AsyncClient, service: Service) -> None:
     call = {"name": "call-actor", "arguments": {**SLEEPER, PAY_ID: SECRET}}
     answer = await wire_of(http, "default", "skyfire").request("tools/call", call)
     bad = {"name": "call-actor", "arguments": {"input": 1, PAY_ID: SECRET}}
     refused = await wire_of(http, "default", "skyfire").request("tools/call", bad)
     assert SECRET not in str(answer) + str(refused)
-    temporal = await connect(stack.service.temporal_address)
+    temporal = await connect(service.temporal_address)
     task: WorkflowHandle[Any, Any] = temporal.get_workflow_handle(answer["_meta"]["outlast/taskId"])
     assert SECRET not in (await task.fetch_history()).to_json()
-    for url in (f"{stack.service.api_url}/metrics", stack.service.worker_metrics_url):
+    for url in (f"{service.api_url}/metrics", service.worker_metrics_url):
         async with httpx.AsyncClient(trust_env=False) as metrics:
             assert SECRET not in (await metrics.get(url)).text
-    written = [path for path in stack.folder.rglob("*") if path.is_file() and "sandbox" not in path.parts]
+    written = [path for path in service.folder.rglob("*") if path.is_file() and "sandbox" not in path.parts]
     assert written
     assert [path.name for path in written if SECRET.encode() in _content(path)] == []
 

@@ -6,17 +6,14 @@ What was added since (tools, optional fields, events) is no change for them. Wha
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.contract.conftest import ContractStack
 from tests.contract.recorded.exchange import Caller, differences
-from tests.support.stacks.sandbox import running_sandbox
-from tests.support.stacks.service import Service, running_service
-from tests.support.stacks.temporal import running_temporal
+from tests.support.stacks.fixtures import service_fixture
+from tests.support.stacks.service import Service
 
 FOLDER = Path(__file__).parent / "recorded"
 SETS = sorted(path.stem for path in FOLDER.glob("*.json"))
@@ -34,21 +31,12 @@ DELIBERATE = {
 """Differences (regular expressions over `set: exchange: difference`) that other issues made, and why."""
 
 
-@pytest.fixture(scope="module")
-def masking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Outlast with masks switched on."""
-    folder = tmp_path_factory.mktemp("recorded")
-    with (
-        running_temporal(folder) as temporal,
-        running_sandbox(folder) as sandbox,
-        running_service(folder, temporal.address, sandbox, OUTLAST_TOOL_MASKING="true") as service,
-    ):
-        yield service
+masking = service_fixture(scope="module", settings={"OUTLAST_TOOL_MASKING": "true"})
 
 
 @pytest.mark.parametrize("recorded", SETS)
-def test_an_old_client_sees_no_change(stack: ContractStack, recorded: str) -> None:
-    assert changes(stack.service, recorded) == []
+def test_an_old_client_sees_no_change(service: Service, recorded: str) -> None:
+    assert changes(service, recorded) == []
 
 
 @pytest.mark.parametrize("recorded", SETS)

@@ -1,61 +1,116 @@
 """Which test process runs which tests: those that share a stack run in one, so that it is started once.
 
-pytest-xdist's own groups (`xdist_group`) do nothing with pytest 9.2, and say nothing of it: they are told by changed
-test ids, which pytest no longer looks at. The ids as they are say enough: what shares a stack lies in a folder or file.
+What tests share is read from their fixtures: those of a whole module, and those of a whole run that are marked as
+`started_once`. Tests that are connected by such fixtures are a unit. The units that take longest begin first: were one
+of them begun last, one process would work alone at the end.
+
+pytest-xdist has groups of its own (`xdist_group`), but they have no effect with pytest 9.2. Its controller knows of a
+test no more than its id, so each test process writes the units into a file for it.
 """
 
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+
 import pytest
+from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-SHARING = (
-    "tests/integration/core/",
-    "tests/integration/mcp/",
-    "tests/integration/models/",
-    "tests/integration/turns/",
-    "tests/integration/tools/",
-    "tests/chaos/test_turns_killed.py",
-    "tests/integration/shared_tools/",
-    "tests/e2e/test_cli.py",
-    "tests/e2e/test_wheel.py",
-    "tests/integration/client/",
-    "tests/integration/client_tools/",
-    "tests/integration/protocol/",
-    "tests/contract/",
-    "tests/integration/widgets/",
-    "tests/integration/outputs/test_killed_worker.py",
-    "tests/integration/outputs/test_retention.py",
-)
-"""Tests that share a stack, what takes longest first: were it begun last, one process would work alone at the end."""
+from tests.support.durations import expected_seconds
 
-APART = (
-    "tests/integration/core/test_large_payloads.py",
-    "tests/integration/core/test_secrets.py",
-    "tests/integration/core/test_temporal_outage.py",
-    "tests/integration/models/test_model_calls.py",
-    "tests/integration/models/test_prompt_cache.py",
-    "tests/integration/tools/test_actor_mcp_worker_killed.py",
-)
-"""Files in those folders that have stacks of their own."""
+F = TypeVar("F", bound=Callable[..., object])
+
+_UNITS_FILE = "OUTLAST_TEST_UNITS"
 
 
-def unit_of(test_id: str) -> str:
-    """What runs in one process, one after the other: the tests of a stack, or this test alone."""
-    return next((place for place in (*APART, *SHARING) if test_id.startswith(place)), test_id)
+def started_once(function: F) -> F:
+    """Mark the fixture of a whole run: all tests that use it run in one process.
+
+    Without the mark, each test process that needs such a fixture sets it up for itself.
+    """
+    function.__dict__["started_once"] = True
+    return function
 
 
-def longest_first(items: list[pytest.Item]) -> None:
-    """Put the units that take long before all others, which stay in the order of their names."""
-    order = {place: rank for rank, place in enumerate(SHARING + APART)}
-    items.sort(key=lambda item: order.get(unit_of(item.nodeid), len(order)))
+def units_of(items: Iterable[pytest.Item]) -> dict[str, str]:
+    """The unit of each test, by the test's id. A test that shares nothing is a unit of its own."""
+    shared = {item.nodeid: _shared_fixtures(item) for item in items}
+    names = _connected(shared.values())
+    return {test: names[fixtures[0]] if fixtures else test for test, fixtures in shared.items()}
+
+
+def longest_first(items: list[pytest.Item], units: Mapping[str, str]) -> None:
+    """Put the units that take longest first; the others stay in the order of their names."""
+    seconds = expected_seconds(units)
+    items.sort(key=lambda item: (-seconds[units[item.nodeid]], units[item.nodeid]))
+
+
+def _shared_fixtures(item: pytest.Item) -> list[str]:
+    """The fixtures that a test shares with others, by folder or file and name."""
+    information = getattr(item, "_fixtureinfo", None)  # pytest has no public name for it
+    definitions: Iterable[Sequence[pytest.FixtureDef[object]]]
+    definitions = information.name2fixturedefs.values() if information else ()
+    used = [nearest[-1] for nearest in definitions if nearest and _is_shared(nearest[-1])]
+    return sorted(f"{definition.baseid}::{definition.argname}" for definition in used)
+
+
+def _is_shared(definition: "pytest.FixtureDef[object]") -> bool:
+    if not definition.baseid.startswith("tests"):  # pytest's own, and those of plugins
+        return False
+    in_a_module = definition.baseid.endswith(".py") and definition.scope != "function"
+    return in_a_module or bool(getattr(definition.func, "started_once", False))
+
+
+def _connected(groups: Iterable[Sequence[str]]) -> dict[str, str]:
+    """One name, a folder's rather than a file's, for all fixtures that tests use together."""
+    leader: dict[str, str] = {}
+
+    def find(name: str) -> str:
+        while leader.setdefault(name, name) != name:
+            name = leader[name]
+        return name
+
+    for group in groups:
+        for other in group[1:]:
+            first, second = sorted((find(group[0]), find(other)), key=lambda name: (".py::" in name, name))
+            leader[second] = first
+    return {name: find(name) for group in groups for name in group}
+
+
+def hand_over(units: Mapping[str, str]) -> None:
+    """In a test process: write the units for the controller, which goes on when all have collected their tests."""
+    if path := os.environ.get(_UNITS_FILE):
+        mine = Path(f"{path}.{os.getpid()}")
+        mine.write_text(json.dumps(units))
+        mine.replace(path)
+
+
+@contextmanager
+def awaiting_units() -> Iterator[None]:
+    """In the controller, before it starts the test processes: have them write their units into a file."""
+    with TemporaryDirectory(prefix="outlast-tests-") as folder:
+        os.environ[_UNITS_FILE] = str(Path(folder) / "units.json")
+        yield
 
 
 class ByStack(LoadScopeScheduling):
     """Gives each process one unit after the other, in the order of the tests."""
 
+    def __init__(self, config: pytest.Config, log: Producer, units: dict[str, str]) -> None:
+        """`units` is filled when the test processes have collected their tests."""
+        super().__init__(config, log)
+        self.units = units
+
     def _split_scope(self, nodeid: str) -> str:
-        return unit_of(nodeid)
+        return self.units.get(nodeid, nodeid)
 
     def schedule(self) -> None:
-        """Hand out the first units, not those with most tests: their number says nothing of their time."""
+        """Hand out the first units, not those with most tests: their number says little of their time."""
+        if not self.units:
+            self.units.update(json.loads(Path(os.environ[_UNITS_FILE]).read_text()))
         self.config.option.loadscopereorder = False
         super().schedule()

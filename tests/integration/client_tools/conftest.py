@@ -17,39 +17,29 @@ from tests.support.eventually import eventually
 from tests.support.paths import ROOT
 from tests.support.processes.chromium import RunningBrowser, running_browser
 from tests.support.processes.terminal import outlast_command
-from tests.support.stacks.api_server import bearer
-from tests.support.stacks.service import Service, running_outlast
+from tests.support.stacks.fixtures import http_fixture, service_fixture
+from tests.support.stacks.service import Service
 from tests.support.stacks.stack_config import clean_environment
 
 ANN, BOB = "ann-has-this-long-key", "bob-has-another-long-key"
 
 
-@pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with running_outlast(
-        tmp_path_factory.mktemp("client_tools"),
-        OUTLAST_API_KEYS=f"ann:{ANN},bob:{BOB}",
-        OUTLAST_PERMISSIONS="key:bob:list_tabs=ask",
-        OUTLAST_DEFAULT_TOOLS="experimental",
-    ) as running:
-        yield running
+service = service_fixture(
+    callers={"ann": ANN, "bob": BOB},
+    permissions=["key:bob:list_tabs=ask"],
+    settings={"OUTLAST_DEFAULT_TOOLS": "experimental"},
+)
+bob = http_fixture(BOB)
 
 
 @pytest.fixture
 async def api(service: Service) -> AsyncIterator[httpx.AsyncClient]:
     """Requests of ann. Of what the test leaves waiting, nothing is left to the next one."""
-    async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60, headers=bearer(ANN)) as client:
+    async with service.http(ANN) as client:
         yield client
         for handoff in (await client.get("/v1/handoffs")).json()["handoffs"]:
             await client.post(f"/v1/tasks/{handoff['task_id']}/cancel")
         await eventually(lambda: _nothing_waits(client))
-
-
-@pytest.fixture
-async def bob(service: Service) -> AsyncIterator[httpx.AsyncClient]:
-    """Requests of somebody else."""
-    async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60, headers=bearer(BOB)) as client:
-        yield client
 
 
 @pytest.fixture

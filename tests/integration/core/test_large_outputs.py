@@ -10,7 +10,8 @@ import pytest
 from temporalio.client import Client
 
 from tests.support.calls.tasks import completed, events, started
-from tests.support.stacks.api_server import api_settings, bearer, serving_api
+from tests.support.http.api_client import bearer
+from tests.support.stacks.api_server import api_settings, serving_api
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
 

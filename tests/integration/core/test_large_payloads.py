@@ -1,6 +1,6 @@
 """Arguments and results above 256 KB: kept in the output store, whoever dies meanwhile, and missed out loud."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -18,35 +18,27 @@ from tests.support.calls.tasks import WAIT, completed, result_of, sleeper_call, 
 from tests.support.eventually import eventually
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.chaos_stack import ChaosStack
+from tests.support.stacks.fixtures import service_fixture
 from tests.support.stacks.sandbox import Sandbox
-from tests.support.stacks.service import Service, running_service
-from tests.support.stacks.temporal import running_temporal
+from tests.support.stacks.service import Service
 from tests.support.tools.large_payloads import DoublingWorkflow, double
 
 FIVE_MB = "y" * 5_000_000
 OF_AN_ANSWER = {"tool": "repeat-word", "arguments": {"word": "a large answer ", "times": 200_000}}
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory, shared_sandbox: Sandbox) -> Iterator[Service]:
-    """A service that answers in full, whatever the size; its own server, since workers of one queue share a store."""
-    plain = {
-        "OUTLAST_COMPRESSION": "false",
-        "OUTLAST_OUTPUT_INLINE_LIMIT_BYTES": "10000000",
-        "OUTLAST_TOOLS_FROM": "tests.support.tools.large_payloads",
-    }
-    folder = tmp_path_factory.mktemp("large")
-    with (
-        running_temporal(folder) as server,
-        running_service(folder, server.address, shared_sandbox, **plain) as running,
-    ):
-        yield running
+# It answers in full, whatever the size.
+service = service_fixture(
+    scope="module",
+    tools=["tests.support.tools.large_payloads"],
+    settings={"OUTLAST_COMPRESSION": "false", "OUTLAST_OUTPUT_INLINE_LIMIT_BYTES": "10000000"},
+)
 
 
 @pytest.fixture
 def objects(service: Service) -> OutputObjects:
     """The store of the service."""
-    return OutputObjects.open(str(service.api.log.parent / "outputs"))
+    return OutputObjects.open(str(service.outputs))
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import pytest
 from outlast.api.tasks.admission import MAX_CALL_BYTES
 from tests.support.calls.tasks import WAIT, completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
-from tests.support.stacks.api_server import api_settings, bearer, connect, serving_api
+from tests.support.http.api_client import bearer
+from tests.support.stacks.api_server import api_settings, connect, serving_api
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
 

@@ -1,9 +1,6 @@
 """Secrets planted everywhere they come in are found nowhere they could be read: histories, database, logs, metrics."""
 
 import base64
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,10 +8,11 @@ import pytest
 from temporalio.client import Client
 
 from tests.support.calls.tasks import WAIT, completed, sleeper_call
-from tests.support.stacks.api_server import bearer, connect
-from tests.support.stacks.sandbox import Sandbox, running_sandbox
-from tests.support.stacks.service import SEAL_KEYS, Service, running_service
-from tests.support.stacks.temporal import running_temporal
+from tests.support.http.api_client import bearer
+from tests.support.stacks.api_server import connect
+from tests.support.stacks.fixtures import service_fixture
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import SEAL_KEYS, Service
 
 USER_TOKEN = "apify_api_plantedTokenOfAUser_-0123456789"
 LEAKED_TOKEN = "apify_api_leakedByAnErrorMessage_-0123456"
@@ -23,22 +21,7 @@ API_KEY = "planted-api-key-0123456789"
 SEAL_KEY = SEAL_KEYS.partition(":")[2]
 
 
-@dataclass(frozen=True)
-class Stack:
-    service: Service
-    folder: Path
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack of its own, whose Temporal server keeps its state in a file."""
-    folder = tmp_path_factory.mktemp("secrets")
-    with (
-        running_temporal(folder, database=folder / "temporal.db") as temporal,
-        running_sandbox(folder) as sandbox,
-        running_service(folder, temporal.address, sandbox, OUTLAST_API_KEYS=f"alice:{API_KEY}") as service,
-    ):
-        yield Stack(service, folder)
+service = service_fixture(scope="module", database=True, callers={"alice": API_KEY})
 
 
 def planted(sandbox: Sandbox) -> dict[str, str]:
@@ -52,12 +35,12 @@ def planted(sandbox: Sandbox) -> dict[str, str]:
     }
 
 
-async def make_calls(stack: Stack) -> list[str]:
+async def make_calls(service: Service) -> list[str]:
     """Calls of both callers: good ones, failed ones, refused ones, one that an outage of the platform delays."""
-    sandbox, tasks = stack.service.sandbox, []
+    sandbox, tasks = service.sandbox, []
     sandbox.add_user("planted", USER_TOKEN)
     message = f"Token {LEAKED_TOKEN} refused; Authorization: Bearer {ECHOED_HEADER}"
-    async with httpx.AsyncClient(base_url=stack.service.api_url, trust_env=False, timeout=60) as api:
+    async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as api:
         for who in (bearer(USER_TOKEN), bearer(API_KEY)):
 
             async def call(body: dict[str, Any], who: dict[str, str] = who) -> None:
@@ -102,13 +85,13 @@ def in_any_spelling(secret: str) -> list[bytes]:
 
 
 @pytest.mark.slow
-async def test_planted_secrets_are_found_nowhere(stack: Stack) -> None:
-    tasks = await make_calls(stack)
-    service, sandbox = stack.service, stack.service.sandbox
+async def test_planted_secrets_are_found_nowhere(service: Service) -> None:
+    tasks = await make_calls(service)
+    sandbox = service.sandbox
     client = await connect(service.temporal_address)
     places = await histories(client)
     assert len(places) >= len(tasks)
-    for file in (*stack.folder.glob("temporal.db*"), service.worker.log, service.api.log, sandbox.log):
+    for file in (*service.folder.glob("temporal.db*"), service.worker.log, service.api.log, sandbox.log):
         places[file.name] = file.read_bytes()
     async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
         places["metrics of the worker"] = (await http.get(service.worker_metrics_url)).content

@@ -11,7 +11,8 @@ from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.session import SessionWorkflow
 from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
-from tests.support.stacks.api_server import api_settings, bearer, serving_api
+from tests.support.http.api_client import bearer
+from tests.support.stacks.api_server import api_settings, serving_api
 from tests.support.stacks.sandbox import Sandbox, SandboxUser
 
 ALICE, BOB = bearer("alice-key-0123456789"), bearer("bob-key-0123456789ab")

@@ -30,14 +30,12 @@ async def masking(temporal: Client, sandbox: Sandbox) -> AsyncIterator[httpx.Asy
 
 
 @pytest.fixture(scope="module")
-def masking_process(
-    tmp_path_factory: pytest.TempPathFactory, service: Service, shared_sandbox: Sandbox
-) -> Iterator[str]:
+def masking_process(tmp_path_factory: pytest.TempPathFactory, service: Service) -> Iterator[str]:
     """The address of an API process with masks switched on, beside the shared worker."""
     folder, port = tmp_path_factory.mktemp("masking"), free_port()
     environment = settings_environment(
         service.temporal_address,
-        shared_sandbox,
+        service.sandbox,
         OUTLAST_DATA_DIR=str(folder),
         OUTLAST_API_PORT=str(port),
         OUTLAST_TOOL_MASKING="true",

@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.processes.installed import node, npm_package, python_with
-from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service, settings_environment
 
 PROGRAMS = Path(__file__).parent / "clients"
@@ -21,11 +20,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 @pytest.fixture
-def environment(service: Service, shared_sandbox: Sandbox, tmp_path: Path) -> dict[str, str]:
+def environment(service: Service, tmp_path: Path) -> dict[str, str]:
     """Where a server on standard input and output finds the service, and a home for the client."""
     settings = settings_environment(
         service.temporal_address,
-        shared_sandbox,
+        service.sandbox,
         OUTLAST_DATA_DIR=str(tmp_path),
         OUTLAST_LOG_LEVEL="warning",
         OUTLAST_TOOLS_FROM="tests.support.tools.conformance_tools",

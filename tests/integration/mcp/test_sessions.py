@@ -12,19 +12,18 @@ from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import LEGACY, Wire
 from tests.support.ports import free_address
 from tests.support.processes.served_process import started_module
-from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service, settings_environment
 
 IDLE_SECONDS = 1
 
 
 @pytest.fixture
-async def impatient(service: Service, shared_sandbox: Sandbox, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+async def impatient(service: Service, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """A second API process on the same tasks, whose sessions end after a second."""
     url = free_address()
     environment = settings_environment(
         service.temporal_address,
-        shared_sandbox,
+        service.sandbox,
         OUTLAST_DATA_DIR=str(tmp_path),
         OUTLAST_API_PORT=str(httpx.URL(url).port),
         OUTLAST_MCP_SESSION_IDLE_SECONDS=str(IDLE_SECONDS),

@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from tests.support.eventually import eventually
+from tests.support.http.api_client import bearer
 from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire, WireError, text_of
 from tests.support.processes.served_process import started_module
-from tests.support.stacks.api_server import bearer
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service, settings_environment
 
@@ -52,14 +52,12 @@ async def test_a_task_of_one_era_is_a_task_of_the_other(wire: Wire, older: Wire)
     assert text_of(state["result"]).startswith("Computed old")
 
 
-async def test_another_process_serves_the_same_tasks(
-    wire: Wire, service: Service, shared_sandbox: Sandbox, tmp_path: Any
-) -> None:
+async def test_another_process_serves_the_same_tasks(wire: Wire, service: Service, tmp_path: Any) -> None:
     made = await newer_task(wire, "slow_compute", seconds=0, label="shared")
     port = httpx.URL(service.api_url).port or 0
     environment = settings_environment(
         service.temporal_address,
-        shared_sandbox,
+        service.sandbox,
         OUTLAST_DATA_DIR=str(tmp_path),
         OUTLAST_API_PORT=str(port + 1),
         OUTLAST_TOOLS_FROM="tests.support.tools.conformance_tools",

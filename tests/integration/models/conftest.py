@@ -1,13 +1,27 @@
-"""One stack for all tests of this folder that go the whole way of a turn."""
-
-from collections.abc import Iterator
+"""One Outlast whose models are scripted, and which heeds masks."""
 
 import pytest
 
-from tests.support.stacks.model_stack import ModelStack, running_model_stack
+from tests.support.providers.server import ProviderServer, provider_fixture
+from tests.support.stacks.fixtures import service_fixture
+from tests.support.stacks.model_stack import ModelStack
+from tests.support.stacks.service import Service
+
+provider = provider_fixture()
+service = service_fixture(
+    settings_from="settings", tools=["tests.support.tools.protocol_tools", "tests.support.tools.archive_tool"]
+)
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelStack]:
-    with running_model_stack(tmp_path_factory.mktemp("model-stack")) as running:
-        yield running
+def settings(provider: ProviderServer) -> dict[str, str]:
+    return {
+        "OUTLAST_DEFAULT_TOOLS": "dev,restore-tool-output",
+        "OUTLAST_TOOL_MASKING": "true",
+        **provider.environment,
+    }
+
+
+@pytest.fixture
+def stack(provider: ProviderServer, service: Service) -> ModelStack:
+    return ModelStack(provider, service)

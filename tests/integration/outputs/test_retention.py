@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,31 +26,22 @@ from outlast.workflows.retention import RetentionInput, RetentionWorkflow
 from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.paths import ROOT
-from tests.support.stacks.api_server import connect
-from tests.support.stacks.sandbox import running_sandbox
-from tests.support.stacks.service import Service, running_service
-from tests.support.stacks.temporal import running_temporal
+from tests.support.stacks.fixtures import http_fixture, service_fixture, temporal_fixture
+from tests.support.stacks.service import Service
 
 OVER = timedelta(seconds=-1)
 DAY = timedelta(days=1)
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service of its own, which sweeps at once what is not needed, but only when it is told to."""
-    folder = tmp_path_factory.mktemp("retention")
-    settings = {"OUTLAST_SWEEP_INTERVAL_SECONDS": "86400", "OUTLAST_SWEEP_GRACE_SECONDS": "0"}
-    with (
-        running_temporal(folder) as server,
-        running_sandbox(folder) as sandbox,
-        running_service(folder, server.address, sandbox, **settings) as running,
-    ):
-        yield running
+# It sweeps at once what is not needed, but only when it is told to.
+service = service_fixture(
+    scope="module", settings={"OUTLAST_SWEEP_INTERVAL_SECONDS": "86400", "OUTLAST_SWEEP_GRACE_SECONDS": "0"}
+)
 
 
 @pytest.fixture
 def store(service: Service) -> Path:
-    return service.api.log.parent / "outputs"
+    return service.outputs
 
 
 @pytest.fixture
@@ -59,15 +49,8 @@ def objects(store: Path) -> OutputObjects:
     return OutputObjects.open(str(store))
 
 
-@pytest.fixture
-async def temporal(service: Service) -> Client:
-    return await connect(service.temporal_address)
-
-
-@pytest.fixture
-async def api(service: Service) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as client:
-        yield client
+temporal = temporal_fixture()
+api = http_fixture()
 
 
 async def stored(

@@ -13,9 +13,9 @@ from temporalio.testing import TimeSkipper
 from tests.integration.protocol.conftest import ANN, BOB
 from tests.support.calls.questions import answered, asks, call, result, said, taken, waiting
 from tests.support.calls.tasks import sleeper_call
+from tests.support.http.api_client import bearer
 from tests.support.ports import free_port
 from tests.support.processes.served_process import started_module
-from tests.support.stacks.api_server import bearer
 from tests.support.stacks.service import Service, settings_environment
 
 

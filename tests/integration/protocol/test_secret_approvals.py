@@ -15,9 +15,8 @@ from tests.support.calls.questions import answered, call, result, taken, waiting
 from tests.support.calls.tasks import events
 from tests.support.calls.turns import session_events
 from tests.support.stacks.api_server import connect
-from tests.support.stacks.sandbox import Sandbox, running_sandbox
-from tests.support.stacks.service import Service, running_service
-from tests.support.stacks.temporal import running_temporal
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service, running_outlast
 
 MASK = "[secret]"
 FIRST_KEY, NEW_KEY = "key-plantedFirst0123456789", "key-plantedAnew0123456789"
@@ -74,23 +73,19 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     actor.mkdir(parents=True)
     (actor / "actor.json").write_text(json.dumps(VAULT))
     (actor.parent / "README.md").write_text("# Vault")
-    with (
-        running_temporal(folder, database=folder / "temporal.db") as temporal,
-        running_sandbox(folder, "--actors", str(folder / "actors")) as sandbox,
-        running_service(
-            folder,
-            temporal.address,
-            sandbox,
-            OUTLAST_PERMISSIONS="*:outlast--vault=ask,*:outlast--absent=ask",
-            OUTLAST_DEFAULT_ACTORS="outlast/vault",
-        ) as service,
-    ):
+    with running_outlast(
+        folder,
+        database=True,
+        actors=folder / "actors",
+        permissions=["*:outlast--vault=ask", "*:outlast--absent=ask"],
+        settings={"OUTLAST_DEFAULT_ACTORS": "outlast/vault"},
+    ) as service:
         yield Stack(service, folder)
 
 
 @pytest.fixture
 async def vault(stack: Stack) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=stack.service.api_url, trust_env=False, timeout=60) as client:
+    async with stack.service.http() as client:
         yield client
 
 

@@ -11,11 +11,15 @@ from temporalio.client import Client
 
 from tests.support.http.webhooks import WebhookReceiver, receiving_webhooks
 from tests.support.stacks.api_server import connect
+from tests.support.stacks.fixtures import service_fixture
 from tests.support.stacks.sandbox import Sandbox, running_sandbox
-from tests.support.stacks.service import Service, running_service
-from tests.support.stacks.temporal import running_temporal
+from tests.support.stacks.service import Service
 
+KEYS = {name: f"key-of-caller-number-{name}" for name in ("one", "two")}
 SKILL = "---\nname: invoices\ndescription: How to check invoices.\n---\n# Invoices\nSee rules/vat.md.\n"
+
+full_service = service_fixture(sandbox_from="shared_sandbox", settings_from="settings", callers=KEYS)
+plain_service = service_fixture(sandbox_from="shared_sandbox")
 
 
 @pytest.fixture(scope="session")
@@ -58,36 +62,15 @@ def receiver(session_receiver: WebhookReceiver) -> WebhookReceiver:
 
 
 @pytest.fixture(scope="session")
-def full_service(
-    tmp_path_factory: pytest.TempPathFactory,
-    shared_sandbox: Sandbox,
-    session_receiver: WebhookReceiver,
-    skills_dir: Path,
-    reachable: Path,
-) -> Iterator[Service]:
-    settings = {
+def settings(session_receiver: WebhookReceiver, skills_dir: Path, reachable: Path) -> dict[str, str]:
+    return {
         "OUTLAST_RESPONDER_WEBHOOK_URL": session_receiver.url,
         "OUTLAST_SKILLS_DIR": str(skills_dir),
         "OUTLAST_WORKSPACE_DIR": str(reachable / "service"),
         "OUTLAST_ENABLE_READ": "true",
         "OUTLAST_ENABLE_BASH": "true",
-        "OUTLAST_API_KEYS": "one:key-of-caller-number-one,two:key-of-caller-number-two",
         "A_SECRET_OF_THE_WORKER": "secretOfTheWorker",
     }
-    with (
-        running_temporal(tmp_path_factory.mktemp("full-temporal")) as temporal,
-        running_service(tmp_path_factory.mktemp("full"), temporal.address, shared_sandbox, **settings) as service,
-    ):
-        yield service
-
-
-@pytest.fixture(scope="session")
-def plain_service(tmp_path_factory: pytest.TempPathFactory, shared_sandbox: Sandbox) -> Iterator[Service]:
-    with (
-        running_temporal(tmp_path_factory.mktemp("plain-temporal")) as temporal,
-        running_service(tmp_path_factory.mktemp("plain"), temporal.address, shared_sandbox) as service,
-    ):
-        yield service
 
 
 @pytest.fixture
@@ -99,13 +82,12 @@ async def full(full_service: Service) -> AsyncIterator[httpx.AsyncClient]:
 
 def caller_of(service: Service, name: str) -> httpx.AsyncClient:
     """An HTTP client that is this caller."""
-    headers = {"Authorization": f"Bearer key-of-caller-number-{name}"}
-    return httpx.AsyncClient(base_url=service.api_url, headers=headers, trust_env=False, timeout=60)
+    return service.http(KEYS[name])
 
 
 @pytest.fixture
 async def plain(plain_service: Service) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=plain_service.api_url, trust_env=False, timeout=60) as client:
+    async with plain_service.http() as client:
         yield client
 
 

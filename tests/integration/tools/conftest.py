@@ -1,8 +1,7 @@
 """The tools as a client calls them: over REST, through worker and API processes, against the sandbox platform."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,20 +10,17 @@ import pytest
 from apify_client import ApifyClient
 
 from tests.support.http.pages import WebServer, serving_pages
-from tests.support.stacks.sandbox import Sandbox, running_sandbox
-from tests.support.stacks.service import Service, running_service
-from tests.support.stacks.temporal import running_temporal
+from tests.support.paths import TEST_ACTORS
+from tests.support.stacks.fixtures import http_fixture, service_fixture
+from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service
 
-ACTORS = Path(__file__).parents[2] / "support" / "actors"
-"""Actors of the tests' own."""
 MAX_ANSWER_BYTES = 65_536
 CALLER_TOKEN = "apify_api_tokenOfTheCallerOfToolTests"
 
 
-@pytest.fixture(scope="session")
-def tools_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    with running_sandbox(tmp_path_factory.mktemp("tools-sandbox"), "--actors", str(ACTORS)) as sandbox:
-        yield sandbox
+service = service_fixture(settings_from="settings", actors=TEST_ACTORS)
+http = http_fixture()
 
 
 @pytest.fixture(scope="session")
@@ -35,27 +31,23 @@ def docs_site() -> Iterator[WebServer]:
 
 
 @pytest.fixture(scope="session")
-def tools_service(
-    tmp_path_factory: pytest.TempPathFactory, tools_sandbox: Sandbox, docs_site: WebServer
-) -> Iterator[Service]:
-    """On a Temporal server of its own: the worker of another service would take its tasks."""
-    folder = tmp_path_factory.mktemp("tools-service")
-    settings = {
+def settings(docs_site: WebServer) -> dict[str, str]:
+    return {
         "OUTLAST_DOCS_SITE_URL": f"{docs_site.url}/site/",
         "OUTLAST_DOCS_INDEX_SECONDS": "0",
         "OUTLAST_ALLOW_PRIVATE_ADDRESSES": "true",
     }
-    with (
-        running_temporal(tmp_path_factory.mktemp("tools-temporal")) as temporal,
-        running_service(folder, temporal.address, tools_sandbox, **settings) as service,
-    ):
-        yield service
 
 
 @pytest.fixture
-def platform(tools_sandbox: Sandbox) -> ApifyClient:
+def sandbox(service: Service) -> Sandbox:
+    return service.sandbox
+
+
+@pytest.fixture
+def platform(sandbox: Sandbox) -> ApifyClient:
     """The sandbox as the operator's account sees it, for making what the tools then read."""
-    return ApifyClient(tools_sandbox.token, api_url=tools_sandbox.url)
+    return ApifyClient(sandbox.token, api_url=sandbox.url)
 
 
 @dataclass(frozen=True)
@@ -90,12 +82,6 @@ class ToolCaller:
         answer = await self._http.post(f"/v1/tools/{tool}/call", json={"arguments": arguments})
         assert answer.status_code in (400, 422), answer.text
         return [entry["path"] for entry in answer.json()["error"]["violations"]]
-
-
-@pytest.fixture
-async def http(tools_service: Service) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=tools_service.api_url, trust_env=False, timeout=60) as client:
-        yield client
 
 
 @pytest.fixture

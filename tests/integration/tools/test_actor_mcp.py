@@ -18,10 +18,11 @@ from outlast.api.offer.mcp_results import call_result
 from outlast.workflows.tools.core.actor_mcp import as_tool_result, proxied_tools
 from outlast.workflows.tools.core.actor_names import proxied_tool_name
 from outlast.workflows.tools.loader import Selection
-from tests.integration.tools.conftest import ACTORS, ToolCaller
+from tests.integration.tools.conftest import ToolCaller
+from tests.support.paths import TEST_ACTORS
 from tests.support.stacks.sandbox import Sandbox
 
-EVERYTHING: dict[str, Any] = runpy.run_path(str(ACTORS / "toolbox" / "answers.py"))["EVERYTHING"]
+EVERYTHING: dict[str, Any] = runpy.run_path(str(TEST_ACTORS / "toolbox" / "answers.py"))["EVERYTHING"]
 
 TOOLBOX = "outlast/toolbox"
 TOOL_NAMES = ["show", "count.calls", "fail", "crash", "whoami", "ask", "complete"]
@@ -76,9 +77,9 @@ async def test_a_call_whose_answer_is_lost_is_not_repeated(http: httpx.AsyncClie
     assert after["structured"]["calls"] == 1, "the Actor is started again for the next call, which is its first"
 
 
-async def test_the_actor_never_sees_the_callers_token(http: httpx.AsyncClient, tools_sandbox: Sandbox) -> None:
+async def test_the_actor_never_sees_the_callers_token(http: httpx.AsyncClient, sandbox: Sandbox) -> None:
     seen = (await ask(http, "whoami"))["structured"]
-    assert seen["APIFY_TOKEN"] != tools_sandbox.token
+    assert seen["APIFY_TOKEN"] != sandbox.token
     assert seen["APIFY_META_ORIGIN"] == "STANDBY"
 
 
@@ -106,9 +107,9 @@ async def test_details_name_the_servers_tools_when_asked(call: ToolCaller) -> No
 
 
 @pytest.fixture
-def apify(tools_sandbox: Sandbox) -> ApifyPlatform:
+def apify(sandbox: Sandbox) -> ApifyPlatform:
     sealer = SecretSealer.ephemeral()
-    return ApifyPlatform(api_base_url=tools_sandbox.url, operator_token=SecretStr(tools_sandbox.token), sealer=sealer)
+    return ApifyPlatform(api_base_url=sandbox.url, operator_token=SecretStr(sandbox.token), sealer=sealer)
 
 
 async def test_its_tools_become_tools_of_a_connection(apify: ApifyPlatform) -> None:

@@ -101,9 +101,7 @@ async def test_a_task_with_an_open_question_can_be_cancelled(http: httpx.AsyncCl
 
 @ERAS
 @SERVERS
-async def test_a_client_of_ours_is_asked_and_told(
-    tools_service: Service, server: str, state: str | None, era: str
-) -> None:
+async def test_a_client_of_ours_is_asked_and_told(service: Service, server: str, state: str | None, era: str) -> None:
     """Both protocol eras on both sides."""
     said: asyncio.Queue[tuple[float, float | None, str | None]] = asyncio.Queue()
     asked: list[str] = []
@@ -116,7 +114,7 @@ async def test_a_client_of_ours_is_asked_and_told(
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         said.put_nowait((progress, total, message))
 
-    url = f"{tools_service.api_url}/mcp?tools={server}"
+    url = f"{service.api_url}/mcp?tools={server}"
     async with Client(url, mode=era, elicitation_callback=elicit) as mcp:
         result = await mcp.call_tool(proxied(server, "ask"), {}, progress_callback=hear)
     assert asked == ["Which colour?"]
@@ -128,13 +126,13 @@ async def test_a_client_of_ours_is_asked_and_told(
 @ERAS
 @SERVERS
 @pytest.mark.filterwarnings("ignore:.*sampling.*")
-async def test_a_clients_model_is_asked(tools_service: Service, server: str, state: str | None, era: str) -> None:
+async def test_a_clients_model_is_asked(service: Service, server: str, state: str | None, era: str) -> None:
     async def sample(context: Any, params: Any) -> CreateMessageResult:  # given by name
         assert params.messages[0].content.text == "Say it in one word."
         assert params.max_tokens == 10
         return CreateMessageResult(role="assistant", content=TextContent(text="Outlast"), model="tester")
 
-    url = f"{tools_service.api_url}/mcp?tools={server}"
+    url = f"{service.api_url}/mcp?tools={server}"
     async with Client(url, mode=era, sampling_callback=sample) as mcp:
         result: CallToolResult = await mcp.call_tool(proxied(server, "complete"), {})
     assert result.structured_content is not None
@@ -142,8 +140,8 @@ async def test_a_clients_model_is_asked(tools_service: Service, server: str, sta
     assert result.structured_content["state"] == state
 
 
-async def test_a_proxied_tool_is_a_task_and_may_be_waited_for(tools_service: Service) -> None:
-    async with Client(f"{tools_service.api_url}/mcp?tools=runs,outlast/toolbox", mode="legacy") as mcp:
+async def test_a_proxied_tool_is_a_task_and_may_be_waited_for(service: Service) -> None:
+    async with Client(f"{service.api_url}/mcp?tools=runs,outlast/toolbox", mode="legacy") as mcp:
         tools = {tool.name: tool for tool in (await mcp.list_tools()).tools}
         listed = tools["outlast--toolbox-ask"]
         assert listed.execution is not None

@@ -2,31 +2,23 @@
 
 from pathlib import Path
 
-import httpx
-
 from tests.support.eventually import eventually
+from tests.support.paths import TEST_ACTORS
 from tests.support.ports import free_port
 from tests.support.processes.served_process import started_module
-from tests.support.stacks.sandbox import Sandbox
-from tests.support.stacks.service import running_service, settings_environment
-from tests.support.stacks.temporal import running_temporal
+from tests.support.stacks.service import running_outlast, settings_environment
 
 
-async def test_a_question_dies_with_its_session_and_the_tool_is_not_called_again(
-    tools_sandbox: Sandbox, tmp_path: Path
-) -> None:
+async def test_a_question_dies_with_its_session_and_the_tool_is_not_called_again(tmp_path: Path) -> None:
     port = free_port()
-    with (
-        running_temporal(tmp_path) as temporal,
-        running_service(tmp_path, temporal.address, tools_sandbox, OUTLAST_TAKEOVER_SECONDS="2") as service,
-    ):
+    with running_outlast(tmp_path, actors=TEST_ACTORS) as service:
         environment = settings_environment(
-            temporal.address,
-            tools_sandbox,
+            service.temporal_address,
+            service.sandbox,
             OUTLAST_DATA_DIR=str(tmp_path),
             OUTLAST_WORKER_METRICS_PORT=str(port),
         )
-        async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as http:
+        async with service.http() as http:
             task_id = (await http.post("/v1/tasks", json={"tool": "outlast--toolbox-ask"})).json()["id"]
 
             async def has_status(*statuses: str) -> bool:

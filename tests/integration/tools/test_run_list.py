@@ -40,9 +40,9 @@ async def test_runs_are_filtered_by_status_and_actor(call: ToolCaller, run_ids: 
 
 
 async def test_another_account_sees_none_of_them(
-    http: httpx.AsyncClient, tools_sandbox: Sandbox, platform: ApifyClient, run_ids: list[str]
+    http: httpx.AsyncClient, sandbox: Sandbox, platform: ApifyClient, run_ids: list[str]
 ) -> None:
-    token = tools_sandbox.add_user("somebody-else").token
+    token = sandbox.add_user("somebody-else").token
     headers = {"Authorization": f"Bearer {token}"}
     answer = await http.post("/v1/tools/get-actor-run-list/call", json={"arguments": {}}, headers=headers)
     assert answer.json()["result"]["structured"]["runs"] == []

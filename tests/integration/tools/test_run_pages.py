@@ -42,8 +42,8 @@ async def page_of(sandbox: Sandbox, dataset_id: str, **order: Any) -> DatasetPag
     return await ActivityEnvironment().run(activities.fetch_dataset_items, wanted)
 
 
-async def test_a_page_describes_the_runs_storages(tools_sandbox: Sandbox, dataset_id: str, store_id: str) -> None:
-    page = await page_of(tools_sandbox, dataset_id, describe_run_store=store_id)
+async def test_a_page_describes_the_runs_storages(sandbox: Sandbox, dataset_id: str, store_id: str) -> None:
+    page = await page_of(sandbox, dataset_id, describe_run_store=store_id)
     assert page.keys == tuple(f"key-{number:02}" for number in range(20))
     assert page.items_schema == {
         "type": "object",
@@ -57,21 +57,21 @@ async def test_a_page_describes_the_runs_storages(tools_sandbox: Sandbox, datase
     assert (page.total, page.fields) == (2, ("url", "text", "tags"))
 
 
-async def test_rows_come_without_keys_that_cannot_be_listed(tools_sandbox: Sandbox, dataset_id: str) -> None:
-    page = await page_of(tools_sandbox, dataset_id, describe_run_store="noSuchStore123")
+async def test_rows_come_without_keys_that_cannot_be_listed(sandbox: Sandbox, dataset_id: str) -> None:
+    page = await page_of(sandbox, dataset_id, describe_run_store="noSuchStore123")
     assert page.keys is None
     assert len(page.items) == 2
 
 
 async def test_a_page_names_the_actor_where_it_is_asked_to(
-    tools_sandbox: Sandbox, platform: ApifyClient, dataset_id: str, store_id: str
+    sandbox: Sandbox, platform: ApifyClient, dataset_id: str, store_id: str
 ) -> None:
     actor = platform.actor("outlast/sleeper").get()
     assert actor is not None
-    page = await page_of(tools_sandbox, dataset_id, describe_run_store=store_id, describe_run_actor=actor.id)
+    page = await page_of(sandbox, dataset_id, describe_run_store=store_id, describe_run_actor=actor.id)
     assert page.actor_name == "outlast/sleeper"
 
 
-async def test_a_plain_page_describes_nothing(tools_sandbox: Sandbox, dataset_id: str) -> None:
-    page = await page_of(tools_sandbox, dataset_id)
+async def test_a_plain_page_describes_nothing(sandbox: Sandbox, dataset_id: str) -> None:
+    page = await page_of(sandbox, dataset_id)
     assert (page.keys, page.items_schema, page.actor_name) == (None, None, None)

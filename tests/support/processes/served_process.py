@@ -2,7 +2,7 @@
 
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ import httpx
 from outlast.deploy.local.processes.logs import tail
 from tests.support.processes.module_process import ModuleProcess
 
-_START_TIMEOUT_SECONDS = 90.0
+_START_TIMEOUT_SECONDS = 150.0
 _STOP_TIMEOUT_SECONDS = 15.0
 
 
@@ -24,13 +24,14 @@ class ServedProcess:
     log: Path
     ready_url: str
 
-    def await_answer(self) -> None:
-        """Return when the process answers; fails with its log when it does not."""
+    def await_answer(self, is_ready: Callable[[httpx.Response], bool] = lambda _: True) -> None:
+        """Return when the process answers well and the answer `is_ready`; fails with its log when it does not."""
         deadline = time.monotonic() + _START_TIMEOUT_SECONDS
         with httpx.Client(trust_env=False, timeout=5) as client:
             while self.process.poll() is None and time.monotonic() < deadline:
                 with suppress(httpx.HTTPError):
-                    if client.get(self.ready_url).is_success:
+                    answer = client.get(self.ready_url)
+                    if answer.is_success and is_ready(answer):
                         return
                 time.sleep(0.02)
         raise AssertionError(f"{self.ready_url} does not answer:\n{tail(self.log)}")

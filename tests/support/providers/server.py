@@ -20,11 +20,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import pytest
 import uvicorn
 
 from tests.support.providers.cache import CacheUse, PromptCache
 from tests.support.providers.rules import Refused, check, input_items, merged_turns
-from tests.support.providers.script import Asked, Break, Call, Hold, Refusal, Reply, Script, Step, from_json
+from tests.support.providers.script import (
+    Asked,
+    Break,
+    Call,
+    Hold,
+    Refusal,
+    Reply,
+    Script,
+    Step,
+    by_position,
+    from_json,
+    says,
+)
 from tests.support.providers.wire import STREAMS, Answer, Frame, error_body, whole_frames
 
 Protocol = Literal["responses", "chat", "messages"]
@@ -337,3 +350,14 @@ if __name__ == "__main__":
         sys.stdout.write(running.url + "\n")
         sys.stdout.flush()
         threading.Event().wait()
+
+
+def provider_fixture(*, scope: Literal["session", "module"] = "session"):
+    """The fixture of a provider whose script each test replaces."""
+
+    @pytest.fixture(scope=scope)
+    def provider() -> Iterator[ProviderServer]:
+        with running_provider(by_position(says("Hello."))) as running:
+            yield running
+
+    return provider

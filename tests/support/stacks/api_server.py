@@ -16,6 +16,7 @@ from outlast.api.app import build_app
 from outlast.api.services import build_services
 from outlast.api.settings import ApiSettings
 from outlast.worker.plugin import OutlastPlugin
+from tests.support.http.api_client import api_client
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import SEAL_KEYS
 
@@ -62,14 +63,9 @@ async def serving_api(client: Client, settings: ApiSettings) -> AsyncIterator[ht
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     try:
-        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
+        async with api_client(url) as http:
             yield http
     finally:
         server.should_exit = True
         await serving
         listener.close()
-
-
-def bearer(token: str) -> dict[str, str]:
-    """The header that identifies a caller."""
-    return {"Authorization": f"Bearer {token}"}

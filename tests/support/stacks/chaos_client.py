@@ -205,8 +205,7 @@ class Chaos:
 
     async def clean_up(self) -> None:
         """Leave nothing behind for the next test, also when this one failed."""
-        self.sandbox.clear_faults()
-        self.sandbox.limit(memoryMbytes=8192, concurrentRuns=25)
+        self.sandbox.restore()
         await self.stack.bring_up()
         for task_id in self._started:
             await self.cancel(task_id)

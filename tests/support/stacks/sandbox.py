@@ -55,6 +55,11 @@ class Sandbox:
     def limit(self, **limits: int) -> None:
         self._control("POST", "limits", limits)
 
+    def restore(self) -> None:
+        """Let it work as at its start: without faults, and with its first limits."""
+        self.clear_faults()
+        self.limit(memoryMbytes=8192, concurrentRuns=25)
+
     @property
     def counters(self) -> dict[str, Any]:
         return self._control("GET", "counters")

@@ -1,11 +1,15 @@
 """Outlast as processes, worker and API, on a real Temporal server and the sandbox platform."""
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict, Unpack
 
+import httpx
+
+from tests.support.http.api_client import api_client
 from tests.support.ports import free_port
 from tests.support.processes.served_process import ServedProcess, started_module
 from tests.support.stacks.sandbox import Sandbox, running_sandbox
@@ -28,6 +32,15 @@ class Service:
     sandbox: Sandbox
     api: ServedProcess
     worker: ServedProcess
+
+    def http(self, token: str | None = None, *, timeout_seconds: float = 120) -> httpx.AsyncClient:
+        """A client of the API: of the caller with this token, or of one without any."""
+        return api_client(self.api_url, token, timeout_seconds=timeout_seconds)
+
+    @property
+    def outputs(self) -> Path:
+        """The folder of its output store."""
+        return self.folder / "outputs"
 
 
 def settings_environment(
@@ -79,20 +92,53 @@ def running_service(
                 "outlast.api", ready_url=f"{api_url}/readyz", log=folder / "api.log", environment=environment
             )
         )
-        for process in (worker, api):
-            process.await_answer()
+        worker.await_answer()
+        api.await_answer(_has_a_worker)
         yield Service(folder, api_url, f"{worker_url}/metrics", temporal_address, namespace, sandbox, api, worker)
 
 
-@contextmanager
-def running_outlast(folder: Path, **extra: str) -> Iterator[Service]:
-    """A service on a Temporal server and a sandbox platform of its own.
+def _has_a_worker(readiness: httpx.Response) -> bool:
+    """Whether a worker polls for tasks: it answers requests for its metrics a little earlier."""
+    return readiness.json()["checks"]["worker"] == "ok"
 
-    For whatever has tools, callers or a store that other services know nothing of: their workers poll the same queues.
-    """
-    with (
-        running_temporal(folder) as temporal,
-        running_sandbox(folder) as sandbox,
-        running_service(folder, temporal.address, sandbox, **extra) as service,
-    ):
-        yield service
+
+class OutlastOptions(TypedDict, total=False):
+    """How an Outlast for tests differs from the plain one."""
+
+    tools: Sequence[str]
+    """Modules with tools."""
+    callers: Mapping[str, str]
+    """The API key of each known caller; without any, a caller without a token is `local`."""
+    permissions: Sequence[str]
+    """Rules of who may call what."""
+    actors: Path
+    """A folder of Actors that the platform offers beside its own."""
+    sandbox: Sandbox
+    """A platform that runs already, instead of one of its own."""
+    database: bool
+    """Whether the Temporal server keeps its state in a file, in `folder`, instead of in memory."""
+    settings: Mapping[str, str]
+    """Further environment variables of worker and API."""
+
+
+@contextmanager
+def running_outlast(folder: Path, **options: Unpack[OutlastOptions]) -> Iterator[Service]:
+    """A service on a Temporal server of its own, since the workers of other services poll the same task queues."""
+    with ExitStack() as stack:
+        database = folder / "temporal.db" if options.get("database") else None
+        temporal = stack.enter_context(running_temporal(folder, database=database))
+        sandbox = options.get("sandbox")
+        if sandbox is None:
+            actors = ("--actors", str(options["actors"])) if "actors" in options else ()
+            sandbox = stack.enter_context(running_sandbox(folder, *actors))
+        yield stack.enter_context(running_service(folder, temporal.address, sandbox, **_settings(options)))
+
+
+def _settings(options: OutlastOptions) -> dict[str, str]:
+    callers = options.get("callers", {}).items()
+    lists = {
+        "OUTLAST_TOOLS_FROM": options.get("tools", ()),
+        "OUTLAST_API_KEYS": [f"{name}:{key}" for name, key in callers],
+        "OUTLAST_PERMISSIONS": options.get("permissions", ()),
+    }
+    return {name: ",".join(values) for name, values in lists.items() if values} | dict(options.get("settings", {}))

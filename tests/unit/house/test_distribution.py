@@ -1,42 +1,147 @@
-"""Tests that share a stack run in one process, wherever the others run."""
+"""Tests that share a stack run in one process, wherever the others run, and what takes long begins first."""
 
 import os
 import re
 import subprocess
 import sys
-from pathlib import Path
+from dataclasses import dataclass
+from typing import cast
 
 import pytest
 
-from tests.support.distribution import APART, SHARING, unit_of
+from tests.support.distribution import longest_first
+from tests.support.durations import differences, recorded_seconds
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
+FILES = {
+    "pytest.ini": "",
+    "conftest.py": """
+        from tests.conftest import pytest_addoption, pytest_collection_modifyitems, pytest_configure
+        from tests.conftest import pytest_xdist_make_scheduler
+        """,
+    "tests/apart/test_alone.py": """
+        import pytest
+        @pytest.mark.parametrize("n", range(8))
+        def test_it(n): pass
+        """,
+    "tests/shared/conftest.py": """
+        import pytest
+        from tests.support.distribution import started_once
+        @pytest.fixture(scope="session")
+        @started_once
+        def stack(): pass
+        @pytest.fixture(scope="session")
+        @started_once
+        def other_stack(): pass
+        @pytest.fixture
+        def client(stack): pass
+        """,
+    "tests/shared/test_clients.py": """
+        import pytest
+        @pytest.mark.parametrize("n", range(8))
+        def test_it(client, n): pass
+        def test_without_a_stack(): pass
+        """,
+    "tests/shared/test_others.py": """
+        import pytest
+        @pytest.mark.parametrize("n", range(8))
+        def test_it(other_stack, n): pass
+        def test_both(stack, other_stack): pass
+        """,
+    "tests/shared/test_own.py": """
+        import pytest
+        @pytest.fixture(scope="module")
+        def stack(): pass
+        @pytest.mark.parametrize("n", range(8))
+        def test_it(client, n): pass
+        """,
+    "tests/each/conftest.py": """
+        import pytest
+        @pytest.fixture(scope="session")
+        def one_per_process(): pass
+        """,
+    "tests/each/test_each.py": """
+        import pytest
+        @pytest.mark.parametrize("n", range(4))
+        def test_it(one_per_process, n): pass
+        """,
+}
 
 
-@pytest.mark.parametrize("place", [*SHARING, *APART])
-def test_what_is_named_exists(place: str) -> None:
-    assert (ROOT / place).is_dir() if place.endswith("/") else (ROOT / place).is_file()
-
-
-@pytest.mark.parametrize("place", APART)
-def test_a_file_apart_is_a_unit_of_its_own(place: str) -> None:
-    assert place.startswith(SHARING)
-    assert unit_of(f"{place}::test_it[1]") == place
-
-
-def test_a_shared_stack_is_started_in_one_process_only(tmp_path: Path) -> None:
-    """With what is installed: the groups of pytest-xdist ended unnoticed when pytest changed."""
-    (tmp_path / "pytest.ini").touch()
-    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_xdist_make_scheduler\n")
-    for place in ("tests/contract/", "tests/integration/turns/", "tests/unit/"):
-        (tmp_path / place).mkdir(parents=True)
-        many = "import pytest\n@pytest.mark.parametrize('n', range(8))\ndef test_it(n): pass\n"
-        (tmp_path / place / f"test_{Path(place).name}.py").write_text(many)
-    command = (sys.executable, "-m", "pytest", "-v", "-p", "xdist.plugin", "-n", "2", "--import-mode=importlib")
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
+    """The process and the id of each test of a run, with what is installed."""
+    folder = tmp_path_factory.mktemp("distribution")
+    for name, text in FILES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(line.removeprefix(" " * 8) for line in text.splitlines()) + "\n")
+    options = ("-v", "-p", "xdist.plugin", "-n", "2", "--import-mode=importlib")
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    processes: dict[str, set[str]] = {}
-    for process, test_id in re.findall(r"\[(gw\d)\] \[ *\d+%\] PASSED (\S+)", ran.stdout):
-        processes.setdefault(unit_of(test_id), set()).add(process)
-    assert len(processes) == 2 + 8, ran.stdout + ran.stderr
-    assert [len(names) for names in processes.values()] == [1] * 10
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = re.findall(r"\[(gw\d)\] \[ *\d+%\] PASSED (\S+)", done.stdout)
+    assert len(found) == 8 + 9 + 9 + 8 + 4, done.stdout + done.stderr
+    return found
+
+
+def processes(ran: list[tuple[str, str]], pattern: str) -> set[str]:
+    return {process for process, test in ran if re.match(pattern, test)}
+
+
+def test_tests_of_one_stack_run_in_one_process(ran: list[tuple[str, str]]) -> None:
+    assert len(processes(ran, "tests/shared/test_clients.py::test_it")) == 1
+
+
+def test_stacks_that_one_test_uses_together_are_started_in_one_process(ran: list[tuple[str, str]]) -> None:
+    assert len(processes(ran, r"tests/shared/test_(clients.py::test_it|others.py)")) == 1
+
+
+def test_a_file_with_a_stack_of_its_own_is_a_unit_of_its_own(ran: list[tuple[str, str]]) -> None:
+    own = processes(ran, "tests/shared/test_own.py")
+    assert len(own) == 1
+    assert own != processes(ran, "tests/shared/test_clients.py::test_it")
+
+
+@dataclass
+class Named:
+    nodeid: str
+
+
+def test_what_takes_long_begins_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.support.durations.recorded_seconds", lambda: {"slow": 90, "slower": 300})
+    units = {"b::1": "b", "s::1": "slow", "many::1": "many", "many::2": "many", "t::1": "slower", "a::1": "a"}
+    tests = [Named(name) for name in units]
+    longest_first(cast("list[pytest.Item]", tests), units)
+    assert [test.nodeid for test in tests] == ["t::1", "s::1", "many::1", "many::2", "a::1", "b::1"]
+
+
+def test_every_recorded_unit_exists() -> None:
+    for unit in recorded_seconds():
+        place, _, name = unit.partition("::")
+        path = ROOT / place
+        source = path if path.is_file() else path / "conftest.py"
+        assert re.search(rf"\b{re.escape(name.partition('[')[0])}\b", source.read_text()), unit
+
+
+def test_a_unit_that_is_gone_is_told() -> None:
+    assert differences({"a": 100}, {"a": 100, "b": 50}) == ["b no longer exists"]
+
+
+def test_a_slow_machine_is_no_difference() -> None:
+    assert differences({"a": 1000, "b": 500}, {"a": 100, "b": 50}) == []
+
+
+def test_a_unit_that_has_grown_is_told() -> None:
+    found = differences({"a": 100, "b": 300, "c": 50}, {"a": 100, "b": 20, "c": 10})
+    assert [line.split()[0] for line in found] == ["b"]
+
+
+def test_a_long_unit_without_a_record_is_told() -> None:
+    assert [line.split()[0] for line in differences({"a": 100, "new": 70}, {"a": 100})] == ["new"]
