@@ -1,7 +1,7 @@
 """`outlast call`: call a tool as a task, and follow it."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -37,52 +37,55 @@ class CallRequest:
     detach: bool
 
 
+ToolArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TOOL",
+        help="Name of the tool (`outlast tools ls`), or an Actor as user/name.",
+        autocompletion=complete_tool,
+    ),
+]
+JsonArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="JSON", help="The arguments: a JSON object, @FILE, or - for standard input."),
+]
+PairOption = Annotated[
+    list[str] | None,
+    typer.Option("--arg", "-a", metavar="NAME=VALUE", help="One argument; dots reach into objects. Repeatable."),
+]
+DetachOption = Annotated[bool, typer.Option("--detach", "-d", help="Print the task's id and leave.")]
+ModeOption = Annotated[str | None, typer.Option(help="default waits for runs, openai answers once they have started.")]
+SessionOption = Annotated[str | None, typer.Option(metavar="ID", help="Conversation that the call belongs to.")]
+KeyOption = Annotated[str | None, typer.Option(metavar="KEY", help="The same key and call give the same task.")]
+
+
+def _limit_option(what: str, **options: Any) -> Any:
+    return typer.Option(help=what, rich_help_panel=_LIMITS, **options)
+
+
+DeadlineOption = Annotated[
+    float | None,
+    _limit_option("The task fails after this: 90s, 10m, 2h.", parser=parse_duration, metavar="TIME"),
+]
+MaxUsdOption = Annotated[float | None, _limit_option("US dollars that the run may cost.", min=0)]
+MaxItemsOption = Annotated[int | None, _limit_option("Rows that the run may produce.", min=1)]
+MaxRunTimeOption = Annotated[
+    float | None, _limit_option("Time that the run may take.", parser=parse_duration, metavar="TIME")
+]
+
+
 def call(
-    tool: Annotated[
-        str,
-        typer.Argument(
-            metavar="TOOL",
-            help="Name of the tool (`outlast tools ls`), or an Actor as user/name.",
-            autocompletion=complete_tool,
-        ),
-    ],
-    arguments: Annotated[
-        str | None,
-        typer.Argument(metavar="JSON", help="The arguments: a JSON object, @FILE, or - for standard input."),
-    ] = None,
-    arg: Annotated[
-        list[str] | None,
-        typer.Option("--arg", "-a", metavar="NAME=VALUE", help="One argument; dots reach into objects. Repeatable."),
-    ] = None,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the task's id and leave.")] = False,
-    mode: Annotated[
-        str | None, typer.Option(help="default waits for runs, openai answers once they have started.")
-    ] = None,
-    session: Annotated[str | None, typer.Option(metavar="ID", help="Conversation that the call belongs to.")] = None,
-    idempotency_key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="The same key and call give the same task.")
-    ] = None,
-    deadline: Annotated[
-        float | None,
-        typer.Option(
-            parser=parse_duration,
-            metavar="TIME",
-            help="The task fails after this: 90s, 10m, 2h.",
-            rich_help_panel=_LIMITS,
-        ),
-    ] = None,
-    max_usd: Annotated[
-        float | None, typer.Option(min=0, help="US dollars that the run may cost.", rich_help_panel=_LIMITS)
-    ] = None,
-    max_items: Annotated[
-        int | None, typer.Option(min=1, help="Rows that the run may produce.", rich_help_panel=_LIMITS)
-    ] = None,
-    max_run_time: Annotated[
-        float | None,
-        typer.Option(
-            parser=parse_duration, metavar="TIME", help="Time that the run may take.", rich_help_panel=_LIMITS
-        ),
-    ] = None,
+    tool: ToolArgument,
+    arguments: JsonArgument = None,
+    arg: PairOption = None,
+    detach: DetachOption = False,
+    mode: ModeOption = None,
+    session: SessionOption = None,
+    idempotency_key: KeyOption = None,
+    deadline: DeadlineOption = None,
+    max_usd: MaxUsdOption = None,
+    max_items: MaxItemsOption = None,
+    max_run_time: MaxRunTimeOption = None,
     as_json: JsonOption = False,
     url: UrlOption = None,
     token: TokenOption = None,

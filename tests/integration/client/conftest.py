@@ -7,28 +7,27 @@ from pathlib import Path
 import pytest
 
 from outlast.client import AsyncClient, Client, RetryPolicy
-from tests.support.providers.server import ProviderServer
-from tests.support.stacks.model_stack import ModelStack, running_model_stack
+from tests.support.providers.server import ProviderServer, provider_fixture
+from tests.support.stacks.fixtures import service_fixture
 from tests.support.stacks.mortal_api import MortalApi
 from tests.support.stacks.service import Service
 
 QUICK = RetryPolicy(first_pause_seconds=0.05)
 
 
+provider = provider_fixture()
+service = service_fixture(
+    settings_from="settings", tools=["tests.support.tools.protocol_tools", "tests.support.tools.archive_tool"]
+)
+
+
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelStack]:
-    with running_model_stack(tmp_path_factory.mktemp("client")) as running:
-        yield running
-
-
-@pytest.fixture
-def service(stack: ModelStack) -> Service:
-    return stack.service
-
-
-@pytest.fixture
-def provider(stack: ModelStack) -> ProviderServer:
-    return stack.provider
+def settings(provider: ProviderServer) -> dict[str, str]:
+    return {
+        "OUTLAST_DEFAULT_TOOLS": "dev,restore-tool-output",
+        "OUTLAST_TOOL_MASKING": "true",
+        **provider.environment,
+    }
 
 
 @pytest.fixture
