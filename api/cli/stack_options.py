@@ -39,8 +39,12 @@ ToolsFromOption = Annotated[
         "--tools-from",
         envvar="OUTLAST_TOOLS_FROM",
         metavar="MODULE[,MODULE]",
-        help="Python modules with tools of your own.",
+        help="Python modules with tools of your own, by name or file.",
     ),
+]
+ReloadOption = Annotated[
+    bool,
+    typer.Option("--reload", help="Restart worker and API when the files of --tools-from change; running tasks go on."),
 ]
 LogFormatOption = Annotated[
     Literal["text", "json"] | None,

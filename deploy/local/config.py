@@ -46,6 +46,8 @@ class StackConfig(BaseModel):
     log_format: Literal["text", "json"] = "text"
     tools_from: str | None = None
     """Python modules whose tools worker and API offer too, comma-separated."""
+    reload_tools: bool = False
+    """Whether worker and API are replaced when the files of these modules change."""
     site_dir: Path = Field(default_factory=docs_dir)
     environment: Mapping[str, str] = Field(default_factory=lambda: dict(os.environ), repr=False)
     """May hold credentials: `APIFY_TOKEN` means the real platform, `TEMPORAL_ADDRESS` (or a profile) a real cluster."""

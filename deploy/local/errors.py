@@ -35,6 +35,10 @@ class StackInterruptedError(StackError):
         self.number = number
 
 
+class ToolModuleError(StackError):
+    """A module with the user's tools cannot be used. The message is one line: which module, where in it, and why."""
+
+
 class EmbeddedMissingError(StackError):
     """The packages of `outlast[embedded]` are not installed, and the stack has to bring a server of its own."""
 

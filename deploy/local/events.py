@@ -14,6 +14,10 @@ class StackEventKind(StrEnum):
     PORT_CHANGED = "port_changed"
     EXITED = "exited"
     RESTARTING = "restarting"
+    RELOADING = "reloading"
+    """The user's tools have changed; worker and API are replaced."""
+    RELOAD_FAILED = "reload_failed"
+    """The user's tools have changed and cannot be loaded; worker and API stay as they are."""
     STOPPING = "stopping"
     STOPPED = "stopped"
 

@@ -19,7 +19,13 @@ from outlast.deploy.local import preflight
 from outlast.deploy.local.addresses import StackAddresses
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.embedded import require_embedded
-from outlast.deploy.local.errors import NotReadyError, StackError, StackInterruptedError, SupervisionError
+from outlast.deploy.local.errors import (
+    NotReadyError,
+    StackError,
+    StackInterruptedError,
+    SupervisionError,
+    ToolModuleError,
+)
 from outlast.deploy.local.events import OnEvent, StackEvent, StackEventKind, ignore_event
 from outlast.deploy.local.lock import DataDirectoryLock
 from outlast.deploy.local.outside import Outside, look_outside
@@ -28,7 +34,9 @@ from outlast.deploy.local.ports import PortWish
 from outlast.deploy.local.processes.process import ChildSpec, Observers, SupervisedProcess
 from outlast.deploy.local.processes.restarts import RestartPolicy
 from outlast.deploy.local.processes.status import ProcessState, ProcessStatus
+from outlast.deploy.local.reloading import ToolReloader
 from outlast.deploy.local.state import StackState, read_state, write_state
+from outlast.deploy.local.tool_modules import check_tool_modules, require_watcher
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STARTS_ON_OTHER_PORTS = 3
@@ -57,6 +65,7 @@ class Stack:
         self._started_at = ""
         self._processes: list[SupervisedProcess] = []
         self._parts: dict[str, ProcessStatus] = {}
+        self._reloading: asyncio.Task[None] | None = None
         self._stop_asked = asyncio.Event()
         self._failure: SupervisionError | None = None
         self._interrupted_by: signal.Signals | None = None
@@ -116,6 +125,18 @@ class Stack:
             raise StackInterruptedError(self._interrupted_by) from None
 
     async def _start(self) -> None:
+        if self._config.reload_tools:
+            require_watcher()
+        tool_files = await check_tool_modules(self._config)
+        if self._config.reload_tools and not tool_files:
+            raise ToolModuleError("--reload has no files to watch: name modules of your own with --tools-from.")
+        await self._start_all()
+        if self._config.reload_tools:
+            reloader = ToolReloader(self._config, self._processes, tool_files, self._on_event)
+            self._reloading = asyncio.create_task(reloader.run(), name="reload-tools")
+            self._reloading.add_done_callback(self._on_reloading_end)
+
+    async def _start_all(self) -> None:
         outside = look_outside(self._config.environment)
         if Component.TEMPORAL in self._config.components:
             await preflight.check_temporal(outside)
@@ -164,6 +185,9 @@ class Stack:
     async def _stop(self) -> None:
         """Stop what runs, last started first. A second cancellation or signal kills what is left."""
         try:
+            if self._reloading is not None:
+                self._reloading.cancel()
+                await asyncio.wait([self._reloading])
             await self._stop_processes()
         finally:
             for process in self._processes:
@@ -211,6 +235,12 @@ class Stack:
     def _on_failure(self, error: SupervisionError) -> None:
         self._failure = self._failure or error
         self._stop_asked.set()
+
+    def _on_reloading_end(self, reloading: asyncio.Task[None]) -> None:
+        """Report that changes are no longer followed; everything else goes on."""
+        if not reloading.cancelled() and (error := reloading.exception()) is not None:
+            message = f"changes of tools are no longer followed: {error!r}"
+            self._on_event(StackEvent(StackEventKind.RELOAD_FAILED, "tools", message))
 
     def _on_status(self, component: str, status: ProcessStatus) -> None:
         self._parts[component] = status

@@ -1,11 +1,13 @@
 """Tools of other packages, and of the user's own folder: loaded once, when a worker or an API starts.
 
 A module has its tools in `TOOLS` (and may have modes in `MODES`; for MCP clients, prompts in `PROMPTS` and resources in
-`RESOURCES`). It is named in the setting OUTLAST_TOOLS_FROM, or by an entry point of the group `outlast.tools`. Worker
-and API must load the same modules: the API offers and checks what the worker carries out.
+`RESOURCES`). The setting OUTLAST_TOOLS_FROM names it, by its name or its file (`my_tools.py`), or an entry point of the
+group `outlast.tools` does. Worker and API must load the same modules: the API offers and checks what the worker carries
+out.
 """
 
 import importlib
+import importlib.util
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
@@ -30,11 +32,12 @@ class ExtensionError(ValueError):
 def load_extensions(names: Sequence[str]) -> None:
     """Offer the tools of the modules called `names` and of the installed entry points. Raises `ExtensionError`.
 
-    Modules that are named may lie in the current folder. It goes to the end of the import path, so that nothing in it
-    takes the place of an installed module.
+    Modules that are named may lie in the current folder, and a name that ends in `.py` is a file. Its folder, and the
+    current one, go to the end of the import path, so that nothing in them takes the place of an installed module.
     """
     if names:
-        _make_current_folder_importable()
+        _make_importable(Path.cwd())
+    names = [_module_of_file(Path(name)) if name.endswith(".py") else name for name in names]
     installed = (entry.value for entry in entry_points(group=ENTRY_POINT_GROUP))
     for name in dict.fromkeys([*names, *installed]):
         if name not in _LOADED:
@@ -48,10 +51,27 @@ def extension_entries(attribute: str) -> tuple[Any, ...]:
     return tuple(entry for module in _LOADED.values() for entry in cast(Iterable[Any], getattr(module, attribute, ())))
 
 
-def _make_current_folder_importable() -> None:
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.append(folder)
+def _make_importable(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def _module_of_file(file: Path) -> str:
+    """Return the name under which a file of tools can be imported."""
+    file = file.resolve()
+    if not file.is_file():
+        raise ExtensionError(f"Tools cannot be loaded: there is no file {file}.")
+    _make_importable(file.parent)
+    importlib.invalidate_caches()
+    try:
+        found = importlib.util.find_spec(file.stem)
+    except (ImportError, ValueError):
+        found = None
+    if found is None or found.origin is None or Path(found.origin).resolve() != file:
+        raise ExtensionError(
+            f"Tools cannot be loaded from {file}: {file.stem!r} is the name of another module or none. Rename the file."
+        )
+    return file.stem
 
 
 def _import_module(name: str) -> ModuleType:

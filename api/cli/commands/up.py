@@ -14,6 +14,7 @@ from outlast.api.cli.stack_options import (
     DetachOption,
     LogFormatOption,
     ReadyTimeoutOption,
+    ReloadOption,
     RetentionDaysOption,
     SandboxPortOption,
     SiteDirOption,
@@ -43,6 +44,7 @@ def up(
     worker_metrics_port: WorkerMetricsPortOption = None,
     site_dir: SiteDirOption = None,
     tools_from: ToolsFromOption = None,
+    reload: ReloadOption = False,
     retention_days: RetentionDaysOption = None,
     log_format: LogFormatOption = None,
     ready_timeout: ReadyTimeoutOption = None,
@@ -69,6 +71,7 @@ def up(
         "worker_metrics_port": worker_metrics_port,
         "site_dir": site_dir,
         "tools_from": tools_from,
+        "reload_tools": reload,
         "retention_days": retention_days,
         "log_format": log_format,
         "ready_timeout_seconds": ready_timeout,
@@ -92,7 +95,8 @@ async def start(output: Output, given: Mapping[str, Any]) -> ExitCode:
         state = await start_detached(config)
     except (StackError, OSError) as error:
         raise stack_failure(error) from error
-    _announce(output, state, config, stops_with="`outlast down` stops it")
+    where = "" if config.data_dir == DEFAULT_DATA_DIR else f" --data-dir {config.data_dir}"
+    _announce(output, state, config, stops_with=f"`outlast down{where}` stops it")
     return ExitCode.OK
 
 
@@ -148,7 +152,12 @@ async def refuse_wrong_settings(config: "StackConfig") -> None:
 
 def stack_failure(error: Exception) -> CliError:
     """A stack's error in the words and exit codes of the command line; its message says what to do."""
-    from outlast.deploy.local.errors import DataDirectoryInUseError, PortTakenError, StackInterruptedError  # noqa: PLC0415
+    from outlast.deploy.local.errors import (  # noqa: PLC0415
+        DataDirectoryInUseError,
+        PortTakenError,
+        StackInterruptedError,
+        ToolModuleError,
+    )
 
     if isinstance(error, StackInterruptedError):
         return CliError("Interrupted; everything was stopped.", exit_code=ExitCode.INTERRUPTED)
@@ -156,7 +165,7 @@ def stack_failure(error: Exception) -> CliError:
         return CliError(
             f"{error.filename or 'The data directory'}: {error.strerror or error}.", exit_code=ExitCode.FAILED
         )
-    refused = isinstance(error, DataDirectoryInUseError | PortTakenError)
+    refused = isinstance(error, DataDirectoryInUseError | PortTakenError | ToolModuleError)
     return CliError(str(error), exit_code=ExitCode.USAGE if refused else ExitCode.FAILED)
 
 

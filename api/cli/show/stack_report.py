@@ -19,6 +19,8 @@ _MARKS = {
     StackEventKind.READY: "[green]✓[/]",
     StackEventKind.EXITED: "[red]✗[/]",
     StackEventKind.RESTARTING: "[yellow]↻[/]",
+    StackEventKind.RELOADING: "[cyan]↻[/]",
+    StackEventKind.RELOAD_FAILED: "[red]✗[/]",
     StackEventKind.PORT_CHANGED: "[yellow]![/]",
 }
 _SILENT = frozenset({StackEventKind.STARTING, StackEventKind.STOPPED})

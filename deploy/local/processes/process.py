@@ -1,6 +1,7 @@
 """A child process that is kept running: started, watched, restarted, stopped."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -61,6 +62,7 @@ class SupervisedProcess:
         self._log_start = 0
         self._status = ProcessStatus(state=ProcessState.STARTING)
         self._replace_reason: str | None = None
+        self._replace_asked = asyncio.Event()
         self._supervision: asyncio.Task[None] | None = None
 
     @property
@@ -94,9 +96,13 @@ class SupervisedProcess:
         self._set_status(state=ProcessState.STOPPED, pid=None)
 
     async def replace(self, reason: str) -> None:
-        """End the child in order and let its supervision start it anew at once; `reason` is reported."""
+        """End the child in order and let its supervision start it anew at once; `reason` is reported.
+
+        It does not count as a restart. A child that waits for its next start is started without further pause.
+        """
         self._pauses.forget()
         self._replace_reason = reason
+        self._replace_asked.set()
         await self._terminate()
 
     def kill(self) -> None:
@@ -156,8 +162,7 @@ class SupervisedProcess:
         while True:
             code = await process.wait()
             _signal_group(process.pid, signal.SIGKILL)  # what it started must not go on without it
-            reason, self._replace_reason = self._replace_reason or self._describe_end(code), None
-            await self._pause(reason, ready_seconds=time.monotonic() - ready_since)
+            await self._before_restart(self._describe_end(code), ready_seconds=time.monotonic() - ready_since)
             process = await self._restart()
             ready_since = time.monotonic()
 
@@ -170,19 +175,31 @@ class SupervisedProcess:
             except NotReadyError as error:
                 _signal_group(process.pid, signal.SIGKILL)
                 await process.wait()
-                await self._pause(str(error), ready_seconds=0)
+                await self._before_restart(str(error), ready_seconds=0)
             else:
                 self._report(StackEventKind.READY, f"{self.spec.name} is ready again (process {process.pid})")
                 return process
 
+    async def _before_restart(self, ending: str, *, ready_seconds: float) -> None:
+        """Report why the child is started anew, and wait before that when nobody asked for it."""
+        if self._replace_reason is None:
+            await self._pause(ending, ready_seconds=ready_seconds)
+        if self._replace_reason is not None:
+            self._set_status(state=ProcessState.RESTARTING, pid=None)
+            self._report(StackEventKind.RESTARTING, f"restarting {self.spec.name}: {self._replace_reason}")
+        self._replace_reason = None
+        self._replace_asked.clear()
+
     async def _pause(self, reason: str, *, ready_seconds: float) -> None:
-        """Report why the child ended, and wait before its next start."""
+        """Report why the child ended, and wait before its next start, at most until it shall be replaced."""
         pause = self._pauses.after_end(ready_seconds)
         restarts = self._status.restarts + 1
         self._set_status(state=ProcessState.RESTARTING, pid=None, restarts=restarts, last_end=reason)
         self._report(StackEventKind.EXITED, reason)
         self._report(StackEventKind.RESTARTING, f"restarting {self.spec.name} in {pause:g} s")
-        await asyncio.sleep(pause)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._replace_asked.wait()
 
     def _on_supervision_end(self, supervision: asyncio.Task[None]) -> None:
         """Report that the child is no longer watched, whatever went wrong in watching it."""

@@ -1,0 +1,54 @@
+"""Whether modules of tools can be loaded, tried in a process of its own: `python -m outlast.workflows.tools.loadable
+MODULE...`.
+
+It prints the modules' source files with a digest of each as one JSON object, those that they import from the user's own
+folders included. A module that cannot be used is one line on standard error and exit code 1.
+"""
+
+import contextlib
+import hashlib
+import json
+import site
+import sys
+import sysconfig
+from pathlib import Path
+
+import outlast
+from outlast.workflows.tools.extensions import ExtensionError, load_extensions
+
+
+def own_source_files(loaded_before: set[str]) -> dict[str, str]:
+    """Return the digest of every source file imported since, less those of Python and of installed packages."""
+    installed = _installed_folders()
+    files = {
+        Path(file).resolve()
+        for name, module in sys.modules.copy().items()
+        if name not in loaded_before and (file := getattr(module, "__file__", None)) and file.endswith(".py")
+    }
+    own = [file for file in files if not any(file.is_relative_to(folder) for folder in installed)]
+    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(own)}
+
+
+def _installed_folders() -> list[Path]:
+    schemes = [path for name, path in sysconfig.get_paths().items() if name.endswith(("lib", "stdlib"))]
+    folders = [*schemes, *site.getsitepackages(), site.getusersitepackages(), str(Path(outlast.__file__).parent)]
+    # In the repository the floors are links, so a file of Outlast resolves to a folder beside the package.
+    floors = [path for path in Path(outlast.__file__).parent.iterdir() if path.is_dir()]
+    return [Path(folder).resolve() for folder in (*folders, *floors)]
+
+
+def main(names: list[str]) -> int:
+    """Exit code 0 when all of them can be loaded."""
+    loaded_before = set(sys.modules)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # what the user's modules print is not our answer
+            load_extensions(names)
+    except ExtensionError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(json.dumps(own_source_files(loaded_before)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
