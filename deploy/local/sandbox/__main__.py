@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logger.info(
         "serving the Apify API at %s/v2, pages at %s/site/, Actors: %s", settings.base_url, settings.base_url, names
     )
-    # What exists now lives as long as the server; no collection needs to look at it again.
+    # Objects that exist now live as long as the server: exempt them from garbage collection.
     gc.freeze()
     server = uvicorn.Server(
         uvicorn.Config(
@@ -99,9 +99,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    """Bound before anything else happens: a port that is taken must not disturb the runs of the data directory."""
+    """A bound socket. Binding comes first: if the port is taken, the runs of the data directory must not be touched."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With its protocol named, asyncio switches off what holds small answers back for 40 ms.
+    # With an explicit protocol, asyncio sets TCP_NODELAY, without which small responses are delayed by 40 ms.
     listener = socket.socket(family, proto=socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((host, port))

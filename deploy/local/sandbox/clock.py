@@ -11,18 +11,18 @@ _ID_LENGTH = 17
 
 
 def now() -> float:
-    """Seconds since the epoch, cut to milliseconds: what is shown is then exactly what is stored."""
+    """Seconds since the epoch, truncated to milliseconds so that the API shows exactly what is stored."""
     return time.time_ns() // 1_000_000 / 1000
 
 
 def iso(timestamp: float) -> str:
-    """UTC with milliseconds and `Z`, the only form the platform writes."""
+    """An ISO 8601 timestamp in UTC with milliseconds and `Z`, the only form that the platform writes."""
     seconds, milliseconds = divmod(round(timestamp * 1000), 1000)
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{milliseconds:03d}Z"
 
 
 def iso_or_none(timestamp: float | None) -> str | None:
-    """`iso`, where a moment may not have come yet."""
+    """Like `iso`; None for None."""
     return None if timestamp is None else iso(timestamp)
 
 
@@ -38,7 +38,7 @@ def new_id() -> str:
 
 
 def derived_id(*parts: str) -> str:
-    """An id that looks like `new_id` but is always the same for the same parts."""
+    """An ID in the form of `new_id`, derived from `parts`: the same parts give the same ID."""
     number = int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest())
     digits: list[str] = []
     for _ in range(_ID_LENGTH):

@@ -1,4 +1,4 @@
-"""The sandbox's memory: one SQLite file, written in short transactions from the event loop's thread.
+"""The sandbox's state: one SQLite file, written in short transactions from the event loop's thread.
 
 In WAL mode a committed transaction survives `kill -9` of the process (not a power cut: synchronous=NORMAL).
 """
@@ -58,7 +58,7 @@ CREATE TABLE IF NOT EXISTS charges (
 
 
 class Database:
-    """Statements in, rows out. Each statement commits by itself unless it runs inside `transaction()`."""
+    """Executes SQL statements. Each statement is committed at once unless it runs inside `transaction()`."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Generator[None]:
-        """Everything inside is committed together, or not at all; an inner transaction joins the outer one."""
+        """Commits all statements inside together, or none of them. An inner transaction joins the outer one."""
         if self._connection.in_transaction:
             yield
             return

@@ -61,7 +61,7 @@ class Platform:
         self.database.close()
 
     def run_of(self, request: Request, user: User) -> Run:
-        """The run that a path names: by id, or as the last one of an Actor or a task. Raises `ApiError` 404."""
+        """The run that a path refers to: by ID, or as the last run of an Actor or task. Raises `ApiError` 404."""
         run_id = request.path_params.get("run_id")
         if run_id is not None:
             return self.runs.get(run_id, user.id)
@@ -81,7 +81,7 @@ class Platform:
         return {}
 
     def storage_id_of(self, request: Request, user: User, kind: Kind) -> str:
-        """The storage that a path names: by id, by `username~name`, or as the default one of a run."""
+        """The storage that a path refers to: by ID, by `username~name`, or as the default storage of a run."""
         storage_id = request.path_params.get("storage_id")
         if storage_id is None:
             run = self.run_of(request, user)
@@ -91,11 +91,11 @@ class Platform:
 
 
 class DataDirectoryInUseError(Exception):
-    """Another sandbox uses the same data directory."""
+    """Another sandbox is using the data directory."""
 
 
 def _lock(path: Path) -> None:
-    """Lock the data directory until the process ends: two sandboxes would both supervise the same runs."""
+    """Locks the data directory until the process ends, because two sandboxes would supervise the same runs."""
     file = path.open("w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

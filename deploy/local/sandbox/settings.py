@@ -1,4 +1,4 @@
-"""What an operator can choose when starting the sandbox."""
+"""Settings of the sandbox, chosen when it is started."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Settings:
 
     @property
     def base_url(self) -> str:
-        """Where clients and Actors find this server."""
+        """The URL under which clients and Actors reach this server."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 

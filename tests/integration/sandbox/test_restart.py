@@ -117,7 +117,7 @@ async def test_how_an_actor_ended_meanwhile_is_found_out(own_server: SandboxServ
     run = await client.run(lost).get()
     assert run is not None
     assert (run.status, run.exit_code) == ("FAILED", None)
-    assert run.status_message == "The Actor's process was gone when the sandbox came back"
+    assert run.status_message == "The Actor's process ended while the sandbox was not running"
 
 
 async def test_an_orderly_stop_ends_processes_and_the_next_start_migrates_them(

@@ -1,4 +1,4 @@
-"""What an account may use at a time."""
+"""Limits on what one account may use at the same time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ MEMORY_CHOICES_MBYTES = tuple(2**power for power in range(7, 16))
 
 @dataclass(slots=True)
 class Limits:
-    """The same for every user; the control API may change them while the sandbox runs."""
+    """Limits that apply to every user. The control API can change them while the sandbox runs."""
 
     memory_mbytes: int
     concurrent_runs: int
 
     def check(self, open_runs: Iterable[Run], user_id: str, memory_mbytes: int) -> None:
-        """Raises `ApiError` 402 when one more run of this memory is too much."""
+        """Raises `ApiError` 402 when one more run with this memory would exceed a limit."""
         own = [run for run in open_runs if run.user_id == user_id]
         used = sum(run.memory_mbytes for run in own)
         if used + memory_mbytes > self.memory_mbytes:
@@ -38,7 +38,7 @@ class Limits:
 
 
 def checked_memory(memory_mbytes: int) -> int:
-    """A memory size that the platform offers. Raises `ApiError` 400 for another."""
+    """Returns `memory_mbytes` if the platform offers this size. Raises `ApiError` 400 otherwise."""
     if memory_mbytes not in MEMORY_CHOICES_MBYTES:
         raise invalid_parameter(
             f"Memory must be a power of two from {MEMORY_CHOICES_MBYTES[0]} to {MEMORY_CHOICES_MBYTES[-1]} MB,"

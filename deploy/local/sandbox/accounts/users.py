@@ -1,4 +1,4 @@
-"""Who is calling: users, and the tokens they or their runs hold. Tokens are kept as digests only."""
+"""Users and the tokens that they or their runs hold. Only digests of tokens are stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outlast.deploy.local.sandbox.http.errors import ApiError
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """An account. `run_id` is set when the token is that of a run, so that an Actor is the caller."""
+    """An account. `run_id` is set when the caller is an Actor that uses its run's token."""
 
     id: str
     username: str
@@ -43,8 +43,8 @@ class Users:
         return user
 
     def add_token(self, token: str, user_id: str, run_id: str | None) -> None:
-        """Makes a token valid for a user; a run's token dies with `drop_run_token`."""
-        # A user may take over a token that was somebody else's; what was remembered of it is then wrong.
+        """Makes a token valid for a user. A run's token stays valid until `drop_run_token`."""
+        # The token may have belonged to another user: its cache entry is then wrong.
         self._by_digest.pop(_digest(token), None)
         self._database.run(
             "INSERT OR REPLACE INTO tokens (digest, user_id, run_id) VALUES (?, ?, ?)",
@@ -72,7 +72,7 @@ class Users:
         return user
 
     def caller_or_none(self, request: Request) -> User | None:
-        """As `caller`, where an anonymous caller is welcome. A wrong token is still refused."""
+        """Like `caller`, but returns None for a request without a token. Raises `ApiError` 401 for a wrong token."""
         return None if _token_of(request) is None else self.caller(request)
 
     def _find(self, digest: str) -> User | None:
@@ -100,7 +100,7 @@ def _token_of(request: Request) -> str | None:
 
 
 def token_from_file(path: Path) -> str:
-    """The token kept in a file readable by its owner only; made on first use."""
+    """The token stored in a file that only its owner can read. The file is created on first use."""
     if path.exists():
         return path.read_text().strip()
     token = f"apify_api_{secrets.token_urlsafe(24)}"

@@ -1,4 +1,4 @@
-"""All Actors that the sandbox knows: the shipped ones and those an operator added."""
+"""All Actors of the sandbox: the shipped ones and those that an operator added."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Catalogue:
         return sorted(self._by_id.values(), key=lambda actor: actor.full_name)
 
     def by_id(self, actor_id: str) -> Actor | None:
-        """For runs whose Actor may have gone since."""
+        """The Actor with this ID; None when its folder has been removed since the run started."""
         return self._by_id.get(actor_id)
 
     def by_build(self, build_id: str) -> Actor | None:
@@ -33,7 +33,7 @@ class Catalogue:
         return next((actor for actor in self._by_id.values() if actor.build_id == build_id), None)
 
     def find(self, reference: str, user: User | None) -> Actor:
-        """An Actor by id, `username~name` or `username/name`. Raises `ApiError` 404, also for a private one."""
+        """An Actor by ID, `username~name` or `username/name`. Raises `ApiError` 404, also for an invisible one."""
         actor = self._by_id.get(reference) or self._by_name.get(reference.replace("~", "/", 1))
         if actor is None or not is_visible(actor, user):
             raise ApiError(404, "record-not-found", f"Actor '{reference}' was not found")
@@ -41,12 +41,12 @@ class Catalogue:
 
 
 def is_visible(actor: Actor, user: User | None) -> bool:
-    """Public Actors for everybody, others for their owner."""
+    """Whether the user may see the Actor: it is public, or it is the user's own."""
     return actor.is_public or (user is not None and user.username == actor.username)
 
 
 def load_catalogue(directories: Iterable[Path]) -> Catalogue:
-    """Reads all folders; a broken one is a warning that says what to repair, never a crash."""
+    """Reads all folders. A folder that cannot be read is skipped with a warning that says what to repair."""
     actors: dict[str, Actor] = {}
     for folder in _actor_folders(directories):
         try:
@@ -56,19 +56,19 @@ def load_catalogue(directories: Iterable[Path]) -> Catalogue:
             continue
         if actor.id in actors:
             logger.warning(
-                "Actor %s is taken from %s, no longer from %s", actor.full_name, folder, actors[actor.id].folder
+                "Actor %s is loaded from %s, which replaces %s", actor.full_name, folder, actors[actor.id].folder
             )
         actors[actor.id] = actor
     return Catalogue(actors.values())
 
 
 def broken_folders(directories: Iterable[Path]) -> tuple[str, ...]:
-    """What is wrong with these folders, one line each: no Actor in it, or one that cannot be read."""
+    """Problems of these folders, one line each: a folder without an Actor, or an Actor that cannot be read."""
     problems: list[str] = []
     for directory in directories:
         folders = list(_actor_folders([directory]))
         if not folders:
-            problems.append(f"{directory}: no Actor is here (.actor/actor.json), nor in a folder below")
+            problems.append(f"{directory}: there is no Actor (.actor/actor.json) here or in a folder below")
         for folder in folders:
             try:
                 read_actor_folder(folder)
@@ -84,4 +84,4 @@ def _actor_folders(directories: Iterable[Path]) -> Iterable[Path]:
         elif directory.is_dir():
             yield from (path for path in sorted(directory.iterdir()) if (path / ".actor").is_dir())
         else:
-            logger.warning("there is no Actor folder at %s", directory)
+            logger.warning("no Actor folder at %s", directory)

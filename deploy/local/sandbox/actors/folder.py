@@ -62,7 +62,7 @@ class Actor:
 
     @property
     def description(self) -> str:
-        """What it does, in a sentence; may be empty."""
+        """One sentence on what the Actor does; may be empty."""
         return str(self.definition.get("description") or "")
 
     @property
@@ -77,12 +77,12 @@ class Actor:
 
     @property
     def build_number(self) -> str:
-        """`major.minor.patch`; a folder has only ever one build."""
+        """`major.minor.patch`. A folder has exactly one build."""
         return f"{self.version}.1"
 
     @property
     def build_id(self) -> str:
-        """The same as long as name and version are."""
+        """Stable for a name and version."""
         return derived_id("build", self.full_name, self.version)
 
     @property
@@ -141,7 +141,7 @@ def _default_memory(manifest: JsonObject) -> int:
 
 def _environment(manifest: JsonObject) -> dict[str, str]:
     variables: dict[str, Any] = manifest.get("environmentVariables") or {}
-    # A value that begins with "@" names a secret stored on the platform; there are none here.
+    # A value that begins with "@" refers to a secret stored on the platform; the sandbox stores none.
     return {key: str(value) for key, value in variables.items() if not str(value).startswith("@")}
 
 

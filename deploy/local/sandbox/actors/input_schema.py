@@ -53,7 +53,7 @@ def with_defaults(schema: JsonObject, value: JsonObject) -> JsonObject:
 
 
 def violations(schema: JsonObject, value: JsonObject) -> Iterator[str]:
-    """What is wrong with an input, in the platform's words."""
+    """Violations of the schema by an input, worded as on the platform."""
     validator = jsonschema.Draft7Validator(_json_schema(schema))
     errors: list[jsonschema.ValidationError] = list(validator.iter_errors(value))  # pyright: ignore[reportUnknownMemberType]
     for error in errors:
@@ -70,7 +70,7 @@ def _parsed(body: bytes) -> object:
 
 
 def _json_schema(schema: JsonObject) -> JsonObject:
-    """Plain JSON Schema: Apify's editor hints dropped, `nullable` written out."""
+    """The schema as plain JSON Schema: without Apify's editor hints, with `nullable` as a type."""
     properties: JsonObject = schema.get("properties") or {}
     return {
         "type": "object",

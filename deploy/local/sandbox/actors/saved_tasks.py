@@ -76,7 +76,7 @@ class Tasks:
         return _task(row)
 
     def list(self, user: User, *, offset: int, limit: int, desc: bool) -> tuple[list[ActorTask], int]:
-        """One page by age, and how many there are in all."""
+        """One page of the user's tasks by creation time, and their total number."""
         order = "DESC" if desc else "ASC"
         rows = self._database.rows(
             f"SELECT * FROM tasks WHERE user_id = ? ORDER BY created_at {order}, rowid {order} LIMIT ? OFFSET ?",  # noqa: S608 (constants)
@@ -98,7 +98,7 @@ class Tasks:
         return self.get(task.id, user)
 
     def delete(self, task: ActorTask) -> None:
-        """Forgets a task; its runs stay."""
+        """Deletes a task. Its runs are kept."""
         self._database.run("DELETE FROM tasks WHERE id = ?", (task.id,))
 
 

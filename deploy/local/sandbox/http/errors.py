@@ -1,4 +1,4 @@
-"""The platform's refusals: an HTTP status and an error type from Apify's own list."""
+"""Errors of the API: an HTTP status and an error type from Apify's list."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, Response
 
 
 class ApiError(Exception):
-    """A refusal that the caller is meant to see, written as `{"error": {"type", "message"}}`."""
+    """An error response, with the body `{"error": {"type", "message"}}`."""
 
     def __init__(self, status: int, error_type: str, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
@@ -17,7 +17,7 @@ class ApiError(Exception):
         self.headers = headers
 
     def response(self) -> Response:
-        """The refusal as an HTTP answer."""
+        """The error as an HTTP response."""
         return error_response(self.status, self.error_type, self.message, self.headers)
 
 
@@ -27,12 +27,12 @@ def error_response(status: int, error_type: str, message: str, headers: dict[str
 
 
 def not_found(what: str) -> ApiError:
-    """404 for an object that does not exist, or belongs to somebody else."""
+    """404 for an object that does not exist or belongs to another user."""
     return ApiError(404, "record-not-found", f"{what} was not found")
 
 
 def invalid_parameter(message: str) -> ApiError:
-    """400 for a query parameter that cannot be understood."""
+    """400 for an invalid query parameter."""
     return ApiError(400, "invalid-parameter", message)
 
 
@@ -44,12 +44,12 @@ async def handle_api_error(_request: Request, error: Exception) -> Response:
 
 
 async def handle_no_route(request: Request, _error: Exception) -> Response:
-    """Starlette's handler for an address that no route knows."""
+    """Starlette's handler for a path without a route."""
     return error_response(404, "page-not-found", f"There is no page at {request.url.path}")
 
 
 async def handle_wrong_method(request: Request, _error: Exception) -> Response:
-    """Starlette's handler for a known address with another method."""
+    """Starlette's handler for a method that the route does not have."""
     return error_response(405, "method-not-allowed", f"{request.method} is not allowed at {request.url.path}")
 
 

@@ -1,4 +1,4 @@
-"""Query parameters and request bodies, read the way the platform reads them."""
+"""Query parameters and request bodies, parsed as the platform parses them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
 def integer(request: Request, name: str, default: int, minimum: int = 0, maximum: int | None = None) -> int:
-    """A number from the query; above the maximum it is cut down, as on the platform."""
+    """An integer from the query. A value above the maximum becomes the maximum, as on the platform."""
     text = request.query_params.get(name)
     if text is None or not text:
         return default
@@ -34,12 +34,12 @@ def integer(request: Request, name: str, default: int, minimum: int = 0, maximum
 
 
 def integer_or_none(request: Request, name: str, minimum: int = 0) -> int | None:
-    """A number from the query that may be absent."""
+    """An integer from the query; None when the parameter is absent."""
     return integer(request, name, 0, minimum) if request.query_params.get(name) else None
 
 
 def number_or_none(request: Request, name: str) -> float | None:
-    """A number with decimals from the query that may be absent."""
+    """A number from the query, decimals allowed; None when the parameter is absent."""
     text = request.query_params.get(name)
     if not text:
         return None
@@ -50,7 +50,7 @@ def number_or_none(request: Request, name: str) -> float | None:
 
 
 def flag(request: Request, name: str, default: bool = False) -> bool:
-    """`1` or `true` from the query."""
+    """A boolean from the query: `1` or `true` is true."""
     text = request.query_params.get(name)
     return default if text is None else text.lower() in {"1", "true", "yes"}
 
@@ -61,7 +61,7 @@ def names(request: Request, name: str) -> list[str]:
 
 
 def moment(request: Request, name: str) -> float | None:
-    """A date from the query, as seconds since the epoch."""
+    """A date from the query as seconds since the epoch; None when the parameter is absent."""
     text = request.query_params.get(name)
     if not text:
         return None
@@ -72,12 +72,12 @@ def moment(request: Request, name: str) -> float | None:
 
 
 def json_response(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """An answer in JSON."""
+    """A JSON response."""
     return Response(orjson.dumps(value), status, headers, "application/json; charset=utf-8")
 
 
 def data_response(value: object, status: int = 200) -> Response:
-    """The platform's usual envelope."""
+    """A JSON response in the platform's `{"data": ...}` envelope."""
     return json_response({"data": value}, status)
 
 
@@ -87,10 +87,10 @@ def page(items: list[JsonObject], total: int, offset: int, limit: int, desc: boo
 
 
 class Decompressor(Protocol):
-    """What zlib and brotli have in common once wrapped."""
+    """The interface that zlib's and Brotli's decompressors share here."""
 
     def decompress(self, data: bytes, /) -> bytes:
-        """The next piece."""
+        """Decompresses the next piece."""
         ...
 
 

@@ -42,7 +42,7 @@ _MARKUP = re.compile(r"[`*_]|\[([^\]]*)\]\([^)]*\)")
 
 
 class Site:
-    """One folder of Markdown files; read anew for each request, so that an edit shows at once."""
+    """A site made of one folder of Markdown files. Files are read on each request, so an edit shows at once."""
 
     def __init__(self, directory: Path, base_url: str) -> None:
         self._directory = directory.resolve()
@@ -50,7 +50,7 @@ class Site:
         self._markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
     def routes(self) -> list[Route]:
-        """Where the site answers."""
+        """The routes to add to the application."""
         return [
             Route("/robots.txt", self._robots),
             Route("/sitemap.xml", self._sitemap),
@@ -61,14 +61,14 @@ class Site:
         ]
 
     def pages(self) -> dict[str, Path]:
-        """Address below `/site/` and file of every page. The index of a folder has the folder's address"""
+        """The file of every page by its path below `/site/`. The index of a folder has the folder's path."""
         files = sorted(self._directory.rglob("*.md")) if self._directory.is_dir() else []
         visible = [file for file in files if not any(part.startswith(".") for part in file.parts)]
         pages = {_address(file.relative_to(self._directory)): file for file in visible}
         return dict(sorted(pages.items()))
 
     def render(self, address: str) -> str | None:
-        """A page in HTML; None when there is none of that address."""
+        """A page in HTML; None when no page has this path."""
         pages = self.pages()
         if not address and address not in pages:
             listing = "\n".join(f"- [{_title(path)}]({page})" for page, path in pages.items())

@@ -1,4 +1,4 @@
-"""The environment of an Actor's process: the platform's variables, and nothing of the sandbox's own secrets."""
+"""The environment of an Actor's process: the platform's variables, without any secret of the sandbox."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy
 
 
 def actor_environment(actor: Actor, run: Run, *, token: str, base_url: str, home: str) -> dict[str, str]:
-    """All variables of a run's process, by the names that the platform documents and the SDK reads."""
+    """All variables of a run's process, under the names that the platform documents and the SDK reads."""
     return {
         **_inherited(),
         **actor.environment,
@@ -33,7 +33,7 @@ def actor_environment(actor: Actor, run: Run, *, token: str, base_url: str, home
 
 
 def standby_environment(actor: Actor, *, user_id: str, token: str, base_url: str, port: int) -> dict[str, str]:
-    """All variables of a standby process, which has no run and hence no storages of its own."""
+    """All variables of a Standby process, which has no run and therefore no storages."""
     return {
         **_inherited(),
         **actor.environment,
@@ -57,7 +57,7 @@ def standby_environment(actor: Actor, *, user_id: str, token: str, base_url: str
 
 def _inherited() -> dict[str, str]:
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    # A proxy address may carry a password, which is none of an Actor's business.
+    # A proxy address may contain a password, which an Actor must not get.
     open_proxies = {name: os.environ[name] for name in _PROXIES if _has_no_password(os.environ.get(name, ""))}
     return kept | open_proxies
 

@@ -1,7 +1,7 @@
 """Executions: the process (or, for benchmarks, the coroutine) behind a run.
 
-A process is started in a session of its own under a small shell that notes the exit code in a file. So it outlives a
-crash of the sandbox, which finds it again by process id and start time, or learns from the file how it ended meanwhile.
+A process runs in its own session under a small shell that writes the exit code to a file. It therefore survives a crash
+of the sandbox, which finds it again by process ID and start time, or reads from the file how it ended meanwhile.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from typing import Protocol
 
 import psutil
 
-# The trap keeps the shell alive through a SIGTERM meant for the Actor, so that the exit code is still noted.
+# The trap keeps the shell alive when the Actor gets SIGTERM, so that the exit code is still written.
 _SHELL = 'trap : TERM; "$@"; code=$?; echo $code > "$0.part" && mv "$0.part" "$0"'
 
 
 class Execution(Protocol):
-    """Something that runs and ends."""
+    """A running Actor: a process or a coroutine."""
 
     async def wait(self) -> int | None:
         """Waits for the end; returns the exit code, or None when it was killed from outside."""
         ...
 
     def stop(self) -> None:
-        """Asks it to end."""
+        """Asks the execution to end (SIGTERM for a process)."""
         ...
 
     def kill(self) -> None:
-        """Ends it, with everything it started."""
+        """Ends the execution and everything that it started."""
         ...
 
 
 class ProcessExecution:
-    """A process group, ours or one adopted after a restart."""
+    """A process group: started by this sandbox, or adopted after a restart."""
 
     def __init__(self, process_id: int, exit_file: Path, child: subprocess.Popen[bytes] | None = None) -> None:
         self.process_id = process_id
@@ -61,7 +61,7 @@ class ProcessExecution:
             os.close(pidfd)
         if self._child is not None:
             self._child.wait()
-        # What the Actor left running in the background ends with it, as in a container.
+        # Background processes of the Actor end with it, as in a container.
         self._signal(signal.SIGKILL)
         return self._exit_code()
 
@@ -82,7 +82,7 @@ class ProcessExecution:
 
 
 class CoroutineExecution:
-    """A coroutine in the sandbox's own process, that looks like an Actor from outside."""
+    """A coroutine in the sandbox's process that behaves like an Actor."""
 
     def __init__(self, work: Coroutine[object, object, int]) -> None:
         self._task = asyncio.ensure_future(work)
@@ -102,7 +102,7 @@ class CoroutineExecution:
 
 
 def read_exit_code(exit_file: Path) -> int | None:
-    """The exit code that the shell noted, if it came to that."""
+    """The exit code that the shell wrote; None when it wrote none."""
     try:
         return int(exit_file.read_text())
     except (FileNotFoundError, ValueError):
@@ -112,7 +112,7 @@ def read_exit_code(exit_file: Path) -> int | None:
 def start_process(
     command: Sequence[str], *, folder: Path, environment: Mapping[str, str], log: Path, exit_file: Path
 ) -> ProcessExecution:
-    """Starts a command in a session of its own, its output going to the log. Raises OSError."""
+    """Starts a command in its own session, with its output in the log. Raises OSError."""
     exit_file.unlink(missing_ok=True)
     with log.open("ab") as output:
         child = subprocess.Popen(
@@ -128,7 +128,7 @@ def start_process(
 
 
 def process_started_at(process_id: int) -> float | None:
-    """When a living process began; with the id it tells two processes of the same id apart."""
+    """The start time of a running process, which distinguishes it from an earlier process with the same ID."""
     try:
         process = psutil.Process(process_id)
         return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()

@@ -1,6 +1,6 @@
 """Shipped Actors written as coroutines, for benchmarks with thousands of runs at once.
 
-Seen from outside they behave like the Actor of the same name: status messages, rows, the OUTPUT record, aborts.
+To clients they behave like the Actor of the same name: status messages, rows, the OUTPUT record, aborts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an Actor inside the sandbox may touch."""
+    """The parts of the sandbox that an in-process Actor uses."""
 
     datasets: Datasets
     stores: KeyValueStores
@@ -30,7 +30,7 @@ class Surroundings:
 
 
 async def sleeper(run: Run, surroundings: Surroundings) -> int:
-    """`outlast/sleeper`. Its clock starts with the run, so a restart of the sandbox does not prolong it."""
+    """`outlast/sleeper`. It counts from the start of the run, so a restart of the sandbox does not prolong it."""
     found = surroundings.stores.get(run.store_id, "INPUT")
     settings = cast("JsonObject", orjson.loads(found[0].read_bytes())) if found else {}
     seconds, steps = float(settings.get("seconds", 10)), int(settings.get("steps", 10))

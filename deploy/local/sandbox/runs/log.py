@@ -1,8 +1,8 @@
-"""The log of a run: what the process writes goes to a raw file of its own, and from there, with times, to the log.
+"""The log of a run: the process writes to a raw file, and the sandbox copies its lines, with timestamps, to the log.
 
-The process writes to the file directly, so it neither blocks nor breaks when the sandbox dies. Every line of the log is
-the moment it was seen (25 bytes) and the raw line, so after a restart the log's own size says how much of the raw file
-has been taken over.
+The process writes to the file directly, so it neither blocks nor fails when the sandbox dies. Every line of the log is
+a timestamp (25 bytes) and the raw line, so after a restart the size of the log says how much of the raw file has been
+copied.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RunLog:
         self.take_over()
 
     def take_over(self, *, everything: bool = False) -> None:
-        """Copies the new complete lines of the raw file; at the end also an incomplete one."""
+        """Copies new complete lines of the raw file to the log; with `everything`, also an incomplete last line."""
         if not self.raw_path.exists():
             return
         with self.raw_path.open("rb") as raw:
@@ -57,12 +57,12 @@ class RunLog:
 
 
 async def read_log(path: Path, is_open: Callable[[], bool], *, follow: bool) -> AsyncIterator[bytes]:
-    """The log from its beginning; with `follow` until the run has ended."""
+    """The log from its beginning; with `follow`, until the run has ended."""
     position = 0
     while True:
-        # Asked before reading: what is written before the end is then surely read.
+        # Checked before reading, so that everything written before the end is read.
         goes_on = follow and is_open()
-        while chunk := _read(path, position):
+        while chunk := _read_chunk(path, position):
             position += len(chunk)
             yield chunk
         if not goes_on:
@@ -70,7 +70,7 @@ async def read_log(path: Path, is_open: Callable[[], bool], *, follow: bool) -> 
         await asyncio.sleep(_POLL_SECONDS)
 
 
-def _read(path: Path, position: int) -> bytes:
+def _read_chunk(path: Path, position: int) -> bytes:
     if not path.exists():
         return b""
     with path.open("rb") as log:

@@ -90,7 +90,7 @@ _FIELDS = tuple(description.name for description in fields(Run))
 
 
 class Runs:
-    """All runs. Open runs are kept in memory too, so that a status message needs no query."""
+    """All runs. Open runs are also kept in memory, so that a status message needs no query."""
 
     def __init__(self, database: Database, compute_unit_usd: float) -> None:
         self._database = database
@@ -127,7 +127,7 @@ class Runs:
         )  # fmt: skip
 
     def save_soon(self, run: Run) -> None:
-        """Marks a run for the next `flush`, for changes that a crash may lose."""
+        """Marks a run for the next `flush`. Only for changes that may be lost in a crash."""
         self._unsaved.add(run.id)
 
     def flush(self) -> None:

@@ -1,7 +1,7 @@
 """Actors that serve HTTP (Actor Standby): one process per Actor and user, started by the first request to it.
 
-`/standby/USER~NAME/PATH` is what `https://USER--NAME.apify.actor/PATH` is on Apify. Unlike there, a standby process is
-no run: it has no storages, costs nothing, and ends when it was idle for a while or the sandbox ends.
+`/standby/USER~NAME/PATH` corresponds to `https://USER--NAME.apify.actor/PATH` on Apify. Unlike there, a Standby process
+is not a run: it has no storages, costs nothing, and ends after it was idle for a while or when the sandbox ends.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "upgra
 
 @dataclass(slots=True)
 class _Server:
-    """One standby process. `open_requests` keeps it from being idle."""
+    """One Standby process. It is not idle while it has open requests."""
 
     key: tuple[str, str]
     process: asyncio.subprocess.Process
@@ -51,7 +51,7 @@ class _Server:
 
 
 class Standby:
-    """All standby processes, and the route that leads to them."""
+    """All Standby processes, and the route that forwards requests to them."""
 
     def __init__(self, catalogue: Catalogue, users: Users, *, base_url: str, logs: Path) -> None:
         self._catalogue = catalogue
@@ -64,7 +64,7 @@ class Standby:
         self._ticker: asyncio.Task[None] | None = None
 
     def routes(self) -> list[Route]:
-        """Where they answer."""
+        """The routes to add to the application."""
         return [Route("/standby/{actor_id}/{path:path}", self._proxy, methods=_METHODS)]
 
     async def end(self) -> None:
@@ -95,7 +95,7 @@ class Standby:
         return StreamingResponse(answer.aiter_raw(), answer.status_code, headers, background=closing)
 
     async def _forward(self, request: Request, server: _Server) -> httpx.Response:
-        # The caller's token stays here: the Actor gets one of its own, which dies with the process.
+        # The caller's token is not forwarded: the Actor gets its own, which is invalid once the process ends.
         kept = {
             name: value
             for name, value in request.headers.items()
@@ -142,7 +142,7 @@ class Standby:
         server = _Server((actor.id, user.id), process, f"http://127.0.0.1:{port}", token)
         if not await _listens(process, port):
             await self._stop(server)
-            raise ApiError(502, "actor-standby-failed", f"Actor {actor.full_name} does not begin to serve")
+            raise ApiError(502, "actor-standby-failed", f"Actor {actor.full_name} did not start to accept connections")
         return server
 
     async def _stop(self, server: _Server) -> None:
@@ -161,7 +161,7 @@ class Standby:
 
 
 async def _listens(process: asyncio.subprocess.Process, port: int) -> bool:
-    """Waits until the Actor's server takes connections; False when it does not, or ends."""
+    """Waits until the Actor's server accepts connections; False when it does not, or its process ends."""
     deadline = monotonic() + _START_SECONDS
     while process.returncode is None and monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
@@ -172,7 +172,7 @@ async def _listens(process: asyncio.subprocess.Process, port: int) -> bool:
 
 @contextlib.asynccontextmanager
 async def standing_by(standby: Standby) -> AsyncGenerator[None]:
-    """For the application's life: nothing runs at first, nothing is left at the end."""
+    """Ends all Standby processes when the application ends."""
     try:
         yield
     finally:

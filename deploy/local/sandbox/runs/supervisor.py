@@ -1,4 +1,4 @@
-"""From READY to the end: starts a run's execution, follows it, enforces its limits, stops it when told to."""
+"""Supervises runs from READY to the end: starts their executions, follows them, enforces limits, and stops them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Observer = Callable[[Run, str], None]
 
 @dataclass(slots=True)
 class LiveRun:
-    """What belongs to a run only while it is open."""
+    """The state of a run that is needed only while it is open."""
 
     run: Run
     log: RunLog | None
@@ -55,7 +55,7 @@ class LiveRun:
 
 
 class Supervisor:
-    """All open runs. `observer` is told of each run that was created or has ended, with the event's name."""
+    """All open runs. `observer` is called with the run and the event's name when a run was created or has ended."""
 
     def __init__(
         self,
@@ -77,16 +77,16 @@ class Supervisor:
         self._live: dict[str, LiveRun] = {}
         self._ticker: asyncio.Task[None] | None = None
 
-    # Life of the supervisor itself.
+    # Start and end of the supervisor.
 
     def begin(self) -> None:
-        """Takes up the runs that were open when the sandbox ended last time, and starts to look after them all."""
+        """Resumes the runs that were open when the sandbox last ended, and starts the supervision of all runs."""
         self._ticker = asyncio.create_task(self._tick())
         for run in self._runs.open:
             self._take_up(run)
 
     async def end(self) -> None:
-        """Stops all processes without ending their runs: the next `begin` starts them anew, as in a migration."""
+        """Stops all processes without ending their runs: the next `begin` starts them again, as in a migration."""
         if self._ticker is not None:
             self._ticker.cancel()
         for live in self._live.values():
@@ -98,16 +98,16 @@ class Supervisor:
             live.run.process_id = None
             self._runs.save(live.run)
 
-    # Orders.
+    # Requests of the routes.
 
     def start(self, run: Run) -> None:
-        """Starts a run that was just saved as READY."""
+        """Starts a run that was saved as READY."""
         live = self._follow(run)
         live.task = asyncio.create_task(self._launch(live))
         self._observer(run, "ACTOR.RUN.CREATED")
 
     async def wait(self, run: Run, seconds: float) -> Run:
-        """Returns when the run has ended or the time is over."""
+        """Returns the run when it has ended or after `seconds`."""
         live = self._live.get(run.id)
         if live is not None and seconds > 0:
             with contextlib.suppress(TimeoutError):
@@ -116,7 +116,7 @@ class Supervisor:
         return run
 
     def abort(self, run: Run, *, gracefully: bool) -> None:
-        """Begins to stop an open run; a run that has ended is left as it is."""
+        """Starts to stop an open run. Does nothing for a run that has ended."""
         live = self._live.get(run.id)
         if live is None:
             return
@@ -131,7 +131,7 @@ class Supervisor:
             live.stopping = asyncio.create_task(self._stop(live, gracefully=gracefully))
 
     def set_status_message(self, run: Run, message: str | None, *, is_terminal: bool | None) -> None:
-        """What the run says of itself."""
+        """Sets the status message that the run reports."""
         if message is not None:
             run.status_message = message
         if is_terminal is not None:
@@ -140,21 +140,21 @@ class Supervisor:
             self._runs.save_soon(run)
 
     def say(self, run: Run, line: str) -> None:
-        """Writes a line of the platform's own to the run's log."""
+        """Adds a line of the platform to the run's log."""
         live = self._live.get(run.id)
         if live is not None and live.log is not None:
             live.log.say(line)
 
     def is_open(self, run_id: str) -> bool:
-        """Whether the run's log may still grow."""
+        """Whether the run is open, so that its log may still grow."""
         return run_id in self._live
 
     def log_path(self, run_id: str) -> Path:
-        """The file of a run's log; it may not exist yet."""
+        """The path of a run's log, which may not exist yet."""
         return self._folder(run_id) / "log.txt"
 
     def listen(self, run_id: str) -> asyncio.Queue[JsonObject] | None:
-        """The platform's events for a run, for its websocket; None when the run is not open."""
+        """A queue of the platform's events for a run, for its WebSocket; None when the run is not open."""
         live = self._live.get(run_id)
         if live is None:
             return None
@@ -168,7 +168,7 @@ class Supervisor:
         if live is not None:
             live.listeners.discard(queue)
 
-    # One run from its beginning to its end.
+    # One run from start to end.
 
     def _follow(self, run: Run) -> LiveRun:
         log = None if self._runs_inside(run) else RunLog(self._folder(run.id))
@@ -184,25 +184,25 @@ class Supervisor:
             live.task = asyncio.create_task(self._launch(live))
             return
         if process_started_at(run.process_id) == run.process_started_at:
-            logger.info("run %s goes on in process %d", run.id, run.process_id)
+            logger.info("run %s continues in process %d", run.id, run.process_id)
             live.task = asyncio.create_task(self._adopt(live, ProcessExecution(run.process_id, exit_file)))
             return
         exit_code = read_exit_code(exit_file)
         if exit_code is None:
-            live.failure = "The Actor's process was gone when the sandbox came back"
+            live.failure = "The Actor's process ended while the sandbox was not running"
         self._finish(live, exit_code)
 
     async def _adopt(self, live: LiveRun, execution: ProcessExecution) -> None:
         live.execution = execution
         if live.run.status in {"ABORTING", "TIMING-OUT"}:
             live.stopping = asyncio.create_task(self._stop(live, gracefully=False))
-        await self._see_through(live)
+        await self._await_end(live)
 
     async def _launch(self, live: LiveRun) -> None:
         run = live.run
         actor = self._catalogue.by_id(run.actor_id)
         if actor is None:
-            live.failure = "The Actor's folder is no longer there"
+            live.failure = "The Actor's folder no longer exists"
             self._finish(live, None)
             return
         if run.status not in {"READY", "RUNNING"}:
@@ -216,7 +216,7 @@ class Supervisor:
             return
         run.status = "RUNNING"
         self._runs.save(run)
-        await self._see_through(live)
+        await self._await_end(live)
 
     def _execution(self, live: LiveRun, actor: Actor) -> Execution:
         run = live.run
@@ -240,7 +240,7 @@ class Supervisor:
         run.process_started_at = process_started_at(execution.process_id)
         return execution
 
-    async def _see_through(self, live: LiveRun) -> None:
+    async def _await_end(self, live: LiveRun) -> None:
         """Waits for the end of the execution, or of its time, and records how the run ended."""
         run, execution = live.run, live.execution
         assert execution is not None
@@ -258,7 +258,7 @@ class Supervisor:
         self._finish(live, exit_code)
 
     async def _stop(self, live: LiveRun, *, gracefully: bool) -> None:
-        """Asks, then asks firmly, then kills. `_see_through` notices the end."""
+        """Sends the `aborting` event if `gracefully`, then SIGTERM, then SIGKILL. `_await_end` notices the end."""
         if gracefully and live.log is not None:
             self._publish(live, "aborting", {})
             self._publish(live, "persistState", {"isMigrating": False})
@@ -279,7 +279,7 @@ class Supervisor:
                 run.status = "SUCCEEDED" if exit_code == 0 and live.failure is None else "FAILED"
         run.exit_code, run.finished_at, run.memory_now_bytes = exit_code, now(), 0
         if not run.is_status_message_terminal:
-            run.status_message = self._last_words(live, exit_code)
+            run.status_message = self._final_status_message(live, exit_code)
         if live.log is not None:
             live.log.take_over(everything=True)
             live.log.say(f"The run ended: {run.status}" + (f", exit code {exit_code}" if exit_code is not None else ""))
@@ -300,7 +300,7 @@ class Supervisor:
         self._observer(run, f"ACTOR.RUN.{run.status.replace('-', '_')}")
 
     @staticmethod
-    def _last_words(live: LiveRun, exit_code: int | None) -> str | None:
+    def _final_status_message(live: LiveRun, exit_code: int | None) -> str | None:
         """The status message of an ended run: the Actor's own last one, or why the platform ended it."""
         run = live.run
         if live.failure is not None:
@@ -313,7 +313,7 @@ class Supervisor:
             return "The Actor's process was killed" if exit_code is None else f"The Actor exited with code {exit_code}"
         return run.status_message
 
-    # Looking after all of them.
+    # Supervision of all open runs.
 
     async def _tick(self) -> None:
         tick = 0

@@ -1,4 +1,4 @@
-"""Ad-hoc webhooks: real POSTs, retried with growing pauses, and not forgotten across a restart."""
+"""Ad-hoc webhooks: POST requests, retried with growing pauses, also across restarts of the sandbox."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VARIABLE = re.compile(r"\{\{\s*([\w.]+)\s*\}\}")
 
 
 class Webhooks:
-    """Takes webhooks at the start of a run and delivers their events."""
+    """Attaches webhooks to runs and delivers their events."""
 
     def __init__(self, settings: Settings, database: Database, runs: Runs) -> None:
         self._settings = settings
@@ -36,12 +36,12 @@ class Webhooks:
         self._client = httpx.AsyncClient(timeout=30, trust_env=False)
 
     def begin(self) -> None:
-        """Goes on with deliveries that the last run of the sandbox left open."""
+        """Resumes deliveries that were open when the sandbox last ended."""
         for row in self._database.rows("SELECT id FROM dispatches WHERE status IN ('ACTIVE', 'RETRYING')"):
             self._deliver_soon(row["id"])
 
     async def end(self) -> None:
-        """Stops delivering; what is open stays in the database."""
+        """Stops delivering. Open dispatches stay in the database."""
         for delivery in list(self._deliveries):
             delivery.cancel()
         await self._client.aclose()
@@ -55,7 +55,7 @@ class Webhooks:
             )
 
     def emit(self, run: Run, event_type: str) -> None:
-        """Makes a dispatch for each of the run's webhooks that asked for this event."""
+        """Creates a dispatch for each of the run's webhooks that subscribes to this event."""
         for row in self._database.rows("SELECT * FROM webhooks WHERE run_id = ?", (run.id,)):
             if event_type not in orjson.loads(row["document"])["eventTypes"]:
                 continue
@@ -128,7 +128,7 @@ class Webhooks:
                 return
             if len(dispatch["calls"]) >= attempts:
                 self._save(dispatch, "FAILED")
-                logger.warning("webhook dispatch %s failed for good", dispatch_id)
+                logger.warning("webhook dispatch %s failed and is not retried", dispatch_id)
                 return
             self._save(dispatch, "RETRYING")
             await asyncio.sleep(self._settings.webhook_retry_seconds * 2 ** (len(dispatch["calls"]) - 1))

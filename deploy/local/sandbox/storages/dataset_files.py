@@ -1,7 +1,7 @@
 """The rows of datasets: one file of JSON lines each, and an index that says at which byte every 256th row begins.
 
-The database holds how many rows and bytes are valid; what lies beyond (an append that a `kill -9` cut off) is never
-read, and overwritten by the next append.
+The database holds the number of valid rows and bytes. Bytes after them (an append that `kill -9` interrupted) are never
+read, and the next append overwrites them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _ENTRY = struct.Struct("<Q")
 
 
 class DatasetFiles:
-    """Blocking file access; callers with much to read or write do it in a thread."""
+    """Blocking file access. Callers use a thread for large reads and writes."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def append(self, dataset_id: str, item_count: int, size_bytes: int, lines: Sequence[bytes]) -> int:
-        """Writes lines (with their line ends) behind the valid part and returns the new size in bytes."""
+        """Writes lines (with their line ends) after the valid part and returns the new size in bytes."""
         folder = self._folder(dataset_id)
         folder.mkdir(parents=True, exist_ok=True)
         offsets: list[int] = []
@@ -41,7 +41,7 @@ class DatasetFiles:
     def read(
         self, dataset_id: str, first: int, count: int, total: int, block_rows: int = 1024
     ) -> Iterator[list[bytes]]:
-        """Rows in their order, in blocks. `total` is how many rows are valid."""
+        """Rows from `first` on, in blocks. `total` is the number of valid rows."""
         count = min(count, total - first)
         if count <= 0:
             return
@@ -55,7 +55,7 @@ class DatasetFiles:
                 yield block
 
     def read_backwards(self, dataset_id: str, first: int, count: int, total: int) -> Iterator[list[bytes]]:
-        """Rows from `first` down, in blocks."""
+        """Rows from `first` backwards, in blocks."""
         last = max(first - count, -1)
         row = first
         while row > last:

@@ -1,4 +1,4 @@
-"""Rows written out as JSON, JSON lines or CSV, piece by piece."""
+"""Rows formatted as JSON, JSON lines or CSV, piece by piece."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONTENT_TYPES = {
 
 
 def json_pieces(blocks: Blocks, view: View) -> Iterator[bytes]:
-    """One array, a row to a line."""
+    """One JSON array with one row per line."""
     opening = b"["
     for block in blocks:
         text = b",\n".join(view.lines(block))
@@ -32,7 +32,7 @@ def json_pieces(blocks: Blocks, view: View) -> Iterator[bytes]:
 
 
 def jsonl_pieces(blocks: Blocks, view: View) -> Iterator[bytes]:
-    """A row to a line."""
+    """One row per line."""
     for block in blocks:
         text = b"\n".join(view.lines(block))
         if text:
@@ -42,7 +42,7 @@ def jsonl_pieces(blocks: Blocks, view: View) -> Iterator[bytes]:
 def csv_pieces(
     blocks: Blocks, view: View, columns: list[str], *, delimiter: str, bom: bool, header: bool
 ) -> Iterator[bytes]:
-    """A header and a line for each row; nested values have columns such as `a/b` and `list/0`."""
+    """A header and one line per row. Nested values have columns such as `a/b` and `list/0`."""
     if bom:
         yield "\ufeff".encode()
     buffer = io.StringIO()
@@ -69,7 +69,7 @@ def csv_columns(blocks: Blocks, view: View) -> list[str]:
 
 
 def flat_row(item: object) -> dict[str, str]:
-    """A row of nested values as a row of texts."""
+    """A row of nested values as a flat row of strings."""
     row: dict[str, str] = {}
     _flatten_into(row, "", item)
     return row

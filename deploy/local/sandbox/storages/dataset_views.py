@@ -16,7 +16,7 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The transformations of one request, applied in the order of the platform's documents."""
+    """The transformations of one request, applied in the order that the platform documents."""
 
     fields: tuple[str, ...] = ()
     omit: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class View:
 
     @staticmethod
     def of(request: Request) -> View:
-        """What the query asks for; `clean` is short for both skips."""
+        """The view that the query describes. `clean` stands for `skipHidden` and `skipEmpty`."""
         clean = flag(request, "clean")
         return View(
             fields=tuple(names(request, "fields")),
@@ -39,7 +39,7 @@ class View:
         )
 
     def lines(self, block: list[bytes]) -> Iterator[bytes]:
-        """Stored lines to shown lines; a line that needs no change is not parsed."""
+        """Stored lines as the response shows them. A line that needs no change is not parsed."""
         reshapes = bool(self.fields or self.omit or self.unwind or self.flatten)
         for line in block:
             if reshapes or (self.skip_hidden and b'"#' in line):
@@ -48,7 +48,7 @@ class View:
                 yield line
 
     def items(self, line: bytes) -> Iterator[JsonObject]:
-        """The items that one stored line becomes."""
+        """The items that one stored line gives."""
         items: list[JsonObject] = [orjson.loads(line)]
         for field in self.unwind:
             items = [unwound for item in items for unwound in _unwind(item, field)]

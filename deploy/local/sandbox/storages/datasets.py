@@ -1,4 +1,4 @@
-"""Datasets: rows appended durably and read in any part, never held in memory as a whole."""
+"""Datasets: rows are appended durably and read in ranges, never held in memory as a whole."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SMALL_BYTES = 128 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which rows of a dataset are wanted, and how many it has in all."""
+    """A range of a dataset's rows, and the total number of rows."""
 
     dataset_id: str
     total: int
@@ -32,7 +32,7 @@ class Part:
 
     @property
     def count(self) -> int:
-        """How many rows that is."""
+        """The number of rows in the range."""
         return max(0, min(self.limit, self.total - self.offset))
 
 
@@ -45,8 +45,9 @@ class Datasets:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def push(self, dataset_id: str, body: bytes) -> int:
-        """Appends one JSON object or an array of them and returns how many were kept: rows beyond the dataset's
-        `max_items` are dropped. Raises `ApiError` 400 for anything else, and then nothing is kept."""
+        """Appends a JSON object or an array of objects and returns how many were kept: rows beyond the dataset's
+        `max_items` are dropped. For any other body raises `ApiError` 400 and keeps nothing.
+        """
         if len(body) > _SMALL_BYTES:
             lines, fields = await asyncio.to_thread(_parse_items, body)
         else:
@@ -77,11 +78,11 @@ class Datasets:
         )
 
     def item_count(self, dataset_id: str) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self._database.number("SELECT item_count FROM storages WHERE id = ?", (dataset_id,))
 
     def blocks(self, part: Part) -> Iterator[list[bytes]]:
-        """The wanted rows as stored, in blocks. Blocking."""
+        """The rows of a part as stored, in blocks. Blocking."""
         if part.desc:
             return self._files.read_backwards(part.dataset_id, part.total - 1 - part.offset, part.count, part.total)
         return self._files.read(part.dataset_id, part.offset, part.count, part.total)
@@ -93,7 +94,7 @@ class Datasets:
 
 
 async def in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Each piece is made in a thread, so that the event loop stays free."""
+    """The pieces, each made in a thread so that the event loop is not blocked."""
     while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
         yield piece
 

@@ -1,4 +1,4 @@
-"""Key-value stores: one file per record, whatever its size and type."""
+"""Key-value stores: one file per record."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class KeyValueStores:
         self._directory = directory
 
     def put(self, store_id: str, key: str, content_type: str, value: bytes) -> None:
-        """Writes a small record in one go; it appears whole or not at all."""
+        """Writes a small record atomically."""
         temporary = self._temporary(store_id)
         temporary.write_bytes(value)
         self._publish(store_id, key, content_type, temporary, len(value))
 
     async def put_stream(self, store_id: str, key: str, content_type: str, chunks: AsyncIterator[bytes]) -> None:
-        """Writes a record of any size; it appears whole or not at all."""
+        """Writes a record of any size atomically."""
         _check_key(key)
         temporary = self._temporary(store_id)
         size_bytes = 0
@@ -51,7 +51,7 @@ class KeyValueStores:
         return None if row is None else (self._folder(store_id) / row["file"], row)
 
     def delete(self, store_id: str, key: str) -> None:
-        """Removes a record; no complaint when there is none."""
+        """Removes a record if it exists."""
         found = self.get(store_id, key)
         if found is not None:
             self._database.run("DELETE FROM records WHERE store_id = ? AND key = ?", (store_id, key))
@@ -59,7 +59,7 @@ class KeyValueStores:
             self._storages.touch(store_id)
 
     def keys(self, store_id: str, after: str, prefix: str, limit: int) -> list[sqlite3.Row]:
-        """Keys in their order, behind `after`."""
+        """Keys after `after`, sorted."""
         return self._database.rows(
             "SELECT key, size_bytes FROM records WHERE store_id = ? AND key > ? AND substr(key, 1, ?) = ?"
             " ORDER BY key LIMIT ?",
@@ -67,7 +67,7 @@ class KeyValueStores:
         )
 
     def size_bytes(self, store_id: str) -> int:
-        """What all records take."""
+        """The total size of all records."""
         return self._database.number("SELECT sum(size_bytes) FROM records WHERE store_id = ?", (store_id,))
 
     def remove(self, store_id: str) -> None:
@@ -82,7 +82,7 @@ class KeyValueStores:
 
     def _publish(self, store_id: str, key: str, content_type: str, temporary: Path, size_bytes: int) -> None:
         _check_key(key)
-        # A new file for each version: a reader of the old one is not disturbed, and a crash in between leaves it valid.
+        # A new file for each version: readers of the old one can go on, and a crash in between leaves it valid.
         file = f"{hashlib.sha256(key.encode()).hexdigest()[:32]}-{secrets.token_hex(4)}"
         temporary.rename(self._folder(store_id) / file)
         previous = self.get(store_id, key)

@@ -1,4 +1,4 @@
-"""Request queues, as far as clients and the SDK's crawlers use them: adding, the head with and without locks."""
+"""Request queues, as far as clients and the SDK's crawlers use them: requests, the head, locks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JsonObject = dict[str, Any]
 
 
 def request_id_of(unique_key: str) -> str:
-    """The platform's rule, which the SDK's crawlers rely on: 15 safe characters of the key's hash."""
+    """The request ID by the platform's rule, on which the SDK's crawlers rely: 15 safe characters of the key's hash."""
     digest = base64.b64encode(hashlib.sha256(unique_key.encode()).digest()).decode()
     return re.sub(r"[+/=]", "", digest)[:15]
 
@@ -30,7 +30,7 @@ class RequestQueues:
         self._database = database
 
     def add(self, queue_id: str, request: JsonObject, forefront: bool) -> JsonObject:
-        """Adds a request unless its unique key is known; says what happened."""
+        """Adds a request unless its unique key is known. Returns the operation's result as in the API."""
         unique_key = str(request.get("uniqueKey") or request.get("url") or "")
         if not unique_key or not request.get("url"):
             raise ApiError(400, "invalid-request", "A request needs 'url' and 'uniqueKey'")
@@ -46,7 +46,7 @@ class RequestQueues:
         }
 
     def add_many(self, queue_id: str, requests: list[JsonObject], forefront: bool) -> JsonObject:
-        """As `add`, for a batch; a request that cannot be added is handed back."""
+        """Like `add`, for a batch. The result lists the requests that could not be added."""
         processed: list[JsonObject] = []
         unprocessed: list[JsonObject] = []
         with self._database.transaction():
@@ -58,7 +58,7 @@ class RequestQueues:
         return {"processedRequests": processed, "unprocessedRequests": unprocessed}
 
     def update(self, queue_id: str, request: JsonObject, forefront: bool) -> JsonObject:
-        """Replaces a request, or adds it; with `handledAt` it leaves the queue's head."""
+        """Replaces or adds a request. With `handledAt` the request leaves the queue's head."""
         unique_key = str(request.get("uniqueKey", ""))
         request_id = str(request.get("id") or request_id_of(unique_key))
         known = self._row(queue_id, request_id)
@@ -80,7 +80,7 @@ class RequestQueues:
         return orjson.loads(row["document"])
 
     def delete(self, queue_id: str, request_id: str) -> bool:
-        """Removes a request and says whether there was one."""
+        """Removes a request. Returns whether it existed."""
         return self._database.run("DELETE FROM requests WHERE queue_id = ? AND id = ?", (queue_id, request_id)) > 0
 
     def head(self, queue_id: str, limit: int) -> list[JsonObject]:
@@ -92,7 +92,7 @@ class RequestQueues:
         return [_head_item(orjson.loads(row["document"])) for row in rows]
 
     def lock_head(self, queue_id: str, limit: int, lock_seconds: int, client_key: str) -> list[JsonObject]:
-        """The first pending requests that nobody else holds, now held by this client."""
+        """Locks the first pending requests without a lock for this client and returns them."""
         moment = now()
         until = moment + lock_seconds
         with self._database.transaction():
@@ -111,7 +111,7 @@ class RequestQueues:
     def prolong_lock(
         self, queue_id: str, request_id: str, lock_seconds: int, client_key: str, forefront: bool
     ) -> float:
-        """Holds a request longer; returns until when. Raises `ApiError` 404 or 409."""
+        """Prolongs the lock of a request and returns its end. Raises `ApiError` 404 or 409."""
         self._check_lock(queue_id, request_id, client_key)
         until = now() + lock_seconds
         self._database.run(
@@ -121,7 +121,7 @@ class RequestQueues:
         return until
 
     def release_lock(self, queue_id: str, request_id: str, client_key: str, forefront: bool) -> None:
-        """Lets a request go. Raises `ApiError` 404 or 409."""
+        """Releases the lock of a request. Raises `ApiError` 404 or 409."""
         self._check_lock(queue_id, request_id, client_key)
         self._database.run(
             "UPDATE requests SET locked_until = NULL, locked_by = NULL, position = ? WHERE queue_id = ? AND id = ?",
@@ -129,14 +129,14 @@ class RequestQueues:
         )
 
     def release_all(self, queue_id: str, client_key: str) -> int:
-        """Lets go of everything that this client holds; returns how many."""
+        """Releases all locks of this client and returns their number."""
         return self._database.run(
             "UPDATE requests SET locked_until = NULL, locked_by = NULL WHERE queue_id = ? AND locked_by = ?",
             (queue_id, client_key),
         )
 
     def list(self, queue_id: str, after: str, limit: int, states: list[str]) -> list[JsonObject]:
-        """Requests in the order of their ids, behind `after`."""
+        """Requests after the ID `after`, sorted by ID."""
         if not set(states) <= {"pending", "locked"}:
             raise invalid_parameter("Query parameter 'filter' takes 'pending' and 'locked'")
         conditions = {"pending": "handled = 0", "locked": f"locked_until > {now():.3f}"}
@@ -148,12 +148,12 @@ class RequestQueues:
         return [orjson.loads(row["document"]) for row in rows]
 
     def counts(self, queue_id: str) -> tuple[int, int]:
-        """How many requests there are, and how many are handled."""
+        """The number of requests, and how many of them are handled."""
         row = self._database.row("SELECT count(*), total(handled) FROM requests WHERE queue_id = ?", (queue_id,))
         return (0, 0) if row is None else (int(row[0]), int(row[1]))
 
     def has_locks(self, queue_id: str) -> bool:
-        """Whether some pending request is held."""
+        """Whether a pending request is locked."""
         return (
             self._database.number(
                 "SELECT count(*) FROM requests WHERE queue_id = ? AND handled = 0 AND locked_until > ?",
@@ -163,7 +163,7 @@ class RequestQueues:
         )
 
     def met_client(self, queue_id: str, client_key: str) -> None:
-        """Notes a client, for `hadMultipleClients`."""
+        """Records a client, for `hadMultipleClients`."""
         if client_key:
             self._database.run("INSERT OR IGNORE INTO queue_clients VALUES (?, ?)", (queue_id, client_key))
 

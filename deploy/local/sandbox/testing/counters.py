@@ -1,4 +1,4 @@
-"""What happened, for tests that must know: counts of requests in memory, counts of runs from the database."""
+"""Counters for tests: requests are counted in memory, runs in the database."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Counters:
         self._requests: Counter[tuple[str, str, int]] = Counter()
 
     def count_request(self, method: str, path: str, status: int) -> None:
-        """One answer given by the application (whatever a fault made of it afterwards)."""
+        """Counts a response of the application, as it was before any fault changed it."""
         route = _IDS.sub(":id", re.sub(r"(?<=/records/).+", ":key", path))
         self._requests[method, route, status] += 1
 
     def report(self) -> JsonObject:
-        """Everything. Runs are counted from the database, so also across restarts and deletions."""
+        """All counters. Runs are counted in the database, so restarts and deletions do not reset them."""
         by_actor = self._database.rows(
             "SELECT json_extract(CAST(document AS TEXT), '$.actor_name') AS actor, count(*) AS starts FROM runs"
             " GROUP BY 1"
@@ -56,7 +56,7 @@ class Counters:
 
 
 class CountingMiddleware:
-    """Counts every answer of the API."""
+    """Counts every response of the API."""
 
     def __init__(self, app: ASGIApp, counters: Counters) -> None:
         self._app = app

@@ -156,7 +156,7 @@ class FaultMiddleware:
     async def _act(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
         match fault.action:
             case "status":
-                await _refusal(fault)(scope, receive, send)
+                await _error_application(fault)(scope, receive, send)
             case "delay":
                 await asyncio.sleep(float(fault.options.get("seconds", 1)))
                 await self._app(scope, receive, send)
@@ -175,7 +175,7 @@ class FaultMiddleware:
                     await send(message)
             case "status_after":
                 await self._collect(scope, receive)
-                await _refusal(fault)(scope, receive, send)
+                await _error_application(fault)(scope, receive, send)
             case _:
                 await self._truncate(scope, receive, send)
 
@@ -196,7 +196,7 @@ class FaultMiddleware:
         _transport(send).close()
 
 
-def _refusal(fault: Fault) -> ASGIApp:
+def _error_application(fault: Fault) -> ASGIApp:
     status = int(fault.options.get("status", 503))
     error_type = str(fault.options.get("type", "internal-server-error" if status >= 500 else "rate-limit-exceeded"))
     message = str(fault.options.get("message", "An injected fault"))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 BATCH_BYTES = 8_900_000
-"""Size that a batch comes close to. The API takes request bodies of 9 MB at the most."""
+"""The size that batches approach. The API accepts request bodies of at most 9 MB."""
 
 
 @dataclass(frozen=True)

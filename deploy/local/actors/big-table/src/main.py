@@ -70,13 +70,13 @@ def _batches(settings: Settings) -> Iterator[Batch]:
 
 
 def _row_limit(settings: Settings) -> int | None:
-    """The rows asked for, but no more than the caller said it would pay for (the run's `maxItems`)."""
+    """The requested number of rows, but at most the run's `maxItems`, which limits what the caller pays for."""
     limits = [limit for limit in (settings.rows, Actor.configuration.max_paid_dataset_items) if limit is not None]
     return min(limits, default=None)
 
 
 async def _push_all(batches: Iterator[Batch], sink: Sink, progress: Progress, interruption: Interruption) -> None:
-    """Push batch after batch. While one is on its way the next is made, so two are in memory and never more."""
+    """Push batch after batch. The next one is made while one is sent, so at most two are in memory."""
     batch = await asyncio.to_thread(next, batches, None)
     while batch is not None and not interruption.requested:
         following = asyncio.create_task(asyncio.to_thread(next, batches, None))

@@ -29,7 +29,7 @@ class Pools:
 
 
 def build_pools(seed: int) -> Pools:
-    """The pools of a seed; the same for the same seed. Takes some 60 ms."""
+    """The pools of a seed; the same seed gives the same pools. Takes about 60 ms."""
     rng = random.Random(f"pools:{seed}")
     titles = [_title(rng) for _ in range(TITLE_COUNT)]
     return Pools(
@@ -67,7 +67,7 @@ def _title(rng: random.Random) -> str:
 
 
 def _slug(title: str) -> str:
-    """The ASCII letters and digits of a title, as they stand in a shop's address."""
+    """The ASCII letters and digits of a title, as in the URL of a shop."""
     plain = "".join(char if char.isascii() and char.isalnum() else " " for char in title.lower())
     return "-".join(plain.split())
 

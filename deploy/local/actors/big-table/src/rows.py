@@ -11,7 +11,7 @@ from .pools import Pools, build_pools
 ROWS_PER_BLOCK = 500
 FIRST_CRAWL = datetime(2026, 1, 1, tzinfo=UTC)
 MILLISECONDS_PER_ROW = 60_000 // ROWS_PER_BLOCK
-"""A block's rows are said to be crawled within one minute, so that a date is formatted once per block."""
+"""All rows of a block have `crawledAt` in the same minute, so that the date is formatted once per block."""
 
 PROFILES = ("narrow", "standard", "wide")
 

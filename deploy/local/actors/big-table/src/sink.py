@@ -11,7 +11,7 @@ from .batches import Batch
 
 
 class Sink(Protocol):
-    """Takes batches, in their order."""
+    """Stores batches in the order of the calls."""
 
     async def push(self, batch: Batch) -> None:
         """Return once the batch is stored."""
@@ -48,7 +48,7 @@ class ApiSink:
 
 
 def open_sink() -> Sink:
-    """The fast way where it is right, the SDK's own way elsewhere."""
+    """`ApiSink` where it is correct, `ActorSink` elsewhere."""
     dataset_id = Actor.configuration.default_dataset_id
     charged = Actor.get_charging_manager().get_pricing_info().is_pay_per_event
     if Actor.is_at_home() and dataset_id and not charged:

@@ -1,1 +1,1 @@
-"""The site crawler: real web pages, from their start URLs on, as text and Markdown."""
+"""The site crawler: crawls web pages from start URLs and stores them as text and Markdown."""

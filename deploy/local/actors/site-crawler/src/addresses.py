@@ -9,10 +9,10 @@ HOST_NAME = re.compile(r"[\w-]+(\.[\w-]+)*\.?|[\da-f:.]+")
 
 
 def is_web_address(url: str) -> bool:
-    """Whether everything that will handle the URL (urllib, Crawlee, its HTTP client) takes it for an address.
+    """Whether every part that handles the URL (urllib, Crawlee, its HTTP client) accepts it.
 
-    They do not agree, and Crawlee gives up the whole crawl over a host name that only some of them take. An address
-    with a password is none: it would stand in rows, logs and status messages.
+    They do not agree, and Crawlee aborts the whole crawl for a host name that only some of them accept. A URL with a
+    password is not accepted: it would appear in rows, logs and status messages.
     """
     try:
         parts = urlsplit(url)
@@ -28,5 +28,5 @@ def is_web_address(url: str) -> bool:
 
 
 def without_fragment(url: str) -> str:
-    """The URL of the page, without the place in it."""
+    """The URL without its fragment."""
     return urldefrag(url).url

@@ -1,4 +1,4 @@
-"""One crawl: Crawlee's crawler, fitted with this Actor's scope, rows and limits."""
+"""One crawl: Crawlee's crawler with this Actor's scope, rows and limits."""
 
 import asyncio
 from datetime import timedelta
@@ -41,7 +41,7 @@ class SiteCrawl:
         self._loaded_urls: set[str] = set()
 
     async def run(self) -> None:
-        """Crawl until there are no more pages to crawl, or as many as were asked for. Cancelling it stops the crawl."""
+        """Crawl until no pages are left or the limit is reached. Cancelling this coroutine stops the crawl."""
         storage = MemoryStorageClient()
         self._queue = await _open_queue(self._settings, storage)
         self._crawler = self._build_crawler(self._queue, storage)
@@ -52,7 +52,7 @@ class SiteCrawl:
             self.progress.add_failure("rate limit", str(error))
 
     async def count_queued(self) -> int:
-        """How many pages are known and not done."""
+        """The number of pages that are known but not yet crawled."""
         if self._queue is None:
             return 0
         return await self._queue.get_total_count() - await self._queue.get_handled_count()
@@ -64,7 +64,7 @@ class SiteCrawl:
         crawler = BeautifulSoupCrawler(
             request_manager=queue,
             storage_client=storage,
-            # No disguise as a browser: a site may know who reads it, and robots.txt is kept for the same reason.
+            # The crawler does not pose as a browser: sites may know who reads them, as robots.txt assumes.
             http_client=ImpitHttpClient(browser=None, headers={"User-Agent": USER_AGENT}),
             request_handler=self._handle_page,
             navigation_timeout=timedelta(seconds=settings.request_timeout_seconds),
@@ -75,7 +75,7 @@ class SiteCrawl:
             max_request_retries=settings.max_retries,
             max_crawl_depth=settings.max_depth,
             respect_robots_txt_file=settings.respect_robots_txt,
-            # A refusal (401, 403) is an answer; trying ten more sessions would not make it another one.
+            # 401 and 403 are final: retrying with ten more sessions would not change them.
             use_session_pool=False,
             retry_on_blocked=False,
             statistics_log_format="inline",
@@ -97,9 +97,9 @@ class SiteCrawl:
             await context.add_requests([link for link in links if self._scope.follows(link)])
 
     def _is_wanted(self, page: FetchedPage, context: BeautifulSoupCrawlingContext) -> bool:
-        """Whether the page, now that it is there, belongs into the dataset.
+        """Whether the fetched page belongs in the dataset.
 
-        A start URL always belongs to the crawl, with the host it redirected to; its type must be right, though.
+        A start URL always belongs to the crawl, also after a redirect to another host, provided that it is HTML.
         """
         content_type = context.http_response.headers.get("content-type", "text/html")
         is_html = content_type.lower().startswith(HTML_TYPES)
@@ -113,7 +113,7 @@ class SiteCrawl:
         return not self.progress.is_complete and page.loaded_url not in self._loaded_urls
 
     async def _store(self, page: FetchedPage, row: dict[str, object]) -> None:
-        """Push the row, unless the limit was reached or another URL led to the same page in the meantime."""
+        """Push the row unless the limit was reached or another URL led to the same page meanwhile."""
         if self.progress.is_complete or page.loaded_url in self._loaded_urls:
             return
         self._loaded_urls.add(page.loaded_url)
@@ -140,7 +140,7 @@ class SiteCrawl:
         self.progress.disallowed += 1
 
     def _described(self, error: Exception) -> str:
-        """An error in words that a user of the Actor understands."""
+        """A description of the error for users of the Actor."""
         if isinstance(error, HttpStatusCodeError):
             return f"the server answered with status {error.status_code}"
         if isinstance(error, TimeoutError):
@@ -156,8 +156,8 @@ class SiteCrawl:
 async def _open_queue(settings: Settings, storage: MemoryStorageClient) -> ThrottlingRequestManager[RequestQueue]:
     """The queue of URLs, in memory; hosts of start URLs are slowed down on 429 and by robots.txt's Crawl-delay.
 
-    The run's own request queue would cost several API calls per page, more than a page of a near site takes, and nobody
-    reads it afterwards. What that gives up: a run that the platform moves to another machine starts again.
+    The run's own request queue would cost several API calls per page, more time than a page of a nearby site takes, and
+    is not read afterwards. The drawback: a run that the platform migrates to another machine starts from the beginning.
     """
     return ThrottlingRequestManager(
         await RequestQueue.open(storage_client=storage),

@@ -27,7 +27,7 @@ async def main() -> None:
 
 
 def _page_limit(settings: Settings) -> int:
-    """The pages asked for, but no more than the caller said it would pay for (the run's `maxItems`)."""
+    """The requested number of pages, but at most the run's `maxItems`, which limits what the caller pays for."""
     paid = Actor.configuration.max_paid_dataset_items
     return settings.max_pages if paid is None else min(settings.max_pages, paid)
 
@@ -40,7 +40,7 @@ async def _run_reporting(crawl: SiteCrawl, interruption: Interruption) -> None:
     try:
         await asyncio.wait({crawling, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if interruption.requested:
-            # Crawlee begins no new page, and waits for those on their way. What hangs ends with the process.
+            # Crawlee starts no new page and waits for those in progress. A page that hangs ends with the process.
             crawling.cancel()
             await asyncio.wait({crawling}, timeout=SECONDS_FOR_PAGES_ON_THEIR_WAY)
         else:

@@ -15,7 +15,7 @@ from markdownify import MarkdownConverter
 from .addresses import without_fragment
 
 MAX_TEXT_CHARS = 1_000_000
-"""Longest text and Markdown of a row: the API takes no row over 9 MB."""
+"""Maximum length of a row's text and Markdown: the API rejects rows over 9 MB."""
 MAX_LINKS = 2_000
 
 NOT_CONTENT = "script, style, noscript, template, svg, iframe, link, meta, canvas"
@@ -29,7 +29,7 @@ BLOCKS = (
 
 @dataclass(frozen=True)
 class FetchedPage:
-    """A page as it came: where it was asked for, where it was found, and how deep in the crawl."""
+    """A fetched page: the requested URL, the URL after redirects, and the depth in the crawl."""
 
     url: str
     loaded_url: str
@@ -40,7 +40,7 @@ class FetchedPage:
 def build_row(
     page: FetchedPage, soup: BeautifulSoup, links: Sequence[str], main_content_only: bool
 ) -> dict[str, object]:
-    """The row of an HTML page; leaves the document as it is."""
+    """The row of an HTML page. Does not change the document."""
     content = _content(soup, page.loaded_url, main_content_only)
     markdown = _markdown(content)
     text = _text(content)
@@ -68,7 +68,7 @@ def build_error_row(url: str, depth: int, status_code: int | None, error: str) -
 
 
 def page_links(base_url: str, soup: BeautifulSoup) -> Iterator[str]:
-    """The http(s) addresses that the page links to, absolute, without fragments, each once, in their order."""
+    """The http(s) URLs that the page links to: absolute, without fragments, each once, in document order."""
     base = soup.find("base", href=True)
     if base:
         base_url = _absolute(base_url, str(base["href"])) or base_url
@@ -109,7 +109,7 @@ def _language(soup: BeautifulSoup) -> str | None:
 
 
 def _content(soup: BeautifulSoup, base_url: str, main_content_only: bool) -> Tag:
-    """A copy of the part of the page that is worth reading, with absolute links."""
+    """A copy of the content part of the page, with absolute links."""
     root = soup.body or soup
     if main_content_only:
         root = next((found for selector in MAIN_CONTENT if (found := soup.select_one(selector))), root)
@@ -124,7 +124,7 @@ def _content(soup: BeautifulSoup, base_url: str, main_content_only: bool) -> Tag
 
 
 def _joined(base_url: str, href: str) -> str:
-    """The absolute URL; what is no URL stays as it is."""
+    """The absolute URL; `href` itself when it is not a URL."""
     try:
         return urljoin(base_url, href)
     except ValueError:
@@ -137,7 +137,7 @@ def _markdown(content: Tag) -> str:
 
 
 def _text(content: Tag) -> str:
-    """The text as a reader sees it: a line per block, white space joined, `pre` as it is. Changes `content`."""
+    """The text with one line per block, white space collapsed except in `pre`. Changes `content`."""
     for string in content.find_all(string=True):
         if type(string) is NavigableString and not string.find_parent("pre"):
             string.replace_with(NavigableString(re.sub(r"\s+", " ", string)))

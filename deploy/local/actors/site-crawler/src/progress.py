@@ -1,4 +1,4 @@
-"""How far the crawl is: counts, and the status message made of them."""
+"""Progress of the crawl: counts, and the status message made of them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ class Progress:
 
     @property
     def is_complete(self) -> bool:
-        """Whether as many pages were crawled as were asked for."""
+        """Whether the requested number of pages was crawled."""
         return self.crawled >= self.max_pages
 
     def add_failure(self, url: str, error: str) -> None:
@@ -30,16 +30,16 @@ class Progress:
         self.first_error = self.first_error or f"{url}: {error}"
 
     def running(self, queued: int) -> str:
-        """The status message of a crawl on its way."""
+        """The status message of a running crawl."""
         return f"Crawled {self.crawled}/{self.max_pages} pages ({self.failed} failed), {queued} queued"
 
     def finished(self, queued: int) -> str:
-        """The last status message of a crawl that gave at least one page."""
+        """The last status message of a crawl with at least one page."""
         message = f"Crawled {_pages(self.crawled)} ({self.failed} failed)"
         return f"{message}; the limit is reached, {queued} more found" if self.is_complete and queued else message
 
     def gave_nothing(self) -> str:
-        """The last status message of a crawl without a single page."""
+        """The last status message of a crawl without any page."""
         reasons = [f"{self.first_error} ({self.failed} failed)"] if self.first_error else []
         if self.disallowed:
             reasons.append(f"robots.txt disallows {_pages(self.disallowed)}; respectRobotsTxt: false ignores it")

@@ -16,14 +16,14 @@ NOT_PAGES = frozenset(
         "xlsx xml xz zip"
     ).split()
 )
-"""Endings of paths that never lead to a page."""
+"""Extensions of paths that never lead to a page."""
 
 
 class Scope:
     """The hosts and patterns of one crawl.
 
-    Crawlee's own `same-hostname` does not suit: it ignores ports, which on a loopback address separate one site from
-    the next, and it stops where a start URL redirects to another host (`example.com` to `www.example.com`).
+    Crawlee's own `same-hostname` is not used: it ignores ports, which distinguish sites on a loopback address, and it
+    stops where a start URL redirects to another host (`example.com` to `www.example.com`).
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -35,7 +35,7 @@ class Scope:
             self.add_host_of(url)
 
     def add_host_of(self, url: str) -> None:
-        """Take this URL's host as one of the crawl's own: a start URL's, or the one it redirected to."""
+        """Add the host of this URL (a start URL, or its redirect target) to the hosts of the crawl."""
         self._hosts.add(_host(urlsplit(url)))
 
     def contains(self, url: str) -> bool:
@@ -62,7 +62,7 @@ class Scope:
 
 
 def _host(parts: SplitResult) -> tuple[str, int | None]:
-    """Host and port; all default ports count as one, since http and https of a host are one site."""
+    """Host and port. All default ports count as the same, because http and https of a host are one site."""
     port = parts.port
     return (parts.hostname or "").rstrip("."), None if port == DEFAULT_PORTS.get(parts.scheme) else port
 

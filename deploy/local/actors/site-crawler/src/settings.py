@@ -80,7 +80,7 @@ def _choice(fields: Mapping[str, object], name: str, choices: Sequence[str]) -> 
 
 
 def _strings(fields: Mapping[str, object], name: str) -> tuple[str, ...]:
-    """A list of texts; also taken are objects like `{"glob": ...}`, which Apify's glob editor makes."""
+    """A list of strings. Objects like `{"glob": ...}`, which Apify's glob editor makes, are accepted too."""
     texts: list[str] = []
     for entry in _list(fields, name):
         text = cast("Mapping[str, object]", entry).get("glob") if isinstance(entry, Mapping) else entry

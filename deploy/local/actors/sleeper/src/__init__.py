@@ -1,1 +1,1 @@
-"""The sleeper: a run that takes as long as it is told to, and ends as it is told to."""
+"""The sleeper: a run whose duration and final status are set by its input."""

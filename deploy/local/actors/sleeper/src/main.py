@@ -41,9 +41,9 @@ async def _run(settings: Settings, interruption: Interruption) -> None:
 
 
 async def _sleep_in_steps(settings: Settings, interruption: Interruption, started: float) -> int:
-    """Sleep, telling after each step how far it is and pushing its share of the rows; returns the rows pushed.
+    """Sleep in steps; after each, report the progress and push its share of the rows. Returns the rows pushed.
 
-    Every step ends at its own moment on the clock, so that the time spent on calls does not add up.
+    Each step ends at a time fixed at the start, so that the time spent on calls does not add up.
     """
     pushed = 0
     await Actor.set_status_message(_described(settings, 0))
@@ -58,7 +58,7 @@ async def _sleep_in_steps(settings: Settings, interruption: Interruption, starte
 
 
 async def _push_rows(settings: Settings, first: int, end: int, interruption: Interruption) -> int:
-    """Push the rows `first..end` in batches of a bounded size; returns where it came to."""
+    """Push the rows `first..end` in batches of a bounded size. Returns the index after the last row pushed."""
     rows_per_batch = max(1, PUSH_BATCH_BYTES // (settings.row_bytes + ROW_OVERHEAD_BYTES))
     while first < end and not interruption.requested:
         batch_end = min(end, first + rows_per_batch)
@@ -96,5 +96,5 @@ def _described(settings: Settings, slept: float) -> str:
 
 
 def _in_seconds(seconds: float) -> str:
-    """A number of seconds as a person writes it: `3`, `0.25`."""
+    """A number of seconds without trailing zeros: `3`, `0.25`."""
     return f"{seconds:.2f}".rstrip("0").rstrip(".")

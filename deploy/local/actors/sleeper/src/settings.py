@@ -18,7 +18,7 @@ class InputError(ValueError):
 
 @dataclass(frozen=True)
 class Failure:
-    """How the run is to fail."""
+    """How the run fails."""
 
     exit_code: int
     message: str
@@ -26,7 +26,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Settings:
-    """What to do: sleep, say so in `steps` status messages, push `rows` rows of `row_bytes` bytes, maybe fail."""
+    """The run: sleep, set `steps` status messages, push `rows` rows of `row_bytes` bytes, and optionally fail."""
 
     seconds: float
     steps: int

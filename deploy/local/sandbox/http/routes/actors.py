@@ -32,7 +32,7 @@ class ActorRoutes:
         self._platform = platform
 
     def routes(self) -> list[Route]:
-        """Where they answer."""
+        """The routes to add to the application."""
         found = [
             Route("/v2/store", self._store, methods=["GET"]),
             Route("/v2/actor-builds/{build_id}", self._build, methods=["GET"]),

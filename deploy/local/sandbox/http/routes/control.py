@@ -1,4 +1,4 @@
-"""The control API: faults, counters, users, limits. For this machine only, and without a token."""
+"""The control API: faults, counters, users, limits. It needs no token and accepts requests from this machine only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ControlRoutes:
         self._platform = platform
 
     def routes(self) -> list[Route]:
-        """Where they answer."""
+        """The routes to add to the application."""
         return [
             Route("/sandbox/healthz", _local(self._health), methods=["GET"]),
             Route("/sandbox/counters", _local(self._counters), methods=["GET"]),
@@ -56,7 +56,7 @@ class ControlRoutes:
 
     async def _clear_fault(self, request: Request) -> Response:
         if not self._platform.faults.clear(request.path_params["fault_id"]):
-            raise not_found("Order")
+            raise not_found("Fault")
         return json_response({"withdrawn": 1})
 
     async def _get_limits(self, _request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Datasets: their items, in any part and format."""
+"""Datasets: their items, in ranges and in several formats."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DatasetRoutes:
         self._storages = StorageRoutes(platform, "dataset", _described, platform.datasets.remove)
 
     def routes(self) -> list[Route]:
-        """Where they answer."""
+        """The routes to add to the application."""
         found = self._storages.routes()
         for prefix in self._storages.prefixes:
             found += [
@@ -100,7 +100,7 @@ class DatasetRoutes:
                 return self._csv(request, part, view)
 
     def _csv(self, request: Request, part: Part, view: View) -> Iterator[bytes]:
-        # A generator, so that both passes over the rows happen where the pieces are made: in a thread, if large.
+        # A generator, so that both passes over the rows run where the pieces are made: in a thread for large parts.
         blocks = self._platform.datasets.blocks
         yield from csv_pieces(
             blocks(part),
@@ -132,7 +132,7 @@ def _described(row: sqlite3.Row) -> JsonObject:
 
 
 def _expected_bytes(row: sqlite3.Row, part: Part) -> int:
-    """About how much must be read for a part; a little is read at once, without the detour through a thread."""
+    """An estimate of the bytes to read for a part. Small parts are read without a thread."""
     return (part.count + INDEX_STEP) * (row["size_bytes"] // max(1, part.total))
 
 

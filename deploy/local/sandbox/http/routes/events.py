@@ -1,4 +1,4 @@
-"""The websocket on which an Actor hears of aborts, migrations and its own memory."""
+"""The WebSocket that sends an Actor its events: aborts, migrations, its memory use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class EventRoutes:
         self._supervisor = platform.supervisor
 
     def routes(self) -> list[WebSocketRoute]:
-        """Where they answer."""
+        """The routes to add to the application."""
         return [WebSocketRoute("/events/{run_id}", self._events)]
 
     async def _events(self, socket: WebSocket) -> None:
@@ -43,7 +43,7 @@ class EventRoutes:
 
 
 async def _send(socket: WebSocket, queue: asyncio.Queue[dict[str, object]]) -> None:
-    # A socket that closes while something is on its way is no error: its reader sees the end.
+    # It is no error when the socket closes during a send: the reader notices the end.
     with contextlib.suppress(WebSocketDisconnect, RuntimeError):
         await _send_all(socket, queue)
 

@@ -23,7 +23,7 @@ class KeyValueStoreRoutes:
         self._storages = StorageRoutes(platform, "key-value-store", self._described, platform.stores.remove)
 
     def routes(self) -> list[Route]:
-        """Where they answer."""
+        """The routes to add to the application."""
         found = self._storages.routes()
         for prefix in self._storages.prefixes:
             record = f"{prefix}/records/{{key:path}}"

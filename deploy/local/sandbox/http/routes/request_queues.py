@@ -38,7 +38,7 @@ class RequestQueueRoutes:
         self._storages = StorageRoutes(platform, "request-queue", self._described, platform.queues.remove)
 
     def routes(self) -> list[Route]:
-        """Where they answer."""
+        """The routes to add to the application."""
         found = self._storages.routes()
         for prefix in self._storages.prefixes:
             requests, one = f"{prefix}/requests", f"{prefix}/requests/{{request_id}}"

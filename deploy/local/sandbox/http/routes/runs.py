@@ -1,4 +1,4 @@
-"""Runs: start, get, list, abort, update, log, charge."""
+"""Runs: start, get, list, abort, update, delete, resurrect, log, charge."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RunRoutes:
         self._platform = platform
 
     def routes(self) -> list[Route]:
-        """Where they answer."""
+        """The routes to add to the application."""
         below = ("/v2/acts/{actor_id}", "/v2/actors/{actor_id}")
         found = [
             Route("/v2/actor-runs", self._list, methods=["GET"]),
@@ -104,7 +104,7 @@ class RunRoutes:
         return self._details(await platform.supervisor.wait(run, seconds), 201)
 
     async def _run_sync(self, request: Request) -> Response:
-        """Waits for the run and answers with its OUTPUT record."""
+        """Waits for the run and responds with its OUTPUT record."""
         run = await self._platform.supervisor.wait(await self._started(request), MAX_SYNC_SECONDS)
         if run.status != "SUCCEEDED":
             raise ApiError(400, "run-failed", f"Actor run did not succeed (run ID: {run.id}, status: {run.status})")

@@ -20,7 +20,7 @@ from outlast.deploy.local.sandbox.runs.webhooks import parse_webhooks
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """What a start may choose; None leaves the choice to the Actor."""
+    """Options of a start. None means the Actor's default."""
 
     build: str | None
     memory_mbytes: int | None
@@ -31,7 +31,7 @@ class StartOptions:
 
     @staticmethod
     def of(request: Request, saved: JsonObject | None = None) -> StartOptions:
-        """From the query; a task's saved options stand in for what the query leaves out."""
+        """The options in the query; for those that the query leaves out, the task's saved ones."""
         defaults = saved or {}
         timeout = integer_or_none(request, "timeout")
         memory = integer_or_none(request, "memory")
@@ -60,7 +60,7 @@ class Start:
 
 
 def start_run(platform: Platform, request: Request, start: Start) -> Run:
-    """Checks everything, saves the run as READY and has it started. Raises `ApiError` 400, 402."""
+    """Checks the request, saves the run as READY and starts it. Raises `ApiError` 400 or 402."""
     actor, options = start.actor, start.options
     _check_build(actor, options.build)
     memory_mbytes = checked_memory(options.memory_mbytes or actor.default_memory_mbytes)

@@ -1,4 +1,4 @@
-"""What the three kinds of storages answer alike: create, list, get, update, delete."""
+"""Routes that all three kinds of storages have: create, list, get, update, delete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from outlast.deploy.local.sandbox.http.query import JsonObject, body_object, dat
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.storages.storage_table import Kind
 
-# Where the default storage of a run is found, beside the run's own address.
+# Paths of a run below which its default storages are found.
 RUN_PREFIXES = (
     "/v2/actor-runs/{run_id}",
     "/v2/acts/{actor_id}/runs/last",
@@ -29,7 +29,7 @@ RUN_PREFIXES = (
 
 @dataclass(frozen=True, slots=True)
 class StorageRoutes:
-    """One kind of storage. `describe` adds what only this kind has; `remove` deletes its content."""
+    """Routes of one kind of storage. `describe` adds the fields of this kind; `remove` deletes the content."""
 
     platform: Platform
     kind: Kind
@@ -38,11 +38,11 @@ class StorageRoutes:
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """Every address of one storage."""
+        """All paths of one storage."""
         return (f"/v2/{self.kind}s/{{storage_id}}", *(f"{prefix}/{self.kind}" for prefix in RUN_PREFIXES))
 
     def routes(self) -> list[Route]:
-        """Where they answer."""
+        """The routes to add to the application."""
         collection = f"/v2/{self.kind}s"
         found = [
             Route(collection, self._list, methods=["GET"]),
@@ -86,7 +86,7 @@ class StorageRoutes:
         rows, total = self.platform.storages.list(
             self.kind, user.id, offset=offset, limit=limit, desc=desc, unnamed=unnamed
         )
-        # Both official clients expect a text here, also for a storage without a name.
+        # Both official clients expect a string here, also for a storage without a name.
         items = [{**self._shown(row, user.username), "name": row["name"] or ""} for row in rows]
         return data_response({**page(items, total, offset, limit, desc), "unnamed": unnamed})
 
@@ -124,13 +124,13 @@ class StorageRoutes:
 
 
 def fields_of(row: sqlite3.Row) -> list[str]:
-    """The top-level fields that a dataset's items have had."""
+    """The top-level fields of a dataset's items."""
     fields: list[str] = orjson.loads(row["fields"])
     return fields
 
 
 def path_text(request: Request, name: str) -> str:
-    """A piece of the path. Raises `ApiError` 404 when it is empty."""
+    """A parameter of the path. Raises `ApiError` 404 when it is empty."""
     value = str(request.path_params.get(name, ""))
     if not value:
         raise not_found("Record")

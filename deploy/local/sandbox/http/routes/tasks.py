@@ -1,4 +1,4 @@
-"""Actor tasks; their runs are in `runs`."""
+"""Actor tasks. The routes of their runs are in `runs`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TaskRoutes:
         self._platform = platform
 
     def routes(self) -> list[Route]:
-        """Where they answer."""
+        """The routes to add to the application."""
         one = "/v2/actor-tasks/{task_id}"
         return [
             Route("/v2/actor-tasks", self._list, methods=["GET"]),

@@ -21,7 +21,7 @@ class UserRoutes:
         self._platform = platform
 
     def routes(self) -> list[Route]:
-        """Where they answer."""
+        """The routes to add to the application."""
         return [
             Route("/v2/users/me", self._me, methods=["GET"]),
             Route("/v2/users/me/limits", self._limits, methods=["GET"]),
