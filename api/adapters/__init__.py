@@ -1,4 +1,4 @@
-"""Outlast's tools for models of any provider: the list of tools, and the calls of a message to what is appended.
+"""Outlast's tools for models of any provider: the list of tools, and the answers to the calls of a message.
 
 services = await connected_services()
 adapter = Adapter(services, BACK_ENDS["anthropic"])

@@ -24,15 +24,15 @@ from outlast.workflows.tools.extensions import load_extensions
 BACK_ENDS: Mapping[str, BackEnd] = MappingProxyType(
     {back_end.name: back_end for back_end in (AnthropicMessages(), OpenAIResponses(), OpenAIChat(), McpMessages())}
 )
-"""The back ends by name. A new one is a module that translates, and a line here."""
+"""The back ends by name. A new back end is a translating module and an entry here."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """The outcome of a message's calls. An empty `append` means that the model called no tool."""
+    """The outcome of a message's calls. `append` is empty if the model called no tool."""
 
     append: list[JsonObject]
-    """Goes to the end of the conversation as it is."""
+    """To be appended to the conversation unchanged."""
     calls: tuple[CallReport, ...]
 
 
@@ -50,7 +50,8 @@ class Adapter:
     ) -> None:
         """`tools` are categories, tools and Actors (`actors`, `get-dataset-items`, `apify/rag-web-browser`).
 
-        With them, no other tool can be called. Without, the list is the server's default one, and everything can.
+        With `tools`, no other tool can be called. Without, the server's default tools are listed and every tool can be
+        called.
         """
         self._services = services
         self._back_end = back_end
@@ -78,8 +79,9 @@ class Adapter:
 
         `tool_mask` says which tools may be called, see `workflows.runtime.masks`; the list of tools stays as it is.
 
-        The calls run at once; after `wait_seconds` those that go on say so, with their task's id. The same call again
-        (id, session, message) is the same task. Raises `ApiError` for what says nothing of a call, see `CallRunner`.
+        The calls run concurrently. A call that is still running after `wait_seconds` is answered with its task's ID. A
+        repeated call (same ID, session and message) is the same task. Raises `ApiError` for errors that are not about
+        a call, see `CallRunner`.
         """
         calls = self._back_end.calls(message)
         catalogue = self._services.catalogue
@@ -93,7 +95,7 @@ class Adapter:
 
 
 async def connected_services(settings: ApiSettings | None = None) -> Services:
-    """What an `Adapter` works with in a process that is not the server: the same settings, from the environment.
+    """The services for an `Adapter` outside the server process, with the server's settings from the environment.
 
     Raises `RuntimeError` when Temporal cannot be reached, `SealError` without the key ring of the workers.
     """

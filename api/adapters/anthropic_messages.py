@@ -22,7 +22,7 @@ class AnthropicMessages:
         return {"name": shown.name, "description": shown.description, "input_schema": shown.schema}
 
     def calls(self, message: object) -> tuple[ModelCall, ...]:
-        """The `tool_use` blocks. Others (text, thinking, the provider's own tools) are left alone."""
+        """The `tool_use` blocks. Others (text, thinking, the provider's own tools) are ignored."""
         blocks = entries_of(message, "content")
         return tuple(
             read_call(block.get("id"), block.get("name"), block.get("input"))
@@ -31,13 +31,13 @@ class AnthropicMessages:
         )
 
     def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
-        """One user message with all results, as the API asks for; nothing when nothing was called."""
+        """One user message with all results, as the API requires; empty if there were no calls."""
         blocks = [_tool_result(outcome) for outcome in outcomes]
         return [{"role": "user", "content": cast(list[JsonValue], blocks)}] if blocks else []
 
 
 def _tool_result(outcome: Outcome) -> JsonObject:
-    """`ToolResultBlockParam`. The API refuses empty texts, but not a result without content."""
+    """`ToolResultBlockParam`. The API rejects empty text blocks, but accepts a result without content."""
     return {
         "type": "tool_result",
         "tool_use_id": outcome.call.id,

@@ -1,6 +1,6 @@
 """MCP: `tools/call` requests in, responses out (JSON-RPC 2.0), with the result's own content blocks.
 
-The MCP front door (`api.mcp`) says the same and more, with sessions, progress and tasks; this is the plain translation.
+The MCP front door (`api.mcp`) adds sessions, progress and tasks; this module only translates.
 """
 
 from collections.abc import Sequence
@@ -24,16 +24,16 @@ class McpMessages:
     name = "mcp"
 
     def __init__(self, *, mode: str = "default") -> None:
-        """In the mode `openai` answers keep what is for widgets."""
+        """In the mode `openai`, answers keep the data for widgets."""
         self._mode = mode
 
     def tool(self, shown: PortableTool) -> JsonObject:
-        """`Tool` of MCP, with the name and the schema that the tool really has: MCP knows no rule against them."""
+        """`Tool` of MCP, with the tool's own name and schema, which MCP does not restrict."""
         definition = shown.definition
         return {"name": definition.name, "description": definition.description, "inputSchema": definition.input_schema}
 
     def calls(self, message: object) -> tuple[ModelCall, ...]:
-        """The requests. Their ids are of one connection only, so the same id again is another call."""
+        """The requests. Their IDs are unique only within a connection, so the same ID later is another call."""
         value = plain(message)
         requests = cast(list[Any], value if isinstance(value, list) else [value])
         return tuple(_call(request) for request in requests)
@@ -58,4 +58,4 @@ def _call(request: Any) -> ModelCall:
             arguments = cast(dict[str, object], params).get("arguments")
             return replace(read_call(str(request_id), name, arguments), id=request_id, marks_retry=False)
         case _:
-            raise BadRequest("This is no `tools/call` request of JSON-RPC: method, id, and params with a name.")
+            raise BadRequest("This is not a `tools/call` request of JSON-RPC: method, id, and params with a name.")

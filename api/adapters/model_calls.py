@@ -18,15 +18,15 @@ JsonObject = dict[str, JsonValue]
 
 MAX_ID_CHARS = 200
 _MAX_NAME_CHARS = 128
-"""No tool has a longer name; a longer one that a model invented is cut, so that the error stays readable."""
+"""No tool has a longer name. A longer one that a model invented is cut so that the error stays readable."""
 _MAX_FLAW_CHARS = 300
 
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One call as a model made it. `flaw` says why the arguments cannot be read; there are none then.
+    """One call as a model made it. `flaw` says why the arguments cannot be read; they are empty then.
 
-    `marks_retry` says that the id is the call's own wherever it comes again, so that the same id is the same call.
+    With `marks_retry` the ID is unique to the call, so that the same ID again is the same call.
     """
 
     id: str | int
@@ -40,7 +40,7 @@ class ModelCall:
 class Outcome:
     """The outcome of a call. `result` is what the model reads, also while the task is running.
 
-    `task` is absent when nothing was started: an unknown tool, bad arguments, or a tool that looks after tasks.
+    `task` is None if nothing was started: an unknown tool, bad arguments, or a tool that manages tasks.
     """
 
     call: ModelCall
@@ -86,11 +86,11 @@ class CallReport(BaseModel):
 
 
 class BackEnd(Protocol):
-    """Translates between one provider's protocol and ours. It runs nothing."""
+    """Translates between one provider's protocol and Outlast's. Runs nothing."""
 
     @property
     def name(self) -> str:
-        """How the back end is called, for example in a URL."""
+        """The back end's name, for example in a URL."""
         ...
 
     def tool(self, shown: PortableTool) -> JsonObject:
@@ -129,13 +129,13 @@ def read_call(call_id: object, name: object, arguments: object) -> ModelCall:
 
 
 def _json_value(value: object) -> object:
-    """`value` as it is sent: Python knows numbers, texts and keys that JSON does not. Raises `ValueError`."""
+    """`value` as JSON represents it. Raises `ValueError` for numbers, texts and keys that JSON does not have."""
     written = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return json.loads(written.encode())
 
 
 def _sendable(text: str) -> str:
-    """`text` with a mark for each half of a surrogate pair, which no protocol carries."""
+    """`text` with a replacement for each lone surrogate, which cannot be encoded."""
     return text.encode(errors="replace").decode()
 
 
@@ -151,16 +151,16 @@ def plain(value: object) -> Any:
 
 
 def entries_of(message: object, *holders: str) -> list[JsonObject]:
-    """The list of objects in `message`: itself, or what it holds under the first of `holders` that it has.
+    """The list of objects in `message`: `message` itself, or its value under the first of `holders` that it has.
 
-    A text in place of the list holds no call. Raises `BadRequest` for what is neither.
+    A text instead of the list has no calls. Raises `BadRequest` for any other value.
     """
     value = plain(message)
     if isinstance(value, dict):
         held = cast(dict[str, Any], value)
         key = next((holder for holder in holders if holder in held), None)
         if key is None:
-            raise BadRequest(f"This is no message of the provider: it has none of {', '.join(holders)}.")
+            raise BadRequest(f"This is not a message of the provider: it has none of {', '.join(holders)}.")
         value = held[key]
     if value is None or isinstance(value, str):
         return []

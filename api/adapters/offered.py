@@ -1,4 +1,4 @@
-"""The tools that a model is offered, by names that its provider takes, and which tool such a name means."""
+"""The tools that a model is offered, under names that its provider accepts, and the tool behind such a name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,23 +15,23 @@ from outlast.workflows.tools.registry import UnknownTool, unknown_tool
 
 @dataclass(frozen=True)
 class OfferedTools:
-    """The tools, and the tools' own names by the providers' names. `closed` says that no other tool may be called."""
+    """The tools, and their own names by the names shown to the provider. If `closed`, no other tool may be called."""
 
     tools: ToolSet
     names: Mapping[str, str]
     closed: bool
 
     def listed(self, back_end: BackEnd) -> list[JsonObject]:
-        """The list of tools in the provider's form. The same bytes for the same tools."""
+        """The list of tools in the provider's form. The same tools give the same bytes."""
         return [back_end.tool(portable(self.tools.get(own), shown)) for shown, own in self.names.items()]
 
 
 async def load_offered(
     catalogue: Catalogue, caller: Caller, *, mode: str, selectors: tuple[str, ...] | None
 ) -> OfferedTools:
-    """What `selectors` stand for, or without them what MCP connections are offered that choose nothing.
+    """The tools of `selectors`; without selectors, those of an MCP connection that selects none.
 
-    The tools that look after tasks are always among them, since any call may outlast its caller's patience. Raises
+    The tools that manage tasks are always included, because any call may take longer than its caller waits. Raises
     `UnknownToolCalled` for an unknown mode.
     """
     loaded = await catalogue.load(Selection(mode, selectors), caller)
@@ -39,7 +39,7 @@ async def load_offered(
 
 
 async def load_callable(catalogue: Catalogue, caller: Caller, *, mode: str) -> OfferedTools:
-    """Everything that can be called, for programs that do not say what they offered."""
+    """All tools that can be called, for programs that do not say which tools they offered."""
     return _offered(await catalogue.tools(mode, caller), closed=False)
 
 
@@ -58,6 +58,6 @@ def _offered(loaded: ToolSet, *, closed: bool) -> OfferedTools:
     base = base_tools(loaded.mode)
     companions = (base.tools[name] for name in TASK_COMPANIONS)
     tools = loaded.including(*companions).tools.values()
-    # What is left needs a connection that remembers its tools: there is none here.
+    # The remaining tools need a connection that keeps its list of tools, which does not exist here.
     offered = tool_set(loaded.mode, (tool for tool in tools if tool.in_front or not tool.needs_connection))
     return OfferedTools(offered, fitting_names(offered.tools), closed)

@@ -15,7 +15,7 @@ class OpenAIChat:
     name = "openai-chat"
 
     def tool(self, shown: PortableTool) -> JsonObject:
-        """`ChatCompletionFunctionToolParam`. Not strict: strict schemas know neither optional fields nor defaults."""
+        """`ChatCompletionFunctionToolParam`. Not strict: strict schemas have neither optional fields nor defaults."""
         function: JsonObject = {
             "name": shown.name,
             "description": shown.description,
@@ -25,12 +25,12 @@ class OpenAIChat:
         return {"type": "function", "function": function}
 
     def calls(self, message: object) -> tuple[ModelCall, ...]:
-        """The calls of functions. Those of the provider's custom tools are left alone."""
+        """The calls of functions. Calls of the provider's custom tools are ignored."""
         calls = entries_of(_message(plain(message)), "tool_calls")
         return tuple(_call(call) for call in calls if call.get("type", "function") == "function")
 
     def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
-        """One message per call. It holds text only, and an error is in its last line, in JSON."""
+        """One message per call. It has only text; an error is in the last line, as JSON."""
         return [
             {
                 "role": "tool",
@@ -42,7 +42,7 @@ class OpenAIChat:
 
 
 def _message(value: Any) -> Any:
-    """The message that may call tools: of a completion the first choice's. One without the key calls none."""
+    """The message that may call tools; in a completion, that of the first choice."""
     match value:
         case {"choices": [{"message": message}, *_]}:
             return _message(message)

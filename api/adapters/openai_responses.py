@@ -18,7 +18,7 @@ class OpenAIResponses:
     name = "openai-responses"
 
     def tool(self, shown: PortableTool) -> JsonObject:
-        """`FunctionToolParam`. Not strict: strict schemas know neither optional fields nor defaults."""
+        """`FunctionToolParam`. Not strict: strict schemas have neither optional fields nor defaults."""
         return {
             "type": "function",
             "name": shown.name,
@@ -28,7 +28,7 @@ class OpenAIResponses:
         }
 
     def calls(self, message: object) -> tuple[ModelCall, ...]:
-        """The `function_call` items. Others (messages, reasoning, the provider's own tools) are left alone."""
+        """The `function_call` items. Others (messages, reasoning, the provider's own tools) are ignored."""
         items = entries_of(message, "output")
         return tuple(
             read_call(item.get("call_id"), item.get("name"), item.get("arguments"))
@@ -37,7 +37,7 @@ class OpenAIResponses:
         )
 
     def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
-        """One item per call. The protocol has no mark for an error: the last line of the output says it, in JSON."""
+        """One item per call. The protocol has no mark for errors: the last line of the output has them as JSON."""
         return [
             {"type": "function_call_output", "call_id": outcome.call.id, "output": _output(outcome)}
             for outcome in outcomes

@@ -1,4 +1,4 @@
-"""An outcome in the pieces that a model is shown, before a provider's own form: texts, and media.
+"""An outcome as pieces for a model, independent of the provider: texts and media.
 
 What a provider cannot show is described in text, never dropped.
 """
@@ -18,7 +18,7 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 JsonObject = dict[str, JsonValue]
 
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-"""Pictures that Anthropic and OpenAI take."""
+"""Image types that Anthropic and OpenAI accept."""
 PDF = "application/pdf"
 
 
@@ -32,7 +32,7 @@ class Media:
 
     @property
     def description(self) -> str:
-        """What a model reads where it cannot be shown."""
+        """The text that replaces it where it cannot be shown."""
         return f"[{self.name}, {self.mime_type}, {len(self.data) * 3 // 4} bytes: it cannot be shown here]"
 
 
@@ -40,7 +40,7 @@ Piece = str | Media
 
 
 def pieces_of(outcome: Outcome, shown: Container[str] = frozenset()) -> list[Piece]:
-    """The answer, and after it its details as JSON. Media of types that are not `shown` are described in text."""
+    """The answer, followed by its details as JSON. Media of types not in `shown` are described in text."""
     result = outcome.result
     pieces = [piece for block in content_blocks(result) for piece in _pieces(block)]
     if not pieces and result.structured is not None:
@@ -55,9 +55,9 @@ def pieces_of(outcome: Outcome, shown: Container[str] = frozenset()) -> list[Pie
 
 
 def details(outcome: Outcome) -> JsonObject:
-    """What a model or a program must not have to guess from the text: errors, stored outputs, tasks that go on.
+    """The facts that a model or program needs besides the text: errors, stored outputs, running tasks.
 
-    Empty for an answer that is just an answer.
+    Empty for an answer without any of them.
     """
     result, task = outcome.result, outcome.task
     found: JsonObject = {"is_error": True} if result.is_error else {}

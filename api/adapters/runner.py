@@ -1,4 +1,4 @@
-"""Runs the calls of one message: all at once, each as a task like any other."""
+"""Runs the calls of one message concurrently, each as an ordinary task."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -23,16 +23,16 @@ from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
 from outlast.workflows.tools.registry import UnknownTool
 
 MAX_CALLS = 128
-"""Calls in one message."""
+"""Maximum number of calls in one message."""
 
 _CATEGORIES = {404: ErrorCategory.NOT_FOUND, 409: ErrorCategory.CONFLICT, 410: ErrorCategory.NOT_FOUND}
 _NOT_ABOUT_THE_CALL = frozenset({401, 503})
-"""Errors that are not about the call: the program has to retry, not the model."""
+"""Errors that are not about the call: the program should retry, not the model."""
 
 
 @dataclass(frozen=True)
 class CallScope:
-    """Where calls belong, and how they are carried out. The id of a call is its own within session and message."""
+    """The session and message of calls, and their options. Call IDs are unique within session and message."""
 
     session_id: str | None = None
     message_id: str | None = None
@@ -41,15 +41,15 @@ class CallScope:
     """By the names that the model was offered, or the tools' own."""
 
     def idempotency_key(self, call: ModelCall) -> str | None:
-        """What makes the same call of the same caller one task, however often it is sent."""
+        """The key that makes repeated requests for the same call one task."""
         if not call.marks_retry:
             return None
-        # Neither part of the scope may hold a slash, so no two calls have the same key.
+        # No part of the scope may contain a slash, so no two calls have the same key.
         return "/".join([str(call.id), self.session_id or "", self.message_id or ""])
 
 
 class CallRunner:
-    """Gives every call an outcome; a failure is an outcome too."""
+    """Gives every call an outcome. A failure is an outcome too."""
 
     def __init__(self, services: Services) -> None:
         """Start and await tasks through `services`."""
@@ -64,8 +64,8 @@ class CallRunner:
     ) -> tuple[Outcome, ...]:
         """The outcomes in the order of the calls, after at most `wait_seconds`.
 
-        Raises `BadRequest` before anything is started, and what says nothing of the calls: `TemporalUnavailable`,
-        `PlatformUnavailable`, `Unauthenticated`. Whoever asks again then meets the tasks that were started.
+        Raises `BadRequest` before anything is started, and errors that are not about a call: `TemporalUnavailable`,
+        `PlatformUnavailable`, `Unauthenticated`. A repeated request then finds the tasks that were started.
         """
         if len(calls) > MAX_CALLS:
             raise BadRequest(f"The message has {len(calls)} tool calls; at most {MAX_CALLS} are taken at once.")
@@ -147,7 +147,7 @@ def _check(scope: CallScope) -> None:
 
 
 def _allowed(offered: OfferedTools, unknown: ErrorEnvelope, scope: CallScope) -> tuple[str, ...] | None:
-    """The tools that a call of an unknown one may turn to, by the names that the model knows."""
+    """The tools that may be called instead of an unknown one, under the names that the model knows."""
     own = {shown: name for shown, name in offered.names.items() if shown in (unknown.allowed_tools or ())}
     known = tuple(own.get(name, name) for name in unknown.allowed_tools or ())
     active = narrowed(unknown.model_copy(update={"allowed_tools": known}), scope.tool_mask).allowed_tools
@@ -155,7 +155,7 @@ def _allowed(offered: OfferedTools, unknown: ErrorEnvelope, scope: CallScope) ->
 
 
 def _shown(offered: OfferedTools, own: Sequence[str] | None) -> tuple[str, ...]:
-    """Tools by the names that the model was offered."""
+    """The names under which the model was offered these tools."""
     names = {name: shown for shown, name in offered.names.items()}
     return tuple(names.get(name, name) for name in own or ())
 

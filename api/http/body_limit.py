@@ -1,4 +1,4 @@
-"""Refuses request bodies over a limit, whether or not they announce their length."""
+"""Rejects request bodies over a limit, with or without a Content-Length header."""
 
 import asyncio
 from contextlib import suppress
@@ -9,7 +9,7 @@ from outlast.api.http.problems import body_too_large
 
 _DRAIN_SECONDS = 10
 _DRAIN_TIMES = 8
-"""How long, and how many times the limit, the rest of a refused body is read before the connection is cut."""
+"""How long, and up to which multiple of the limit, the rest of a rejected body is read before the connection is cut."""
 
 
 class _TooLarge(Exception):
@@ -51,7 +51,7 @@ class BodyLimit:
 
         async def noted(message: Message) -> None:
             nonlocal answered
-            # The framework turns whatever interrupts its reading of a body into an answer of its own.
+            # The framework turns any exception during the read of a body into a response of its own.
             if answered or received <= self._max_bytes:
                 answered = True
                 await send(message)
@@ -69,7 +69,7 @@ class BodyLimit:
 
 
 async def _drain(receive: Receive, max_bytes: int) -> None:
-    """Drop the rest of a body: many clients read no answer before they have sent all of theirs."""
+    """Discard the rest of a body: many clients read no response before they have sent the whole body."""
     while max_bytes > 0:
         message = await receive()
         max_bytes -= len(message.get("body", b""))

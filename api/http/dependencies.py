@@ -1,4 +1,4 @@
-"""What the routes are given: the services, and who is calling."""
+"""Dependencies of the routes: the services, the caller, and common headers."""
 
 import re
 from typing import Annotated

@@ -1,8 +1,8 @@
 """`/docs`: Swagger UI, served with its assets from this process, so that it works without internet.
 
-The assets are those of the package `fastapi-swagger`, which follows Swagger UI's releases. The page may load nothing
-from anywhere else (Content Security Policy), and its script lies in a file of its own, so that no inline script has to
-be allowed. Addresses are relative, so the page also works behind a proxy that serves the API under a path.
+The assets are those of the package `fastapi-swagger`, which follows Swagger UI's releases. The Content Security Policy
+allows no other origin, and the page's script is a separate file, so that inline scripts need not be allowed. URLs are
+relative, so the page also works behind a proxy that serves the API under a path.
 """
 
 from importlib.resources import files

@@ -17,7 +17,7 @@ class _Sent(BaseModel):
 
 
 class StreamedEvent(Protocol):
-    """What a stream can send. An event without `id` is not repeated to a client that comes back."""
+    """An event of a stream. An event without `id` is not sent again to a client that reconnects."""
 
     @property
     def name(self) -> str:
@@ -26,7 +26,7 @@ class StreamedEvent(Protocol):
 
     @property
     def id(self) -> str | None:
-        """Where in the stream it stands."""
+        """The event's position in the stream."""
         ...
 
     @property
@@ -47,7 +47,7 @@ def event_stream(events: AsyncIterator[StreamedEvent]) -> StreamingResponse:
 
 
 async def _with_keep_alive(events: AsyncIterator[StreamedEvent]) -> AsyncIterator[str]:
-    """The events as SSE frames, with a comment now and then so that proxies keep the connection."""
+    """The events as SSE frames, with a comment at intervals so that proxies keep the connection open."""
     yield "retry: 2000\n\n"
     pending = asyncio.ensure_future(anext(events, None))
     try:
@@ -66,7 +66,7 @@ async def _with_keep_alive(events: AsyncIterator[StreamedEvent]) -> AsyncIterato
 
 
 def _frame(event: StreamedEvent) -> str:
-    """`id`, `event` and `data` lines, ended by an empty one (section 9.2.6)."""
+    """`id`, `event` and `data` lines, followed by an empty line (section 9.2.6)."""
     identity = f"id: {event.id}\n" if event.id else ""
     data = _Sent(time=event.time, data=event.data).model_dump_json(exclude_none=True)
     return f"{identity}event: {event.name}\ndata: {data}\n\n"

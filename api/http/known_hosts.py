@@ -1,4 +1,4 @@
-"""Refuses requests that name the server by a name that is not one of its own (`Host`, RFC 9110, section 7.2)."""
+"""Rejects requests whose `Host` header is not a name of this server (RFC 9110, section 7.2)."""
 
 from collections.abc import Collection
 
@@ -10,7 +10,7 @@ from outlast.api.http.problems import problem_response
 
 
 class KnownHosts:
-    """ASGI middleware. A web page must not reach a local API through a name of its own (DNS rebinding)."""
+    """ASGI middleware against DNS rebinding: a web page must not reach a local API through a host name of its own."""
 
     def __init__(self, app: ASGIApp, *, names: Collection[str]) -> None:
         """Let requests for `names` through to `app`; ports do not matter."""
@@ -33,7 +33,7 @@ class KnownHosts:
 
 
 def host_of(scope: Scope) -> str:
-    """The host that a request names, in lower case and without its port; IPv6 addresses without brackets."""
+    """The host in the `Host` header, in lower case, without the port, and without brackets for IPv6 addresses."""
     named = Headers(scope=scope).get("host", "").lower()
     if named.startswith("["):
         return named[1:].partition("]")[0]

@@ -1,4 +1,4 @@
-"""The published OpenAPI document, corrected where FastAPI describes errors differently from how they are answered."""
+"""The published OpenAPI document, corrected where FastAPI's description of errors differs from the actual responses."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def _corrected(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_a_problem(response: dict[str, Any]) -> bool:
-    """Whether it is described as a problem document, or in FastAPI's own shape, which this API never answers with."""
+    """Whether it is described as a problem document, or in FastAPI's own shape, which this API never sends."""
     content = response.get("content", {})
     named = content.get("application/json", {}).get("schema", {}).get("$ref", "")
     return MEDIA_TYPE in content or named.rpartition("/")[2] in _FASTAPI_ERRORS

@@ -1,4 +1,4 @@
-"""Rejects JSON bodies that hold half of a surrogate pair: such a text can neither be stored nor sent on."""
+"""Rejects JSON bodies with a lone surrogate: such a text can neither be stored nor encoded as UTF-8."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
-# Escaped, or as the three bytes that UTF-8 would have for it. JSON in UTF-16 and UTF-32 is read too, and has zeros.
+# Escaped, or as the three bytes that UTF-8 would use. JSON in UTF-16 or UTF-32, which is accepted too, has zero bytes.
 _MAY_HOLD_HALF = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]|\0")
 
 
@@ -16,11 +16,11 @@ class _SoundRequest(Request):
     unchecked_fields: frozenset[str] = frozenset()
 
     async def json(self) -> Any:
-        """The body. Raises `json.JSONDecodeError`, as for any other JSON that is broken (RFC 8259, section 8.2)."""
+        """The body. Raises `json.JSONDecodeError` for malformed JSON and lone surrogates (RFC 8259, section 8.2)."""
         value = await super().json()
         body = await self.body()
         if _MAY_HOLD_HALF.search(body):
-            _refuse_halves(self._checked_part(value), body)
+            _reject_lone_surrogates(self._checked_part(value), body)
         return value
 
     def _checked_part(self, value: Any) -> Any:
@@ -31,10 +31,10 @@ class _SoundRequest(Request):
 
 
 class SoundTextRoute(APIRoute):
-    """A route whose bodies hold whole characters only; others are answered 400."""
+    """A route that responds 400 to bodies with lone surrogates."""
 
     unchecked_fields: ClassVar[frozenset[str]] = frozenset()
-    """Fields of the body that the route checks by itself."""
+    """Fields of the body that the route checks itself."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """See `APIRoute`."""
@@ -49,12 +49,12 @@ class SoundTextRoute(APIRoute):
 
 
 class ModelMessageRoute(SoundTextRoute):
-    """A route whose `message` is what a model wrote: half a character in it is for the model to mend, and no 400."""
+    """A route whose `message` a model wrote: the model reads the error about a lone surrogate in it; no 400."""
 
     unchecked_fields = frozenset({"message"})
 
 
-def _refuse_halves(value: Any, body: bytes) -> None:
+def _reject_lone_surrogates(value: Any, body: bytes) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:

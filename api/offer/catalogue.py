@@ -46,7 +46,7 @@ class CalledActor:
 
 
 class Catalogue:
-    """Loads Actor definitions when they are first asked for, and keeps them for five minutes."""
+    """Loads Actor definitions on first use and caches them for five minutes."""
 
     def __init__(
         self, platform: ApifyPlatform, *, actors: tuple[str, ...], selectors: tuple[str, ...] = DEFAULT_SELECTORS
@@ -70,7 +70,7 @@ class Catalogue:
         return tool_set(mode, [*served, *loaded])
 
     async def load(self, selection: Selection, caller: Caller) -> ToolSet:
-        """The tools that a connection's `selection` stands for. Raises `UnknownToolCalled` for an unknown mode."""
+        """The tools of a connection's `selection`. Raises `UnknownToolCalled` for an unknown mode."""
         chosen = replace(selection, default_selectors=self._selectors, default_actors=self._actors)
 
         async def load_actor(actor: str) -> tuple[Tool, ...]:
@@ -82,7 +82,7 @@ class Catalogue:
             raise UnknownToolCalled(error.envelope) from error
 
     async def actor_tools(self, mode: str, actor: str, caller: Caller) -> tuple[Tool, ...]:
-        """The direct tool of `actor`, or the tools of the MCP server that it is.
+        """The direct tool of `actor`, or its tools if it is an MCP server.
 
         None when it cannot be loaded, with a warning in the log.
         """
@@ -156,7 +156,7 @@ class Catalogue:
         return (_tool_of(mode, definition),)
 
     async def _mcp_tools(self, actor: str, caller: Caller) -> tuple[Tool, ...]:
-        """The tools of an Actor that is an MCP server, as they were at most five minutes ago."""
+        """The tools of an Actor that is an MCP server; cached for five minutes."""
         key = (caller.id, actor)
         known = self._proxied.get(key)
         if known is not None:
@@ -169,7 +169,7 @@ class Catalogue:
         return tools
 
     async def _proxied_tool(self, name: str, caller: Caller) -> Tool | None:
-        """A tool of one of the MCP servers that this process knows, or of one whose name `name` begins with."""
+        """A tool of an MCP server that this process knows, or of the Actor that `name` begins with."""
         known = [
             actor
             for (caller_id, actor), tools in list(self._proxied.items())

@@ -1,4 +1,4 @@
-"""What the server tells a model about itself: common text, the mode's own, and what this connection has or lacks."""
+"""The server's instructions for a model: common text, the mode's text, and what this connection offers or lacks."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ _SKILL_TOOL = "Skill"
 def server_instructions(
     mode: str, missing_actors: Sequence[str] = (), skills: Sequence[SkillCard] | None = None
 ) -> str:
-    """The instructions of a connection in `mode`. `missing_actors` were asked for and cannot be loaded."""
+    """The instructions of a connection in `mode`. `missing_actors` were selected but cannot be loaded."""
     parts = [COMMON, MODES[mode].instructions.strip()]
     if missing_actors:
         parts.append(f"- These Actors were asked for and cannot be loaded as tools now: {', '.join(missing_actors)}.")
@@ -43,7 +43,7 @@ def server_instructions(
 
 
 def turn_instructions(missing_actors: Sequence[str] = (), skills: Sequence[SkillCard] | None = None) -> str:
-    """The same for turns, which wait for their tools themselves and so know no tools that look after tasks."""
+    """The instructions of a turn. Turns wait for their tools, so the part about tasks is left out."""
     text = server_instructions("default", missing_actors, skills)
     return text.replace(f"{_TASKS}\n", "", 1)
 
@@ -56,7 +56,7 @@ async def offered_skills(folder: Path | None, tools: ToolSet) -> Sequence[SkillC
 
 
 def _listed(skills: Sequence[SkillCard]) -> str:
-    """The skills by name, each with the beginning of its description: instructions stay short, whatever there is."""
+    """The skills by name, each with the beginning of its description, so that the instructions stay short."""
     lines = [f"- Skills, to be loaded with {_SKILL_TOOL} before work of their kind:"]
     for card in skills[:_MAX_SKILLS]:
         cut = len(card.description) > _MAX_SKILL_CHARS

@@ -1,4 +1,4 @@
-"""From a `ToolResult` to the answer of `tools/call`."""
+"""Converts a `ToolResult` to the result of `tools/call`."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def _content(result: ToolResult) -> list[Any]:
 
 
 def visible_meta(meta: JsonObject, *, mode: str) -> JsonObject:
-    """`meta` without what is not for this client."""
+    """`meta` without the keys that are not for this client."""
     return {
         key: value
         for key, value in meta.items()
@@ -43,5 +43,5 @@ def visible_meta(meta: JsonObject, *, mode: str) -> JsonObject:
 
 
 def text_result(text: str, *, structured: JsonObject | None = None) -> ToolResult:
-    """An answer of one piece of text."""
+    """A result with one text block."""
     return ToolResult(content=(TextContent(text=text),), structured=structured)

@@ -1,7 +1,7 @@
-"""Names that model providers accept, and the way back.
+"""Names that model providers accept, and the mapping back to the original names.
 
 Anthropic and OpenAI take `[a-zA-Z0-9_-]`, at most 64 characters, for a tool; Anthropic the same and dots for a field.
-MCP servers and Actors know no such rule. A name that fits is kept; another one becomes its readable part and a digest.
+MCP servers and Actors have no such rule. A valid name is kept; any other becomes its readable part and a digest.
 """
 
 import re
@@ -15,7 +15,7 @@ _FIRST_DIGEST_CHARS = 8
 
 
 def fitting_names(names: Iterable[str], pattern: re.Pattern[str] = TOOL_NAME) -> dict[str, str]:
-    """Each of `names` by a name that fits `pattern`, in the same order. No two have the same, whatever they are."""
+    """`names` by unique names that match `pattern`, in the same order."""
     own = list(dict.fromkeys(names))
     taken = {name for name in own if pattern.fullmatch(name)}
     fitting: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""A tool's JSON Schema in a form that providers accept. One schema that a provider rejects fails the whole list.
+"""A tool's JSON Schema in a form that providers accept. One rejected schema fails the whole list of tools.
 
 Optional fields, defaults, `$defs` and everything else stay as they are. Three things differ, each only where it must:
 an object without `properties` gets none, rules at the top level (such as `anyOf`) move into the description, and fields
@@ -20,7 +20,7 @@ _REFUSED_AT_THE_TOP = ("oneOf", "anyOf", "allOf", "not", "enum")
 
 @dataclass(frozen=True)
 class PortableTool:
-    """A tool in words that every provider takes. `fields` has the tool's own names by the ones shown."""
+    """A tool that every provider accepts. `fields` maps the names of arguments shown to a model to the tool's own."""
 
     definition: Tool
     name: str
@@ -29,7 +29,7 @@ class PortableTool:
     fields: dict[str, str]
 
     def own_arguments(self, arguments: JsonObject) -> JsonObject:
-        """A model's arguments, by the tool's own names."""
+        """A model's arguments under the tool's own names."""
         return {self.fields.get(name, name): value for name, value in arguments.items()}
 
 

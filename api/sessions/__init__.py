@@ -1,1 +1,1 @@
-"""Conversations and turns, as the front doors use them."""
+"""Sessions and turns: the client that all front doors use."""

@@ -1,6 +1,6 @@
-"""`SessionClient`: conversations and their turns over Temporal. There is no table of them: Temporal keeps them.
+"""`SessionClient`: sessions and their turns. Temporal is their only store.
 
-A session's workflow gives every turn its place; each turn is a workflow whose result is the conversation up to its end.
+A session's workflow puts its turns in order; each turn is a workflow whose result is the conversation up to its end.
 """
 
 import asyncio
@@ -69,14 +69,14 @@ from outlast.workflows.turns.budgets import left
 Answer = TypeVar("Answer")
 _WORKER_SECONDS = 30.0
 _START_GRACE = timedelta(minutes=1)
-"""A turn that still has no workflow after this long was never started: the process that reserved it has died."""
+"""A turn without a workflow after this long was never started: the process that reserved it has died."""
 
 
 class SessionClient:
-    """Begins conversations and turns, awaits, follows and cancels them. Raises the `ApiError`s of `api.errors`."""
+    """Starts, awaits, follows and cancels sessions' turns. Raises the `ApiError`s of `api.errors`."""
 
     def __init__(self, client: Client, catalogue: Catalogue, settings: ApiSettings) -> None:
-        """Turns are carried out as `settings` say."""
+        """Run turns as `settings` say."""
         self._client = client
         self._catalogue = catalogue
         self._settings = settings
@@ -84,7 +84,7 @@ class SessionClient:
         self._rules = PermissionRules.parse(settings.permissions)
 
     async def create(self, caller: Caller, request: SessionRequest) -> Session:
-        """Begin a session. One that is there already stays as it was begun."""
+        """Start a session. An existing session is returned unchanged."""
         session_id = request.session_id or f"s-{secrets.token_hex(10)}"
         profile = await profile_for(
             request,
@@ -106,9 +106,10 @@ class SessionClient:
         return _session_view(session_id, await self._overview(caller, session_id))
 
     async def send(self, caller: Caller, session_id: str, request: MessageRequest) -> str:
-        """Begin the turn that answers a message; gives its id. The same message id gives the same turn.
+        """Start the turn that answers a message and return its ID. The same message ID gives the same turn.
 
-        Raises `SessionNotFound`, `TurnRunning`, `TurnNotFound` for a retry of nothing, `BudgetUsedUp`, `BadRequest`.
+        Raises `SessionNotFound`, `TurnRunning`, `BudgetUsedUp`, `BadRequest`, and `TurnNotFound` for an unknown turn to
+        retry.
         """
         overview = await self._overview(caller, session_id)
         turn_id = _turn_id(session_id, request.message_id, request.retry_of_assistant_message_id)
@@ -176,7 +177,7 @@ class SessionClient:
         description = await self._described(caller, session_id, turn_id)
         if description.status is not WorkflowExecutionStatus.RUNNING:
             raise TurnFinished(f"Turn {turn_id} has ended; there is nothing left to cancel.")
-        with temporal_errors(missing=_no_such_turn(turn_id)):
+        with temporal_errors(missing=_turn_not_found(turn_id)):
             await self._client.get_workflow_handle(description.id).cancel()
         return await self.turn(caller, session_id, turn_id)
 
@@ -190,7 +191,7 @@ class SessionClient:
             return await _answer_of_worker(handle.query(SessionWorkflow.overview))
 
     async def _opened(self, caller: Caller, session_id: str) -> SessionProfile:
-        """A session that began with a tool call has no profile yet."""
+        """The session's profile, created now if the session began with a tool call."""
         await self.create(caller, SessionRequest(session_id=session_id))
         overview = await self._overview(caller, session_id)
         return overview.profile or SessionProfile()
@@ -206,7 +207,7 @@ class SessionClient:
     async def _place(
         self, caller: Caller, session_id: str, turn_id: str, request: MessageRequest
     ) -> tuple[TurnRef, TurnPlace]:
-        """Where the turn stands. Raises `TurnRunning`, `BudgetUsedUp`."""
+        """The turn's place in the session. Raises `TurnRunning`, `BudgetUsedUp`."""
         asked = BeginTurn(
             turn_id=turn_id,
             message_id=request.message_id or turn_id,
@@ -230,7 +231,7 @@ class SessionClient:
             )
 
     async def _refuse_running(self, caller: Caller, session_id: str, turn: TurnRef) -> None:
-        """Raise `TurnRunning` unless it is sure that the turn does not run."""
+        """Raise `TurnRunning` unless the turn has certainly ended."""
         try:
             description = await self._described(caller, session_id, turn.turn_id)
         except TurnNotFound:
@@ -257,7 +258,7 @@ class SessionClient:
 
     async def _result(self, caller: Caller, session_id: str, turn_id: str) -> TurnResult:
         workflow_id = turn_workflow_id(caller.id, session_id, turn_id)
-        with temporal_errors(missing=_no_such_turn(turn_id)):
+        with temporal_errors(missing=_turn_not_found(turn_id)):
             return await self._client.get_workflow_handle_for(TurnWorkflow.run, workflow_id).result()
 
     async def _is_there(self, caller: Caller, session_id: str, turn_id: str) -> bool:
@@ -267,7 +268,7 @@ class SessionClient:
         return False
 
     async def _described(self, caller: Caller, session_id: str, turn_id: str) -> WorkflowExecutionDescription:
-        missing = _no_such_turn(turn_id)
+        missing = _turn_not_found(turn_id)
         with temporal_errors(missing=missing):
             workflow_id = turn_workflow_id(caller.id, session_id, turn_id)
             described = await self._client.get_workflow_handle(workflow_id).describe()
@@ -276,7 +277,7 @@ class SessionClient:
         return described
 
     async def _start(self, turn_input: TurnInput) -> None:
-        with temporal_errors(missing=_no_such_turn(turn_input.turn_id)), suppress(WorkflowAlreadyStartedError):
+        with temporal_errors(missing=_turn_not_found(turn_input.turn_id)), suppress(WorkflowAlreadyStartedError):
             caller_id = turn_input.caller.id
             await self._client.start_workflow(
                 TurnWorkflow.run,
@@ -292,7 +293,7 @@ class SessionClient:
 
 
 async def _answer_of_worker(answer: Awaitable[Answer]) -> Answer:
-    """Await `answer`, which only a worker can give. Raises `TemporalUnavailable` when none does in time."""
+    """Await an answer that only a worker can give. Raises `TemporalUnavailable` when no worker answers in time."""
     try:
         async with asyncio.timeout(_WORKER_SECONDS):
             return await answer
@@ -303,7 +304,7 @@ async def _answer_of_worker(answer: Awaitable[Answer]) -> Answer:
 
 
 def _turn_id(session_id: str, message_id: str | None, retry_of: str | None) -> str:
-    """The same for the same message; retrying what answers it is another turn."""
+    """The turn's ID, derived from the message ID if there is one. A retry of the answer is another turn."""
     if message_id is None:
         return f"t-{secrets.token_hex(10)}"
     named = [session_id, message_id, *([retry_of] if retry_of else [])]
@@ -385,5 +386,5 @@ def _abnormal(session_id: str, turn_id: str, error: WorkflowFailureError) -> Tur
     return Turn(id=turn_id, session_id=session_id, assistant_message_id=turn_id, status=status, error=envelope)
 
 
-def _no_such_turn(turn_id: str) -> TurnNotFound:
+def _turn_not_found(turn_id: str) -> TurnNotFound:
     return TurnNotFound(f"The session has no turn {turn_id!r}. Turns are kept for as long as Temporal keeps histories.")

@@ -20,11 +20,11 @@ from outlast.workflows.turns.prompt import system_text
 
 DefinitionHook = Callable[[Definition], Definition]
 TURN_MODE = "default"
-"""A turn waits for its tools, so they are those whose answer is what they have done."""
+"""A turn waits for its tools, so it uses the mode in which a tool's answer is its result."""
 
 
 DEFINITION_HOOKS = "DEFINITION_HOOKS"
-"""Attribute of a tools module (OUTLAST_TOOLS_FROM): functions that take a `Definition` and give the one to be shown."""
+"""Attribute of a tools module (OUTLAST_TOOLS_FROM): functions from a `Definition` to the one that models are shown."""
 
 log = logging.getLogger("outlast.api")
 
@@ -32,7 +32,7 @@ log = logging.getLogger("outlast.api")
 async def profile_for(
     request: SessionRequest, catalogue: Catalogue, caller: Caller, *, skills_dir: Path | None, masking: bool
 ) -> SessionProfile:
-    """What the turns of the session have in common. Hooks see its definitions only without `masking`.
+    """The profile that all turns of the session share. Definition hooks apply only without `masking`.
 
     Raises `UnknownToolCalled`.
     """
@@ -55,7 +55,7 @@ async def profile_for(
 
 
 def carried_rules(rules: PermissionRules, caller: Caller) -> tuple[CarriedRule, ...]:
-    """Those of the operator's rules that are about `caller`, for calls that are made inside a turn."""
+    """The operator's rules that apply to `caller`, for calls inside a turn."""
     return tuple(
         CarriedRule(tool=rule.tool, action=rule.action, text=rule.text)
         for rule in rules.rules
@@ -66,7 +66,7 @@ def carried_rules(rules: PermissionRules, caller: Caller) -> tuple[CarriedRule, 
 def _hooks(*, masking: bool) -> tuple[DefinitionHook, ...]:
     hooks: tuple[DefinitionHook, ...] = extension_entries(DEFINITION_HOOKS)
     if masking and hooks:
-        log.info("%d hooks that rewrite definitions are passed over: tool masks are on", len(hooks))
+        log.info("%d definition hooks are not applied: tool masks are on", len(hooks))
         return ()
     return hooks
 
@@ -77,7 +77,7 @@ def _snapshot(shown: list[PortableTool], hooks: tuple[DefinitionHook, ...]) -> T
 
 
 def _defined(tool: PortableTool, hooks: tuple[DefinitionHook, ...]) -> Definition:
-    """The tool as a model sees it. A hook may change everything but the name, by which it is called."""
+    """The tool as a model sees it. Hooks may change everything except the name."""
     definition = Definition(tool.name, tool.description, tool.schema)
     for hook in hooks:
         definition = replace(hook(definition), name=tool.name)

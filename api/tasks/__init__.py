@@ -1,1 +1,1 @@
-"""Tasks, as the front doors use them: admission of a call, and the client that starts, awaits and cancels it."""
+"""Tasks: admission of calls, and the client with which front doors start, await and cancel them."""

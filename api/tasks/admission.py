@@ -1,7 +1,7 @@
-"""Admission: whether a tool call may start, decided before anything starts and before anything is paid.
+"""Admission: decides whether a tool call may start, before anything is started or paid for.
 
 `Admission.admit` reads from top to bottom: find the tool; check that the caller may call it; check that the call fits;
-seal its secrets. What it gives is the call as a workflow's history may hold it.
+seal its secrets. The result is the call in the form that a workflow's history may hold.
 """
 
 from collections.abc import Mapping
@@ -27,8 +27,8 @@ from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.registry import executor_kind
 
 MAX_CALL_BYTES = 32 * 1024 * 1024
-"""A worker holds a call in memory several times. Above 256 KB a call is kept in the output store, so that it fits into
-a history whatever its size. OUTLAST_MAX_BODY_BYTES, 8 MB by default, refuses a larger REST request before that."""
+"""A worker holds a call in memory several times. Calls over 256 KB are kept in the output store, so that the history
+stays small. OUTLAST_MAX_BODY_BYTES, 8 MB by default, rejects larger REST requests earlier."""
 
 JsonObject = dict[str, JsonValue]
 
@@ -37,8 +37,8 @@ JsonObject = dict[str, JsonValue]
 class AdmittedCall:
     """A call that may start.
 
-    `summary` goes into the task's memo. One of `fingerprints` is in it; any of them recognises the same request when it
-    comes again under the same idempotency key.
+    `summary` goes into the task's memo and contains one of `fingerprints`. Any of them identifies a repetition of the
+    request under the same idempotency key.
     """
 
     call: ToolCall
@@ -47,7 +47,7 @@ class AdmittedCall:
 
 
 class Admission:
-    """Checks calls and seals their secrets. Nothing starts here."""
+    """Checks calls and seals their secrets. Starts nothing."""
 
     def __init__(self, catalogue: Catalogue, sealer: SecretSealer, settings: ApiSettings) -> None:
         """Apply the rules, limits and defaults of `settings`."""
@@ -78,7 +78,7 @@ class Admission:
         check_arguments(tool, request.arguments, actor)
         permission = self._permissions.ruling_of_call(caller.id, tool, actor.name if actor else None)
 
-        # Seal what is secret. From here on, no secret is readable.
+        # Seal the secrets. From here on, none of them is readable.
         call = ToolCall(
             tool=tool.name,
             arguments=seal_arguments(tool, request.arguments, actor, self._sealer, caller),
@@ -113,9 +113,9 @@ class Admission:
         return seal_edited_arguments(found, arguments, actor, self._sealer, caller)
 
     def check_front_door_tool(self, caller: Caller, tool: Tool) -> None:
-        """Raise `InvalidCall` unless the rules allow a tool that the front door answers itself.
+        """Raise `InvalidCall` unless the rules allow a tool that the front door runs itself.
 
-        No workflow runs, so a rule that says `ask` refuses it too.
+        No workflow could ask, so a rule that says `ask` rejects the call too.
         """
         ruling = self._permissions.ruling(caller.id, (tool.name,))
         if ruling is not None and ruling.action != "allow":
@@ -140,11 +140,11 @@ class Admission:
         return await self._catalogue.called_actor(tool, arguments, caller, by_full_name=bool(self._permissions))
 
     def _fingerprints(self, call: ToolCall, request: TaskRequest) -> tuple[str, ...]:
-        """What distinguishes this request from another one under the same idempotency key.
+        """Digests that distinguish this request from another one under the same idempotency key.
 
-        Keyed digests, because the request may hold secrets; over all of it, because which parts are secret is not
-        always known; one per sealing key, because keys are rotated. The mask is left out: it does not change what the
-        call does, and a request repeated after masks were switched on or off is the same request.
+        They are keyed because the request may hold secrets. They cover the whole request because it is not always known
+        which parts are secret. There is one per sealing key because keys are rotated. The mask is excluded: it does not
+        change what the call does, and a request repeated after masks were switched on or off is the same request.
         """
         content = request.model_dump(mode="json", exclude={"tool", "mode", "tool_mask"})
         return self._sealer.digests([call.tool, call.mode, content])

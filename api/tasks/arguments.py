@@ -1,4 +1,4 @@
-"""Checking a call's arguments against the tool's schema and the Actor's input schema, before anything starts."""
+"""Checks a call's arguments against the tool's schema and the Actor's input schema, before anything starts."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -20,15 +20,15 @@ Violations = tuple[Violation, ...]
 def check_arguments(tool: Tool, arguments: JsonObject, actor: CalledActor | None = None) -> None:
     """Raise `InvalidCall` with every violation unless the arguments fit the tool and, for `call-actor`, the Actor.
 
-    While the input schema of `actor` is not known, the platform alone checks the input.
+    If the input schema of `actor` is not known, only the platform checks the input.
     """
     _raise_any(tool, _tool_violations(tool, arguments) or _actor_violations(tool, arguments, actor))
 
 
 def check_edited_arguments(tool: Tool, arguments: JsonObject, actor: CalledActor | None = None) -> None:
-    """As `check_arguments`, for arguments with masks in them: what a mask stands for fits the schema.
+    """Like `check_arguments`, for arguments with masks: the value behind a mask is known to fit the schema.
 
-    While the schema of an Actor's input is not known, only its whole input was masked, so a mask inside it is refused.
+    If the Actor's input schema is not known, only the input as a whole was masked, so a mask inside it is an error.
     """
     if actor is None or actor.input_schema is None:
         _raise_any(tool, _masks_inside(tool, arguments))
@@ -55,7 +55,7 @@ def _tool_violations(tool: Tool, arguments: JsonObject) -> Violations:
 
 
 def _actor_violations(tool: Tool, arguments: JsonObject, actor: CalledActor | None) -> Violations:
-    """Where the input of `call-actor` breaks the Actor's input schema."""
+    """Violations of the Actor's input schema by the input of `call-actor`."""
     run_input = arguments.get("input", {})
     schema = actor.input_schema if actor else None
     if tool.actor is not None or schema is None or not isinstance(run_input, dict):
@@ -79,7 +79,7 @@ def _unmasked(arguments: JsonObject, violations: Violations) -> Violations:
 
 
 def _value_at(document: JsonValue | Mapping[str, JsonValue], pointer: str) -> JsonValue:
-    """The value that a JSON Pointer (RFC 6901) leads to; None when it leads nowhere."""
+    """The value at a JSON Pointer (RFC 6901); None if there is none."""
     value: object = document
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")

@@ -70,17 +70,17 @@ MAX_PAGE = 200
 _ANSWER_TIMEOUT_SECONDS = 30.0
 _MAX_REPORTED_VIOLATIONS = 20
 _MAX_REPORTED_PATH_CHARS = 200
-_OLD_PAGE = "The page token is not valid any more; list again from the first page."
+_OLD_PAGE = "The page token is no longer valid; list again from the first page."
 
 
 class TaskClient:
-    """Start, describe, await, cancel, list and follow tasks. Every front door goes through it.
+    """Starts, describes, awaits, cancels, lists and follows tasks, for every front door.
 
-    Each method raises an `outlast.api.errors.ApiError` for what it has to refuse, `TemporalUnavailable` among them.
+    Each method raises an `outlast.api.errors.ApiError` when it fails, for example `TemporalUnavailable`.
     """
 
     def __init__(self, client: Client, admission: Admission, *, fair: bool = False, ui_url: str | None) -> None:
-        """With `fair`, callers get equal shares of the workers; `ui_url` is the Temporal UI's root, for links."""
+        """With `fair`, callers get equal shares of the workers. `ui_url` is the root of the Temporal UI, for links."""
         self._client = client
         self._admission = admission
         self._fair = fair
@@ -90,7 +90,7 @@ class TaskClient:
     async def start(self, caller: Caller, request: TaskRequest, *, idempotency_key: str | None = None) -> Task:
         """Check the call and start it. The same key and request give the same task.
 
-        Raises `InvalidCall`, which the call's session counts, and `IdempotencyKeyReused`; then nothing was started.
+        Raises `InvalidCall`, which the call's session counts, and `IdempotencyKeyReused`. Nothing is started then.
         """
         try:
             admitted = await self._admission.admit(caller, request)
@@ -109,7 +109,7 @@ class TaskClient:
         return _just_started(task_id, summary, self._workflow_url(task_id))
 
     async def report_refused_call(self, caller: Caller, session_id: str | None, error: ErrorEnvelope) -> None:
-        """Report a call that did not become a task to its session, if it has one, which counts it as a failed task."""
+        """Report a call that did not become a task to its session, if any. The session counts it as a failed task."""
         if session_id is not None:
             error = _without_values(error)
             refused = CallRefused(tool=error.tool, error=error, error_signature=signature(error))
@@ -131,8 +131,8 @@ class TaskClient:
         return TaskAnswer(task=await self._view(description), result=result)
 
     async def answer_or_question(self, caller: Caller, task_id: str, *, wait_seconds: float) -> TaskAnswer:
-        """Like `answer`, but returns also as soon as the task asks its client something that others than programs
-        can answer.
+        """Like `answer`, but also returns as soon as the task asks its client something that a person or model can
+        answer.
         """
         deadline = asyncio.get_running_loop().time() + wait_seconds
         position = (0, 0)
@@ -146,7 +146,7 @@ class TaskClient:
     async def call(
         self, caller: Caller, request: TaskRequest, *, wait_seconds: float, idempotency_key: str | None = None
     ) -> TaskAnswer:
-        """Start a call and wait for its answer at most `wait_seconds`; the task goes on in any case."""
+        """Start a call and wait for its answer at most `wait_seconds`. The task continues after that."""
         task = await self.start(caller, request, idempotency_key=idempotency_key)
         if wait_seconds <= 0:
             return TaskAnswer(task=task)
@@ -165,10 +165,10 @@ class TaskClient:
         return TaskAnswer(task=task.model_copy(update=finished), result=outcome.result)
 
     async def cancel(self, caller: Caller, task_id: str) -> Task:
-        """Ask for the task to be cancelled; it is `cancelled` once the platform says that its run has ended.
+        """Request cancellation. The task is `cancelled` once the platform reports that its run has ended.
 
-        A completed task whose run still goes on has that run aborted. Raises `TaskFinished` when nothing is left to
-        cancel, and `TaskNotFound`.
+        If the task is completed but its run still runs, the run is aborted. Raises `TaskFinished` when nothing is left
+        to cancel, and `TaskNotFound`.
         """
         description = await self._described(caller, task_id)
         if description.status is not WorkflowExecutionStatus.RUNNING:
@@ -184,7 +184,7 @@ class TaskClient:
 
     async def submit_input(self, caller: Caller, task_id: str, answers: dict[str, InputAnswer]) -> Task:
         """Answer questions of a task. Raises `InvalidCall` for an answer that breaks the question's schema,
-        `AnswerNotTaken` for one to what is not asked (any more), `TaskFinished`, `TaskNotFound`; then nothing changes.
+        `AnswerNotTaken` when the question is not open, `TaskFinished`, `TaskNotFound`. Nothing changes then.
         """
         task = await self.describe(caller, task_id)
         if task.finished_at is not None or task.status.is_final:
@@ -194,7 +194,7 @@ class TaskClient:
         handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
         try:
             async with asyncio.timeout(_ANSWER_TIMEOUT_SECONDS):
-                with temporal_errors(missing=_no_such_task(task_id)):
+                with temporal_errors(missing=_task_not_found(task_id)):
                     await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # a type is left open
                         ToolCallWorkflow.submit_input, submitted
                     )
@@ -209,7 +209,7 @@ class TaskClient:
         return await self.describe(caller, task_id)
 
     def check_front_door_tool(self, caller: Caller, tool: Tool) -> None:
-        """Raise `InvalidCall` unless the operator's rules let a tool that the front door answers be called."""
+        """Raise `InvalidCall` unless the operator's rules allow a tool that the front door runs itself."""
         self._admission.check_front_door_tool(caller, tool)
 
     async def list(
@@ -257,7 +257,7 @@ class TaskClient:
         return True, bool(described.pollers)
 
     async def count_open(self) -> int:
-        """How many tasks have not ended, of all callers."""
+        """The number of open tasks of all callers."""
         with temporal_errors():
             query = f"WorkflowType = '{TASK_WORKFLOW}' AND ExecutionStatus = 'Running'"
             return (await self._client.count_workflows(query)).count
@@ -293,17 +293,17 @@ class TaskClient:
         return await self._view(description)
 
     async def _described(self, caller: Caller, task_id: str) -> WorkflowExecutionDescription:
-        with temporal_errors(missing=_no_such_task(task_id)):
+        with temporal_errors(missing=_task_not_found(task_id)):
             description = await self._client.get_workflow_handle(task_id).describe()
         # A caller also owns its sessions' workflows; those are not tasks.
         if owner_of(description) != caller.id or description.workflow_type != TASK_WORKFLOW:
-            raise _no_such_task(task_id)
+            raise _task_not_found(task_id)
         return description
 
     async def _view(self, execution: WorkflowExecutionDescription) -> Task:
         task = await self._view_or_none(execution)
         if task is None:
-            raise _no_such_task(execution.id)
+            raise _task_not_found(execution.id)
         return task
 
     async def _view_or_none(self, execution: Any) -> Task | None:
@@ -314,7 +314,7 @@ class TaskClient:
         return task.model_copy(update={"expires_at": task.finished_at + retention}) if retention else task
 
     async def _retention(self) -> timedelta | None:
-        """How long Temporal keeps ended workflows; None while it does not say."""
+        """How long Temporal keeps ended workflows; None if it cannot be determined now."""
         if self._kept_for is None:
             request = DescribeNamespaceRequest(namespace=self._client.namespace)
             with suppress(RPCError):
@@ -323,7 +323,7 @@ class TaskClient:
         return self._kept_for
 
     async def _result(self, description: WorkflowExecutionDescription) -> ToolResult | None:
-        """The handler's answer, when there is one already."""
+        """The handler's answer; None while the handler has not returned."""
         if description.status is WorkflowExecutionStatus.RUNNING:
             with temporal_errors():
                 return await memo_model(description, memo.RESULT, ToolResult)
@@ -334,7 +334,7 @@ class TaskClient:
         """How the workflow ended, or None when it has not within `seconds`."""
         handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
         try:
-            with temporal_errors(missing=_no_such_task(task_id)):
+            with temporal_errors(missing=_task_not_found(task_id)):
                 return await asyncio.wait_for(handle.result(), seconds)
         except TimeoutError:
             return None
@@ -346,7 +346,7 @@ class TaskClient:
         if executor != "async":
             await self._outcome_within(task_id, seconds)
             return
-        with temporal_errors(missing=_no_such_task(task_id)), suppress(TimeoutError):
+        with temporal_errors(missing=_task_not_found(task_id)), suppress(TimeoutError):
             async with asyncio.timeout(seconds), aclosing(task_events(self._client, task_id)) as events:
                 async for event in events:
                     if event.name == "task_completed":
@@ -354,7 +354,7 @@ class TaskClient:
 
     async def _await_change(self, task_id: str, seconds: float, *, after: tuple[int, int]) -> tuple[int, int]:
         """Wait at most `seconds` until the handler returns or asks something; the position up to which was read."""
-        with temporal_errors(missing=_no_such_task(task_id)), suppress(TimeoutError):
+        with temporal_errors(missing=_task_not_found(task_id)), suppress(TimeoutError):
             async with asyncio.timeout(seconds), aclosing(task_events(self._client, task_id, after=after)) as events:
                 async for event in events:
                     after = position_of(event.id)
@@ -368,14 +368,14 @@ class TaskClient:
         return f"{self._ui_url.rstrip('/')}/namespaces/{self._client.namespace}/workflows/{task_id}"
 
 
-def _no_such_task(task_id: str) -> TaskNotFound:
+def _task_not_found(task_id: str) -> TaskNotFound:
     return TaskNotFound(f"You have no task {task_id!r}. Tasks are kept for as long as Temporal keeps their history.")
 
 
 def _without_values(error: ErrorEnvelope) -> ErrorEnvelope:
-    """`error` as it may stand in a history: messages about wrong values repeat them, and they may be secret.
+    """`error` in a form that a history may hold: messages about wrong values repeat them, and they may be secret.
 
-    The session keeps its latest events, so one of them may not be as large as a caller likes.
+    The session keeps its latest events, so the size of each is limited.
     """
     found = (error.violations or ())[:_MAX_REPORTED_VIOLATIONS]
     places = tuple(Violation(path=one.path[:_MAX_REPORTED_PATH_CHARS], message="It does not fit.") for one in found)
@@ -383,9 +383,9 @@ def _without_values(error: ErrorEnvelope) -> ErrorEnvelope:
 
 
 def _task_id(caller: Caller, tool: str, idempotency_key: str | None) -> str:
-    """Derived from caller and key when there is a key, so that a repeated request meets the first one's task.
+    """The task's ID. With a key, it is derived from caller and key, so that a repeated request finds the same task.
 
-    What the key begins with stays readable; what makes it the caller's own is the digest.
+    The beginning of the key stays readable; the digest makes the ID specific to the caller.
     """
     if idempotency_key is None:
         return f"{tool}-{secrets.token_hex(10)}"

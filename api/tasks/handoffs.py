@@ -1,7 +1,7 @@
-"""A caller's open hand-offs: what its tasks wait for a client to do, all at once or as they come and go.
+"""A caller's open hand-offs, as a list or as a stream of changes.
 
-Temporal's visibility is asked, now and then while somebody follows: nothing is kept here, so that any API process can
-tell, and a follower that comes back sees what is open now.
+They are read from Temporal's visibility, at intervals while a client follows. No state is kept here, so that every API
+process can serve them, and a client that reconnects sees what is open now.
 """
 
 import asyncio
@@ -18,22 +18,22 @@ from outlast.api.temporal.question_events import handed_over
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
 MAX_HANDOFFS: Final = 1_000
-"""Of one caller at once, the newest first; the others follow as these are answered."""
+"""Maximum per caller, newest first. Older ones appear as these are answered."""
 LOOK_SECONDS: Final = 1.0
-"""How long a new hand-off may stay unnoticed by those who follow."""
+"""How long it takes at most until followers see a new hand-off."""
 
 
 class Handoffs:
     """Finds the open hand-offs of callers."""
 
     def __init__(self, tasks: TaskClient) -> None:
-        """Look among `tasks`."""
+        """Read hand-offs through `tasks`."""
         self._tasks = tasks
 
     async def open(self, caller: Caller, tools: Sequence[str] = ()) -> list[OpenHandoff]:
-        """The caller's open hand-offs, of these tools or of all; `MAX_HANDOFFS` at most.
+        """The caller's open hand-offs, of these tools or of all; at most `MAX_HANDOFFS`.
 
-        Raises `TemporalUnavailable`, and `BadRequest` for what can be no tool's name.
+        Raises `TemporalUnavailable`, and `BadRequest` for an invalid tool name.
         """
         found: list[OpenHandoff] = []
         for tool in dict.fromkeys(tools) or (None,):
@@ -44,7 +44,7 @@ class Handoffs:
         return found
 
     async def follow(self, caller: Caller, tools: Sequence[str] = ()) -> AsyncIterator[HandoffChange]:
-        """Those that are open, then what opens and closes; silent while the Temporal server is away. Never ends."""
+        """The open hand-offs, then each that opens or closes. Silent during an outage of Temporal. Never ends."""
         known: dict[tuple[str, str, datetime | None], OpenHandoff] = {}
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Questions of tasks as text, for people and models who see no form.
+"""Questions of tasks as text, where no form is shown.
 
 An approval is shown with everything that is approved: the tool, the Actor, the arguments (cut), and what it may cost.
 """

@@ -1,8 +1,7 @@
-"""Sealing the secret parts of a call's arguments, so that no history holds them in the clear.
+"""Seals the secret parts of a call's arguments, so that no history holds them in plain text.
 
-Secret are the input fields that the Actor's input schema marks `isSecret` (Apify input schema, version 1). A direct
-Actor tool marks the same fields with JSON Schema's `writeOnly`. While the schema is not known, the whole input is
-secret.
+Input fields are secret if the Actor's input schema marks them `isSecret` (Apify input schema, version 1). A direct
+Actor tool marks the same fields with JSON Schema's `writeOnly`. If the schema is not known, the whole input is secret.
 """
 
 from collections.abc import Callable
@@ -29,7 +28,7 @@ def seal_arguments(
 def seal_edited_arguments(
     tool: Tool, arguments: JsonObject, actor: CalledActor | None, sealer: SecretSealer, caller: Caller
 ) -> JsonObject:
-    """As `seal_arguments`, but a masked value stays a mask: it stands for the value that was sealed before."""
+    """Like `seal_arguments`, but a mask is kept: it stands for the value that was sealed before."""
 
     def seal(value: JsonValue) -> JsonValue:
         return value if value == MASK else seal_value(value, sealer, purpose=caller.id)

@@ -9,7 +9,7 @@ from outlast.workflows.tools.core.run_report import RunReport, build_run_report
 
 
 def still_working(task: Task, *, run_report: bool) -> ToolResult:
-    """The answer of a call that goes on. With `run_report` it has the structured shape of run-related tools."""
+    """The answer of a call that is still running. With `run_report`, it has the structure of run-related tools."""
     summary, next_step = _summary(task), _next_step(task)
     text = "\n".join([summary, *_questions(task), next_step])
     if not run_report:

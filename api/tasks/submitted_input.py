@@ -1,4 +1,4 @@
-"""Answers to a task's questions: checked and sealed before the task gets them, and its reason when it refuses one."""
+"""Answers to a task's questions: checked and sealed before the task gets them, and the error if it rejects one."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -48,7 +48,7 @@ async def _sealed_answer(
 
 
 def answer_error(task_id: str, error: WorkflowUpdateFailedError) -> InvalidCall:
-    """Why the task did not take an answer: `AnswerNotTaken` when the question is not open, or else `InvalidCall`."""
+    """The error for a rejected answer: `AnswerNotTaken` if the question is not open, else `InvalidCall`."""
     cause = error.cause
     if isinstance(cause, ApplicationError) and cause.details:
         envelope = ErrorEnvelope.model_validate(cast(object, cause.details[0]))
@@ -69,7 +69,7 @@ def _not_open(reason: str) -> ErrorEnvelope:
 
 
 def _with_paths_of_answer(envelope: ErrorEnvelope) -> ErrorEnvelope:
-    """Violations of the arguments, by their place in the answer."""
+    """`envelope` with the paths of its violations relative to the answer."""
     violations = tuple(
         Violation(path=f"/approval/arguments{entry.path}", message=entry.message) for entry in envelope.violations or ()
     )

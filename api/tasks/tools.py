@@ -1,4 +1,4 @@
-"""The tools that manage tasks (`get-task`, `list-tasks`, `cancel-task`, `answer-task`), answered without a workflow."""
+"""The tools that manage tasks (`get-task`, `list-tasks`, `cancel-task`, `answer-task`). They run without a workflow."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -26,7 +26,7 @@ JsonObject = dict[str, JsonValue]
 
 
 class TaskTools:
-    """Calls them on behalf of a caller, who sees only its own tasks."""
+    """Runs the task tools for a caller, who sees only its own tasks."""
 
     def __init__(self, tasks: TaskClient) -> None:
         """Answer from `tasks`."""
@@ -39,7 +39,7 @@ class TaskTools:
         }
 
     async def call(self, caller: Caller, definition: Tool, arguments: Mapping[str, Any]) -> ToolResult:
-        """The tool's answer; what has to be refused is an answer too."""
+        """The tool's answer. Errors are answers too."""
         try:
             self._tasks.check_front_door_tool(caller, definition)
             return await self._handlers[definition.name](caller, definition.parse(arguments))

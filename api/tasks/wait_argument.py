@@ -1,8 +1,8 @@
-"""How long a call waits for its answer: an argument of the front door, which no workflow sees.
+"""How long a call waits for its answer: an argument of the front door that no workflow sees.
 
-Many clients give up after 60 seconds, so a call waits 45 and then tells how to collect the answer. `waitSecs` changes
-that, and stands in the schema of tools whose calls may take longer. An Actor whose own input has a field of that name
-keeps it; `_meta` says it for every tool.
+Many clients time out after 60 seconds, so a call waits 45 and then says how to collect the answer. `waitSecs` changes
+that; it is in the schema of tools whose calls may take longer. If an Actor's own input has a field of that name, the
+field is the Actor's; `_meta` sets the wait for every tool.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ JsonObject = dict[str, Any]
 
 
 def waits(definition: Tool, mode: str) -> bool:
-    """Whether `waitSecs` is an argument of the tool: its answer may take long, and the name is free."""
+    """Whether `waitSecs` is an argument of the tool: its answer may take long, and its schema has no such field."""
     if definition.calls_actor and MODES[mode].executor.kind == "async":
         return False
     if definition.task_use is TaskUse.NEVER:
@@ -32,7 +32,7 @@ def waits(definition: Tool, mode: str) -> bool:
 
 
 def with_wait_argument(schema: JsonObject, max_seconds: int) -> JsonObject:
-    """`schema` and the argument."""
+    """`schema` with the argument `waitSecs`."""
     described: JsonObject = {
         "type": "number",
         "minimum": 0,
@@ -44,9 +44,9 @@ def with_wait_argument(schema: JsonObject, max_seconds: int) -> JsonObject:
 
 
 def without_wait(definition: Tool, mode: str, arguments: JsonObject) -> JsonObject:
-    """The arguments without `waitSecs`, for front doors that say elsewhere how long to wait.
+    """The arguments without `waitSecs`, for front doors that set the wait elsewhere.
 
-    Callers copy the schemas that MCP lists.
+    Callers may send it because they copy the schemas that MCP lists.
     """
     if WAIT_ARGUMENT not in arguments or not waits(definition, mode):
         return arguments
@@ -56,7 +56,7 @@ def without_wait(definition: Tool, mode: str, arguments: JsonObject) -> JsonObje
 def split_wait(
     definition: Tool, mode: str, arguments: Mapping[str, object], meta: Mapping[str, Any], max_seconds: int
 ) -> tuple[dict[str, object], float]:
-    """The arguments without `waitSecs`, and the seconds. Raises -32602 for what is no number of seconds."""
+    """The arguments without `waitSecs`, and the seconds. Raises -32602 for an invalid number of seconds."""
     rest = dict(arguments)
     given = rest.pop(WAIT_ARGUMENT, None) if waits(definition, mode) else None
     given = meta.get(WAIT_META) if given is None else given

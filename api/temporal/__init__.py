@@ -1,1 +1,1 @@
-"""Histories and lists of Temporal, read as events and views of tasks, turns and sessions."""
+"""Readers of Temporal's histories and visibility: events and views of tasks, turns and sessions."""

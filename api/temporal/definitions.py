@@ -1,4 +1,4 @@
-"""Names by which histories mention workflows, activities and updates, taken from their definitions."""
+"""Names of workflows, activities and updates in histories, taken from their definitions."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -10,7 +10,7 @@ from outlast.workflows.tool_call import ToolCallWorkflow
 
 
 def _name_of(definition: Callable[..., Any] | type) -> str:
-    """Definitions carry no name of their own, so Temporal knows them by the name in the code."""
+    """The name that Temporal uses: definitions set none, so it is the name in the code."""
     return definition.__name__
 
 

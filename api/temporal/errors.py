@@ -1,4 +1,4 @@
-"""From what Temporal's client raises to the API's errors."""
+"""Converts exceptions of Temporal's client to the API's errors."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,14 +14,14 @@ _UNREACHABLE = frozenset(
         RPCStatusCode.DEADLINE_EXCEEDED,
         RPCStatusCode.RESOURCE_EXHAUSTED,
         RPCStatusCode.CANCELLED,
-        # What Temporal answers when a time limit, a lock or a connection of its own gives way under load.
+        # Temporal's response when one of its own time limits, locks or connections fails under load.
         RPCStatusCode.ABORTED,
         RPCStatusCode.INTERNAL,
         RPCStatusCode.UNKNOWN,
     }
 )
 _FAILED_CONNECT = "Failed client connect"
-"""How the text begins of the bare `RuntimeError` that a lazy client raises when it cannot connect (temporalio 1.x)."""
+"""Beginning of the message of the `RuntimeError` that a lazy client raises when it cannot connect (temporalio 1.x)."""
 
 
 def is_outage(error: BaseException) -> bool:
@@ -33,7 +33,7 @@ def is_outage(error: BaseException) -> bool:
 
 @contextmanager
 def temporal_errors(*, missing: ApiError | None = None, invalid: ApiError | None = None) -> Generator[None]:
-    """Raise `missing` for what Temporal does not know, and `invalid` (or else `missing`) for what it calls malformed.
+    """Raise `missing` for workflows that do not exist, and `invalid` (or else `missing`) for malformed arguments.
 
     Raises `TemporalUnavailable` when Temporal does not answer, `TaskDataLost` and `TaskDataUnavailable` for payloads
     that cannot be read from the store. Any other error passes unchanged.

@@ -1,7 +1,7 @@
-"""Reading a workflow's history as a stream of events. It needs no worker, and gives the same events every time.
+"""Reads a workflow's history as a stream of events. Needs no worker, and always gives the same events.
 
-A reader of one kind of workflow (tasks, turns, sessions) is a `RunFold`: it takes the entries of one run in their
-order and gives the events that they stand for. `follow_history` feeds it, from run to run.
+A reader of one kind of workflow (tasks, turns, sessions) is a `RunFold`: it takes the entries of one run in order and
+gives the corresponding events. `follow_history` feeds it, from run to run.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ ABNORMAL_ENDS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "An operator terminated the workflow.",
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "The workflow timed out.",
 }
-"""How a workflow ends without an outcome of its own, and what clients read about it."""
+"""Ways in which a workflow ends without its own outcome, and the message for clients."""
 _CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 
 
 class RunFold(ABC, Generic[Event]):
-    """What a reader knows of one run while it reads its history."""
+    """A reader's state while it reads the history of one run."""
 
     def __init__(self, converter: DataConverter, number: int = 0) -> None:
         """Read run `number` of the workflow, counted from 0, and decode payloads with `converter`."""
@@ -41,7 +41,7 @@ class RunFold(ABC, Generic[Event]):
         self._converter = converter
 
     async def read(self, entry: HistoryEvent) -> Iterable[Event]:
-        """The events that `entry` stands for."""
+        """The events of `entry`."""
         if entry.event_type == _CONTINUED:
             continued = entry.workflow_execution_continued_as_new_event_attributes
             self.continued_as = continued.new_execution_run_id
@@ -50,7 +50,7 @@ class RunFold(ABC, Generic[Event]):
 
     @abstractmethod
     async def events_of(self, entry: HistoryEvent) -> Iterable[Event]:
-        """The events that `entry` stands for; it does not continue the workflow as new."""
+        """The events of `entry`, which is not a continue-as-new."""
 
     async def decode(self, payload: Payload, contract: type[Any]) -> Any:
         """The value in `payload`."""
@@ -62,9 +62,9 @@ async def follow_history(
 ) -> AsyncGenerator[Event]:
     """The events of a workflow from the run `run_id` on (the latest run for None), to its end.
 
-    With `wait`, it follows a running workflow; without, it gives what has happened. While Temporal does not answer it
-    is silent; then it reads the run again from its beginning, with a new fold, so callers have to skip what they have
-    had. Ends early when Temporal has removed the history.
+    With `wait`, follows a running workflow; without, gives the events so far. Gives nothing while Temporal does not
+    answer; afterwards it reads the run again from the beginning with a new fold, so callers have to skip the events
+    that they already have. Ends early when Temporal has removed the history.
     """
     number = 0
     while True:

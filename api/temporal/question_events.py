@@ -1,4 +1,4 @@
-"""Events about questions: what is asked, what is handed to the client, who has answered."""
+"""Events about questions: questions asked, hand-offs to the client, answers."""
 
 from collections.abc import Iterator
 
@@ -9,14 +9,14 @@ from outlast.workflows.contracts.questions import InputAnswer, InputRequest, Inp
 
 
 class QuestionLog:
-    """Remembers, while a history is read, which questions are open."""
+    """The open questions, tracked while a history is read."""
 
     def __init__(self) -> None:
         """None yet."""
         self._open: dict[str, InputRequest] = {}
 
     def asked(self, now: InputRequests) -> Iterator[tuple[TaskEventName, BaseModel]]:
-        """What is new when the open questions are these."""
+        """Events for the questions that were not open before."""
         new = {key: request for key, request in now.requests.items() if key not in self._open}
         self._open = dict(now.requests)
         if now.requests:
@@ -26,7 +26,7 @@ class QuestionLog:
                 yield "isomorphic_handoff", handed_over(key, request)
 
     def answered(self, submitted: SubmitInput) -> Iterator[tuple[TaskEventName, BaseModel]]:
-        """Who has answered what."""
+        """Events for the submitted answers."""
         for key, answer in submitted.answers.items():
             yield "input_answered", _answered(key, self._open.get(key), answer, submitted.answered_by)
 

@@ -1,7 +1,7 @@
 """The events of a session, read from its workflow's history.
 
-Every signal that the session has taken is one event. The workflow numbers them, and hands the latest 200 on when it
-continues as new, so the numbers go on from run to run. Events are readable while no worker is alive.
+Every signal that the session received is one event. The workflow numbers them and passes on the latest 200 when it
+continues as new, so the numbers continue from run to run. Events are readable while no worker is alive.
 """
 
 import re
@@ -37,7 +37,7 @@ _ID = re.compile(r"([0-9a-f]{8})-(\d{1,12})", re.ASCII)
 
 @dataclass
 class _Position:
-    """How far a follower is: in which life of the session (one from first run to end), and at which event."""
+    """A follower's position: the life of the session (from its first run to its end), and the event in it."""
 
     life: str = ""
     number: int = 0
@@ -45,7 +45,7 @@ class _Position:
 
 @dataclass(frozen=True)
 class _Numbered:
-    """An event, and the life of the session that it belongs to."""
+    """An event and the life of the session to which it belongs."""
 
     life: str
     event: SessionEvent
@@ -57,7 +57,7 @@ class _SessionFold(RunFold[_Numbered]):
     _counted = SelfCorrection()
 
     async def events_of(self, entry: HistoryEvent) -> Iterable[_Numbered]:
-        """Of a run's first entry, all events that earlier runs handed on."""
+        """The events of `entry`; for a run's first entry, the events that earlier runs passed on."""
         match entry.event_type:
             case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
                 found = await self._started(entry)
@@ -95,7 +95,7 @@ class _SessionFold(RunFold[_Numbered]):
 
 
 class SessionEvents:
-    """Reads and follows sessions. Raises an `outlast.api.errors.ApiError` for what it has to refuse."""
+    """Reads and follows sessions. Raises `outlast.api.errors.ApiError`s."""
 
     def __init__(self, client: Client) -> None:
         """Read through `client`."""
@@ -130,7 +130,7 @@ class SessionEvents:
     async def _stream(
         self, workflow_id: str, run_id: str, position: _Position, *, wait: bool
     ) -> AsyncGenerator[ConversationEvent]:
-        """Run after run. While the Temporal server is away the stream is silent, and goes on where it was."""
+        """The events of one run after another. During an outage of Temporal the stream is silent; then it continues."""
         converter = self._client.data_converter
         history = follow_history(
             self._client, workflow_id, run_id, lambda number: _SessionFold(converter, number), wait=wait
@@ -147,7 +147,7 @@ class SessionEvents:
 
 
 def _as_streamed(event: SessionEvent, life: str) -> ConversationEvent:
-    """The event as a client reads it."""
+    """The event as clients receive it."""
     identity = f"{life}-{event.number}"
     if event.posted is None:
         call = event.task_completed or event.call_refused

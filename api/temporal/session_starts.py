@@ -1,4 +1,4 @@
-"""Sessions begin with the first call or message that names them, whichever it is."""
+"""Starts sessions: a session begins with the first call or message that names it."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ log = logging.getLogger("outlast.api")
 async def ensure_session(
     client: Client, caller_id: str, session_id: str, *, refused: CallRefused | None = None
 ) -> None:
-    """Begin the session unless it is there, and tell it of a call that was refused, if one was."""
+    """Start the session unless it exists, and report a refused call to it if there is one."""
     await client.start_workflow(
         SessionWorkflow.run,
         SessionState(caller_id=caller_id, session_id=session_id),

@@ -37,7 +37,7 @@ STATUS_POLL_SECONDS = 1.0
 _ID = re.compile(r"(\d{1,9})\.(\d{1,9})", re.ASCII)
 
 Position = tuple[int, int]
-"""Where in a task's history an event stands: the history's event id, and a count within it."""
+"""An event's position in a task's history: the ID of the history event, and a count within it."""
 NamedData = tuple[TaskEventName, BaseModel]
 
 
@@ -121,7 +121,7 @@ class _TaskFold(RunFold[TaskEvent]):
                 return []
 
     def _runs_ended(self, runs: Iterable[RunState]) -> list[NamedData]:
-        """An aborted run ends in the results of two activities: the one that follows it and the one that aborts it."""
+        """Events for runs that ended, each once: two activities, the wait and the abort, return an aborted run."""
         ended = [run for run in runs if run.run_id not in self._ended_runs]
         self._ended_runs.update(run.run_id for run in ended)
         return [("run_finished", run) for run in ended]
@@ -131,7 +131,7 @@ class _TaskFold(RunFold[TaskEvent]):
         return [("output_stored", OutputStored(**output.model_dump()))]
 
     async def _answered(self, entry: HistoryEvent) -> list[NamedData]:
-        """What clients have answered. Other updates, such as questions of a proxied server, are no events."""
+        """Events for clients' answers. Other updates, such as questions of a proxied server, give no events."""
         update = entry.workflow_execution_update_accepted_event_attributes.accepted_request.input
         if update.name != definitions.SUBMIT_INPUT or not update.args.payloads:
             return []
@@ -167,7 +167,7 @@ async def task_events(
 ) -> AsyncGenerator[TaskEvent]:
     """The durable events of a task after a position, to the end of its workflow. Silent while Temporal is away.
 
-    Without `wait`, only those that have happened.
+    Without `wait`, only those so far.
     """
     converter = client.data_converter
     history = follow_history(client, task_id, None, lambda _: _TaskFold(converter, task_id), wait=wait)
@@ -180,7 +180,7 @@ async def task_events(
 async def stream_events(client: Client, task_id: str, *, after: Position) -> AsyncIterator[TaskEvent]:
     """Durable events and status messages of one task, merged, until its workflow has ended.
 
-    While the Temporal server is away the stream is silent, and goes on where it was.
+    During an outage of Temporal the stream is silent; then it continues.
     """
     queue: asyncio.Queue[TaskEvent | BaseException | None] = asyncio.Queue(maxsize=100)
     caught_up = asyncio.Event()
@@ -207,7 +207,7 @@ async def _pump_events(
     queue: "asyncio.Queue[TaskEvent | BaseException | None]",
     caught_up: asyncio.Event,
 ) -> None:
-    """First what has happened, so that no status message of now comes before it; then what happens."""
+    """Past events first, so that no current status message comes before them; then new events."""
     try:
         for wait in (False, True):
             async for event in task_events(client, task_id, after=after, wait=wait):
@@ -241,7 +241,7 @@ async def _pump_status_messages(
 
 
 async def _task_or_outage(handle: WorkflowHandle[Any, Any]) -> Task | None:
-    """The task as soon as the Temporal server tells it."""
+    """The task as soon as the Temporal server answers; None when the workflow is not a task."""
     while True:
         try:
             return await task_from(await handle.describe(), ui_url=None, namespace="")
@@ -252,7 +252,7 @@ async def _task_or_outage(handle: WorkflowHandle[Any, Any]) -> Task | None:
 
 
 def position_of(event_id: str | None) -> Position:
-    """Where in a task's history an event stands; the beginning for None. Raises `BadRequest` for a malformed id."""
+    """The position that an event's ID stands for; the beginning for None. Raises `BadRequest` for a malformed ID."""
     if not event_id:
         return (0, 0)
     match = _ID.fullmatch(event_id)
@@ -262,7 +262,7 @@ def position_of(event_id: str | None) -> Position:
 
 
 def _progress_of(task: Task) -> str | None:
-    """What is going on. A completed task's own message is its answer, but its run may still have something to say."""
+    """The current status message. For a completed task it is that of the run, which may still be running."""
     if task.status.is_final:
         return task.run.status_message if task.run else None
     durable = task.progress if not isinstance(task.progress, LiveProgress) else None

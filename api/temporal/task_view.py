@@ -1,4 +1,4 @@
-"""From Temporal's description of a workflow to a `Task`: memo, search attributes, activities. Needs no worker."""
+"""Converts Temporal's description of a workflow (memo, search attributes, activities) to a `Task`. Needs no worker."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -102,7 +102,7 @@ async def _open_questions(execution: WorkflowExecution) -> dict[str, InputReques
 
 
 async def _with_progress(task: Task, description: WorkflowExecutionDescription) -> Task:
-    """Add what the activities under way say: the run's status message, or what is being waited for."""
+    """Add the state of pending activities: the run's status message, or what the task waits for."""
     run, message, live = task.run, None, None
     for activity in description.raw_description.pending_activities:
         latest = await _heartbeat_run(activity, description.data_converter)
@@ -125,14 +125,14 @@ def _waiting(description: WorkflowExecutionDescription, run: RunState | None) ->
     attempts = raw.pending_workflow_task.attempt
     if attempts > _HARMLESS_ATTEMPTS:
         return f"Attempt {attempts} of a step of the workflow, trying again; its history and the worker's log say why."
-    # Between two activities the run's state is not known: the memo has its first one.
+    # Between two activities, only the run's first state is known, from the memo.
     if run is not None and any(activity.activity_type.name == WAIT_FOR_RUN for activity in raw.pending_activities):
         return run.status_message or f"The run is {run.status}."
     return "Waiting for a worker." if _is_left_lying(raw) else None
 
 
 def _is_left_lying(raw: DescribeWorkflowExecutionResponse) -> bool:
-    """Whether the next step has been waiting for a worker for longer than a worker that is there would take."""
+    """Whether the next step has waited so long that no worker seems to be running."""
     if raw.pending_activities or not raw.HasField("pending_workflow_task"):
         return False
     pending = raw.pending_workflow_task
@@ -148,7 +148,7 @@ async def _heartbeat_run(activity: PendingActivityInfo, converter: DataConverter
 
 
 async def _heartbeat_progress(activity: PendingActivityInfo, converter: DataConverter) -> LiveProgress | None:
-    """How far a proxied tool says it is."""
+    """The progress that a proxied tool reports."""
     if activity.activity_type.name != CALL_MCP_TOOL or not activity.heartbeat_details.payloads:
         return None
     phase: CallPhase = (await converter.decode(activity.heartbeat_details.payloads, [CallPhase]))[0]

@@ -1,9 +1,9 @@
 """The events of a turn, read from its workflow's history.
 
-The turn's own events stand in the changes of its memo, streamed text in the signals to its stream, retries of a model
-call in the activity's entries. The same history always gives the same events with the same ids, so a reader resumes
-anywhere. A model call that is repeated streams anew: text that it repeats is not sent twice, and only when it differs
-is the reader told (`retry` with `discard_text`) to drop the step's text.
+The turn's own events are in the changes of its memo, streamed text in the signals to its stream, retries of a model
+call in the activity's entries. The same history always gives the same events with the same IDs, so a reader can resume
+anywhere. A repeated model call streams its text again: identical text is not sent twice, and if it differs, a `retry`
+event with `discard_text` tells the reader to drop the step's text.
 """
 
 import asyncio
@@ -47,13 +47,13 @@ _ABNORMAL_ENDS = {
 }
 
 Position = tuple[int, int, int]
-"""Where in a turn an event stands: the run of its workflow, the history's event id, and a count within it."""
+"""An event's position in a turn: the run of its workflow, the ID of the history event, and a count within it."""
 NamedData = tuple[TurnEventName, dict[str, JsonValue]]
 
 
 @dataclass
 class StepText:
-    """The text of one step, as a reader has received it, across the attempts of its model call."""
+    """The text of one step that was sent to the reader, across the attempts of its model call."""
 
     step: int
     sent: str = ""
@@ -72,7 +72,7 @@ class StepText:
             yield from self._send(self.streamed)
 
     def finish(self, attempt: int, text: str) -> Iterator[NamedData]:
-        """The whole text, as the step's result has it: what no piece delivered is sent now."""
+        """The whole text of the step's result. Sends the part that no delta delivered."""
         self.attempt, self.closed = attempt, True
         if text != self.sent:
             yield from self._send(text)
@@ -136,7 +136,7 @@ class _TurnFold(RunFold[TurnStreamEvent]):
         if signal.signal_name != PUBLISH_SIGNAL:
             return []
         batch = await self.decode(signal.input.payloads[0], PublishInput)
-        # A batch whose delivery was repeated stands in the history twice, with the same number.
+        # A batch that was delivered twice is in the history twice, with the same number.
         if batch.sequence <= self._sequences.get(batch.publisher_id, 0):
             return []
         self._sequences[batch.publisher_id] = batch.sequence
@@ -147,7 +147,7 @@ class _TurnFold(RunFold[TurnStreamEvent]):
         return self._payloads.from_payload(Payload.FromString(base64.b64decode(wire)), TextDelta)
 
     def _step_started(self, entry: HistoryEvent) -> list[NamedData]:
-        """The history says that a model call started once it has ended, with the failure of the attempt before."""
+        """Temporal records the start of an activity when it ends, with the failure of the attempt before."""
         started = entry.activity_task_started_event_attributes
         step = self._steps.get(started.scheduled_event_id)
         if step is None:
@@ -179,7 +179,7 @@ class TurnEventLog:
         self._first_run_id = first_run_id
 
     async def follow(self, *, after: Position = (0, 0, 0), wait: bool = True) -> AsyncGenerator[TurnStreamEvent]:
-        """Events after the position, as they happen, to the end. While Temporal is away it is silent."""
+        """Events after the position, as they happen, to the end. Silent during an outage of Temporal."""
         converter = self._client.data_converter
         history = follow_history(
             self._client, self._workflow_id, self._first_run_id, lambda number: _TurnFold(converter, number), wait=wait
@@ -190,7 +190,7 @@ class TurnEventLog:
                 yield event
 
     async def live(self, *, after: Position) -> AsyncGenerator[TurnStreamEvent]:
-        """As `follow`. Between its events, without an id: that a model call has failed and is being retried."""
+        """Like `follow`, with additional events without an ID while a failed model call is being retried."""
         events, reported = self.follow(after=after), set[tuple[str, int]]()
         pending = asyncio.ensure_future(anext(events, None))
         try:
@@ -211,7 +211,7 @@ class TurnEventLog:
             pending.cancel()
 
     async def _retries_under_way(self) -> list[tuple[tuple[str, int], TurnStreamEvent]]:
-        """Model calls that have failed and are being retried; none while Temporal does not say."""
+        """Model calls that have failed and are being retried; none during an outage of Temporal."""
         try:
             with temporal_errors():
                 described = await self._client.get_workflow_handle(self._workflow_id).describe()
@@ -225,7 +225,7 @@ class TurnEventLog:
 
 
 def position_of(event_id: str | None) -> Position:
-    """Where in a turn an event stands; the beginning for None. Raises `BadRequest` for a malformed id."""
+    """The position that an event's ID stands for; the beginning for None. Raises `BadRequest` for a malformed ID."""
     if not event_id:
         return (0, 0, 0)
     match = _ID.fullmatch(event_id)
@@ -235,7 +235,7 @@ def position_of(event_id: str | None) -> Position:
 
 
 def failure_data(failure: Failure) -> dict[str, JsonValue]:
-    """What an attempt failed with: its `error_kind` (an `ErrorCategory`) and the message."""
+    """The failure of an attempt: its `error_kind` (an `ErrorCategory`) and the message."""
     kind: str = ErrorCategory.UNKNOWN
     if failure.HasField("application_failure_info"):
         named = failure.application_failure_info.type

@@ -1,4 +1,4 @@
-"""Listing tasks through Temporal's visibility: queries, and page tokens that belong to one query."""
+"""Lists of tasks from Temporal's visibility: queries, and page tokens bound to one query."""
 
 import base64
 import binascii
@@ -13,7 +13,7 @@ _DIGEST_BYTES = 8
 
 
 def list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, session_id: str | None) -> str:
-    """The visibility query (Temporal list filter) for a caller's tasks. Raises `BadRequest` for an odd value."""
+    """The visibility query (Temporal list filter) for a caller's tasks. Raises `BadRequest` for an invalid value."""
     parts = [f"WorkflowType = '{TASK_WORKFLOW}'", f"{search_attributes.CALLER.name} = {_quoted(caller_id)}"]
     if status is not None:
         parts.append(_status_query(status))
@@ -25,7 +25,7 @@ def list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, s
 
 
 def write_page_token(token: bytes, query: str) -> str:
-    """Temporal's page token as we hand it out: Temporal itself retries for long when it gets a broken one."""
+    """Temporal's page token with a check of its query, because Temporal retries for long on a broken token."""
     return base64.urlsafe_b64encode(_digest(query.encode()) + _digest(token) + token).decode()
 
 

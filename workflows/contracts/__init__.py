@@ -1,1 +1,1 @@
-"""What workflows are given, record and signal. Recorded histories hold it: a new field gets a default."""
+"""Inputs, results, records and signals of workflows. Recorded histories contain them: a new field needs a default."""

@@ -1,4 +1,4 @@
-"""What a call asks of its client, and the client's answers.
+"""Questions of a call to its client, and the client's answers.
 
 A question has the shape of an MCP input request (2026-07-28, `inputRequests`); older transports carry the same thing.
 """
@@ -83,11 +83,11 @@ class InputRequests(Contract):
 
 
 Check = Callable[[JsonObject], tuple[Violation, ...]]
-"""How the content of an answer breaks what was asked for; for questions that know more than a JSON Schema says."""
+"""Returns the violations in an answer's content, for rules that JSON Schema cannot express."""
 
 
 TASK_ASKS_SIGNAL = "task_asks"
-"""From a tool call to the turn that made it: it waits for an answer."""
+"""Signal from a tool call to the turn that made it: the call waits for an answer."""
 
 
 class TaskAsks(Contract):

@@ -1,4 +1,4 @@
-"""Search attributes by which operators and task lists find a task, and the sweep finds what a task refers to."""
+"""Search attributes with which operators and task lists find tasks, and the sweep finds the outputs they refer to."""
 
 import json
 from collections.abc import Sequence
@@ -25,17 +25,17 @@ LOCATORS = SearchAttributeKey.for_keyword_list(REFERENCES_ATTRIBUTE)
 """Short names of the stored outputs that stand in a call's arguments, see `activities.outputs.format.locators`."""
 
 ALL: Sequence[SearchAttributeKey[str]] = (TOOL, ACTOR, RUN_ID, EXECUTOR, TASK_STATUS, CALLER, SESSION)
-"""Those of type Keyword."""
+"""Search attributes of type Keyword."""
 KEYWORD_LISTS: Sequence[SearchAttributeKey[Sequence[str]]] = (LOCATORS,)
 
 
 def of_session(caller_id: str, session_id: str) -> TypedSearchAttributes:
-    """Those of a conversation."""
+    """The search attributes of a session."""
     return TypedSearchAttributes([SearchAttributePair(CALLER, caller_id), SearchAttributePair(SESSION, session_id)])
 
 
 def of_task(call: ToolCall, summary: TaskSummary) -> TypedSearchAttributes:
-    """Those that a task begins with, whoever starts it."""
+    """The search attributes with which every task starts."""
     pairs: list[SearchAttributePair[Any]] = [
         SearchAttributePair(TOOL, call.tool),
         SearchAttributePair(EXECUTOR, summary.executor),

@@ -1,4 +1,4 @@
-"""Counts identical failures, so that a model is reminded once and then stopped before it repeats itself. Pure."""
+"""Counts identical failures, so that a model is reminded once and then stopped when it repeats them. Pure."""
 
 from typing import Literal
 
@@ -9,11 +9,11 @@ from outlast.activities.contracts import Contract
 REMIND_AFTER = 2
 """Identical failures after which the model is reminded, once."""
 STOP_AFTER = 2
-"""Identical failures that cannot pass by themselves (not retryable) after which a turn is stopped."""
+"""Identical permanent failures (not retryable) after which a turn is stopped."""
 STOP_AFTER_RETRYABLE = 4
-"""Identical failures that may pass (retryable) after which a turn is stopped."""
+"""Identical transient failures (retryable) after which a turn is stopped."""
 _MAX_COUNTED = 200
-"""Different failures that are remembered; of more, those seen longest ago are forgotten."""
+"""Maximum number of different failures that are counted. The least recently seen ones are dropped."""
 
 
 class CallOutcome(Contract):
@@ -34,7 +34,7 @@ class Failure(Contract):
 
     @property
     def limit(self) -> int:
-        """After how many of it a turn is stopped."""
+        """The number of repetitions after which a turn is stopped."""
         return STOP_AFTER_RETRYABLE if self.retryable else STOP_AFTER
 
 
@@ -46,12 +46,12 @@ class SelfCorrection(Contract):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often each failure has come, by its signature."""
+        """The number of occurrences of each failure, by its signature."""
         return {failure.signature: failure.count for failure in self.failures}
 
     @property
     def latest(self) -> Failure | None:
-        """The failure that was the latest outcome."""
+        """The latest outcome if it was a failure."""
         return self.failures[-1] if self.latest_failed and self.failures else None
 
 
@@ -90,7 +90,7 @@ def observe(state: SelfCorrection, outcome: CallOutcome) -> SelfCorrection:
 
 
 def verdict_on(state: SelfCorrection, earlier: EarlierFailures = _NONE) -> Verdict:
-    """Nothing, a reminder (exactly once per kind of failure), or a stop, after the latest outcome in `state`.
+    """The verdict after the latest outcome in `state`: nothing, a reminder (once per kind of failure), or a stop.
 
     `earlier` holds the failures from before `state` began to count. They can make a reminder due, but not a stop.
     """

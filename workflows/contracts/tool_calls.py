@@ -1,4 +1,4 @@
-"""What a tool call is, what it gives back, and how its task is described."""
+"""Contracts of a tool call: the call, its result, and the description of its task."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -15,11 +15,11 @@ from outlast.activities.runs.contracts import Budget, RunState
 DEFAULT_DEADLINE_SECONDS = 24 * 3600
 
 APPROVAL_META = "outlast/approval"
-"""Key in an answer's meta: who approved or refused the call, when, with which note."""
+"""Key in an answer's meta: who approved or declined the call, when, and with which note."""
 CLIENT_META = "outlast/client"
-"""Key in an answer's meta: which client phase was answered, by whom, and what was said."""
+"""Key in an answer's meta: which client phase was answered, by whom, and with which answer."""
 DEFECT_META = "outlast/defect"
-"""Key in an answer's meta that tells a defect of the tool from an expected failure."""
+"""Key in an answer's meta that distinguishes a defect of the tool from an expected failure."""
 
 
 class TaskStatus(StrEnum):
@@ -195,11 +195,11 @@ class ToolCall(Contract):
 
 
 Offers = Callable[[str], bool]
-"""Whether the caller's connection offers a tool: hints name no other."""
+"""Whether the caller's connection offers a tool. Hints name only such tools."""
 
 
 def offers_all(_tool: str) -> bool:
-    """For callers that may call every tool."""
+    """`Offers` for callers that may call every tool."""
     return True
 
 
@@ -221,7 +221,7 @@ class CallRefused(Contract):
 
 
 RUN_STOPPED_SIGNAL = "run_stopped"
-"""From a tool call that was cancelled to the turn that made it."""
+"""Signal from a cancelled tool call to the turn that made it."""
 
 
 class RunStopped(Contract):

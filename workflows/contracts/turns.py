@@ -1,4 +1,4 @@
-"""Contracts of turns and sessions: what a turn is told, what it hands to its next run, and what it has come to."""
+"""Contracts of turns and sessions: a turn's input, its state between runs, and its result."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -17,7 +17,7 @@ TURN_WORKFLOW_PREFIX = "turn:"
 DEFAULT_MAX_STEPS = 20
 MAX_STEPS = 200
 MAX_PARALLEL_CALLS = 32
-"""Calls of one step that are carried out; the model is told that it asked for too many."""
+"""Maximum number of calls of one step. The model gets an error for each call beyond it."""
 
 
 class TurnTool(Contract):
@@ -233,5 +233,5 @@ class TurnEvents(Contract):
 
 
 def turn_workflow_id(caller_id: str, session_id: str, turn_id: str) -> str:
-    """The workflow of a turn. Turns of different callers never meet."""
+    """ID of a turn's workflow. It includes the caller, so turns of different callers never share a workflow."""
     return f"{TURN_WORKFLOW_PREFIX}{caller_id}:{session_id}:{turn_id}"

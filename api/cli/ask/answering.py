@@ -1,4 +1,4 @@
-"""Answering what a task asks: on the terminal while it is watched, and by `outlast tasks answer`."""
+"""Answers to a task's questions: on the terminal while the task is watched, and by `outlast tasks answer`."""
 
 import asyncio
 import sys
@@ -19,10 +19,10 @@ _OVER = ("input_answered", "handler_returned", "task_completed")
 
 
 class Answering:
-    """Puts questions to whoever sits at the terminal, while the task's events go on."""
+    """Asks a task's questions on the terminal while its events are followed."""
 
     def __init__(self, context: Context, task_id: str, lines: Lines | None, progress: TaskProgress | None) -> None:
-        """Without `lines` nobody is asked, but told how to answer."""
+        """Without `lines`, nothing is asked; the command that answers is printed instead."""
         self._context = context
         self._task_id = task_id
         self._lines = lines
@@ -31,14 +31,14 @@ class Answering:
         self._told: set[str] = set()
 
     def hear(self, event: Event) -> None:
-        """Ask when something is asked; stop asking when somebody else was quicker."""
+        """Ask when the task asks; stop asking when the question was answered elsewhere."""
         if event.name in _OVER:
             self.stop()
         elif event.name == "input_required" and (self._asking is None or self._asking.done()):
             self._asking = asyncio.create_task(self._ask())
 
     def stop(self) -> None:
-        """Ask nothing any more."""
+        """Stop asking."""
         if self._asking is not None and self._asking is not asyncio.current_task():
             self._asking.cancel()
 
@@ -63,7 +63,7 @@ class Answering:
 
 @asynccontextmanager
 async def answering(context: Context, task_id: str, progress: TaskProgress | None = None) -> AsyncGenerator[Answering]:
-    """Answer what the task asks while the block runs, when there is a terminal to ask on."""
+    """Answer the task's questions while the block runs, if there is a terminal to ask on."""
     interactive = not context.output.as_json and context.output.is_live and sys.stdin.isatty()
     async with AsyncExitStack() as stack:
         lines = await stack.enter_async_context(typed_lines()) if interactive else None
@@ -75,7 +75,7 @@ async def answering(context: Context, task_id: str, progress: TaskProgress | Non
 
 
 async def ask_until_taken(context: Context, lines: Lines, task: Task, key: str, question: InputRequest) -> None:
-    """Ask on the terminal until the server takes the answer, or says that nobody waits for one any more."""
+    """Ask on the terminal until the server accepts the answer, or says that the question is no longer open."""
     while True:
         try:
             await submit(context, task, key, await ask_on_terminal(context.output, lines, question))
@@ -89,13 +89,13 @@ async def ask_until_taken(context: Context, lines: Lines, task: Task, key: str, 
 
 
 async def submit(context: Context, task: Task, key: str, answer: Answer) -> Task:
-    """Send one answer. Raises `ApiError` when it is refused."""
+    """Send one answer. Raises `ApiError` when it is rejected."""
     return await context.client.answer(task.id, answer.get("content"), key=key, action=answer["action"])
 
 
 @contextmanager
 def _paused(progress: TaskProgress | None) -> Generator[None]:
-    """No live board while the block runs."""
+    """Hide the live board while the block runs."""
     if progress is None:
         yield
         return

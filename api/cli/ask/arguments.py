@@ -1,4 +1,4 @@
-"""A tool's arguments, as they are typed: JSON, a file, standard input, or one by one."""
+"""A tool's arguments from the command line: JSON, a file, standard input, or one by one."""
 
 import json
 import sys
@@ -11,18 +11,18 @@ _EXAMPLE = """An example: outlast call outlast--sleeper '{"seconds": 5}'"""
 
 
 def read_arguments(source: str | None, pairs: list[str]) -> dict[str, Any]:
-    """The arguments of JSON, `@file` or `-` (standard input), with each `name=value` of `pairs` put over them.
+    """The arguments from JSON, `@file` or `-` (standard input), overridden by each `name=value` of `pairs`.
 
     Raises `BadInput` with the place of the mistake.
     """
-    arguments = _parse_object(*_read(source)) if source is not None else {}
+    arguments = _parse_object(*_read_source(source)) if source is not None else {}
     for pair in pairs:
         _put(arguments, pair)
     return arguments
 
 
-def _read(source: str) -> tuple[str, str]:
-    """The JSON text and where it is from."""
+def _read_source(source: str) -> tuple[str, str]:
+    """The JSON text and its origin, for errors."""
     if source == "-":
         return sys.stdin.read(), "standard input"
     if not source.startswith("@"):
@@ -53,7 +53,7 @@ def _refuse_constant(constant: str) -> Any:
 
 
 def _put(arguments: dict[str, Any], pair: str) -> None:
-    """Set one `name=value`; a dotted name reaches into objects."""
+    """Set one `name=value`. A dotted name sets a field of a nested object."""
     name, separator, value = pair.partition("=")
     *path, last = name.split(".")
     if not separator or not all([*path, last]):
@@ -68,7 +68,7 @@ def _put(arguments: dict[str, Any], pair: str) -> None:
 
 
 def _value(text: str) -> Any:
-    """JSON where it is JSON, else the text itself: `5`, `true`, `["a"]`, `hello`."""
+    """The value of valid JSON, else the text itself: `5`, `true`, `["a"]`, `hello`."""
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, BadInput):

@@ -1,4 +1,4 @@
-"""An answer as it is given on a command line."""
+"""An answer given on the command line."""
 
 import sys
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What was given to `outlast tasks answer`."""
+    """The options of `outlast tasks answer`."""
 
     source: str | None
     pairs: list[str]
@@ -24,7 +24,7 @@ class Given:
 
     @property
     def says_something(self) -> bool:
-        """Whether there is an answer in it. Raises `BadInput` when there is none, and nobody to ask."""
+        """Whether they contain an answer. Raises `BadInput` if not, and there is no terminal to ask on."""
         if self.source is not None or self.pairs or self.decision or self.decline:
             return True
         if not sys.stdin.isatty():
@@ -32,7 +32,7 @@ class Given:
         return False
 
     def answer(self) -> dict[str, Any]:
-        """As the API takes it. Raises `BadInput`."""
+        """The answer in the form of the API. Raises `BadInput`."""
         if self.decline:
             return {"action": "decline"}
         content = read_arguments(self.source, self.pairs)
@@ -44,7 +44,7 @@ class Given:
 
 
 def question_key(task: "Task", given: Given) -> str:
-    """The question that is meant. Raises `CliError` when nothing is asked, `BadInput` when it must be named."""
+    """The key of the question to answer. Raises `CliError` when none is open, `BadInput` when several are."""
     asked = list(task.input_requests or {})
     if given.key is not None:
         return given.key

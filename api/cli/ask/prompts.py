@@ -1,4 +1,4 @@
-"""Putting a task's question to whoever sits at the terminal."""
+"""Asks a task's question on the terminal."""
 
 import asyncio
 import json
@@ -20,14 +20,14 @@ _YES, _NO, _EDIT = ("y", "yes"), ("n", "no"), ("e", "edit")
 
 
 class Lines:
-    """Lines typed on standard input, without keeping the event loop or Ctrl-C waiting."""
+    """Lines typed on standard input, read without blocking the event loop or Ctrl-C."""
 
     def __init__(self) -> None:
         self._arrived: asyncio.Queue[str | None] = asyncio.Queue()
         self._rest = b""
 
     async def ask(self, output: Output, prompt: str) -> str:
-        """What is typed after `prompt` (Rich markup). Raises `EOFError` when nothing more comes."""
+        """The line typed after `prompt` (Rich markup). Raises `EOFError` at the end of the input."""
         output.err.print(prompt, end=" ")
         line = await self._arrived.get()
         if line is None:
@@ -48,7 +48,7 @@ class Lines:
 
 @asynccontextmanager
 async def typed_lines() -> AsyncGenerator[Lines]:
-    """Listen to standard input while the block runs."""
+    """Read standard input while the block runs."""
     lines, loop, descriptor = Lines(), asyncio.get_running_loop(), sys.stdin.fileno()
     loop.add_reader(descriptor, lines.take)
     try:
@@ -58,7 +58,7 @@ async def typed_lines() -> AsyncGenerator[Lines]:
 
 
 async def ask_on_terminal(output: Output, lines: Lines, question: InputRequest) -> Answer:
-    """The answer to one question, as the API takes it. Raises `EOFError` when nobody types."""
+    """The answer to one question in the form of the API. Raises `EOFError` at the end of the input."""
     output.err.print(f"[magenta]?[/] [bold]{escape(one_line(question.message))}[/]")
     if question.is_approval and question.handoff is not None:
         output.err.print(approval_text(question.handoff))
@@ -75,14 +75,14 @@ async def ask_on_terminal(output: Output, lines: Lines, question: InputRequest) 
 
 
 async def _ask_approval(output: Output, lines: Lines) -> Answer:
-    while (said := (await lines.ask(output, "[bold]y[/]es, [bold]n[/]o or [bold]e[/]dit?")).lower()) not in (
+    while (choice := (await lines.ask(output, "[bold]y[/]es, [bold]n[/]o or [bold]e[/]dit?")).lower()) not in (
         *_YES,
         *_NO,
         *_EDIT,
     ):
         continue
-    content: dict[str, Any] = {"decision": "no" if said in _NO else "yes"}
-    if said in _EDIT:
+    content: dict[str, Any] = {"decision": "no" if choice in _NO else "yes"}
+    if choice in _EDIT:
         content["arguments"] = await _typed(output, lines, "The arguments, as JSON:", json.loads)
     note = await lines.ask(output, "[dim]A note (Enter for none):[/]")
     return {"action": "accept", "content": {**content, "note": note} if note else content}
@@ -113,7 +113,7 @@ async def _typed(output: Output, lines: Lines, prompt: str, parse: Callable[[str
 
 
 def as_typed(text: str, field: dict[str, Any]) -> Any:
-    """What was typed as the field's schema means it: text where text fits, else JSON, else yes and no."""
+    """The typed text converted to the type in the field's schema: text, else JSON, else yes and no."""
     types = {field.get("type"), *(entry.get("type") for entry in field.get("anyOf", []))}
     if "boolean" in types and text.lower() in (*_YES, *_NO):
         return text.lower() in _YES

@@ -1,4 +1,4 @@
-"""`FROM:TO` as it is typed: of rows or bytes."""
+"""Ranges of rows or bytes, typed as `FROM:TO`."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ from outlast.api.cli.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From `start` up to and without `end`; None is the end of what there is."""
+    """From `start` up to `end`, which is excluded; None means to the last one."""
 
     start: int
     end: int | None
 
 
 def parse_span(text: str, option: str) -> Span:
-    """`FROM:TO` as `option` takes it. Raises `BadInput`."""
+    """Parse the `FROM:TO` of `option`. Raises `BadInput`."""
     start, colon, end = text.partition(":")
     if not colon or not all(part.isdecimal() or not part for part in (start, end)):
         raise BadInput(f"{option} takes FROM:TO, not {text!r}.", hint=f"For example `{option} 100:200`")

@@ -1,4 +1,4 @@
-"""What the events of benchmarked conversations come to. Pure."""
+"""Computes the figures of benchmarked conversations from their events. Pure."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ class Figures:
         self.failed_turns += not completed
 
     def document(self) -> dict[str, Any]:
-        """For programs. What cannot be said, for want of a single measurement, is null."""
+        """The figures as JSON for programs; null where there is no measurement."""
         return {
             "conversations": self.conversations,
             "turns": self.turns,
@@ -85,7 +85,7 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def _percentile(values: Sequence[float], percent: int) -> float | None:
-    """The least value that so many percent of all do not exceed."""
+    """The smallest value that `percent` of the values do not exceed (nearest rank)."""
     if not values:
         return None
     ordered = sorted(values)

@@ -1,4 +1,4 @@
-"""What every benchmarked conversation is about: the same messages in the same order, so that figures compare."""
+"""The messages of every benchmarked conversation, always in the same order so that figures are comparable."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Prompt:
-    """A message, and the tools that answer it; with `--mask` no other may be called for it."""
+    """A message and the tools that answer it. With `--mask`, no other tools may be called."""
 
     message: str
     tools: tuple[str, ...]
 
 
 TOOLS = ("actors", "docs", "get-actor-run", "restore-tool-output")
-"""What a conversation begins with, unless the command line says otherwise."""
+"""The first message, unless the command line sets another."""
 
 PROMPTS = (
     Prompt(
@@ -33,5 +33,5 @@ PROMPTS = (
 
 
 def mask_of(prompt: Prompt, offered: Collection[str]) -> dict[str, bool]:
-    """The mask of a message: of the tools of its session, those that answer it."""
+    """The tool mask of a message: only the session's tools that answer it are active."""
     return {name: name in prompt.tools for name in offered}

@@ -1,4 +1,4 @@
-"""Showing a turn on the terminal while it happens."""
+"""Shows a turn on the terminal while it runs."""
 
 import asyncio
 import signal
@@ -20,7 +20,7 @@ _SHOWN_CHARS = 100
 
 
 class ChatTurns:
-    """Sends the messages of one session and shows what becomes of them."""
+    """Sends the messages of one session and shows the turns."""
 
     def __init__(self, context: Context, session_id: str, options: MessageOptions) -> None:
         """`options` go with every message."""
@@ -31,7 +31,7 @@ class ChatTurns:
         self._at_line_start = True
 
     async def answer(self, message: str, *, lines: Lines | None) -> ExitCode:
-        """Show the answer to `message` to its end. Without `lines` nobody is asked what a tool asks."""
+        """Show the answer to `message` to its end. Without `lines`, questions of tools are not asked."""
         turn_id = (await self._sessions.send(self._session_id, message, **self._options)).id
         status: object = "failed"
         with self._cancelled_by_ctrl_c(turn_id):
@@ -82,7 +82,7 @@ class ChatTurns:
 
     @contextmanager
     def _cancelled_by_ctrl_c(self, turn_id: str) -> Generator[None]:
-        """Ctrl-C stops the turn instead of the command; a second one leaves."""
+        """Ctrl-C cancels the turn instead of the command; a second Ctrl-C ends the command."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         cancelling: list[asyncio.Task[None]] = []
 

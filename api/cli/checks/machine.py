@@ -32,35 +32,35 @@ def check_python() -> Check:
     """The interpreter is new enough."""
     version = platform.python_version()
     if sys.version_info < _OLDEST_PYTHON:
-        return fail("Python", version, "Outlast needs Python 3.11 or newer: install it with one.")
+        return fail("Python", version, "Outlast needs Python 3.11 or newer: install it with such a Python.")
     return ok("Python", version)
 
 
 def check_data_dir(data_dir: Path) -> Check:
-    """The data directory can be written to, or made."""
+    """The data directory is writable or can be created."""
     name = "Data directory"
     nearest = _nearest(data_dir)
     if not nearest.is_dir():
-        return fail(name, f"{nearest} is not a directory", "Name another with --data-dir or OUTLAST_DATA_DIR.")
+        return fail(name, f"{nearest} is not a directory", "Choose another one with --data-dir or OUTLAST_DATA_DIR.")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        return fail(name, f"{nearest} cannot be written to", f"Give yourself the right to (chmod, chown {nearest}).")
+        return fail(name, f"{nearest} cannot be written to", f"Get write permission (chmod or chown {nearest}).")
     shown = _relative(data_dir)
     return ok(name, shown if data_dir.exists() else f"{shown}, made by the first `outlast up`")
 
 
 def check_disk(data_dir: Path) -> Check:
-    """There is room for histories, datasets and outputs."""
+    """There is enough disk space for histories, datasets and outputs."""
     free = shutil.disk_usage(_nearest(data_dir)).free
     finding = f"{size(free)} free"
     if free < _TOO_LITTLE_BYTES:
-        return fail("Disk space", finding, f"Free some: Temporal stops when the disk of {data_dir} is full.")
+        return fail("Disk space", finding, f"Free disk space: Temporal stops when the disk of {data_dir} is full.")
     if free < _LITTLE_BYTES:
-        return warn("Disk space", finding, "Free some before large results are stored.")
+        return warn("Disk space", finding, "Free disk space before you store large results.")
     return ok("Disk space", finding)
 
 
 def check_seal_keys(data_dir: Path, environment: Mapping[str, str]) -> Check:
-    """There is a key ring to seal secrets with, and nobody else can read it."""
+    """There is a key ring to seal secrets with, and only its owner can read it."""
     name = "Sealing keys"
     if environment.get("OUTLAST_SEAL_KEYS"):
         return _readable_ring(name, environment["OUTLAST_SEAL_KEYS"], "OUTLAST_SEAL_KEYS")
@@ -72,7 +72,7 @@ def check_seal_keys(data_dir: Path, environment: Mapping[str, str]) -> Check:
         return fail(name, f"{path} (OUTLAST_SEAL_KEYS_FILE) does not exist", "Correct the path, or unset it.")
     if (data_dir / "temporal" / "temporal.db").exists():
         return warn(
-            name, f"{path} is gone", "Put it back: without it, open tasks cannot read the tokens sealed with it."
+            name, f"{path} is missing", "Restore it: without it, open tasks cannot read the tokens sealed with it."
         )
     return ok(name, "made by the first `outlast up`")
 
@@ -81,7 +81,7 @@ def _ring_file(name: str, path: Path) -> Check:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError):
-        return fail(name, f"{path} cannot be read", "Give yourself the right to, or put the file back.")
+        return fail(name, f"{path} cannot be read", "Get read permission, or restore the file.")
     if path.stat().st_mode & 0o077:
         return warn(name, f"{path} can be read by others", f"chmod 600 {path}")
     return _readable_ring(name, text, str(path))
@@ -91,7 +91,7 @@ def check_temporal_server(environment: Mapping[str, str]) -> Check:
     """The embedded Temporal server is installed."""
     name = "Temporal binary"
     if environment.get("TEMPORAL_ADDRESS"):
-        return skip(name, "TEMPORAL_ADDRESS names a server of your own")
+        return skip(name, "TEMPORAL_ADDRESS is set to another server")
     try:
         return ok(name, _relative(find_executable()))
     except MissingServerError as error:
@@ -99,7 +99,7 @@ def check_temporal_server(environment: Mapping[str, str]) -> Check:
 
 
 def check_ports(environment: Mapping[str, str]) -> list[Check]:
-    """The ports that a stack would take are free."""
+    """The ports that a stack would use are free."""
     found: list[Check] = []
     taken: list[str] = []
     host = environment.get("OUTLAST_API_HOST") or "127.0.0.1"
@@ -109,7 +109,7 @@ def check_ports(environment: Mapping[str, str]) -> list[Check]:
         if port == 0 or ports.is_free(host if setting == "OUTLAST_API_PORT" else "127.0.0.1", port):
             continue
         if named:
-            advice = f"`ss -ltnp 'sport = :{port}'` names who has it; or choose another."
+            advice = f"`ss -ltnp 'sport = :{port}'` shows the process that uses it. Stop it, or choose another port."
             found.append(fail("Ports", f"{setting}={port} is taken", advice))
         else:
             taken.append(str(port))

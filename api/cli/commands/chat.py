@@ -69,11 +69,11 @@ async def _chat(context: Context, message: str | None, wanted: "SessionOptions")
 async def _talk(context: Context, turns: "ChatTurns", lines: "Lines") -> None:
     while True:
         try:
-            said = await lines.ask(context.output, "[bold cyan]>[/]")
+            message = await lines.ask(context.output, "[bold cyan]>[/]")
         except EOFError:
             return
-        if said:
-            await turns.answer(said, lines=lines)
+        if message:
+            await turns.answer(message, lines=lines)
 
 
 def _no_model(url: str) -> BadInput:

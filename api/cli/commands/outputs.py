@@ -212,8 +212,8 @@ async def verify_locator(context: Context, locator: str) -> ExitCode:
     if context.output.as_json:
         context.output.document({"locator": locator, "intact": intact, "bytes": read, "digest": found.digest})
     else:
-        said = "every byte is what was stored" if intact else f"only {read} of {found.size_bytes} bytes were read"
-        context.output.text(f"{'✓' if intact else '✗'} {locator}: {said} ({size(read)})")
+        finding = "every byte is what was stored" if intact else f"only {read} of {found.size_bytes} bytes were read"
+        context.output.text(f"{'✓' if intact else '✗'} {locator}: {finding} ({size(read)})")
     return ExitCode.OK if intact else ExitCode.FAILED
 
 

@@ -1,4 +1,4 @@
-"""How far a task is: a live board on a terminal, a line per change elsewhere."""
+"""Progress of a task: a live board on a terminal, one line per change elsewhere."""
 
 import re
 import time
@@ -20,7 +20,7 @@ _DONE_OF_TOTAL = re.compile(r"(?<![\w./])(\d[\d,]*(?:\.\d+)?)\s*(?:/|\bof\b)\s*(
 
 
 def done_of_total(message: str | None) -> tuple[float, float] | None:
-    """The first `12/30` or `12 of 30` in a status message that can be a share of something."""
+    """The first `12/30` or `12 of 30` in a status message that is a valid share (done, total)."""
     for match in _DONE_OF_TOTAL.finditer(message or ""):
         done, total = (float(number.replace(",", "")) for number in match.groups())
         if 0 <= done <= total and total > 0:
@@ -29,7 +29,7 @@ def done_of_total(message: str | None) -> tuple[float, float] | None:
 
 
 class TaskProgress:
-    """Shows one task while the block runs; leaves nothing behind on a terminal but what `say` printed."""
+    """Shows one task while the block runs. On a terminal, only the lines that `say` printed remain."""
 
     def __init__(self, output: Output, *, age_seconds: float = 0) -> None:
         """`age_seconds` is how old the task is already."""
@@ -53,9 +53,9 @@ class TaskProgress:
             self._live.stop()
 
     def show(self, state: str | None = None, message: str | None = None, *, at: str | None = None) -> None:
-        """The state and the status message as they were `at` a time (ISO 8601); None leaves what was shown before.
+        """Show the state and the status message as of `at` (ISO 8601). None keeps the value that is shown.
 
-        What is older than what is shown already (events of the past come again) changes nothing.
+        Older values than those shown, from events that are sent again, are ignored.
         """
         board = self._board
         if at is not None and at < self._shown_at:
@@ -68,23 +68,23 @@ class TaskProgress:
         self._print_change()
 
     def pause(self) -> None:
-        """Take the board away, so that somebody can type."""
+        """Hide the board, so that the user can type."""
         if self._live is not None:
             self._live.stop()
 
     def resume(self) -> None:
-        """Bring the board back."""
+        """Show the board again."""
         if self._live is not None:
             self._live.start()
 
     def trouble(self, text: str | None) -> None:
-        """What stands in the way, until None says that it is over."""
+        """Show a problem until it is cleared with None."""
         self._board.trouble = one_line(text)
         if self._live is None and text is not None:
             self._output.note(f"[yellow]…[/] {escape(one_line(text))}")
 
     def say(self, markup: str) -> None:
-        """A line that stays."""
+        """Print a line above the board that remains."""
         self._output.note(markup)
 
     def _print_change(self) -> None:
