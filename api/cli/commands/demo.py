@@ -34,8 +34,8 @@ _APIFY_SITE = "https://docs.apify.com/academy/web-scraping-for-beginners"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What the demo is told."""
+class DemoOptions:
+    """The options of the command."""
 
     data_dir: Path
     token: str | None
@@ -74,23 +74,23 @@ def demo(
         "log_format": log_format,
         "ready_timeout_seconds": ready_timeout,
     }
-    order = Order(data_dir, token, start_url, max_pages, keep)
-    finish(output, lambda: run_demo(output, order, given))
+    chosen = DemoOptions(data_dir, token, start_url, max_pages, keep)
+    finish(output, lambda: run_demo(output, chosen, given))
 
 
-async def run_demo(output: Output, order: Order, given: Mapping[str, Any]) -> ExitCode:
+async def run_demo(output: Output, chosen: DemoOptions, given: Mapping[str, Any]) -> ExitCode:
     """Demonstrate on the running stack, or on one that is started for it."""
     from outlast.client.connection import running_stack  # noqa: PLC0415 (httpx)
 
     output.note("[bold]Outlast demo[/]: a real Actor, run as a durable task\n")
-    running = running_stack(order.data_dir)
+    running = running_stack(chosen.data_dir)
     if running is not None:
-        output.note(f"[green]✓[/] joined the stack that runs on {order.data_dir} [dim](process {running.pid})[/]")
-        return await demonstrate(output, order, running.addresses, stays_up=True)
-    return await _on_own_stack(output, order, given)
+        output.note(f"[green]✓[/] joined the stack that runs on {chosen.data_dir} [dim](process {running.pid})[/]")
+        return await demonstrate(output, chosen, running.addresses, stays_up=True)
+    return await _on_own_stack(output, chosen, given)
 
 
-async def _on_own_stack(output: Output, order: Order, given: Mapping[str, Any]) -> ExitCode:
+async def _on_own_stack(output: Output, chosen: DemoOptions, given: Mapping[str, Any]) -> ExitCode:
     from outlast.api.cli.show.stack_report import StackReport, address_table  # noqa: PLC0415
     from outlast.deploy.local.errors import StackError  # noqa: PLC0415 (the Temporal SDK)
     from outlast.deploy.local.events import ignore_event  # noqa: PLC0415
@@ -102,8 +102,8 @@ async def _on_own_stack(output: Output, order: Order, given: Mapping[str, Any]) 
         try:
             async with Stack(config, on_event=ignore_event if output.as_json else report.tell) as stack:
                 report.is_up()
-                code = await demonstrate(output, order, stack.addresses, stays_up=order.keep)
-                if order.keep:
+                code = await demonstrate(output, chosen, stack.addresses, stays_up=chosen.keep)
+                if chosen.keep:
                     output.note("\n[bold green]The stack stays up[/] until Ctrl-C.\n")
                     output.note(address_table(stack.addresses, config.data_dir))
                     await stack.wait()
@@ -114,26 +114,26 @@ async def _on_own_stack(output: Output, order: Order, given: Mapping[str, Any]) 
     return code
 
 
-async def demonstrate(output: Output, order: Order, addresses: "StackAddresses", *, stays_up: bool) -> ExitCode:
+async def demonstrate(output: Output, chosen: DemoOptions, addresses: "StackAddresses", *, stays_up: bool) -> ExitCode:
     """Crawl, and show what came of it."""
     from outlast.api.cli.connecting import connected  # noqa: PLC0415 (httpx)
     from outlast.api.cli.show.demo_display import show_demo  # noqa: PLC0415
 
-    options = Options(url=addresses.api_url, token=order.token, data_dir=order.data_dir, as_json=output.as_json)
+    options = Options(url=addresses.api_url, token=chosen.token, data_dir=chosen.data_dir, as_json=output.as_json)
     async with connected(output, options) as context:
-        context.options = Options(data_dir=order.data_dir, as_json=output.as_json)
-        task = await _start_crawl(context, order, addresses.docs_site_url)
+        context.options = Options(data_dir=chosen.data_dir, as_json=output.as_json)
+        task = await _start_crawl(context, chosen, addresses.docs_site_url)
         return await show_demo(context, task, stays_up=stays_up)
 
 
-async def _start_crawl(context: Context, order: Order, docs_site_url: str | None) -> "Task":
+async def _start_crawl(context: Context, chosen: DemoOptions, docs_site_url: str | None) -> "Task":
     """Start the call to demonstrate: of the shipped crawler where it exists, of Apify's own on Apify."""
     from outlast.client import NotFound  # noqa: PLC0415 (httpx)
 
-    start_urls: JsonValue = [{"url": order.start_url or docs_site_url or _APIFY_SITE}]
+    start_urls: JsonValue = [{"url": chosen.start_url or docs_site_url or _APIFY_SITE}]
     try:
         await context.client.tool(_SITE_CRAWLER)
     except NotFound:
-        arguments = {"startUrls": start_urls, "maxCrawlPages": order.max_pages, "crawlerType": "cheerio"}
-        return await context.client.start(_APIFY_CRAWLER, arguments, max_items=order.max_pages)
-    return await context.client.start(_SITE_CRAWLER, {"startUrls": start_urls, "maxPages": order.max_pages})
+        arguments = {"startUrls": start_urls, "maxCrawlPages": chosen.max_pages, "crawlerType": "cheerio"}
+        return await context.client.start(_APIFY_CRAWLER, arguments, max_items=chosen.max_pages)
+    return await context.client.start(_SITE_CRAWLER, {"startUrls": start_urls, "maxPages": chosen.max_pages})

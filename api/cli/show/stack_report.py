@@ -1,4 +1,4 @@
-"""What a stack says, on the screen: its parts while they start, its addresses, and what happens to it later."""
+"""The events of a stack on the terminal: its parts while they start, its addresses, and what happens to it later."""
 
 import time
 from datetime import datetime
@@ -46,16 +46,16 @@ class StackReport:
         self.stop_spinner()
 
     def is_up(self) -> None:
-        """Everything is ready; what is told from now on happened later."""
+        """Everything is ready; events from now on are shown with their time."""
         self._is_up = True
         self.stop_spinner()
 
     def is_over(self) -> None:
-        """What the stack says from now on is not worth showing."""
+        """Show no further events."""
         self._is_over = True
 
     def stop_spinner(self) -> None:
-        """Leave the terminal alone."""
+        """Stop the spinner, so that others can print."""
         if self._status is not None:
             self._status.stop()
 
