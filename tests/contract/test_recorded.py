@@ -26,6 +26,7 @@ DELIBERATE = {
     r"an Actor directly: .*/text was .*Rows 0 to 0 of 1 in dataset": "a single row is called so",
     r"rows: .* was \"Rows 0 to 0 of 2": "a single row is called so",
     r"rest: the run: .*/text was": "a run's answer shows its rows when they are few",
+    r"prompts/run-actor/description was": "the prompt is described in plainer words",
     r"/(output_schema|outputSchema)/.*/description was": "output schemas describe their fields in plainer words",
 }
 """Differences (regular expressions over `set: exchange: difference`) that other issues made, and why."""

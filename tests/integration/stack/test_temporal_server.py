@@ -15,6 +15,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from outlast.deploy.local.config import Component
 from outlast.deploy.local.errors import DataDirectoryInUseError
+from outlast.deploy.local.ports import is_free
 from outlast.deploy.local.stack import Stack
 from outlast.deploy.local.state import find_running, read_state
 from outlast.deploy.local.temporal_server import TemporalServer
@@ -58,7 +59,8 @@ async def test_a_workflow_survives_kill_9_of_the_whole_stack(tmp_path: Path) -> 
         client = await eventually(lambda: try_connect(state.addresses.temporal_address))
         handle = await client.start_workflow(Greeter.run, id=f"greeter-{uuid4()}", task_queue="stack")
         parent.kill()
-    await eventually(lambda: not running_children(state))
+    # A killed process is a zombie before the last of its threads has closed its ports.
+    await eventually(lambda: not running_children(state) and is_free("127.0.0.1", state.ports["temporal"]))
     async with Stack(config) as stack:
         client = await connect(stack.addresses.temporal_address)
         assert await status_of(client, handle.id) == WorkflowExecutionStatus.RUNNING

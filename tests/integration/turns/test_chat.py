@@ -47,7 +47,7 @@ def test_a_person_answers_what_a_tool_asks_and_stops_an_answer(service: Service,
     command = outlast_command("chat", "--provider", "generic", "--model", "m")
     environment = clean_environment(OUTLAST_URL=service.api_url, TERM="xterm")
     with on_terminal(command, environment, columns=120) as terminal:
-        terminal.wait_for("Ctrl-D leaves")
+        terminal.wait_for(r"Ctrl-D\s+leaves")
         terminal.type("Which colour?")
         terminal.wait_for(r"colour.*:")
         terminal.type("red")

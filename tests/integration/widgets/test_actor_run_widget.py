@@ -70,7 +70,12 @@ async def test_it_follows_the_run_and_stops_at_its_end(browser: Browser) -> None
 
 async def test_abort_asks_once_and_then_calls_the_tool(browser: Browser) -> None:
     tools = steady()
-    tools["abort-actor-run"] = lambda _: run_report("ABORTED", message="The run was aborted")
+
+    def aborted(_: dict[str, Any]) -> dict[str, Any]:
+        tools["get-actor-run"] = lambda _: run_report("ABORTED", message="The run was aborted")
+        return run_report("ABORTED", message="The run was aborted")
+
+    tools["abort-actor-run"] = aborted
     async with showing(browser, PAGE, tools=tools) as host:
         await host.give_result(run_report())
         frame = host.frame
@@ -79,7 +84,6 @@ async def test_abort_asks_once_and_then_calls_the_tool(browser: Browser) -> None
         await frame.get_by_role("button", name="Keep it running").click()
         await expect(frame.get_by_role("button", name="Abort", exact=True)).to_be_visible()
         await frame.get_by_role("button", name="Abort", exact=True).click()
-        tools["get-actor-run"] = tools["abort-actor-run"]
         await frame.get_by_role("button", name="Yes, abort the run").click()
         await expect(frame.get_by_role("status")).to_have_text("Aborted")
         assert host.calls_of("abort-actor-run") == [{"runId": "8fKQ2mZ1TnYxVb3Rd"}]

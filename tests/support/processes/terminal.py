@@ -82,7 +82,7 @@ def on_terminal(command: list[str], environment: Mapping[str, str], *, columns: 
     process = subprocess.Popen(
         command,
         cwd=ROOT,
-        env={**environment, "TERM": "xterm-256color"},
+        env={**_without_size(environment), "TERM": "xterm-256color"},
         stdin=terminal,
         stdout=terminal,
         stderr=terminal,
@@ -102,6 +102,11 @@ def on_terminal(command: list[str], environment: Mapping[str, str], *, columns: 
 def outlast_command(*arguments: str) -> list[str]:
     """The command line, in a process of its own."""
     return [sys.executable, "-m", "outlast.api.cli", *arguments]
+
+
+def _without_size(environment: Mapping[str, str]) -> dict[str, str]:
+    """The width is the terminal's own; a variable would win over it."""
+    return {name: value for name, value in environment.items() if name not in {"COLUMNS", "LINES"}}
 
 
 def _take_terminal() -> None:
