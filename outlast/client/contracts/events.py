@@ -27,10 +27,15 @@ class OpenHandoff(Response):
 
     task_id: str
     key: str
+    session_id: str | None = None
+    created_at: datetime | None = None
     kind: str = "client"
+    audience: str = "person"
     tool: str = ""
     phase: str = ""
+    message: str = ""
     parameters: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    answer_schema: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     deadline: datetime | None = None
 
     @property

@@ -33,13 +33,21 @@ class Run(Response):
     """An Actor run as it was last seen."""
 
     run_id: str
+    actor_id: str = ""
+    actor_name: str | None = None
     status: str
     status_message: str | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
     dataset_id: str
     key_value_store_id: str | None = None
+    build_number: str | None = None
+    exit_code: int | None = None
     usage_total_usd: float | None = None
     console_url: str | None = None
     adopted: bool = False
+    over_budget: str | None = None
+    """Which limit of its budget the run has exceeded while it is still running: `money` or `time`."""
 
 
 class Handoff(Response):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.integration.cli.fake_api import sse
+from tests.support.http.fake_api import sse
 
 ID = "task-0123456789abcdef"
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from outlast.api.cli import connecting
 from outlast.api.cli.main import app
-from tests.integration.cli.fake_api import FakeApi, running_fake_api
+from tests.support.http.fake_api import FakeApi, running_fake_api
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tests.integration.cli.answers import (
     task,
 )
 from tests.integration.cli.conftest import Outlast
-from tests.integration.cli.fake_api import Answer, Drop, FakeApi, Stream, problem
+from tests.support.http.fake_api import Answer, Drop, FakeApi, Stream, problem
 
 WHOLE_LIFE = Stream((CREATED, RUN_STARTED, said("Slept 1 of 3 s", 3), RUN_FINISHED, RETURNED, COMPLETED))
 

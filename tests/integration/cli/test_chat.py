@@ -3,7 +3,7 @@
 from importlib.metadata import version
 
 from tests.integration.cli.conftest import Outlast
-from tests.integration.cli.fake_api import Answer, FakeApi
+from tests.support.http.fake_api import Answer, FakeApi
 
 
 def test_without_a_model_the_error_names_flags_variables_and_the_address(fake_api: FakeApi, outlast: Outlast) -> None:

@@ -3,8 +3,8 @@
 import subprocess
 
 from tests.integration.cli.answers import ID, task
-from tests.integration.cli.fake_api import FakeApi
 from tests.integration.cli.test_terminal import environment
+from tests.support.http.fake_api import FakeApi
 from tests.support.ports import free_address
 from tests.support.processes.terminal import outlast_command
 

@@ -9,7 +9,7 @@ from outlast.deploy.local.addresses import StackAddresses
 from outlast.deploy.local.lock import DataDirectoryLock
 from outlast.deploy.local.state import StackState, write_state
 from tests.integration.cli.conftest import Outlast
-from tests.integration.cli.fake_api import Answer, FakeApi
+from tests.support.http.fake_api import Answer, FakeApi
 
 TOKEN = "not-for-strangers-0123"
 

@@ -10,7 +10,7 @@ from outlast.deploy.local.lock import DataDirectoryLock
 from outlast.deploy.local.processes.status import ProcessState, ProcessStatus
 from outlast.deploy.local.state import StackState, write_state
 from tests.integration.cli.conftest import Outlast
-from tests.integration.cli.fake_api import Answer, FakeApi, problem
+from tests.support.http.fake_api import Answer, FakeApi, problem
 from tests.support.ports import free_port
 
 

@@ -14,7 +14,7 @@ from tests.integration.cli.answers import (
     task,
 )
 from tests.integration.cli.conftest import Outlast
-from tests.integration.cli.fake_api import Answer, FakeApi, Stream, problem
+from tests.support.http.fake_api import Answer, FakeApi, Stream, problem
 
 
 def page(first: int, count: int, token: str | None = None) -> dict[str, Any]:

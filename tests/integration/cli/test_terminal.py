@@ -3,7 +3,7 @@
 import pytest
 
 from tests.integration.cli.answers import COMPLETED, CREATED, ID, RETURNED, RUN_STARTED, answer, said, task
-from tests.integration.cli.fake_api import Answer, FakeApi, Stream
+from tests.support.http.fake_api import Answer, FakeApi, Stream
 from tests.support.processes.terminal import on_terminal, outlast_command
 from tests.support.stacks.stack_config import clean_environment
 

@@ -7,7 +7,7 @@ import pytest
 from outlast.api.cli import connecting
 from tests.integration.cli.answers import ID, task
 from tests.integration.cli.conftest import Outlast
-from tests.integration.cli.fake_api import Answer, Drop, FakeApi, problem
+from tests.support.http.fake_api import Answer, Drop, FakeApi, problem
 from tests.support.ports import free_address
 
 AWAY = problem(503, "Away", "The Temporal server does not answer. Nothing is lost.", retry_after=0)

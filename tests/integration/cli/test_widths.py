@@ -3,8 +3,8 @@
 import pytest
 
 from tests.integration.cli.answers import ID, task
-from tests.integration.cli.fake_api import FakeApi
 from tests.integration.cli.test_terminal import environment
+from tests.support.http.fake_api import FakeApi
 from tests.support.processes.terminal import on_terminal, outlast_command
 
 LONG_ID = "call-actor-72a5b4e08bf2cfc0b075aa00"

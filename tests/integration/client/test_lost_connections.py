@@ -22,16 +22,28 @@ class LosesAnswers(Forwarder):
         super().__init__(target)
         self._target_address = target
         self.left = lost
+        self.passed_on = 0
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not self.left:
             await super()._serve(reader, writer)
             return
         there_reader, there_writer = await asyncio.open_connection(*self._target_address)
-        there_writer.write(await reader.read(65_536))
-        if await there_reader.read(1):
-            self.left -= 1
-        there_writer.close()
+        # Headers and body of a request may come apart, and a client may give up: both have to reach the server.
+        sending = asyncio.create_task(self._pass_on(reader, there_writer))
+        try:
+            if await there_reader.read(1):
+                self.left -= 1
+        finally:
+            sending.cancel()
+            there_writer.close()
+            writer.close()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while chunk := await reader.read(65_536):
+            writer.write(chunk)
+            await writer.drain()
+            self.passed_on += len(chunk)
         writer.close()
 
 
@@ -61,6 +73,18 @@ async def test_a_lost_answer_to_an_answer_is_no_refusal(line: LosesAnswers, asyn
     async with AsyncClient(line.url, retries=QUICK) as client:
         assert (await client.answer(task.id, {"colour": "red"}, key=asked)).id == task.id
     assert "red" in (await async_client.wait(task.id)).text
+
+
+async def test_a_request_that_comes_in_pieces_is_answered_before_the_line_is_cut(line: LosesAnswers) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(line.url).port)
+    body = b'{"tool": "hello_world"}'
+    writer.write(b"POST /v1/tasks HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n")
+    await writer.drain()
+    await eventually(lambda: line.passed_on)
+    writer.write(f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    assert await reader.read() == b""
+    assert line.left == 1
+    writer.close()
 
 
 async def test_a_call_survives_the_death_of_the_api(mortal_api: MortalApi) -> None:

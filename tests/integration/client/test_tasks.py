@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from outlast.client import AsyncClient, Client, Conflict, InvalidRequest, NotFound, TaskFailed, WaitTimedOut
+from tests.support.eventually import eventually
 
 SLEEPER = "outlast--sleeper"
 
@@ -92,6 +93,41 @@ async def test_a_question_is_answered_without_naming_its_key(async_client: Async
         await async_client.answer(task.id, {"shade": 1})
     await async_client.answer(task.id, {"colour": "red"})
     assert "red" in (await async_client.wait(task.id)).text
+
+
+async def test_waiting_goes_on_while_a_task_asks_a_person(async_client: AsyncClient) -> None:
+    task = await async_client.start("deploy", {"item": "shop"})
+
+    async def asks() -> bool:
+        return (await async_client.get(task.id)).status == "input_required"
+
+    await eventually(asks)
+    with pytest.raises(WaitTimedOut, match="is input_required"):
+        await async_client.wait(task.id, timeout_seconds=0.1)
+    waiting = asyncio.create_task(async_client.wait(task.id))
+    await async_client.answer(task.id, {"decision": "yes"})
+    assert (await waiting).task.status == "completed"
+
+
+async def test_a_refused_approval_raises_task_failed(async_client: AsyncClient) -> None:
+    task = await async_client.start("deploy", {"item": "shop"})
+
+    async def asks() -> bool:
+        return (await async_client.get(task.id)).status == "input_required"
+
+    await eventually(asks)
+    await async_client.answer(task.id, {"decision": "no"})
+    with pytest.raises(TaskFailed) as caught:
+        await async_client.wait(task.id)
+    assert caught.value.error is not None
+    assert caught.value.error.category == "permission"
+
+
+def test_an_approval_that_nobody_gives_in_time_raises_task_failed(client: Client) -> None:
+    with pytest.raises(TaskFailed) as caught:
+        client.call("hasty_deploy", {"item": "shop"})
+    assert caught.value.error is not None
+    assert caught.value.error.category == "timeout"
 
 
 def test_a_list_goes_on_over_all_its_pages(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,154 @@
+"""The client's contracts against those of the API: fields of answers have a name in the client, or a reason."""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import fields
+from types import ModuleType
+from typing import get_args
+
+from pydantic import BaseModel
+
+from outlast.activities.failures.contracts import ErrorEnvelope, Violation
+from outlast.activities.llm import contracts as llm
+from outlast.activities.outputs.contracts import FieldSummary, StoredOutput
+from outlast.activities.runs.contracts import RunState
+from outlast.api.contracts import events, outputs, problems, sessions, tasks, tools
+from outlast.api.rest.operator_routes import Readiness
+from outlast.client.contracts import events as client_events
+from outlast.client.contracts import outputs as client_outputs
+from outlast.client.contracts import sessions as client_sessions
+from outlast.client.contracts import tasks as client_tasks
+from outlast.client.contracts import tools as client_tools
+from outlast.client.contracts.base import Response
+from outlast.workflows.contracts import questions, tool_calls, turns
+
+ANSWERS: dict[type[BaseModel], type[Response]] = {
+    ErrorEnvelope: client_tasks.ToolError,
+    Readiness: client_tools.Readiness,
+    RunState: client_tasks.Run,
+    StoredOutput: client_outputs.StoredOutput,
+    Violation: client_tasks.Violation,
+    events.OpenHandoff: client_events.OpenHandoff,
+    llm.ImagePart: client_sessions.MessagePart,
+    llm.ModelMessage: client_sessions.Message,
+    llm.TextPart: client_sessions.MessagePart,
+    llm.ToolCallPart: client_sessions.MessagePart,
+    llm.ToolResultPart: client_sessions.MessagePart,
+    llm.Usage: client_sessions.Usage,
+    questions.Handoff: client_tasks.Handoff,
+    questions.InputRequest: client_tasks.InputRequest,
+    sessions.Session: client_sessions.Session,
+    sessions.Turn: client_sessions.Turn,
+    sessions.TurnSummary: client_sessions.TurnSummary,
+    tasks.Task: client_tasks.Task,
+    tasks.TaskAnswer: client_tasks.TaskAnswer,
+    tasks.TaskPage: client_tasks.TaskPage,
+    tool_calls.AudioContent: client_tasks.Content,
+    tool_calls.EmbeddedResource: client_tasks.Content,
+    tool_calls.ImageContent: client_tasks.Content,
+    tool_calls.Progress: client_tasks.Progress,
+    tool_calls.ResourceLink: client_tasks.Content,
+    tool_calls.TextContent: client_tasks.Content,
+    tool_calls.ToolResult: client_tasks.ToolResult,
+    tools.ToolList: client_tools.ToolList,
+    tools.ToolView: client_tools.Tool,
+    turns.Budgets: client_sessions.Budgets,
+    turns.Spent: client_sessions.Spent,
+}
+"""How the client reads what the API answers."""
+
+EVENTS: tuple[type[BaseModel], ...] = (events.TaskEvent, events.TurnStreamEvent, events.ConversationEvent)
+"""Read as `outlast.client.Event`."""
+
+REQUESTS: tuple[type[BaseModel], ...] = (
+    outputs.OutputSelection,
+    sessions.MessageRequest,
+    sessions.SessionRequest,
+    tasks.SubmittedInput,
+    tasks.TaskRequest,
+    tools.CallBody,
+)
+"""What the API takes."""
+
+READ_OTHERWISE: dict[type[BaseModel], str] = {
+    FieldSummary: "for a person who reads the whole document of an output",
+    events.AnswerEvent: "data of an event, which the client passes on as JSON",
+    events.HandoffChange: "the client gives HandoffEvent with an OpenHandoff",
+    events.HandoffEvent: "data of an event, which the client passes on as JSON; OpenHandoff has its fields",
+    events.HandoffList: "the client follows the stream of hand-offs instead",
+    problems.Problem: "ApiError carries the whole document",
+    tool_calls.BlobResource: "for the program that gets the block of content",
+}
+
+UNNAMED: dict[type[BaseModel], dict[str, str]] = {
+    RunState: {"stats": "the platform's own numbers, which differ from Actor to Actor"},
+    StoredOutput: {"fields": "for a person who reads the whole document of an output"},
+    llm.ToolCallPart: {"raw_arguments": "the model's text, of use only where `arguments` is None"},
+    tool_calls.EmbeddedResource: {"resource": "for the program that gets the block of content"},
+    tool_calls.ResourceLink: {"size": "for the program that gets the block of content"},
+    tool_calls.ToolResult: {"meta": "of MCP, for the program that shows the answer"},
+}
+"""Fields without a name in the client, and why. The client keeps them all the same: `document()` has them."""
+
+
+def test_every_field_of_an_answer_has_a_name_in_the_client_or_a_reason_to_have_none() -> None:
+    unknown = {
+        f"{answer.__name__}.{name}"
+        for answer, read in ANSWERS.items()
+        for name in _names(answer) - _names(read) - set(UNNAMED.get(answer, ()))
+    }
+    assert unknown == set(), "name them in outlast.client.contracts, or give a reason in UNNAMED"
+
+
+def test_no_reason_outlives_its_field() -> None:
+    stale = {
+        f"{answer.__name__}.{name}"
+        for answer, reasons in UNNAMED.items()
+        for name in reasons
+        if name not in _names(answer) or name in _names(ANSWERS[answer])
+    }
+    assert stale == set()
+
+
+def test_the_client_requires_no_field_that_the_api_may_leave_out() -> None:
+    required = {
+        f"{answer.__name__}.{name}"
+        for answer, read in ANSWERS.items()
+        for name, field in read.model_fields.items()
+        if field.is_required() and name not in _names(answer)
+    }
+    assert required == set()
+
+
+def test_every_contract_of_the_api_is_compared() -> None:
+    own = {model for module in (events, outputs, problems, sessions, tasks, tools) for model in _models_of(module)}
+    nested = {
+        model for answer in ANSWERS for field in answer.model_fields.values() for model in _models_in(field.annotation)
+    }
+    assert own | nested == {*ANSWERS, *EVENTS, *REQUESTS, *READ_OTHERWISE} & (own | nested)
+
+
+def test_events_have_the_fields_of_the_api() -> None:
+    names = {field.name for field in fields(client_events.Event)}
+    assert {tuple(sorted(event.model_fields)) for event in EVENTS} == {tuple(sorted(names))}
+
+
+def _names(model: type[BaseModel]) -> set[str]:
+    """The names that the fields of `model` have in JSON."""
+    return {field.serialization_alias or field.alias or name for name, field in model.model_fields.items()}
+
+
+def _models_of(module: ModuleType) -> Iterator[type[BaseModel]]:
+    """The public models that `module` defines."""
+    for name, value in vars(module).items():
+        own = inspect.isclass(value) and value.__module__ == module.__name__
+        if own and issubclass(value, BaseModel) and not name.startswith("_"):
+            yield value
+
+
+def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
+    """The models that an annotation names, at any depth."""
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)
