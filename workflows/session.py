@@ -3,8 +3,6 @@
 It receives the task-completed signal of every call, and the messages that tools send to the user.
 """
 
-from datetime import timedelta
-
 from temporalio import workflow
 
 from outlast.workflows.contracts.self_correction import EarlierFailures, Verdict, verdict_on
@@ -12,6 +10,7 @@ from outlast.workflows.contracts.sessions import (
     CALL_REFUSED_SIGNAL,
     KEPT_EVENTS,
     POSTED_SIGNAL,
+    SESSION_IDLE,
     TASK_COMPLETED_SIGNAL,
     TURN_ENDED_SIGNAL,
     Posted,
@@ -32,8 +31,6 @@ from outlast.workflows.contracts.turns import (
 )
 from outlast.workflows.turns.budgets import left, total
 
-_IDLE = timedelta(days=30)
-
 
 @workflow.defn
 class SessionWorkflow:
@@ -51,7 +48,7 @@ class SessionWorkflow:
         while not workflow.info().is_continue_as_new_suggested():
             self._changed = False
             try:
-                await workflow.wait_condition(lambda: self._changed, timeout=_IDLE)
+                await workflow.wait_condition(lambda: self._changed, timeout=SESSION_IDLE)
             except TimeoutError:
                 return
         await workflow.wait_condition(workflow.all_handlers_finished)

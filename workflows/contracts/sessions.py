@@ -1,6 +1,6 @@
 """Contracts of a session's workflow: its signals, its events, and the state that it hands to its next run."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from pydantic import Field
@@ -16,6 +16,9 @@ from outlast.workflows.contracts.turns import (
 
 SESSION_WORKFLOW_PREFIX = "session:"
 KEPT_EVENTS = 200
+
+SESSION_IDLE = timedelta(days=30)
+"""How long a session lives without an event."""
 
 
 class Posted(Contract):

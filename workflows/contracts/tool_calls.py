@@ -22,6 +22,10 @@ DEFECT_META = "outlast/defect"
 """Key in an answer's meta that distinguishes a defect of the tool from an expected failure."""
 
 
+MAX_DEADLINE_SECONDS = 30 * 24 * 3600
+"""The longest deadline that a call may have."""
+
+
 class TaskStatus(StrEnum):
     """State of a task, in the words of MCP's tasks (2025-11-25, `TaskStatus`)."""
 
@@ -149,7 +153,7 @@ class CallOptions(Contract):
     deadline_seconds: int = Field(
         default=DEFAULT_DEADLINE_SECONDS,
         gt=0,
-        le=30 * 24 * 3600,
+        le=MAX_DEADLINE_SECONDS,
         description="After this the task fails; its run is aborted.",
     )
     budget: Budget = Budget()
