@@ -169,7 +169,7 @@ async def test_watching_survives_the_death_of_the_api_and_is_told_every_event_on
     ids = [event["id"] for event in map(json.loads, lines) if event["id"]]
     assert await watching.wait() == 0
     assert len(ids) == len(set(ids)) == 5
-    await eventually(lambda: stack.said("ready", "api") > back, timeout_seconds=60)
+    await eventually(lambda: stack.said("ready", "api") > back, timeout_seconds=180)
 
 
 def test_mistakes_are_refused_with_what_to_do(stack: RunningStack) -> None:
@@ -201,9 +201,9 @@ def test_a_second_stack_on_the_same_directory_is_refused_by_name(stack: RunningS
 
 async def test_up_tells_when_a_part_was_killed_and_is_back(stack: RunningStack) -> None:
     os.kill(stack.pid("worker"), signal.SIGKILL)
-    await eventually(lambda: stack.said("exited", "worker") and stack.said("restarting", "worker"), timeout_seconds=30)
-    await eventually(lambda: stack.said("ready", "worker") > stack.said("exited", "worker"), timeout_seconds=60)
-    await eventually(lambda: outlast(stack, "doctor", "--json").code == 0, timeout_seconds=60)
+    await eventually(lambda: stack.said("exited", "worker") and stack.said("restarting", "worker"), timeout_seconds=180)
+    await eventually(lambda: stack.said("ready", "worker") > stack.said("exited", "worker"), timeout_seconds=180)
+    await eventually(lambda: outlast(stack, "doctor", "--json").code == 0, timeout_seconds=180)
 
 
 def test_a_large_output_is_fetched_in_parts_whole_and_verified(stack: RunningStack, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def kill_everything(state: StackState) -> None:
 
 
 async def gone(data_dir: Path) -> None:
-    await eventually(lambda: find_running(data_dir) is None, timeout_seconds=60)
+    await eventually(lambda: find_running(data_dir) is None, timeout_seconds=180)
 
 
 async def test_a_task_outlives_its_client_and_the_death_of_the_whole_stack(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 async def eventually(
     predicate: Callable[[], Awaitable[T | None] | T | None],
-    timeout_seconds: float = 90.0,
+    timeout_seconds: float = 180.0,
     interval_seconds: float = 0.02,
 ) -> T:
     """Return the predicate's first true answer; it may be async.

@@ -119,7 +119,7 @@ async def test_a_session_that_continues_as_new_loses_no_event(temporal: Client, 
             await temporal.get_workflow_handle(handle.id).signal(SessionWorkflow.task_completed, event)
         return (await temporal.get_workflow_handle(handle.id).describe()).run_id != first_run
 
-    await eventually(continued, timeout_seconds=60)
+    await eventually(continued, timeout_seconds=180)
     answer = await completed(api, sleeper_call(0) | {"session_id": "long"})
 
     async def last_is_the_call() -> bool:

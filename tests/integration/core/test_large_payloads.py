@@ -178,7 +178,7 @@ async def test_a_task_whose_call_is_missing_says_that_it_is_stuck(tmp_path: Path
                 task = (await api.get(f"/v1/tasks/{task_id}")).json()
                 return "of a step of the workflow" in (task.get("status_message") or "")
 
-            await eventually(stuck, timeout_seconds=60)
+            await eventually(stuck, timeout_seconds=180)
             await objects.put(key, data or b"")
             assert (await result_of(api, task_id))["task"]["status"] == "completed"
 

@@ -61,7 +61,7 @@ async def test_an_outage_is_told_and_nothing_is_lost_over_it(own_temporal: OwnTe
         assert "outlast_open_tasks NaN" in (await api.get("/metrics")).text
 
         own_temporal.start()
-        await eventually(lambda: _answers(api), timeout_seconds=60)
+        await eventually(lambda: _answers(api), timeout_seconds=180)
         await register_search_attributes(client)
         response = await api.post("/v1/tasks", json=sleeper_call() | {"session_id": "s"})
         assert response.status_code == 201, response.text
@@ -79,7 +79,7 @@ async def test_an_outage_is_told_and_nothing_is_lost_over_it(own_temporal: OwnTe
         own_temporal.kill()
         await unavailable(api, "GET", f"/v1/tasks/{task_id}")
         own_temporal.start()
-        await eventually(lambda: _answers(api), timeout_seconds=60)
+        await eventually(lambda: _answers(api), timeout_seconds=180)
         assert (await api.get(f"/v1/tasks/{task_id}")).json()["status"] == "working"
 
 

@@ -30,7 +30,7 @@ async def test_a_question_dies_with_its_session_and_the_tool_is_not_called_again
             with started_module(
                 "outlast.worker", ready_url=ready, log=tmp_path / "second.log", environment=environment
             ):
-                await eventually(lambda: has_status("failed"), timeout_seconds=90)
+                await eventually(lambda: has_status("failed"), timeout_seconds=180)
             answer = (await http.get(f"/v1/tasks/{task_id}/result")).json()
     assert answer["task"].get("input_requests") is None
     error = answer["result"]["error"]

@@ -87,8 +87,8 @@ async def running_browser(folder: Path, *flags: str) -> AsyncIterator[RunningBro
             lines = port_file.read_text().split() if port_file.exists() else []
             return lines[0] if len(lines) == 2 else None
 
-        browser = RunningBrowser(f"http://127.0.0.1:{await eventually(port, timeout_seconds=60)}")
-        await eventually(browser.titles, timeout_seconds=60)
+        browser = RunningBrowser(f"http://127.0.0.1:{await eventually(port, timeout_seconds=180)}")
+        await eventually(browser.titles, timeout_seconds=180)
         yield browser
 
 

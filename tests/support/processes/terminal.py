@@ -38,7 +38,7 @@ class Terminal:
         """Without colours and cursor movements; what was drawn over is still there."""
         return _ESCAPES.sub("", self.raw).replace("\r\n", "\n").replace("\r", "\n")
 
-    def wait_for(self, pattern: str, timeout_seconds: float = 60) -> "re.Match[str]":
+    def wait_for(self, pattern: str, timeout_seconds: float = 180) -> "re.Match[str]":
         """Return once the screen shows `pattern` (a regular expression)."""
         deadline = time.monotonic() + timeout_seconds
         while (match := re.search(pattern, self.screen)) is None:
@@ -54,7 +54,7 @@ class Terminal:
         """As fingers do: `text`, then Enter."""
         os.write(self._descriptor, f"{text}\n".encode())
 
-    def end(self, timeout_seconds: float = 60) -> int:
+    def end(self, timeout_seconds: float = 180) -> int:
         """Read to the end; the exit code."""
         deadline = time.monotonic() + timeout_seconds
         while self._read():

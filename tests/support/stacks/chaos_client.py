@@ -62,7 +62,7 @@ class Chaos:
         self.stack = stack
         self.sandbox = stack.sandbox
         self.books = Books(stack)
-        self.http = httpx.AsyncClient(base_url=stack.api_url, trust_env=False, timeout=60)
+        self.http = httpx.AsyncClient(base_url=stack.api_url, trust_env=False, timeout=180)
         self._started: list[str] = []
 
     @staticmethod
@@ -110,7 +110,7 @@ class Chaos:
     async def cancel(self, task_id: str) -> httpx.Response:
         return await self.http.post(f"/v1/tasks/{task_id}/cancel")
 
-    async def ended(self, task_id: str, *, timeout_seconds: float = 90) -> Json:
+    async def ended(self, task_id: str, *, timeout_seconds: float = 240) -> Json:
         """The task when its workflow has ended; meanwhile the API may be away."""
 
         async def finished() -> Json | None:
@@ -123,10 +123,10 @@ class Chaos:
 
         return await eventually(finished, timeout_seconds, 0.1)
 
-    async def until(self, predicate: Callable[[], bool], timeout_seconds: float = 60) -> None:
+    async def until(self, predicate: Callable[[], bool], timeout_seconds: float = 180) -> None:
         await eventually(predicate, timeout_seconds, 0.05)
 
-    async def until_message(self, task_id: str, text: str, timeout_seconds: float = 60) -> Json:
+    async def until_message(self, task_id: str, text: str, timeout_seconds: float = 180) -> Json:
         """The task when its status message contains `text`."""
 
         async def says() -> Json | None:
@@ -210,5 +210,5 @@ class Chaos:
         for task_id in self._started:
             await self.cancel(task_id)
         for task_id in self._started:
-            await self.ended(task_id, timeout_seconds=30)
+            await self.ended(task_id, timeout_seconds=120)
         await self.http.aclose()
