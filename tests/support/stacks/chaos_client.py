@@ -82,8 +82,17 @@ class Chaos:
         return {**call, "session_id": session} if session else call
 
     async def start(self, *, key: str | None = None, wait: int = 0, **call: Any) -> str:
-        """The id of a task that the API has accepted."""
-        return (await self.post(self.body(**call), key=key, wait=wait)).json()["id"]
+        """The id of a task that the API has accepted. As clients should, it repeats what was answered with 503."""
+        body, key = self.body(**call), key or uuid.uuid4().hex
+
+        async def answered() -> httpx.Response:
+            answer = await self.post(body, key=key, wait=wait)
+            assert answer.status_code != httpx.codes.SERVICE_UNAVAILABLE, answer.text
+            return answer
+
+        answer = await eventually(answered, interval_seconds=1)
+        assert answer.is_success, answer.text
+        return answer.json()["id"]
 
     async def post(self, body: Json, *, key: str | None = None, wait: int = 0) -> httpx.Response:
         headers = {"Idempotency-Key": key or uuid.uuid4().hex, **({"Prefer": f"wait={wait}"} if wait else {})}
