@@ -1,5 +1,8 @@
 """From an error response to the error of the client."""
 
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -53,7 +56,6 @@ def api_error(response: HttpResponse) -> ApiError:
     except ValidationError:
         problem = _Problem()
     envelope = problem.error or _Envelope()
-    seconds = response.headers.get("retry-after", "")
     return _KINDS.get(response.status, ApiError)(
         problem.detail or problem.title or f"The server answered {_reason(response.status)}.",
         status=response.status,
@@ -61,7 +63,7 @@ def api_error(response: HttpResponse) -> ApiError:
         violations=envelope.violations or problem.violations or (),
         allowed_tools=envelope.allowed_tools or (),
         hint=envelope.hint,
-        retry_after_seconds=float(seconds) if seconds.isdecimal() else None,
+        retry_after_seconds=_retry_after_seconds(response.headers),
     )
 
 
@@ -81,6 +83,29 @@ def _document(body: bytes) -> dict[str, JsonValue]:
         return _OBJECT.validate_json(body)
     except ValidationError:
         return {}
+
+
+def _retry_after_seconds(headers: Mapping[str, str]) -> float | None:
+    """What `Retry-After` says (RFC 9110, section 10.2.3): a number of seconds, or the time of the next attempt.
+
+    A time is compared with the response's own `Date`, so that it does not matter whether the two clocks agree.
+    """
+    value = headers.get("retry-after", "").strip()
+    if value.isdecimal():
+        return float(value)
+    until = _http_date(value)
+    if until is None:
+        return None
+    sent = _http_date(headers.get("date", "")) or datetime.now(UTC)
+    return max(0.0, (until - sent).total_seconds())
+
+
+def _http_date(text: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
 def _reason(status: int) -> str:

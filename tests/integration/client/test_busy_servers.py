@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from outlast.client import AsyncClient, Client, RateLimited, RetryPolicy
+from outlast.client.flows.commands import HttpResponse
+from outlast.client.problems import api_error
 from outlast.client.retries import Waiting
 from tests.integration.client.conftest import QUICK
 from tests.support.http.fake_api import Answer, FakeApi, Stream, problem, running_fake_api, sse
@@ -19,7 +21,7 @@ def server() -> Iterator[FakeApi]:
         yield server
 
 
-def busy(retry_after: int) -> Answer:
+def busy(retry_after: int | str) -> Answer:
     return problem(429, "Too many requests", "You asked too often.", retry_after=retry_after)
 
 
@@ -48,6 +50,20 @@ def test_a_retry_after_beyond_the_limit_is_raised_at_once(server: FakeApi) -> No
         client.tools()
     assert (caught.value.status, caught.value.retry_after_seconds) == (429, 3600)
     assert len(server.requests("GET", "/v1/tools")) == 1
+
+
+def test_a_retry_after_may_be_a_time_which_the_servers_own_clock_measures(server: FakeApi) -> None:
+    refusal = busy("Thu, 01 Jan 2026 01:00:00 GMT")
+    dated = {**refusal.headers, "Date": "Thu, 01 Jan 2026 00:00:00 GMT"}
+    server.on("GET", "/v1/tools", Answer(refusal.body, refusal.status, dated))
+    with Client(server.url, retries=RetryPolicy(request_seconds=30)) as client, pytest.raises(RateLimited) as caught:
+        client.tools()
+    assert caught.value.retry_after_seconds == 3600
+
+
+@pytest.mark.parametrize(("header", "seconds"), [("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("²", None), ("soon", None)])
+def test_a_time_that_is_over_asks_for_no_pause_and_nonsense_for_none(header: str, seconds: float | None) -> None:
+    assert api_error(HttpResponse(429, {"retry-after": header}, b"")).retry_after_seconds == seconds
 
 
 def test_a_call_that_is_refused_for_now_is_repeated_with_the_same_idempotency_key(server: FakeApi) -> None:

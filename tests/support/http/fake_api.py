@@ -129,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, answer: Answer) -> None:
         text = answer.body if isinstance(answer.body, str) else json.dumps(answer.body)
-        self.send_response(answer.status)
+        self.send_response_only(answer.status)
         for name, value in {"Content-Type": "application/json", **answer.headers}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(text.encode())))
