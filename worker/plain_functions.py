@@ -59,8 +59,8 @@ def _function_and_arguments(request: PlainFunctionInput) -> tuple[Any, tuple[Any
         arguments = definition.parse(request.arguments)
     except ToolError as error:
         raise ToolFailure(error.envelope) from None
-    reply = _reply(definition, request)
-    return function, (arguments,) if reply is None else (arguments, reply)
+    more = (request.decided, _reply(definition, request))
+    return function, (arguments, *(one for one in more if one is not None))
 
 
 def _reply(definition: Tool, request: PlainFunctionInput) -> Reply[Any] | None:

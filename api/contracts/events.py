@@ -77,10 +77,14 @@ class HandoffEvent(BaseModel):
 
 
 class AnswerEvent(BaseModel):
-    """Data of `input_answered`. Of the content, only an approval's decision and note are shown."""
+    """Data of `input_answered`. Of the content, only an approval's decision and note are shown.
+
+    `message` is why there is no content: the client's own words, with an action other than `accept`.
+    """
 
     key: str
     action: str
+    message: str | None = None
     answered_by: str | None
     kind: Literal["question", "client", "approval"] = "question"
     tool: str | None = None

@@ -50,7 +50,7 @@ def handed_over(key: str, request: InputRequest) -> HandoffEvent:
 
 def _answered(key: str, request: InputRequest | None, answer: InputAnswer, answered_by: str | None) -> AnswerEvent:
     handoff = request.handoff if request else None
-    event = AnswerEvent(key=key, action=answer.action, answered_by=answered_by)
+    event = AnswerEvent(key=key, action=answer.action, message=answer.message, answered_by=answered_by)
     if handoff is None:
         return event
     shown: dict[str, object] = {"kind": handoff.kind, "tool": handoff.tool, "phase": handoff.phase}

@@ -62,11 +62,20 @@ class InputRequest(Contract):
         return cls(method="roots/list", message="Which folders does the client work on?")
 
 
+MAX_REASON_CHARS = 500
+
+
 class InputAnswer(Contract):
     """The client's answer to one question (MCP `ElicitResult`; of other methods the whole result is the content)."""
 
-    action: Literal["accept", "decline", "cancel"] = "accept"
+    action: Literal["accept", "decline", "cancel", "error"] = Field(
+        default="accept",
+        description="`decline`: the user said no; `cancel`: the user closed the question; `error`: the client failed.",
+    )
     content: JsonObject = Field(default_factory=dict)
+    message: str | None = Field(
+        default=None, max_length=MAX_REASON_CHARS, description="Without `accept`: why, for the caller to read."
+    )
 
 
 class SubmitInput(Contract):

@@ -122,4 +122,6 @@ class _Questions:
         except TimeoutError:
             return RelayedAnswer(action="cancel")
         answer = answers[question.key]
-        return RelayedAnswer(action=answer.action, content=answer.content)
+        # MCP knows no failing client: for the Actor's server it closed the question.
+        action = "cancel" if answer.action == "error" else answer.action
+        return RelayedAnswer(action=action, content=answer.content)

@@ -7,7 +7,7 @@ from typing import Any, cast
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
-from mcp_types import INVALID_PARAMS
+from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS
 from pydantic import TypeAdapter
 
 from outlast.activities.contracts import Caller
@@ -17,7 +17,7 @@ from outlast.api.mcp.protocol.forms import from_form
 from outlast.api.mcp.protocol.task_shapes import RELATED_TASK_META, handoffs_meta, input_request
 from outlast.api.mcp.protocol.versions import Context, supports_question
 from outlast.api.tasks.client import TaskClient
-from outlast.workflows.contracts.questions import InputAnswer, InputRequest
+from outlast.workflows.contracts.questions import MAX_REASON_CHARS, InputAnswer, InputRequest
 
 Questions = Mapping[str, InputRequest]
 
@@ -78,7 +78,7 @@ async def _ask_until_valid(ctx: Context, tasks: TaskClient, caller: Caller, task
     ((key, question),) = asked.items()
     meta = {**handoffs_meta(asked), RELATED_TASK_META: {"taskId": task_id}}
     for _ in range(_MAX_ATTEMPTS):
-        answer = await ask_client(ctx, question, meta)
+        answer = await _answer_or_failure(ctx, question, meta)
         try:
             with suppress(AnswerNotTaken, TaskFinished):
                 await tasks.submit_input(caller, task_id, {key: answer})
@@ -86,6 +86,17 @@ async def _ask_until_valid(ctx: Context, tasks: TaskClient, caller: Caller, task
             question = question.model_copy(update={"message": _message_with_reason(question, error.envelope)})
         else:
             return
+
+
+async def _answer_or_failure(ctx: Context, question: InputRequest, meta: Mapping[str, Any]) -> InputAnswer:
+    """The client's answer. A JSON-RPC error to a hand-off is an answer too: the client failed, and the task goes on."""
+    try:
+        return await ask_client(ctx, question, meta)
+    except MCPError as error:
+        is_handoff = question.handoff is not None and question.handoff.kind == "client"
+        if not is_handoff or error.error.code == CONNECTION_CLOSED:
+            raise
+        return InputAnswer(action="error", message=error.error.message[:MAX_REASON_CHARS])
 
 
 def _message_with_reason(question: InputRequest, error: ErrorEnvelope) -> str:

@@ -126,12 +126,16 @@ class Client:
         *,
         key: str | None = None,
         action: str = "accept",
+        message: str | None = None,
     ) -> Task:
-        """Answer a question of a task; `key` is needed when it asks several. `action` may also be `decline`.
+        """Answer a question of a task; `key` is needed when it asks several.
+
+        Without content, `action` is `decline` (the user says no), `cancel` (the user closes the question) or `error`
+        (the client fails), and `message` says why, in at most 500 characters.
 
         An approval takes `{"decision": "yes"}` or `{"decision": "no"}`, and a `note`.
         """
-        return self._transport.run(tasks.answer(self._server, task_id, content, key, action))
+        return self._transport.run(tasks.answer(self._server, task_id, content, key, action, message))
 
     def cancel(self, task_id: str) -> Task:
         """Ask for a task to be cancelled; it is when the platform says that its run has ended."""

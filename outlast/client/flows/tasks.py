@@ -123,7 +123,12 @@ def cancel(server: Server, task_id: str) -> Flow[Task]:
 
 
 def answer(
-    server: Server, task_id: str, content: Mapping[str, JsonValue] | None, key: str | None, action: str
+    server: Server,
+    task_id: str,
+    content: Mapping[str, JsonValue] | None,
+    key: str | None,
+    action: str,
+    message: str | None = None,
 ) -> Flow[Task]:
     """Answer a question of a task; without `key` the only one that it asks.
 
@@ -133,6 +138,7 @@ def answer(
         key = only_question((yield from get(server, task_id)))
     given: dict[str, JsonValue] = {"action": action}
     given |= {"content": dict(content)} if content is not None else {}
+    given |= {"message": message} if message is not None else {}
     wanted = HttpRequest("POST", f"{task_path(task_id)}/input", body={"answers": {key: given}})
     attempts = Attempts(server, server.policy.request_seconds)
     try:

@@ -5,7 +5,7 @@ from tests.support.stacks.fixtures import http_fixture, service_fixture, tempora
 ANN, BOB = "ann-has-this-long-key", "bob-has-another-long-key"
 
 service = service_fixture(
-    tools=["tests.support.tools.protocol_tools"],
+    tools=["tests.support.tools.protocol_tools", "tests.support.tools.phase_tools"],
     callers={"ann": ANN, "bob": BOB},
     permissions=[
         "key:bob:hello_world=deny",

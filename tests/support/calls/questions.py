@@ -29,17 +29,25 @@ async def asks(api: httpx.AsyncClient, task_id: str) -> dict[str, Any]:
 
 
 async def answered(
-    api: httpx.AsyncClient, task: dict[str, Any], content: Any = None, *, action: str = "accept", key: str | None = None
+    api: httpx.AsyncClient,
+    task: dict[str, Any],
+    content: Any = None,
+    *,
+    action: str = "accept",
+    key: str | None = None,
+    **more: str,
 ) -> httpx.Response:
-    """What the API says to an answer to the task's question."""
+    """What the API says to an answer to the task's question; `more` are fields of the answer beside its content."""
     key = key or next(iter(task["input_requests"]))
-    answers = {key: {"action": action, "content": content or {}}}
+    answers = {key: {"action": action, "content": content or {}, **more}}
     return await api.post(f"/v1/tasks/{task['id']}/input", json={"answers": answers})
 
 
-async def taken(api: httpx.AsyncClient, task: dict[str, Any], content: Any = None, *, action: str = "accept") -> None:
+async def taken(
+    api: httpx.AsyncClient, task: dict[str, Any], content: Any = None, *, action: str = "accept", **more: str
+) -> None:
     """Answer, and have it taken."""
-    response = await answered(api, task, content, action=action)
+    response = await answered(api, task, content, action=action, **more)
     assert response.status_code == 200, response.text
 
 

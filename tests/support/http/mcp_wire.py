@@ -73,6 +73,11 @@ class Wire:
         body = {"jsonrpc": "2.0", "id": request["id"], "result": result}
         await self._http.post(self._path, json=body, headers=self._headers("", body))
 
+    async def reply_with_error(self, request: dict[str, Any], code: int, message: str) -> None:
+        """Answer what the server asks with a JSON-RPC error (the older era)."""
+        body = {"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}
+        await self._http.post(self._path, json=body, headers=self._headers("", body))
+
     async def initialize(self, capabilities: dict[str, Any] | None = None) -> dict[str, Any]:
         """The older era's handshake; its result."""
         client = {"name": "wire", "version": "1"}

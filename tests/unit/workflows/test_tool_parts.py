@@ -26,6 +26,15 @@ async def after(_ctx: ToolContext, _args: NoArguments, _reply: Reply[Answer]) ->
     return ToolResult()
 
 
+async def merge(_ctx: ToolContext, _args: NoArguments, _result: ToolResult, _reply: Reply[Answer]) -> ToolResult:
+    return ToolResult()
+
+
+@plain
+async def merge_function(_args: NoArguments, _result: ToolResult, _reply: Reply[Answer]) -> str:
+    return ""
+
+
 @plain
 async def function(_args: NoArguments) -> str:
     return ""
@@ -51,6 +60,8 @@ LEGAL: dict[str, Callable[[], Tool]] = {
     "server": lambda: begun().server(handler).build(),
     "plain server": lambda: begun().server(function).build(),
     "server, then client": lambda: begun().server(handler).client(PHASE).build(),
+    "server, client, merge": lambda: begun().server(handler).client(PHASE, merge=merge).build(),
+    "server, client, plain merge": lambda: begun().server(handler).client(PHASE, merge=merge_function).build(),
     "explicit server authority": lambda: begun().authority("server").server(function).client(PHASE).build(),
     "client, then pass-through": lambda: begun().authority("client").client(PHASE).build(),
     "client, then server": lambda: begun().server(after).client(PHASE).authority("client").build(),
@@ -71,6 +82,18 @@ ILLEGAL: dict[str, tuple[Callable[[], Any], str]] = {
     "a client phase that nobody decides on": (
         lambda: begun().client(PHASE).build(),
         r"call \.server\(handler\), or say \.authority\('client'\)",
+    ),
+    "merge with client authority": (
+        lambda: begun().authority("client").client(PHASE, merge=merge).server(after).build(),
+        r"put merge's work into \.server\(handler\)",
+    ),
+    "a merge that takes no result": (
+        lambda: begun().server(handler).client(PHASE, merge=after).build(),
+        r"merge takes .*\(ctx, arguments, result, reply\)",
+    ),
+    "a plain merge that takes no result": (
+        lambda: begun().server(handler).client(PHASE, merge=after_function).build(),
+        r"merge takes a plain function of \(arguments, result, reply\)",
     ),
     "hand-off with client authority": (
         lambda: begun().authority("client").handoff(handler, PHASE, after),

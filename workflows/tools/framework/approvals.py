@@ -13,6 +13,7 @@ from outlast.workflows.contracts.tool_calls import APPROVAL_META, ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.runtime.schema_check import schema_violations
 from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.framework.durations import in_words
 from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE, Approval, JsonObject, violations_of
 from outlast.workflows.tools.framework.tool import Tool
 
@@ -60,7 +61,9 @@ async def ask_approval(ctx: ToolContext, definition: Tool, approval: Approval) -
         raise ToolError(_too_late(definition.name, approval)) from None
     answer, answered_by = answers[APPROVAL_KEY], ctx.questions.answered_by(APPROVAL_KEY)
     decided = (
-        ApprovalAnswer.model_validate(answer.content) if answer.action == "accept" else ApprovalAnswer(decision="no")
+        ApprovalAnswer.model_validate(answer.content)
+        if answer.action == "accept"
+        else ApprovalAnswer(decision="no", note=answer.message)
     )
     edited = unmasked(decided.arguments, ctx.call.arguments) if decided.arguments is not None else None
     return Verdict(
@@ -202,6 +205,6 @@ def _too_late(tool: str, approval: Approval) -> ErrorEnvelope:
     return ErrorEnvelope.transient(
         ErrorCategory.TIMEOUT,
         tool,
-        f"Nobody approved the call of {tool} within {approval.deadline}.",
+        f"Nobody approved the call of {tool} within {in_words(approval.deadline)}.",
         hint="Call again when somebody can approve it.",
     )

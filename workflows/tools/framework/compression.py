@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.contracts import StoredOutput
-from outlast.workflows.contracts.tool_calls import EmbeddedResource, TextContent, ToolResult
+from outlast.workflows.contracts.tool_calls import CLIENT_META, EmbeddedResource, TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.answers.compressed import compressed_form, describe_stored, restore_hint
@@ -52,7 +52,7 @@ async def _store(ctx: ToolContext, definition: Tool, result: ToolResult) -> Stor
     if all(isinstance(block, TextContent) for block in result.content):
         if result.structured is None:
             return await ctx.outputs.store_text(result.text)
-        if definition.output_schema_json is not None:
+        if definition.output_schema_json is not None and "answer" not in _client_record(result):
             return await ctx.outputs.store_value(result.structured)
         return await ctx.outputs.store_value({"text": result.text, "structured": result.structured})
     if result.structured is None and len(result.content) == 1 and isinstance(result.content[0], EmbeddedResource):
@@ -64,15 +64,25 @@ async def _store(ctx: ToolContext, definition: Tool, result: ToolResult) -> Stor
 
 def _short(result: ToolResult, output: StoredOutput, ctx: ToolContext) -> ToolResult:
     text = f"{describe_stored(output)}\n{restore_hint(output, ctx.offers)}"
+    record = _client_record(result)
+    if isinstance(note := record.get("note"), str):
+        text = f"{text}\n{note}"
     shown = tuple(block for block in result.content if not isinstance(block, TextContent | EmbeddedResource))
-    return result.model_copy(
-        update={
-            "content": (TextContent(text=text), *shown),
-            "raw_content": None,
-            "structured": compressed_form(output).structured(),
-            "locator": output.locator,
-        }
-    )
+    update: dict[str, object] = {
+        "content": (TextContent(text=text), *shown),
+        "raw_content": None,
+        "structured": compressed_form(output).structured(),
+        "locator": output.locator,
+    }
+    if "answer" in record:  # It is in the stored output, and may be as large as the result.
+        kept = {name: value for name, value in record.items() if name != "answer"}
+        update["meta"] = {**result.meta, CLIENT_META: kept}
+    return result.model_copy(update=update)
+
+
+def _client_record(result: ToolResult) -> dict[str, JsonValue]:
+    record = result.meta.get(CLIENT_META)
+    return record if isinstance(record, dict) else {}
 
 
 def _inline(ctx: ToolContext, definition: Tool, result: ToolResult, size: int) -> ToolResult:

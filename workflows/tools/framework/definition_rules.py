@@ -25,6 +25,8 @@ class Parts:
     client: ClientPhase | None = None
     before: Part | None = None
     after: Part | None = None
+    merge: Part | None = None
+    output_schema_json: str | None = None
     approval: Approval | None = None
     in_front: bool = False
     calls_actor: bool = False
@@ -34,7 +36,7 @@ class Parts:
     @property
     def functions(self) -> tuple[tuple[str, PlainFunction], ...]:
         """The plain functions, by the step that each carries out."""
-        parts = (("server", self.server), ("before", self.before), ("after", self.after))
+        parts = (("server", self.server), ("before", self.before), ("after", self.after), ("merge", self.merge))
         return tuple((step, part) for step, part in parts if isinstance(part, PlainFunction))
 
     @property
@@ -56,7 +58,9 @@ def handler_of(name: str, parts: Parts) -> Handler | None:
         return client_then_server(parts.client, parts.server)
     if parts.server is None:
         return None
-    return server_then_client(parts.server, parts.client) if parts.client else server_handler(parts.server)
+    if parts.client is None:
+        return server_handler(parts.server)
+    return server_then_client(parts.server, parts.client, parts.merge, parts.output_schema_json)
 
 
 def _problems(parts: Parts) -> Iterator[str]:
@@ -97,6 +101,8 @@ def _of_handoff(parts: Parts) -> Iterator[str]:
 def _of_authority(parts: Parts) -> Iterator[str]:
     if parts.client is not None and not isinstance(parts.client, ClientPhase):  # pyright: ignore[reportUnnecessaryIsInstance]
         yield ".client() takes a ClientPhase: .client(ClientPhase(name=..., message=..., answer=Model))."
+    if parts.authority is Authority.CLIENT and parts.merge is not None:
+        yield "with client authority the server sees the client's answer: put merge's work into .server(handler)."
     if parts.authority is Authority.CLIENT and parts.client is None:
         yield (
             "with client authority the client runs first: call .client(ClientPhase(...)), or leave "
@@ -111,31 +117,30 @@ def _of_authority(parts: Parts) -> Iterator[str]:
 
 def _of_signatures(parts: Parts) -> Iterator[str]:
     first = parts.authority is Authority.CLIENT and not parts.is_handed_off
-    expected: tuple[tuple[str, Any, bool], ...] = (
-        (".server()", parts.server, first),
-        ("before", parts.before, False),
-        ("after", parts.after, True),
+    expected: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
+        (".server()", parts.server, ("reply",) if first else ()),
+        ("before", parts.before, ()),
+        ("after", parts.after, ("reply",)),
+        ("merge", parts.merge, ("result", "reply")),
     )
-    for where, part, with_reply in expected:
-        if part is not None and (problem := _signature_problem(part, with_reply)):
+    for where, part, more in expected:
+        if part is not None and (problem := _signature_problem(part, ("arguments", *more))):
             yield f"{where} {problem}"
 
 
-def _signature_problem(part: Any, with_reply: bool) -> str | None:
-    reply = ", reply" if with_reply else ""
+def _signature_problem(part: Any, names: tuple[str, ...]) -> str | None:
+    arguments = ", ".join(names)
     if isinstance(part, PlainFunction):
-        if _takes(part.function, 2 if with_reply else 1):
+        if _takes(part.function, len(names)):
             return None
-        return (
-            f"takes a plain function of (arguments{reply}): write `async def function(arguments{reply})` under @plain."
-        )
+        return f"takes a plain function of ({arguments}): write `async def function({arguments})` under @plain."
     if not callable(part):
-        return f"takes a handler: write `async def handler(ctx, arguments{reply})`, or a function under @plain."
-    if _takes(part, 3 if with_reply else 2):
+        return f"takes a handler: write `async def handler(ctx, {arguments})`, or a function under @plain."
+    if _takes(part, len(names) + 1):
         return None
     return (
-        f"takes workflow code of (ctx, arguments{reply}): write `async def handler(ctx, arguments{reply})`; a plain "
-        f"function of (arguments{reply}) gets @plain above it."
+        f"takes workflow code of (ctx, {arguments}): write `async def handler(ctx, {arguments})`; a plain "
+        f"function of ({arguments}) gets @plain above it."
     )
 
 

@@ -2,16 +2,24 @@
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from datetime import timedelta
+from typing import Any
 
-from pydantic import BaseModel, JsonValue
 from temporalio import workflow
+from temporalio.exceptions import is_cancelled_exception
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.workflows.contracts.questions import Handoff, InputRequest
-from outlast.workflows.contracts.tool_calls import CLIENT_META, TextContent, ToolResult
+from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.runtime.schema_check import schema_violations
 from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.framework.client_records import (
+    as_object,
+    not_merged,
+    recorded,
+    with_answer,
+    without_answer,
+)
+from outlast.workflows.tools.framework.hand_over import NoReply, hand_over, not_handed, required_reply
 from outlast.workflows.tools.framework.phases import ClientPhase, JsonObject, PlainFunction, Reply
 from outlast.workflows.tools.framework.plain_functions import Step, run_plain_function
 from outlast.workflows.tools.framework.results import as_result
@@ -19,6 +27,11 @@ from outlast.workflows.tools.framework.results import as_result
 Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
 Part = Callable[..., Awaitable[Any]]
 """A workflow handler, or a `PlainFunction`."""
+
+SHOWING_DEADLINE = timedelta(minutes=10)
+"""How long a finished answer waits for its client, where the phase has no deadline of its own."""
+MAX_HANDED_BYTES = 256 * 1024
+"""Size of the largest answer that is handed to the client: it stands in the task's memo, which Temporal limits."""
 
 
 def server_handler(server: Part) -> Handler:
@@ -32,15 +45,28 @@ def server_handler(server: Part) -> Handler:
     return run
 
 
-def server_then_client(server: Part, phase: ClientPhase) -> Handler:
-    """The server decides; the client gets the decision, and its answer is added to the result."""
+def server_then_client(
+    server: Part, phase: ClientPhase, merge: Part | None = None, output_schema_json: str | None = None
+) -> Handler:
+    """The server's answer is the result. The client gets it, and adds to it; `merge` makes one result of the two.
+
+    Whatever happens after the server's answer, that answer stands: a call that has done its work, and may have cost
+    money, is never answered as a failure.
+    """
 
     async def run(ctx: ToolContext, arguments: Any) -> ToolResult:
         decided = await _step(ctx, "server", server, arguments)
         if decided.is_error:
             return decided
-        reply = await hand_over(ctx, phase, phase.handed(_shown(decided)))
-        return _with_reply(decided, phase, reply, show_answer=True)
+        reply = await _show(ctx, phase, decided)
+        if isinstance(reply, NoReply):
+            return without_answer(decided, phase, reply)
+        if merge is None:
+            return with_answer(decided, phase, reply)
+        merged = await _merge(ctx, merge, arguments, decided, reply, output_schema_json)
+        if isinstance(merged, ToolResult):
+            return recorded(merged.model_copy(update={"meta": {**decided.meta, **merged.meta}}), phase, reply)
+        return not_merged(decided, phase, reply, merged)
 
     return run
 
@@ -49,10 +75,10 @@ def client_then_server(phase: ClientPhase, server: Part | None) -> Handler:
     """The client runs first; then the server decides. Without a server phase the client's answer is the result."""
 
     async def run(ctx: ToolContext, arguments: Any) -> ToolResult:
-        reply = await hand_over(ctx, phase, phase.handed(_as_object(arguments)))
+        reply = await required_reply(ctx, phase, phase.handed(as_object(arguments)))
         if server is None:
-            return _with_reply(_result_of(reply), phase, reply)
-        return _with_reply(await _step(ctx, "server", server, arguments, reply), phase, reply)
+            return recorded(as_result(reply.answer), phase, reply)
+        return recorded(await _step(ctx, "server", server, arguments, reply), phase, reply)
 
     return run
 
@@ -64,41 +90,58 @@ def before_client_after(before: Part, phase: ClientPhase, after: Part) -> Handle
         prepared = await _prepare(ctx, before, arguments)
         if isinstance(prepared, ToolResult):
             return prepared
-        reply = await hand_over(ctx, phase, phase.handed(prepared))
-        return _with_reply(await _step(ctx, "after", after, arguments, reply), phase, reply)
+        reply = await required_reply(ctx, phase, phase.handed(prepared))
+        return recorded(await _step(ctx, "after", after, arguments, reply), phase, reply)
 
     return run
 
 
-async def hand_over(ctx: ToolContext, phase: ClientPhase, parameters: JsonObject) -> Reply[Any]:
-    """Ask the client and wait durably. Raises `ToolError` when it declines, or is late and there is no default."""
-    handoff = Handoff(
-        audience=phase.audience,
-        tool=ctx.call.tool,
-        phase=phase.name,
-        parameters=parameters,
-        deadline=workflow.now() + phase.deadline,
-    )
-    question = InputRequest(message=phase.message_for(parameters), requested_schema=phase.schema, handoff=handoff)
-    workflow.logger.info("handed to the client", extra={"tool": ctx.call.tool, "phase": phase.name})
-    try:
-        answers = await ctx.questions.ask(
-            {phase.name: question}, timeout=phase.deadline, checks={phase.name: phase.violations}
-        )
-    except TimeoutError:
-        return _at_the_deadline(ctx, phase, parameters)
-    answer, answered_by = answers[phase.name], ctx.questions.answered_by(phase.name)
-    if answer.action != "accept":
-        raise ToolError(_declined(ctx, phase, answer.action))
-    return Reply(phase.parse(answer.content), parameters, answered_by)
-
-
-async def _step(
-    ctx: ToolContext, step: Step, part: Part, arguments: Any, reply: Reply[Any] | None = None
-) -> ToolResult:
+async def _step(ctx: ToolContext, step: Step, part: Part, arguments: Any, *more: ToolResult | Reply[Any]) -> ToolResult:
+    """The result of a server step; `more` is what it gets beside the arguments: an earlier result, the reply."""
     if isinstance(part, PlainFunction):
-        return (await run_plain_function(ctx, step, part, reply)).result
-    return as_result(await (part(ctx, arguments) if reply is None else part(ctx, arguments, reply)))
+        return (await run_plain_function(ctx, step, part, *more)).result
+    return as_result(await part(ctx, arguments, *more))
+
+
+async def _show(ctx: ToolContext, phase: ClientPhase, decided: ToolResult) -> Reply[Any] | NoReply:
+    """Hand the server's answer to the client. What cannot be handed over is the reason why there is no reply."""
+    try:
+        parameters = phase.handed(decided.structured if decided.structured is not None else {"text": decided.text})
+        if (size := len(json.dumps(parameters).encode())) > MAX_HANDED_BYTES:
+            return not_handed(phase, f"it has {size} bytes, and the limit is {MAX_HANDED_BYTES}")
+        return await hand_over(ctx, phase, parameters, default_deadline=SHOWING_DEADLINE)
+    except Exception as error:
+        if is_cancelled_exception(error):
+            raise
+        workflow.logger.exception("The client phase of %s has a defect", ctx.call.tool)
+        return not_handed(phase, "the tool has a defect")
+
+
+async def _merge(
+    ctx: ToolContext,
+    merge: Part,
+    arguments: Any,
+    decided: ToolResult,
+    reply: Reply[Any],
+    output_schema_json: str | None,
+) -> ToolResult | str:
+    """The merged result; or why there is none, as a sentence."""
+    try:
+        merged = await _step(ctx, "merge", merge, arguments, decided, reply)
+    except ToolError as error:
+        return error.envelope.message
+    except Exception as error:
+        if is_cancelled_exception(error):
+            raise
+        workflow.logger.exception("The step merge of %s has a defect", ctx.call.tool)
+        return "the tool has a defect."
+    if merged.is_error:
+        return merged.text
+    schema = json.loads(output_schema_json) if output_schema_json else {}
+    if violations := schema_violations(schema, merged.structured or {}):
+        workflow.logger.error("The merged answer of %s breaks its output schema: %s", ctx.call.tool, violations[0])
+        return "the tool has a defect."
+    return merged
 
 
 async def _prepare(ctx: ToolContext, before: Part, arguments: Any) -> ToolResult | JsonObject:
@@ -107,52 +150,4 @@ async def _prepare(ctx: ToolContext, before: Part, arguments: Any) -> ToolResult
         answer = await run_plain_function(ctx, "before", before)
         return answer.result.structured or {} if answer.is_object else answer.result
     prepared: object = await before(ctx, arguments)
-    return as_result(prepared) if isinstance(prepared, ToolResult | str) else _as_object(prepared)
-
-
-def _as_object(value: object) -> JsonObject:
-    return value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else cast(JsonObject, value)
-
-
-def _shown(decided: ToolResult) -> JsonObject:
-    return decided.structured if decided.structured is not None else {"text": decided.text}
-
-
-def _result_of(reply: Reply[Any]) -> ToolResult:
-    return as_result(reply.answer)
-
-
-def _with_reply(result: ToolResult, phase: ClientPhase, reply: Reply[Any], *, show_answer: bool = False) -> ToolResult:
-    """`result` with the client's answer in its meta; with `show_answer` in its content too: no server phase saw it."""
-    content = _as_object(reply.answer)
-    record: dict[str, JsonValue] = {"phase": phase.name, "answeredBy": reply.answered_by}
-    if reply.answered_by is None:
-        record["isDefault"] = True
-    blocks = result.content
-    if show_answer and content:
-        record["answer"] = content
-        blocks = (*blocks, TextContent(text=f"The client answered: {json.dumps(content, ensure_ascii=False)}"))
-    return result.model_copy(update={"content": blocks, "meta": {**result.meta, CLIENT_META: record}})
-
-
-def _at_the_deadline(ctx: ToolContext, phase: ClientPhase, parameters: JsonObject) -> Reply[Any]:
-    default = phase.default_content
-    if default is not None:
-        return Reply(phase.parse(default), parameters)
-    raise ToolError(
-        ErrorEnvelope.transient(
-            ErrorCategory.TIMEOUT,
-            ctx.call.tool,
-            f"Nobody answered {phase.name!r} within {phase.deadline}.",
-            hint="Call again when somebody can answer.",
-        )
-    )
-
-
-def _declined(ctx: ToolContext, phase: ClientPhase, action: str) -> ErrorEnvelope:
-    return ErrorEnvelope.permanent(
-        ErrorCategory.PERMISSION,
-        ctx.call.tool,
-        f"The client {'declined' if action == 'decline' else 'closed'} {phase.name!r} without an answer.",
-        hint="Do not ask for the same again unless the user wants it.",
-    )
+    return as_result(prepared) if isinstance(prepared, ToolResult | str) else as_object(prepared)

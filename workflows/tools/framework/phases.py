@@ -56,10 +56,10 @@ class ClientPhase:
     """Type of the answer: a pydantic model, or a JSON Schema of type object."""
     parameters: type[BaseModel] | None = None
     """Type of the parameters, to check them before the client gets them."""
-    deadline: timedelta = DEFAULT_DEADLINE
-    """How long the task waits for an answer."""
+    deadline: timedelta | None = None
+    """How long the task waits for an answer: without it a week, or ten minutes when the server has answered already."""
     default: BaseModel | Mapping[str, JsonValue] | None = None
-    """The answer when the deadline has passed. Without a default the call fails then."""
+    """The answer when the deadline has passed. Without it the call fails then, or the server's answer stands alone."""
     audience: Audience = "person"
     """`program`: no person could type the answer; a program that offers this phase gives it."""
     schema_json: str = field(init=False)
@@ -74,7 +74,7 @@ class ClientPhase:
                 f"Client phase {self.name!r}: the answer is an object. Write a pydantic model with a field for the "
                 "value, or a JSON Schema with type: object."
             )
-        if self.deadline <= timedelta(0):
+        if self.deadline is not None and self.deadline <= timedelta(0):
             raise ValueError(f"Client phase {self.name!r}: give a deadline longer than zero; days are fine.")
         if self.default is not None and self.violations(_plain(self.default)):
             raise ValueError(

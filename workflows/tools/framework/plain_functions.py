@@ -19,7 +19,7 @@ from outlast.workflows.tools.framework.phases import PlainFunction, Reply
 RUN_PLAIN_FUNCTION = "run_plain_function"
 HEARTBEAT_TIMEOUT = timedelta(seconds=10)
 
-Step = Literal["server", "before", "after"]
+Step = Literal["server", "before", "after", "merge"]
 
 
 class PlainReply(Contract):
@@ -38,6 +38,7 @@ class PlainFunctionInput(Contract):
     step: Step
     arguments: dict[str, JsonValue]
     reply: PlainReply | None = Field(default=None, description="What the client has answered, for steps after it.")
+    decided: ToolResult | None = Field(default=None, description="For `merge`: the answer of the step `server`.")
     caller_id: str
     session_id: str | None = None
 
@@ -52,16 +53,20 @@ class PlainFunctionResult(Contract):
 
 
 async def run_plain_function(
-    ctx: ToolContext, step: Step, function: PlainFunction, reply: Reply[Any] | None = None
+    ctx: ToolContext, step: Step, function: PlainFunction, *more: ToolResult | Reply[Any]
 ) -> PlainFunctionResult:
-    """Run the function as an activity. Raises `ToolError` when it fails for good."""
+    """Run the function as an activity, with an earlier step's result or the reply where the step takes them.
+
+    Raises `ToolError` when it fails for good.
+    """
     call = ctx.call
     request = PlainFunctionInput(
         tool=call.tool,
         mode=call.mode,
         step=step,
         arguments=call.arguments,
-        reply=_as_contract(reply),
+        reply=next((_as_contract(one) for one in more if isinstance(one, Reply)), None),
+        decided=next((one for one in more if isinstance(one, ToolResult)), None),
         caller_id=call.caller.id,
         session_id=call.session_id,
     )
@@ -80,9 +85,7 @@ async def run_plain_function(
         )
 
 
-def _as_contract(reply: Reply[Any] | None) -> PlainReply | None:
-    if reply is None:
-        return None
+def _as_contract(reply: Reply[Any]) -> PlainReply:
     answer = reply.answer
     content = cast(dict[str, JsonValue], answer)
     if isinstance(answer, BaseModel):

@@ -221,9 +221,13 @@ class ToolBuilder:
         self._actor = actor
         return self
 
-    def client(self, phase: ClientPhase) -> Self:
-        """The client's phase: before the server with client authority, after it with server authority."""
-        self._parts.client = phase
+    def client(self, phase: ClientPhase, *, merge: Part | None = None) -> Self:
+        """The client's phase: before the server with client authority, after it with server authority.
+
+        `merge`, for server authority: a third step, of (arguments, result, reply), that makes one result of the
+        server's and the client's answer. Without it the client's answer is added to the server's.
+        """
+        self._parts.client, self._parts.merge = phase, merge
         self._parts.given.append("client")
         return self
 
@@ -287,6 +291,7 @@ class ToolBuilder:
 
     def build(self) -> Tool:
         """The definition. Raises `ValueError` that names the missing step, or the parts that do not fit together."""
+        self._parts.output_schema_json = self._published_output_schema()
         handler = _answered_in_front if self._in_front else None
         handler = handler_of(self._name, self._parts) or handler
         if handler is None:
@@ -303,7 +308,7 @@ class ToolBuilder:
             handler=handler,
             arguments=self._arguments,
             input_schema_json=self._input_schema or _schema_of(self._arguments or NoArguments),
-            output_schema_json=self._published_output_schema(),
+            output_schema_json=self._parts.output_schema_json,
             meta_json=json.dumps(self._meta),
             calls_actor=self._calls_actor,
             actor=self._actor,
