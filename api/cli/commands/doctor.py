@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
-from rich.table import Table
 
 from outlast.api.cli.errors import ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import finish
+from outlast.api.cli.show.entries import Entries
 from outlast.api.cli.show.output import Output, with_commands
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ async def diagnose(output: Output, options: Options) -> ExitCode:
     if output.as_json:
         output.document({"ok": not bad, "checks": [asdict(check) for check in checks]})
     else:
-        output.show(_table(checks))
+        output.show(_findings(checks))
         output.show(f"\n{_verdict(checks)}")
     return ExitCode.FAILED if bad else ExitCode.OK
 
@@ -76,17 +76,14 @@ def _actor_folders(environment: Mapping[str, str]) -> list[Path]:
     return [Path(folder) for folder in environment.get("OUTLAST_ACTORS", "").split(os.pathsep) if folder]
 
 
-def _table(checks: "list[Check]") -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+def _findings(checks: "list[Check]") -> Entries:
+    rows: list[tuple[str, ...]] = []
     for check in checks:
         style = "dim" if check.health == "skip" else "default"
-        table.add_row(_MARKS[check.health], f"[{style}]{check.name}[/]", f"[{style}]{escape(check.finding)}[/]")
+        rows.append((_MARKS[check.health], f"[{style}]{check.name}[/]", f"[{style}]{escape(check.finding)}[/]"))
         if check.advice:
-            table.add_row("", "", f"[cyan]→[/] {with_commands(check.advice)}")
-    return table
+            rows.append(("", "", f"[cyan]→[/] {with_commands(check.advice)}"))
+    return Entries(rows)
 
 
 def _verdict(checks: "list[Check]") -> str:

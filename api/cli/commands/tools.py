@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from outlast.api.cli.completion import complete_tool
 from outlast.api.cli.errors import ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, run_action
+from outlast.api.cli.show.entries import Entries
+from outlast.api.cli.show.output import Output
 from outlast.api.cli.show.schema_words import describe_arguments, example_arguments
 from outlast.api.cli.show.tables import Column
 from outlast.api.cli.show.wording import one_line, printable
@@ -24,6 +25,9 @@ _COLUMNS = (
     Column("CATEGORY", rank=2, style="dim"),
     Column("WHAT IT DOES", rank=1, least=24),
 )
+
+_ARGUMENT_TITLES = ("ARGUMENT", "TYPE", "WHAT IT IS")
+_REQUIRED = "[red]*[/]"
 
 ModeOption = Annotated[str | None, typer.Option(help="As which mode presents them: default or openai.")]
 
@@ -81,25 +85,22 @@ async def get_tool(context: Context, name: str, mode: str | None) -> ExitCode:
         return ExitCode.OK
     output.show(f"[bold]{escape(tool.name)}[/]  [dim]{escape(tool.title)}, {escape(tool.category)}[/]")
     output.show(f"\n{escape(printable(tool.description))}\n")
-    output.show(_arguments_table(tool))
+    _show_arguments(output, tool)
     call = f"call {tool.name} '{example_arguments(tool.input_schema)}'"
     output.note()
     output.command(f"call it  {context.options.command(call)}")
     return ExitCode.OK
 
 
-def _arguments_table(tool: "Tool") -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("ARGUMENT", no_wrap=True)
-    table.add_column("TYPE", no_wrap=True, style="cyan")
-    table.add_column("WHAT IT IS", overflow="fold")
+def _show_arguments(output: Output, tool: "Tool") -> None:
     arguments = describe_arguments(tool.input_schema)
+    rows: list[tuple[str, ...]] = []
     for argument in arguments:
-        mark = "[red]*[/]" if argument.is_required else ""
-        table.add_row(f"{escape(argument.name)}{mark}", escape(argument.type), escape(argument.explanation))
-    table.caption = "[red]*[/] must be given" if any(argument.is_required for argument in arguments) else None
-    table.caption_justify = "left"
-    return table
+        name = f"{escape(argument.name)}{_REQUIRED if argument.is_required else ''}"
+        rows.append((name, f"[cyan]{escape(argument.type)}[/]", escape(argument.explanation)))
+    output.show(Entries(rows, _ARGUMENT_TITLES))
+    if any(argument.is_required for argument in arguments):
+        output.show(f"{_REQUIRED} must be given")
 
 
 def _purpose(tool: "Tool") -> str:

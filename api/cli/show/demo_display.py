@@ -4,13 +4,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rich.markup import escape
-from rich.table import Table
 
 from outlast.api.cli.commands.call import see_through
 from outlast.api.cli.errors import CliError, ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR
 from outlast.api.cli.running import Context
 from outlast.api.cli.show.rows import fetch_rows
+from outlast.api.cli.show.tables import Column, FittingTable
 from outlast.api.cli.show.watching import summary_line
 from outlast.api.cli.show.wording import counted, one_line, styled_status
 from outlast.client import Task, TaskAnswer
@@ -18,6 +18,12 @@ from outlast.paths import checkout
 
 _FIELDS = ("url", "title", "metadata", "text", "error")
 _MAX_ROWS = 50
+_COLUMNS = (
+    Column("PAGE", least=20, most=36, style="cyan"),
+    Column("TITLE", rank=1, least=12, most=24),
+    Column("WORDS", rank=3, justify="right"),
+    Column("TEXT", rank=2, least=12),
+)
 
 
 async def show_demo(context: Context, task: Task, *, stays_up: bool) -> ExitCode:
@@ -34,7 +40,7 @@ async def show_demo(context: Context, task: Task, *, stays_up: bool) -> ExitCode
         return ExitCode.OK if works else ExitCode.FAILED
     output.note(summary_line(answer.task) + "\n")
     if rows:
-        output.show(_row_table(rows, width=output.out.width))
+        output.show(row_table(rows))
         output.show(f"[dim]{counted(total, 'row')} in dataset {escape(run['dataset'])}[/]\n")
     _show_whereabouts(context, answer, run, stays_up=stays_up)
     if not works:
@@ -52,19 +58,9 @@ def _run_of(answer: TaskAnswer) -> dict[str, str]:
     return {"id": run.run_id, "status": run.status, "dataset": run.dataset_id} if run else {}
 
 
-def _row_table(rows: list[dict[str, Any]], *, width: int) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    pages = [_short(str(row.get("url", ""))) for row in rows]
-    page_width = min(max(map(len, pages)), max(20, width // 3))
-    title_width = min(24, width // 4)
-    table.add_column("PAGE", no_wrap=True, overflow="ellipsis", style="cyan", width=page_width)
-    table.add_column("TITLE", no_wrap=True, overflow="ellipsis", width=title_width)
-    table.add_column("WORDS", justify="right", width=5)
-    rest = max(4, min(200, width - page_width - title_width - 11))
-    table.add_column("TEXT", no_wrap=True, overflow="ellipsis", width=rest)
-    for page, row in zip(pages, rows, strict=True):
-        table.add_row(escape(page), *_cells(row))
-    return table
+def row_table(rows: list[dict[str, Any]]) -> FittingTable:
+    """The rows as a table: of few columns on a narrow terminal."""
+    return FittingTable(_COLUMNS, [(escape(_short_address(str(row.get("url", "")))), *_cells(row)) for row in rows])
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, str, str]:
@@ -82,7 +78,7 @@ def _metadata_title(row: dict[str, Any]) -> Any:
     return metadata.get("title") if isinstance(metadata, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-def _short(url: str) -> str:
+def _short_address(url: str) -> str:
     """A page's path, or its whole address when that is all there is."""
     parts = urlsplit(url)
     return (parts.path + (f"?{parts.query}" if parts.query else "")) if parts.path not in ("", "/") else url

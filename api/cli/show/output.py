@@ -10,7 +10,8 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 
 from outlast.api.cli.errors import CliError, ExitCode
-from outlast.api.cli.show.tables import Column, fitting_table
+from outlast.api.cli.show.entries import Entries
+from outlast.api.cli.show.tables import Column, FittingTable
 from outlast.api.cli.show.wording import printable
 
 _WIDTH_OF_PIPES = 240
@@ -32,17 +33,15 @@ class Output:
 
     def show(self, renderable: RenderableType = "") -> None:
         """Print a result for people."""
-        self.out.print(renderable)
+        self.out.print(renderable, crop=False)
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
         """Print a table that fits the terminal, as far as that is possible without cutting an id."""
-        self.out.print(fitting_table(columns, rows, width=self.out.width), crop=False)
+        self.show(FittingTable(columns, rows))
 
     def sheet(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Print names and values (Rich markup), a line each; addresses and ids stay in one piece."""
-        width = max((len(name) for name, _ in rows), default=0)
-        for name, value in rows:
-            self.out.print(f"[dim]{name:<{width}}[/]  {value}", soft_wrap=True)
+        """Print names and values (Rich markup)."""
+        self.show(Entries([(f"[dim]{name}[/]" if name else "", value) for name, value in rows]))
 
     def text(self, text: str) -> None:
         """Print a tool's own text, as it is."""
@@ -64,7 +63,7 @@ class Output:
     def note(self, renderable: RenderableType = "") -> None:
         """Tell something on standard error that is not the result, unless a program reads."""
         if not self.as_json:
-            self.err.print(renderable)
+            self.err.print(renderable, crop=False)
 
     def command(self, line: str) -> None:
         """A line on standard error that stays in one piece, so that it can be copied."""

@@ -6,11 +6,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from rich.console import Group
 from rich.markup import escape
 from rich.status import Status
-from rich.table import Table
 
+from outlast.api.cli.show.entries import Entries
 from outlast.api.cli.show.output import Output
+from outlast.api.cli.show.tables import Column, FittingTable
 from outlast.api.cli.show.wording import duration
 from outlast.deploy.local.addresses import StackAddresses
 from outlast.deploy.local.events import StackEvent, StackEventKind
@@ -72,7 +74,7 @@ class StackReport:
             self._starting.remove(event.component)
         self._spin()
         if event.kind not in _SILENT:
-            self._output.note(self._line(event))
+            self._output.note(self._event_markup(event))
 
     def _spin(self) -> None:
         if self._status is None or self._is_up:
@@ -83,7 +85,7 @@ class StackReport:
         else:
             self._status.stop()
 
-    def _line(self, event: StackEvent) -> str:
+    def _event_markup(self, event: StackEvent) -> str:
         mark = _MARKS.get(event.kind, "[dim]·[/]")
         if not self._is_up and event.kind is StackEventKind.READY:
             return f"{mark} {event.component:<9} [dim]{duration(time.monotonic() - self._began)}[/]"
@@ -91,20 +93,19 @@ class StackReport:
         return f"{now}{mark} {escape(event.message)}"
 
 
-def address_table(addresses: StackAddresses, data_dir: Path) -> Table:
-    """Where everything answers."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(no_wrap=True, overflow="fold")
-    table.add_column(style="dim")
-    for name, address, remark in _rows(addresses):
-        if address:
-            table.add_row(name, f"[bold]{escape(address)}[/]", remark)
-    table.add_row("Data", escape(str(data_dir)), f"logs in {escape(str(data_dir / 'logs'))}")
-    return table
+def address_table(addresses: StackAddresses, data_dir: Path) -> Group:
+    """Where everything answers, and where its data is; the remarks go first when there is little room."""
+    columns = (Column("", style="dim"), Column("", style="bold"), Column("", rank=1, style="dim"))
+    rows = [(name, escape(address), remark) for name, address, remark in _addresses_with_remarks(addresses) if address]
+    name_width = max(len(name) for name, _, _ in rows)
+    folders = [("Data", data_dir), ("Logs", data_dir / "logs")]
+    return Group(
+        FittingTable(columns, rows),
+        Entries([(f"[dim]{name:<{name_width}}[/]", escape(str(folder))) for name, folder in folders]),
+    )
 
 
-def _rows(addresses: StackAddresses) -> list[tuple[str, str | None, str]]:
+def _addresses_with_remarks(addresses: StackAddresses) -> list[tuple[str, str | None, str]]:
     platform = None if addresses.sandbox_url else addresses.apify_api_base_url
     return [
         ("API", addresses.api_url, "/docs describes it"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -16,45 +17,55 @@ class Column:
     """One column of a table, whose cells are Rich markup.
 
     `rank` is its use: the column with the highest one is left out first, one with rank 0 never. `least` is the width
-    below which it says nothing; None shows every cell whole, for what is copied.
+    below which it says nothing; None shows every cell whole, for what is copied. `most` is the width that it never
+    exceeds.
     """
 
     title: str
     rank: int = 0
     least: int | None = None
+    most: int | None = None
     style: str = ""
+    justify: Literal["left", "right"] = "left"
 
 
 @dataclass(frozen=True, slots=True)
-class FixedWidth:
-    """A table with a width of its own, whatever the terminal's."""
+class FittingTable:
+    """A table as wide as the terminal at most, and wider only when what must not be cut is. Print it with `crop=False`.
 
-    table: Table
-    width: int
+    Without titles it has no header.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render it as Rich asks for it."""
-        yield from console.render(self.table, options.update(width=self.width))
-
-
-def fitting_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int) -> "FixedWidth":
-    """The table for a terminal of this width. It is wider than the terminal only when what must not be cut is."""
-    natural = [_natural(column, [row[index] for row in rows]) for index, column in enumerate(columns)]
-    shown = _shown(columns, natural, width)
-    widths = _widths(columns, natural, shown, width)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
-    for index in shown:
-        column = columns[index]
-        table.add_column(
-            column.title, no_wrap=True, overflow="ellipsis", width=widths[index], style=column.style or None
-        )
-    for row in rows:
-        table.add_row(*(row[index] for index in shown))
-    return FixedWidth(table, max(width, sum(widths[index] for index in shown) + _GAP * len(shown)))
+        width = options.max_width
+        natural = [_natural(column, [row[index] for row in self.rows]) for index, column in enumerate(self.columns)]
+        shown = _shown(self.columns, natural, width)
+        widths = _widths(self.columns, natural, shown, width)
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
+        table.show_header = any(column.title for column in self.columns)
+        for index in shown:
+            column = self.columns[index]
+            table.add_column(
+                column.title,
+                no_wrap=True,
+                overflow="ellipsis",
+                width=widths[index],
+                style=column.style or None,
+                justify=column.justify,
+            )
+        for row in self.rows:
+            table.add_row(*(row[index] for index in shown))
+        total = sum(widths[index] for index in shown) + _GAP * len(shown)
+        yield from console.render(table, options.update(width=max(width, total)))
 
 
 def _natural(column: Column, cells: Sequence[str]) -> int:
-    return max([len(column.title), *(cell_len(Text.from_markup(cell).plain) for cell in cells)])
+    widest = max([len(column.title), *(cell_len(Text.from_markup(cell).plain) for cell in cells)])
+    return widest if column.most is None else min(widest, column.most)
 
 
 def _least(column: Column, natural: int) -> int:
