@@ -39,6 +39,20 @@ class ToolCallPart(Contract):
     raw_arguments: str = Field(description="As the model wrote them.")
 
 
+class MediaPart(Contract):
+    """A picture, a sound or a file of a tool's answer, base64."""
+
+    type: Literal["media"] = "media"
+    media_type: str
+    data: str
+    name: str
+
+    @property
+    def description(self) -> str:
+        """The text that replaces it where it cannot be shown."""
+        return f"[{self.name}, {self.media_type}, {len(self.data) * 3 // 4} bytes: it cannot be shown here]"
+
+
 class ToolResultPart(Contract):
     """The result of a tool call, as the model reads it."""
 
@@ -46,6 +60,7 @@ class ToolResultPart(Contract):
     call_id: str
     name: str
     text: str
+    media: tuple[MediaPart, ...] = Field(default=(), description="Shown to models that can see them, else described.")
     is_error: bool = False
     locator: str | None = None
 

@@ -5,11 +5,11 @@ from typing import cast
 
 from pydantic import JsonValue
 
+from outlast.activities.llm.providers.tool_media import PDF, SHOWN
 from outlast.api.adapters.model_calls import JsonObject, ModelCall, Outcome, entries_of, read_call
-from outlast.api.adapters.pieces import PDF, PICTURES, Piece, pieces_of
+from outlast.api.adapters.pieces import pieces_of
 from outlast.api.offer.portable_schemas import PortableTool
-
-_SHOWN = PICTURES | {PDF}
+from outlast.workflows.tools.answers.pieces import Piece
 
 
 class AnthropicMessages:
@@ -41,7 +41,7 @@ def _tool_result(outcome: Outcome) -> JsonObject:
     return {
         "type": "tool_result",
         "tool_use_id": outcome.call.id,
-        "content": [_block(piece) for piece in pieces_of(outcome, _SHOWN)],
+        "content": [_block(piece) for piece in pieces_of(outcome, SHOWN)],
         "is_error": outcome.result.is_error,
     }
 
@@ -49,5 +49,5 @@ def _tool_result(outcome: Outcome) -> JsonObject:
 def _block(piece: Piece) -> JsonObject:
     if isinstance(piece, str):
         return {"type": "text", "text": piece}
-    source: JsonObject = {"type": "base64", "media_type": piece.mime_type, "data": piece.data}
-    return {"type": "document" if piece.mime_type == PDF else "image", "source": source}
+    source: JsonObject = {"type": "base64", "media_type": piece.media_type, "data": piece.data}
+    return {"type": "document" if piece.media_type == PDF else "image", "source": source}

@@ -5,11 +5,11 @@ from typing import cast
 
 from pydantic import JsonValue
 
+from outlast.activities.llm.providers.tool_media import PDF, SHOWN, data_url
 from outlast.api.adapters.model_calls import JsonObject, ModelCall, Outcome, entries_of, read_call
-from outlast.api.adapters.pieces import PDF, PICTURES, Piece, pieces_of
+from outlast.api.adapters.pieces import pieces_of
 from outlast.api.offer.portable_schemas import PortableTool
-
-_SHOWN = PICTURES | {PDF}
+from outlast.workflows.tools.answers.pieces import Piece
 
 
 class OpenAIResponses:
@@ -45,7 +45,7 @@ class OpenAIResponses:
 
 
 def _output(outcome: Outcome) -> JsonValue:
-    pieces = pieces_of(outcome, _SHOWN)
+    pieces = pieces_of(outcome, SHOWN)
     texts = [piece for piece in pieces if isinstance(piece, str)]
     if len(texts) == len(pieces):
         return "\n".join(texts)
@@ -55,7 +55,7 @@ def _output(outcome: Outcome) -> JsonValue:
 def _item(piece: Piece) -> JsonObject:
     if isinstance(piece, str):
         return {"type": "input_text", "text": piece}
-    address = f"data:{piece.mime_type};base64,{piece.data}"
-    if piece.mime_type == PDF:
+    address = data_url(piece)
+    if piece.media_type == PDF:
         return {"type": "input_file", "filename": "document.pdf", "file_data": address}
     return {"type": "input_image", "image_url": address}

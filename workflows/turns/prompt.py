@@ -5,8 +5,9 @@ from collections.abc import Collection
 STATIC = """
 You are an assistant that works with tools.
 - Call several tools at once when they do not depend on each other.
-- A tool's error is a JSON object: `message`, `hint` and `violations` say what is wrong, `retryable` whether the same
-  call may work later, `allowed_tools` what may be called. Never repeat a failed call unchanged unless it is retryable.
+- The answer of a failed call ends with a JSON object. In its `error`, `message`, `hint` and `violations` say what is
+  wrong, `retryable` whether the same call may work later, `allowed_tools` what may be called. Never repeat a failed
+  call unchanged unless it is retryable.
 - When no tool may be called any more, answer with what you know.
 """.strip()
 

@@ -24,6 +24,7 @@ from outlast.workflows.contracts.tool_calls import CallOptions, ToolCall, ToolRe
 from outlast.workflows.contracts.turns import MAX_PARALLEL_CALLS, TurnInput, TurnState, TurnTool
 from outlast.workflows.runtime.masks import Outcome, Resolution, masked_tool, resolve
 from outlast.workflows.runtime.schema_check import schema_violations
+from outlast.workflows.tools.answers.pieces import answer_facts, answer_pieces, as_json
 from outlast.workflows.tools.common.dev.invalid import invalid_result
 from outlast.workflows.tools.framework.tool import invalid_arguments
 from outlast.workflows.turns.budgets import last_step
@@ -90,12 +91,16 @@ def assistant_message(answer: ModelStep) -> ModelMessage | None:
 
 
 def result_part(planned_call: PlannedCall, result: ToolResult, reminder: str | None = None) -> ToolResultPart:
-    """The part of a message that holds a result: its text, or the envelope of its error, and a reminder below."""
-    text = _error_text(result.error) if result.error is not None else _plain_text(result)
+    """The part of a message that holds a result, failed or not: its output, then its facts as JSON, then a reminder."""
+    pieces = answer_pieces(result)
+    facts = answer_facts(result, tool=planned_call.name)
+    said = [piece for piece in pieces if isinstance(piece, str)] + ([as_json(facts)] if facts else [])
+    text = "\n".join(said) if pieces or facts else "(no output)"
     return ToolResultPart(
         call_id=planned_call.part.id,
         name=planned_call.part.name,
         text=f"{text}\n\n{reminder}" if reminder else text,
+        media=tuple(piece for piece in pieces if not isinstance(piece, str)),
         is_error=result.is_error,
         locator=result.locator,
     )
@@ -185,19 +190,6 @@ def _too_many(tool: str) -> ErrorEnvelope:
         f"At most {MAX_PARALLEL_CALLS} tools are called at once; this call was not carried out.",
         hint="Call it again in the next step.",
     )
-
-
-def _error_text(error: ErrorEnvelope) -> str:
-    return json.dumps({"error": error.model_dump(mode="json", exclude_none=True)}, ensure_ascii=False)
-
-
-def _plain_text(result: ToolResult) -> str:
-    if result.text:
-        return result.text
-    if result.structured is not None:
-        return json.dumps(result.structured, ensure_ascii=False, separators=(",", ":"))
-    kinds = ", ".join(block.type for block in result.content)
-    return f"[{kinds}: it cannot be shown here]" if kinds else "(no output)"
 
 
 def _never_started(tool: str) -> ErrorEnvelope:

@@ -10,6 +10,7 @@ from pydantic import JsonValue, TypeAdapter
 from outlast.activities.llm.contracts import (
     CallModelInput,
     ImagePart,
+    MediaPart,
     ModelMessage,
     ModelStep,
     Part,
@@ -25,6 +26,7 @@ from outlast.activities.llm.providers.provider import OnText
 from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
+from outlast.activities.llm.providers.tool_media import PDF, SHOWN, result_content
 
 _ID = "anthropic"
 _BREAKPOINT: JsonObject = {"type": "ephemeral"}
@@ -203,14 +205,20 @@ def _block(part: Part) -> JsonObject | None:
         case ToolCallPart():
             return {"type": "tool_use", "id": part.id, "name": part.name, "input": sent_arguments(part)}
         case ToolResultPart():
-            # A result may be empty, a text block may not.
-            content: list[JsonValue] = [{"type": "text", "text": part.text}] if part.text.strip() else []
-            return {
-                "type": "tool_result",
-                "tool_use_id": part.call_id,
-                "content": content,
-                "is_error": part.is_error,
-            }
+            return _tool_result(part)
+
+
+def _tool_result(part: ToolResultPart) -> JsonObject:
+    text, media = result_content(part, SHOWN)
+    # A result may be empty, a text block may not.
+    content: list[JsonValue] = [{"type": "text", "text": text}] if text.strip() else []
+    content += [_media(one) for one in media]
+    return {"type": "tool_result", "tool_use_id": part.call_id, "content": content, "is_error": part.is_error}
+
+
+def _media(media: MediaPart) -> JsonObject:
+    source: JsonObject = {"type": "base64", "media_type": media.media_type, "data": media.data}
+    return {"type": "document" if media.media_type == PDF else "image", "source": source}
 
 
 def _step(answer: _Answer, plan: ToolPlan) -> ModelStep:

@@ -25,6 +25,7 @@ from outlast.activities.llm.providers.provider import OnText
 from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
+from outlast.activities.llm.providers.tool_media import described
 
 _ARGUMENTS = TypeAdapter(dict[str, JsonValue])
 _OPTIONS: RequestOptions = {"security": {"bearer_auth": True}}
@@ -148,7 +149,7 @@ def _messages(message: ModelMessage) -> list[JsonValue]:
             return _assistant(message)
         case "tool":
             return [
-                {"role": "tool", "tool_call_id": part.call_id, "content": part.text}
+                {"role": "tool", "tool_call_id": part.call_id, "content": described(part)}
                 for part in message.parts
                 if isinstance(part, ToolResultPart)
             ]

@@ -11,6 +11,7 @@ from outlast.activities.failures.provider_error import ProviderError
 from outlast.activities.llm.contracts import (
     CallModelInput,
     ImagePart,
+    MediaPart,
     ModelMessage,
     ModelStep,
     Part,
@@ -26,6 +27,7 @@ from outlast.activities.llm.providers.provider import OnText
 from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
+from outlast.activities.llm.providers.tool_media import PDF, SHOWN, data_url, result_content
 
 _ID = "openai"
 _OPTIONS: RequestOptions = {"security": {"bearer_auth": True}}
@@ -138,10 +140,25 @@ def _items(message: ModelMessage) -> list[JsonValue]:
                 arguments = part.raw_arguments or "{}"
                 items.append({"type": "function_call", "call_id": part.id, "name": part.name, "arguments": arguments})
             case ToolResultPart():
-                items.append({"type": "function_call_output", "call_id": part.call_id, "output": part.text})
+                items.append({"type": "function_call_output", "call_id": part.call_id, "output": _output(part)})
             case _:
                 pass
     return items
+
+
+def _output(part: ToolResultPart) -> JsonValue:
+    """A text; with media, a list of items."""
+    text, media = result_content(part, SHOWN)
+    if not media:
+        return text
+    items: list[JsonValue] = [{"type": "input_text", "text": text}] if text else []
+    return items + [_media(one) for one in media]
+
+
+def _media(media: MediaPart) -> JsonObject:
+    if media.media_type == PDF:
+        return {"type": "input_file", "filename": "document.pdf", "file_data": data_url(media)}
+    return {"type": "input_image", "image_url": data_url(media), "detail": "auto"}
 
 
 def _content(part: Part, role: str) -> JsonObject | None:

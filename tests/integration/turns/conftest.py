@@ -6,7 +6,9 @@ from tests.support.providers.server import ProviderServer, provider_fixture
 from tests.support.stacks.fixtures import http_fixture, service_fixture
 
 provider = provider_fixture()
-service = service_fixture(settings_from="settings", tools=["tests.support.tools.protocol_tools"])
+service = service_fixture(
+    settings_from="settings", tools=["tests.support.tools.protocol_tools", "tests.support.tools.back_end_tools"]
+)
 api = http_fixture()
 
 

@@ -82,7 +82,7 @@ async def test_a_masked_and_an_unknown_tool_and_broken_arguments_are_envelopes(
     assert errors[0]["allowed_tools"] == errors[1]["allowed_tools"] == ["hello_world"]
     assert "hello_world" in errors[1]["hint"]
     assert not (await api.get("/v1/tasks", params={"session_id": session})).json()["tasks"]
-    assert '"allowed_tools": ["hello_world"]' in provider.requests[-1].asked.results[0]
+    assert '"allowed_tools":["hello_world"]' in provider.requests[-1].asked.results[0]
 
 
 async def test_the_same_failure_again_is_reminded_of_and_ends_the_turn(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from anthropic.types import (
+    DocumentBlockParam,
     ImageBlockParam,
     TextBlockParam,
     ToolChoiceAutoParam,
@@ -26,6 +27,7 @@ _FIELD = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _AT_THE_TOP = {"oneOf", "anyOf", "allOf", "not", "enum"}
 _BLOCKS = {
     "text": TextBlockParam,
+    "document": DocumentBlockParam,
     "image": ImageBlockParam,
     "tool_use": ToolUseBlockParam,
     "tool_result": ToolResultBlockParam,
@@ -36,6 +38,7 @@ _CHAT_MESSAGE = {
     "assistant": {"role", "content", "name", "tool_calls", "refusal"},
     "tool": {"role", "content", "tool_call_id"},
 }
+_SHOWN_OUTPUTS = {"input_text", "input_image", "input_file"}
 _MOST_BREAKPOINTS = 4
 
 
@@ -138,19 +141,24 @@ def _responses_items(items: Sequence[Mapping[str, Any]]) -> None:
                 called.add(item["call_id"])
             case "function_call_output":
                 _known("input", item, {"type", "id", "call_id", "output", "status"})
+                _all_of([] if isinstance(item["output"], str) else item["output"], _SHOWN_OUTPUTS)
                 if item["call_id"] not in called:
                     raise Refused(f"No tool call found for function call output with call_id {item['call_id']}.")
                 open_calls.pop(item["call_id"], None)
             case "message":
                 _known("input", item, {"type", "role", "content", "id", "status"})
                 kinds = {"output_text", "refusal"} if item["role"] == "assistant" else {"input_text", "input_image"}
-                for part in [] if isinstance(item["content"], str) else item["content"]:
-                    if part["type"] not in kinds:
-                        raise Refused(f"Invalid value: '{part['type']}'. Supported values are: {sorted(kinds)}.")
+                _all_of([] if isinstance(item["content"], str) else item["content"], kinds)
             case other:
                 raise Refused(f"Invalid value: '{other}'.")
     if open_calls:
         raise Refused(f"No tool output found for function call {next(iter(open_calls))}.")
+
+
+def _all_of(parts: Sequence[Mapping[str, Any]], kinds: set[str]) -> None:
+    for part in parts:
+        if part["type"] not in kinds:
+            raise Refused(f"Invalid value: '{part['type']}'. Supported values are: {sorted(kinds)}.")
 
 
 def _chat(body: Mapping[str, Any]) -> None:
@@ -168,6 +176,8 @@ def _chat(body: Mapping[str, Any]) -> None:
     for message in body["messages"]:
         _known("messages", message, _CHAT_MESSAGE[message["role"]])
         if message["role"] == "tool":
+            if not isinstance(message["content"], str):
+                raise Refused("Invalid type for 'content': tool messages hold text.")
             if message["tool_call_id"] not in waiting:
                 raise Refused("messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.")
             waiting.discard(message["tool_call_id"])
@@ -235,6 +245,9 @@ def _turn(index: int, role: str, blocks: Sequence[Mapping[str, Any]], called: li
         _known(f"messages.{index}.{block['type']}: Extra inputs are not permitted", block, _all_fields(kind))
         if block["type"] == "text" and not block["text"].strip():
             raise Refused("messages: text content blocks must contain non-whitespace text")
+        for part in block.get("content", ()) if block["type"] == "tool_result" else ():
+            if part["type"] not in ("text", "image", "document"):
+                raise Refused(f"messages.{index}: Input tag '{part['type']}' found in tool_result")
     results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
     leading = [block["tool_use_id"] for block in blocks[: len(results)] if block["type"] == "tool_result"]
     if set(called) - set(leading):

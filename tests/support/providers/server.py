@@ -319,7 +319,7 @@ def _turns(protocol: Protocol, body: Mapping[str, Any]) -> list[tuple[str, str]]
             case {"type": "function_call"}:
                 turns.append(("assistant", ""))
             case {"type": "function_call_output", "output": output}:
-                turns.append(("result", output))
+                turns.append(("result", _plain(output)))
             case {"role": "tool", "content": content}:
                 turns.append(("result", content))
             case {"role": "user" | "assistant" as role, "content": content}:

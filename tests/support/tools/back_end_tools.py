@@ -76,6 +76,13 @@ async def show(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
     return ToolResult(content=(TextContent(text="Look:"), picture, sound, link, paper))
 
 
+async def fail_showing(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+    """A failure with output: what a command or a run had said before it failed."""
+    error = ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, ctx.call.tool, "It ended with exit code 2.")
+    lines = TextContent(text="first line\nsecond line")
+    return ToolResult(content=(lines, ImageContent(data=PNG, mimeType="image/png")), is_error=True, error=error)
+
+
 async def say_nothing(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
     return ToolResult()
 
@@ -100,6 +107,7 @@ TOOLS: tuple[Tool, ...] = (
     _fixture("wait-for-ever", wait_for_ever).build(),
     _fixture("ask-name", ask_name).build(),
     _fixture("show", show).build(),
+    _fixture("fail-showing", fail_showing).build(),
     _fixture("say-nothing", say_nothing).build(),
     _fixture("say-much", say_much, LargeArguments).build(),
     _fixture(ODD_NAME, say_odd).args_schema(ODD_SCHEMA).build(),

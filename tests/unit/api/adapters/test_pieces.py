@@ -3,12 +3,21 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.llm.contracts import MediaPart, ToolCallPart
+from outlast.activities.llm.providers.tool_media import SHOWN, result_content
 from outlast.api.adapters.model_calls import ModelCall, Outcome
-from outlast.api.adapters.pieces import details
+from outlast.api.adapters.pieces import details, pieces_of
 from outlast.api.contracts.tasks import Task
 from outlast.api.tasks.still_working import still_working
 from outlast.workflows.contracts.questions import Handoff, InputRequest
-from outlast.workflows.contracts.tool_calls import TaskStatus
+from outlast.workflows.contracts.tool_calls import AudioContent, ImageContent, TaskStatus, TextContent, ToolResult
+from outlast.workflows.turns.steps import PlannedCall, result_part
+
+ERROR = ErrorEnvelope(tool="t", message="No.", category=ErrorCategory.UNKNOWN, retryable=False, hint="Try another.")
+PICTURE, SOUND = ImageContent(data="AAAA", mimeType="image/png"), AudioContent(data="AAAA", mimeType="audio/wav")
 
 
 def test_a_call_that_waits_for_approval_shows_what_is_approved() -> None:
@@ -32,3 +41,26 @@ def test_a_call_that_waits_for_approval_shows_what_is_approved() -> None:
     shown: Any = details(Outcome(ModelCall("c-1", "call-actor", {}), "call-actor", answer, task, finished=False))
 
     assert shown["questions"]["approval"]["approve"] == {"tool": "call-actor", **parameters}
+
+
+@pytest.mark.parametrize("shown", [SHOWN, frozenset[str]()], ids=["seeing", "not-seeing"])
+@pytest.mark.parametrize(
+    "result",
+    [
+        ToolResult(content=(TextContent(text="Yes."),), structured={"a": 1}),
+        ToolResult(structured={"a": 1}),
+        ToolResult.failed(ERROR),
+        ToolResult(content=(TextContent(text="one\ntwo"), PICTURE), is_error=True, error=ERROR),
+        ToolResult(content=(PICTURE, SOUND)),
+        ToolResult(structured={"compressed": True, "locator": "out_x"}, content=(TextContent(text="Stored."),)),
+        ToolResult(raw_content=({"type": "resource", "resource": {"uri": "a://b", "text": "inside"}},), is_error=True),
+    ],
+    ids=["text", "structured", "failed", "failed-with-output", "media", "stored", "proxied"],
+)
+def test_adapters_and_turns_say_the_same(result: ToolResult, shown: frozenset[str]) -> None:
+    pieces = pieces_of(Outcome(ModelCall("c-1", "t", {}), "t", result), shown)
+    part = result_part(PlannedCall(ToolCallPart(id="c-1", name="t", raw_arguments="{}"), "t"), result)
+    text, media = result_content(part, shown)
+    said = "\n".join(piece for piece in pieces if isinstance(piece, str))
+    assert sorted(said.split("\n")) == sorted(text.split("\n"))
+    assert tuple(piece for piece in pieces if isinstance(piece, MediaPart)) == media

@@ -97,10 +97,12 @@ def test_a_model_reads_errors_as_envelopes_and_never_nothing() -> None:
     )
     error = ErrorEnvelope(tool="odd name", message="No.", category=ErrorCategory.NETWORK, retryable=True)
     failed = result_part(call, ToolResult.failed(error), "Remember.")
-    assert json.loads(failed.text.partition("\n\n")[0])["error"]["category"] == "network"
+    said, facts = failed.text.partition("\n\n")[0].split("\n")
+    assert (said, json.loads(facts)["error"]["category"]) == ("No.", "network")
     assert failed.text.endswith("Remember.")
     assert result_part(call, ToolResult()).text == "(no output)"
-    assert "image" in result_part(call, ToolResult(content=(ImageContent(data="", mimeType="image/png"),))).text
+    picture = result_part(call, ToolResult(content=(ImageContent(data="AAAA", mimeType="image/png"),)))
+    assert (picture.text, [media.media_type for media in picture.media]) == ("", ["image/png"])
     assert result_part(call, ToolResult(content=(TextContent(text="Yes."),))).text == "Yes."
     assert result_part(call, ToolResult(structured={"a": 1})).text == '{"a":1}'
 
