@@ -25,7 +25,7 @@ with workflow.unsafe.imports_passed_through():
 
 from outlast.activities.contracts import Contract
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.llm.contracts import ModelMessage, ModelStep
+from outlast.activities.llm.contracts import CallModelInput, ModelMessage, ModelStep
 from outlast.activities.runs.contracts import RunState
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, TaskAsks
@@ -51,7 +51,6 @@ from outlast.workflows.contracts.turns import (
     TurnStatus,
 )
 from outlast.workflows.metrics import count_step, count_turn, record_mask_resolution
-from outlast.workflows.runtime.masks import Resolution
 from outlast.workflows.stubs.call_activity import tool_errors
 from outlast.workflows.stubs.failures import ToolError, signature
 from outlast.workflows.stubs.search_attributes import upsert_search_attributes
@@ -64,8 +63,10 @@ from outlast.workflows.turns.steps import (
     active_tools,
     assistant_message,
     cancelled_result,
+    last_words,
     model_call,
     planned,
+    ran_out,
     result_part,
 )
 
@@ -147,37 +148,47 @@ class TurnWorkflow:
                 return ending
 
     async def _step(self) -> Ending | None:
-        """One call of the model and the tools that it asks for; None when another step follows."""
+        """The next step and, when it was the last and brought no answer, one more for that; None when others follow."""
+        answer, stop = await self._one_step()
+        is_last = self._state.step >= last_step(self._input.budgets, self._input.max_steps)
+        if stop is not None and not is_last:
+            return Ending(status=TurnStatus.STOPPED, reason="doom_loop", error=_repeated_failure(stop))
+        if answer.tool_calls and not is_last:
+            return None
+        if not answer.tool_calls and not ran_out(self._input, self._state.step):
+            reason = answer.finish_reason if answer.finish_reason != "tool_calls" else "other"
+            return Ending(status=TurnStatus.COMPLETED, reason=reason)
+        money_and_tokens = self._input.budgets.model_copy(update={"steps": None})
+        if (answer.tool_calls or not answer.text) and exceeded(money_and_tokens, self._state.spent) is None:
+            await self._one_step(only_words=True)
+        return Ending(status=TurnStatus.STOPPED, reason="max_steps")
+
+    async def _one_step(self, *, only_words: bool = False) -> tuple[ModelStep, Verdict | None]:
+        """One call of the model, and the tools that it asks for. Returns its answer, and the verdict that is a stop."""
         self._state = self._state.model_copy(update={"step": self._state.step + 1})
         began = workflow.now()
         active = active_tools(self._input, self._state.step)
         record_mask_resolution(active, self._state.step)
-        answer = await self._call_model(active)
+        call = model_call(self._input, self._state, active)
+        answer = await self._call_model(last_words(self._input, call) if only_words else call)
         count_step(self._input.provider_id, answer)
         message = assistant_message(answer)
-        self._keep(*([message] if message else []), spent=added(self._state.spent, answer), text=answer.text)
+        text = answer.text or (self._state.text if only_words else "")
+        self._keep(*([message] if message else []), spent=added(self._state.spent, answer), text=text)
         calls = planned(self._input, self._state, active, answer)
         verdicts, tool_seconds = await self._carry_out_all(calls) if calls else ([], 0.0)
         seconds = StepSeconds.of((workflow.now() - began).total_seconds(), answer.seconds, tool_seconds)
         events.publish(events.step_finish(self._state.step, answer, self._state.spent, active.active, seconds))
-        stop = next((one for one in verdicts if one.action == "stop"), None)
-        if stop is not None:
-            return Ending(status=TurnStatus.STOPPED, reason="doom_loop", error=_repeated_failure(stop))
-        if not calls:
-            reason = answer.finish_reason if answer.finish_reason != "tool_calls" else "other"
-            return Ending(status=TurnStatus.COMPLETED, reason=reason)
-        if self._state.step >= last_step(self._input.budgets, self._input.max_steps):
-            return Ending(status=TurnStatus.COMPLETED, reason="max_steps")
-        return None
+        return answer, next((one for one in verdicts if one.action == "stop"), None)
 
     def _keep(self, *messages: ModelMessage, **changes: object) -> None:
         self._state = self._state.model_copy(update={"messages": (*self._state.messages, *messages), **changes})
 
-    async def _call_model(self, active: Resolution) -> ModelStep:
+    async def _call_model(self, call: CallModelInput) -> ModelStep:
         with tool_errors(self._input.model_id):
             return await workflow.execute_activity_method(
                 ModelActivities.call_model,
-                model_call(self._input, self._state, active),
+                call,
                 activity_id=f"{STEP_ACTIVITY_PREFIX}{self._state.step}",
                 task_queue=MODELS_TASK_QUEUE,
                 start_to_close_timeout=CALL_MODEL_ATTEMPT_TIMEOUT,
@@ -210,7 +221,7 @@ class TurnWorkflow:
         known: set[str | None] = set()
         for call, task in zip(calls, ended, strict=True):
             outcome = ToolOutcome(result=cancelled_result(call.name)) if task.cancelled() else task.result()
-            seen = _outcome_of(call.name, outcome.result.error)
+            seen = _outcome_of(call, outcome.result.error)
             found = Verdict()
             # The same failure twice in one step counts once: the model had not read the first.
             if seen.signature is None or seen.signature not in known:
@@ -233,7 +244,7 @@ class TurnWorkflow:
         if call is None or task_id is None:
             outcome = ToolOutcome(result=planned_call.answer)
             events.publish(events.tool_result(step, planned_call, outcome.result))
-            await self._report_refusal(planned_call.name, outcome.result)
+            await self._report_refusal(planned_call, outcome.result)
         else:
             outcome = await self._task(call, task_id)
             events.publish(events.tool_result(step, planned_call, outcome.result))
@@ -288,12 +299,13 @@ class TurnWorkflow:
         count_turn(result)
         return result
 
-    async def _report_refusal(self, tool: str, result: ToolResult) -> None:
+    async def _report_refusal(self, call: PlannedCall, result: ToolResult) -> None:
         """Report a call that became no task: the session counts it like a task that failed."""
         refusal = result.error
         if refusal is None:
             return
-        refused = CallRefused(tool=tool, error=refusal, error_signature=signature(refusal), turn_id=self._input.turn_id)
+        counted = _outcome_of(call, refusal).signature
+        refused = CallRefused(tool=call.name, error=refusal, error_signature=counted, turn_id=self._input.turn_id)
         await self._signal_session(CALL_REFUSED_SIGNAL, refused)
 
     async def _signal_session(self, signal: str, event: Contract) -> None:
@@ -324,10 +336,10 @@ def turn_attributes(turn: TurnInput) -> TypedSearchAttributes:
     )
 
 
-def _outcome_of(tool: str, error: ErrorEnvelope | None) -> CallOutcome:
-    if error is None:
-        return CallOutcome(tool=tool)
-    return CallOutcome(tool=tool, signature=signature(error), retryable=error.retryable)
+def _outcome_of(call: PlannedCall, error: ErrorEnvelope | None) -> CallOutcome:
+    if error is None or not call.counts:
+        return CallOutcome(tool=call.name)
+    return CallOutcome(tool=call.name, signature=signature(error), retryable=error.retryable)
 
 
 def _actor_of(call: ToolCall) -> str | None:

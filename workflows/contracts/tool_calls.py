@@ -220,7 +220,9 @@ class CallRefused(Contract):
 
     tool: str
     error: ErrorEnvelope
-    error_signature: str = Field(description="As in `TaskCompleted`.")
+    error_signature: str | None = Field(
+        default=None, description="As in `TaskCompleted`; absent for a call that the output limit cut off."
+    )
     turn_id: str | None = Field(default=None, description="The turn whose model made the call.")
 
 

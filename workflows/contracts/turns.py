@@ -138,7 +138,7 @@ class TurnStatus(StrEnum):
     RUNNING = "running"
     COMPLETED = "completed"
     STOPPED = "stopped"
-    """Ended by a budget or because the same failure came again and again."""
+    """Ended by a budget, by its number of steps, or because the same failure came again and again."""
     FAILED = "failed"
     CANCELLED = "cancelled"
 

@@ -18,6 +18,10 @@ RESTORE = """
 """.strip()
 
 
+LAST_WORDS = "No tool may be called any more. Answer the user now, in words, with what you know."
+"""For a model that has answered nothing but calls of tools, or nothing at all, when no tool was active any more."""
+
+
 def system_text(tools: Collection[str], *, instructions: str = "", own: str = "") -> str:
     """Static text, then the server's instructions (skills included), then those that the session's owner gave."""
     parts = [STATIC, RESTORE if "restore-tool-output" in tools else "", instructions.strip(), own.strip()]

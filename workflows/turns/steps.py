@@ -19,6 +19,7 @@ from outlast.activities.llm.contracts import (
     ToolCallPart,
     ToolResultPart,
 )
+from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.runs.contracts import Budget
 from outlast.workflows.contracts.tool_calls import CallOptions, ToolCall, ToolResult
 from outlast.workflows.contracts.turns import MAX_PARALLEL_CALLS, TurnInput, TurnState, TurnTool
@@ -28,7 +29,9 @@ from outlast.workflows.tools.answers.pieces import answer_facts, answer_pieces, 
 from outlast.workflows.tools.common.dev.invalid import invalid_result
 from outlast.workflows.tools.framework.tool import invalid_arguments
 from outlast.workflows.turns.budgets import last_step
+from outlast.workflows.turns.cut_off import cut_off_call, is_cut_off
 from outlast.workflows.turns.permissions import nameless_actor, ruling_of
+from outlast.workflows.turns.prompt import LAST_WORDS
 
 _READABLE_CHARS = 40
 
@@ -42,6 +45,8 @@ class PlannedCall:
     task_id: str | None = None
     call: ToolCall | None = None
     refusal: ToolResult | None = None
+    counts: bool = True
+    """Whether its failure counts as the model's: a call that was cut off does not."""
 
     @property
     def answer(self) -> ToolResult:
@@ -54,6 +59,24 @@ def active_tools(turn: TurnInput, step: int) -> Resolution:
     names = (tool.name for tool in turn.snapshot.tools)
     is_last = step >= last_step(turn.budgets, turn.max_steps)
     return resolve(names, turn.tool_mask, is_last_step=is_last)
+
+
+def ran_out(turn: TurnInput, step: int) -> bool:
+    """Whether tools were withheld in step number `step` because the turn may make no further one."""
+    is_last = step >= last_step(turn.budgets, turn.max_steps)
+    return is_last and bool(resolve((tool.name for tool in turn.snapshot.tools), turn.tool_mask).active)
+
+
+def last_words(turn: TurnInput, call: CallModelInput) -> CallModelInput:
+    """`call`, for a model that did not answer in words when no tool was active any more: now it cannot but do so.
+
+    Where a provider cannot be told to call no tool, the definitions are left out, at the price of its cache.
+    """
+    can = MATRIX.get(turn.provider_id)
+    told = "\n\n".join(text for text in (call.dynamic, LAST_WORDS) if text)
+    if can is not None and can.forbids_all_tools:
+        return call.model_copy(update={"dynamic": told})
+    return call.model_copy(update={"dynamic": told, "definitions_json": "[]"})
 
 
 def model_call(turn: TurnInput, state: TurnState, active: Resolution) -> CallModelInput:
@@ -80,7 +103,10 @@ def model_call(turn: TurnInput, state: TurnState, active: Resolution) -> CallMod
 def planned(turn: TurnInput, state: TurnState, active: Resolution, answer: ModelStep) -> list[PlannedCall]:
     """The plan for each call in `answer`, in their order."""
     count = min(len(answer.tool_calls), MAX_PARALLEL_CALLS)
-    return [_planned(turn, state, active, part, index, count) for index, part in enumerate(answer.tool_calls)]
+    return [
+        _cut_off(turn, answer, part) if is_cut_off(answer, part) else _planned(turn, state, active, part, index, count)
+        for index, part in enumerate(answer.tool_calls)
+    ]
 
 
 def assistant_message(answer: ModelStep) -> ModelMessage | None:
@@ -139,7 +165,7 @@ def _planned(
         arguments=arguments,
         caller=turn.caller,
         session_id=turn.session_id,
-        message_id=turn.turn_id,
+        message_id=turn.message_id,
         tool_call_id=part.id,
         actor=tool.actor,
         options=_options(turn, state, count),
@@ -149,6 +175,13 @@ def _planned(
         permission=ruling_of(turn.rules, tool.name, actor),
     )
     return PlannedCall(part, tool.name, task_id_of(turn, state.step, index, tool.name, part.id), call)
+
+
+def _cut_off(turn: TurnInput, answer: ModelStep, part: ToolCallPart) -> PlannedCall:
+    tool = _tool_named(turn.snapshot.tools, part.name)
+    name = tool.name if tool else part.name
+    error = cut_off_call(name, tokens=answer.usage.output_tokens or turn.max_output_tokens)
+    return PlannedCall(part, name, refusal=ToolResult.failed(error), counts=False)
 
 
 def _tool_named(tools: Sequence[TurnTool], name: str) -> TurnTool | None:

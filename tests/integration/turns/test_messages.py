@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.support.calls.tasks import Event
-from tests.support.calls.turns import new_session, sent, streamed
+from tests.support.calls.turns import new_session, sent, session_events, streamed
 from tests.support.providers.script import Call, Hold, Refusal, by_position, says
 from tests.support.providers.server import ProviderServer
 from tests.support.stacks.service import Service
@@ -119,3 +119,11 @@ async def test_a_session_whose_budget_is_used_up_takes_no_message(
     refused = await api.post(f"/v1/sessions/{session}/messages", json={"message": "More."})
     assert refused.status_code == 402, refused.text
     assert f"{budget} are used" in refused.json()["detail"]
+
+
+async def test_a_reaction_carries_the_id_of_the_users_message(api: httpx.AsyncClient, provider: ProviderServer) -> None:
+    provider.script = by_position(says(Call("react_emoji", {"emoji": "👍"})), says("Done."))
+    session = await new_session(api, tools=["react_emoji"])
+    await sent(api, session, "Well done!", messageId="m-7")
+    (reaction,) = [event for event in await session_events(api, session, 2) if event.name == "reaction"]
+    assert reaction.data["message_id"] == "m-7"

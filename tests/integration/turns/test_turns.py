@@ -167,7 +167,7 @@ async def test_the_last_step_has_no_tools(api: httpx.AsyncClient, provider: Prov
     provider.script = by_position(says(Call("hello_world", {"name": "Ann"})))
     session = await new_session(api, maxSteps=2)
     turn = await sent(api, session, "Greet.")
-    assert (turn["steps"], turn["status"]) == (2, "completed")
+    assert (turn["steps"], turn["status"], turn["reason"]) == (2, "stopped", "max_steps")
     assert provider.requests[-1].asked.callable_tools == ()
 
 
