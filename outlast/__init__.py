@@ -65,6 +65,9 @@ if TYPE_CHECKING:
     from outlast.workflows.stubs.failures import (
         ToolError,
     )
+    from outlast.workflows.tools.framework.call_context import (
+        CallContext,
+    )
     from outlast.workflows.tools.framework.phases import (
         Approval,
         Authority,
@@ -95,6 +98,7 @@ __all__ = [
     "BlobResource",
     "Budget",
     "Budgets",
+    "CallContext",
     "Category",
     "Client",
     "ClientPhase",
@@ -158,6 +162,7 @@ _AUTHORING = {
     ),
     "outlast.workflows.runtime.context": ("ToolContext",),
     "outlast.workflows.stubs.failures": ("ToolError",),
+    "outlast.workflows.tools.framework.call_context": ("CallContext",),
     "outlast.workflows.tools.framework.phases": ("Approval", "Authority", "ClientPhase", "Reply", "plain"),
     "outlast.workflows.tools.framework.tool": (
         "Arguments",

@@ -8,9 +8,10 @@ from temporalio import activity
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import RETRYABLE, ToolFailure, classify
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.heartbeat import heartbeating
+from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.tools.framework.phases import Reply
+from outlast.workflows.tools.framework.call_context import CallContext
+from outlast.workflows.tools.framework.phases import PlainFunction, Reply
 from outlast.workflows.tools.framework.plain_functions import (
     RUN_PLAIN_FUNCTION,
     PlainFunctionInput,
@@ -30,9 +31,10 @@ class PlainFunctions:
         """Run the function. Fails with an `ErrorEnvelope`; the text of a defect is only logged."""
         with as_activity_failure():
             function, arguments = _function_and_arguments(request)
-            async with heartbeating():
+            async with heartbeating() as heartbeats:
+                context = {"context": _context(request, heartbeats)} if function.takes_context else {}
                 try:
-                    value = await function(*arguments)
+                    value = await function(*arguments, **context)
                     return PlainFunctionResult(result=as_result(value), is_object=isinstance(value, dict | BaseModel))
                 except ToolError as error:
                     raise ToolFailure(error.envelope) from None
@@ -46,7 +48,18 @@ class PlainFunctions:
                     raise ToolFailure(_defect(request, error)) from None
 
 
-def _function_and_arguments(request: PlainFunctionInput) -> tuple[Any, tuple[Any, ...]]:
+def _context(request: PlainFunctionInput, heartbeats: Heartbeats) -> CallContext:
+    info = activity.info()
+    return CallContext(
+        task_id=info.workflow_id or "",
+        caller_id=request.caller_id,
+        session_id=request.session_id,
+        attempt=info.attempt,
+        report=heartbeats.send,
+    )
+
+
+def _function_and_arguments(request: PlainFunctionInput) -> tuple[PlainFunction, tuple[Any, ...]]:
     """The function and its arguments."""
     try:
         definition = base_tools(request.mode).get(request.tool)

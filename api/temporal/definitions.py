@@ -7,6 +7,7 @@ from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.runs.activities import RunActivities
 from outlast.workflows.tool_call import ToolCallWorkflow
+from outlast.workflows.tools.framework.plain_functions import RUN_PLAIN_FUNCTION
 
 
 def _name_of(definition: Callable[..., Any] | type) -> str:
@@ -18,6 +19,7 @@ TASK_WORKFLOW: Final = _name_of(ToolCallWorkflow)
 WAIT_FOR_RUN: Final = _name_of(RunActivities.wait_for_run)
 ABORT_RUN: Final = _name_of(RunActivities.abort_run)
 CALL_MCP_TOOL: Final = _name_of(McpActorActivities.call_mcp_tool)
+PLAIN_FUNCTION: Final = RUN_PLAIN_FUNCTION
 STORE_DATASET: Final = _name_of(OutputActivities.store_dataset)
 STORE_RECORD: Final = _name_of(OutputActivities.store_record)
 SUBMIT_INPUT: Final = _name_of(ToolCallWorkflow.submit_input)

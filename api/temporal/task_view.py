@@ -13,7 +13,7 @@ from temporalio.converter import DataConverter
 from outlast.activities.mcp_actors.contracts import CallPhase
 from outlast.activities.runs.contracts import RunState
 from outlast.api.contracts.tasks import Task
-from outlast.api.temporal.definitions import CALL_MCP_TOOL, WAIT_FOR_RUN
+from outlast.api.temporal.definitions import CALL_MCP_TOOL, PLAIN_FUNCTION, WAIT_FOR_RUN
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputRequest, InputRequests
 from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary
@@ -148,8 +148,11 @@ async def _heartbeat_run(activity: PendingActivityInfo, converter: DataConverter
 
 
 async def _heartbeat_progress(activity: PendingActivityInfo, converter: DataConverter) -> LiveProgress | None:
-    """The progress that a proxied tool reports."""
-    if activity.activity_type.name != CALL_MCP_TOOL or not activity.heartbeat_details.payloads:
+    """The progress that a proxied tool or a plain function reports."""
+    name, payloads = activity.activity_type.name, activity.heartbeat_details.payloads
+    if not payloads or name not in (CALL_MCP_TOOL, PLAIN_FUNCTION):
         return None
-    phase: CallPhase = (await converter.decode(activity.heartbeat_details.payloads, [CallPhase]))[0]
+    if name == PLAIN_FUNCTION:
+        return (await converter.decode(payloads, [LiveProgress]))[0]
+    phase: CallPhase = (await converter.decode(payloads, [CallPhase]))[0]
     return LiveProgress.model_validate(phase.progress.model_dump()) if phase.progress else None

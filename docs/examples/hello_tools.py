@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from outlast import Arguments, Category, ClientPhase, Reply, plain, tool
+from outlast import Arguments, CallContext, Category, ClientPhase, Reply, plain, tool
 
 
 class Hello(Arguments):
@@ -55,6 +55,23 @@ SAY_MESSAGE = (
 )
 
 
+class Guests(Arguments):
+    """Whom to greet, one after the other."""
+
+    names: tuple[str, ...] = Field(min_length=1, max_length=100)
+
+
+@plain
+async def greet_all(args: Guests, *, context: CallContext) -> str:
+    """The context says who calls, and takes progress."""
+    for done, name in enumerate(args.names):
+        context.progress(done, total=len(args.names), message=f"Greeting {name}")
+    return f"{context.caller_id} greets {', '.join(args.names)}."
+
+
+GREET_ALL = tool("greet_all").category(Category.DEV).describe("Greets many.").args(Guests).server(greet_all).build()
+
+
 class Palette(Arguments):
     """Among which colours to choose."""
 
@@ -85,4 +102,4 @@ PICK_COLOUR = (
     .build()
 )
 
-TOOLS = [HELLO_WORLD, SAY_MESSAGE, PICK_COLOUR]
+TOOLS = [HELLO_WORLD, SAY_MESSAGE, GREET_ALL, PICK_COLOUR]

@@ -254,8 +254,8 @@ class TaskCompleted(Contract):
 class Progress(Contract):
     """How far a handler is, in its own words and its own unit."""
 
-    done: float
-    total: float | None = None
+    done: float = Field(allow_inf_nan=False)
+    total: float | None = Field(default=None, allow_inf_nan=False)
     message: str
 
 

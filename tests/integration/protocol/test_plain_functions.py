@@ -1,13 +1,16 @@
 """Tools of plain async functions: no Temporal knowledge, and still retried, cancelled and survived."""
 
 from pathlib import Path
+from typing import Any
 
 import httpx
 
 from tests.support.calls.questions import call, result, result_of_call, said, taken, waiting
-from tests.support.calls.tasks import started
+from tests.support.calls.tasks import events, started
 from tests.support.eventually import eventually
 from tests.support.stacks.service import Service
+
+TWO_OF_THREE = {"done": 2, "total": 3, "message": "Two of three"}
 
 
 async def test_text_models_and_dicts_become_answers(api: httpx.AsyncClient) -> None:
@@ -15,6 +18,26 @@ async def test_text_models_and_dicts_become_answers(api: httpx.AsyncClient) -> N
     message = await result_of_call(api, call("say_message", text="hey"))
     assert message["structured"] == {"said": "hey", "letters": 3}
     assert said(message) == '{"said": "hey", "letters": 3}'
+
+
+async def test_a_function_knows_its_call_and_says_how_far_it_is(api: httpx.AsyncClient, tmp_path: Path) -> None:
+    body = {**call("watched", folder=str(tmp_path)), "session_id": "watching"}
+    task_id = await started(api, body)
+    told: list[dict[str, Any]] = []
+    async for event in events(api, task_id):
+        if event.name == "status_message" and event.data.get("done") is not None:
+            told.append(event.data)
+            assert (await api.get(f"/v1/tasks/{task_id}")).json()["progress"] == TWO_OF_THREE
+            (tmp_path / "go").touch()
+    assert told[0].items() >= {"done": 2, "total": 3, "status_message": "Two of three"}.items()
+    known = {"task": task_id, "caller": "key:ann", "session": "watching", "attempt": 1}
+    assert (await result(api, task_id))["structured"] == known
+
+
+async def test_a_function_that_takes_the_reply_may_take_the_context_too(api: httpx.AsyncClient) -> None:
+    task = await waiting(api, call("watched_reply"))
+    await taken(api, task, {"confirmed": True})
+    assert said(await result(api, task["id"])) == "True for key:ann"
 
 
 async def test_what_may_pass_is_tried_again(api: httpx.AsyncClient, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.framework.call_context import CallContext
 from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain
 from outlast.workflows.tools.framework.tool import Arguments, Category, NoArguments, ToolBuilder, tool
 
@@ -102,6 +103,25 @@ async def shaky(args: Waiting) -> str:
     return f"Worked at try {count}"
 
 
+@plain(timeout=timedelta(minutes=10))
+async def watched(args: Waiting, *, context: CallContext) -> dict[str, Any]:
+    """Says that it is at step 2 of 3, and ends when there is a file `go` in its folder."""
+    context.progress(2, total=3, message="Two of three")
+    while not (Path(args.folder) / "go").exists():
+        await asyncio.sleep(0.05)
+    return {
+        "task": context.task_id,
+        "caller": context.caller_id,
+        "session": context.session_id,
+        "attempt": context.attempt,
+    }
+
+
+@plain
+async def watched_reply(_args: NoArguments, reply: Reply[Confirmed], *, context: CallContext) -> str:
+    return f"{reply.answer.confirmed} for {context.caller_id}"
+
+
 @plain
 async def defective(_args: NoArguments) -> str:
     raise KeyError("password=hunter2hunter2")
@@ -154,6 +174,12 @@ TOOLS = [
     dev("deploy").args(Order).approval(message="Deploy?").server(deploy).build(),
     dev("hasty_deploy").args(Order).approval(deadline=QUICK).server(deploy).build(),
     dev("linger").args(Waiting).server(linger).long_running().build(),
+    dev("watched").args(Waiting).server(watched).long_running().build(),
+    dev("watched_reply")
+    .authority("client")
+    .client(ClientPhase(name="ask", message="?", answer=Confirmed))
+    .server(watched_reply)
+    .build(),
     dev("shaky").args(Waiting).server(shaky).build(),
     dev("defective").server(defective).build(),
     dev("refusing").server(refusing).build(),

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.framework.call_context import CallContext
 from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain
 from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.tool import Category, NoArguments, Tool, ToolBuilder, tool
@@ -45,6 +46,17 @@ async def after_function(_args: NoArguments, _reply: Reply[Answer]) -> str:
     return ""
 
 
+@plain
+async def contextual(_args: NoArguments, *, context: CallContext) -> str:
+    context.progress(1, message="one")
+    return context.task_id
+
+
+@plain
+async def positional_context(_args: NoArguments, context: CallContext) -> str:
+    return context.task_id
+
+
 async def undecorated(_args: NoArguments) -> str:
     return ""
 
@@ -59,6 +71,7 @@ def begun() -> ToolBuilder:
 LEGAL: dict[str, Callable[[], Tool]] = {
     "server": lambda: begun().server(handler).build(),
     "plain server": lambda: begun().server(function).build(),
+    "plain server with a context": lambda: begun().server(contextual).build(),
     "server, then client": lambda: begun().server(handler).client(PHASE).build(),
     "server, client, merge": lambda: begun().server(handler).client(PHASE, merge=merge).build(),
     "server, client, plain merge": lambda: begun().server(handler).client(PHASE, merge=merge_function).build(),
@@ -137,6 +150,10 @@ ILLEGAL: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "an after that takes no reply": (lambda: begun().handoff(handler, PHASE, handler), r"after takes .*reply"),
     "a before that wants a reply": (lambda: begun().handoff(after, PHASE, after), r"before takes .*\(ctx, arguments\)"),
+    "a context that is no keyword": (
+        lambda: begun().server(positional_context).build(),
+        r"plain function of \(arguments\)",
+    ),
     "a server that is no function": (lambda: begun().server("run").build(), "under @plain"),  # type: ignore[arg-type]
     "a plain function that starts runs": (lambda: begun().server(function, calls_actor=True).build(), "ctx.runs"),
     "an approval without time": (lambda: begun().approval(deadline=timedelta(0)), "longer than zero"),
@@ -185,6 +202,10 @@ def test_a_builder_that_was_refused_can_be_mended() -> None:
 
 async def test_a_plain_function_is_still_a_function() -> None:
     assert await function(NoArguments()) == ""
+
+
+async def test_a_function_with_a_context_is_called_without_a_task_too() -> None:
+    assert await contextual(NoArguments(), context=CallContext(task_id="t", caller_id="me")) == "t"
 
 
 def test_what_is_no_answer_is_a_defect() -> None:

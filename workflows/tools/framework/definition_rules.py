@@ -131,7 +131,8 @@ def _of_signatures(parts: Parts) -> Iterator[str]:
 def _signature_problem(part: Any, names: tuple[str, ...]) -> str | None:
     arguments = ", ".join(names)
     if isinstance(part, PlainFunction):
-        if _takes(part.function, len(names)):
+        context = {"context": None} if part.takes_context else {}
+        if _takes(part.function, len(names), **context):
             return None
         return f"takes a plain function of ({arguments}): write `async def function({arguments})` under @plain."
     if not callable(part):
@@ -144,10 +145,10 @@ def _signature_problem(part: Any, names: tuple[str, ...]) -> str | None:
     )
 
 
-def _takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether the function can be called with so many positional arguments."""
+def _takes(function: Callable[..., Any], count: int, **keywords: None) -> bool:
+    """Whether the function can be called with so many positional arguments, and these keywords."""
     try:
-        inspect.signature(function).bind(*[None] * count)
+        inspect.signature(function).bind(*[None] * count, **keywords)
     except TypeError:
         return False
     return True

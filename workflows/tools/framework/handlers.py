@@ -137,7 +137,7 @@ async def _merge(
         return "the tool has a defect."
     if merged.is_error:
         return merged.text
-    schema = json.loads(output_schema_json) if output_schema_json else {}
+    schema: JsonObject = json.loads(output_schema_json) if output_schema_json else {}
     if violations := schema_violations(schema, merged.structured or {}):
         workflow.logger.error("The merged answer of %s breaks its output schema: %s", ctx.call.tool, violations[0])
         return "the tool has a defect."

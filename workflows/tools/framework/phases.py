@@ -154,9 +154,15 @@ class PlainFunction:
         if self.timeout <= timedelta(0) or self.attempts < 1:
             raise ValueError(f"@plain on {name}: give a timeout longer than zero and one attempt or more.")
 
-    async def __call__(self, *arguments: Any) -> Any:
+    @property
+    def takes_context(self) -> bool:
+        """Whether the function has the keyword parameter `context`, for a `CallContext`."""
+        parameter = inspect.signature(self.function).parameters.get("context")
+        return parameter is not None and parameter.kind is inspect.Parameter.KEYWORD_ONLY
+
+    async def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the function itself, as its own tests do."""
-        return await self.function(*arguments)
+        return await self.function(*arguments, **keywords)
 
 
 @overload
@@ -175,7 +181,9 @@ def plain(
     """Mark an async function as a tool's own: `@plain`, or `@plain(timeout=timedelta(minutes=20), attempts=1)`.
 
     It takes the arguments (and, after a client phase, the `Reply`) and returns text, a pydantic model, a dict or a
-    `ToolResult`. It is cancelled with its call, and may run again when its worker dies.
+    `ToolResult`. With a keyword parameter `context` (`async def f(args, *, context: CallContext)`) it gets the ids of
+    task, caller and session, and can report progress. It is cancelled with its call, and may run again when its worker
+    dies.
     """
     if function is not None:
         return PlainFunction(function)
