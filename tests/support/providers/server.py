@@ -43,6 +43,7 @@ from tests.support.providers.wire import STREAMS, Answer, Frame, error_body, who
 Protocol = Literal["responses", "chat", "messages"]
 _PATHS: dict[str, Protocol] = {"/responses": "responses", "/chat/completions": "chat", "/v1/messages": "messages"}
 _LOOK_SECONDS = 0.005
+_THREAD_NAME = "model-provider"
 KEY = "sk-test-0123456789abcdef"
 
 Message = MutableMapping[str, Any]
@@ -166,13 +167,15 @@ def running_provider(script: Script, port: int = 0) -> Iterator[ProviderServer]:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
     provider.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    # A connection that is cut on purpose is an error to uvicorn.
-    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     config = uvicorn.Config(
         _application(provider), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
     )
     server = _Server(config)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
+    thread = threading.Thread(
+        target=lambda: asyncio.run(server.serve(sockets=[listener])), name=_THREAD_NAME, daemon=True
+    )
+    logger = logging.getLogger("uvicorn.error")
+    logger.addFilter(_is_of_other_servers)
     thread.start()
     try:
         yield provider
@@ -181,6 +184,12 @@ def running_provider(script: Script, port: int = 0) -> Iterator[ProviderServer]:
         server.should_exit = True
         thread.join()
         listener.close()
+        logger.removeFilter(_is_of_other_servers)
+
+
+def _is_of_other_servers(record: logging.LogRecord) -> bool:
+    """Whether uvicorn logs this for another server: to it, a connection that a script cuts is an error."""
+    return record.threadName != _THREAD_NAME
 
 
 class _Server(uvicorn.Server):
