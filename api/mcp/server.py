@@ -31,7 +31,7 @@ from outlast.api.mcp.subscriptions.resource_updates import ResourceUpdates
 from outlast.api.mcp.subscriptions.task_status import TaskStatusNotifier
 from outlast.api.offer.instructions import offered_skills, server_instructions
 from outlast.api.services import Services
-from outlast.workflows.tools.loader import Selection
+from outlast.workflows.tools.loader import Selection, tool_set
 
 log = logging.getLogger("outlast.mcp")
 
@@ -100,7 +100,7 @@ class McpServer:
             "outlast",
             version=version("outlast"),
             title="Outlast",
-            instructions=server_instructions(self._mode),
+            instructions=server_instructions(tool_set(self._mode, ())),
             cache_hints=dict.fromkeys(_CACHED, _LISTS),
             on_subscriptions_listen=self._streams.listen,
         )
@@ -159,9 +159,9 @@ class McpServer:
             tools = await self._connections.tools(client)
         except ApiError as error:
             log.warning("Cannot load the tools of a connection: %s", error)
-            return {**result, "instructions": server_instructions(client.mode)}
+            return {**result, "instructions": server_instructions(tool_set(client.mode, ()))}
         skills = await offered_skills(self._services.settings.skills_dir, tools)
-        return {**result, "instructions": server_instructions(client.mode, tools.missing_actors, skills)}
+        return {**result, "instructions": server_instructions(tools, skills)}
 
     async def _legacy_task_calls(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Middleware: in 2025-11-25 the result of a `tools/call` with `params.task` is the task."""

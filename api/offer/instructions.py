@@ -5,47 +5,54 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from outlast.activities.skills.folder import SkillCard, SkillFolder
+from outlast.workflows.tools.framework.mode import Instruction
 from outlast.workflows.tools.loader import ToolSet
 from outlast.workflows.tools.registry import MODES
 
-_WHAT_IT_IS = """
-Outlast runs tools as durable tasks, most of all Apify Actors: serverless programs that crawl, search and process.
-""".strip()
-_TASKS = """
-- A call that takes long is not lost when it outlasts your patience or your connection: it goes on as a task. Collect it
-  with get-task (waitSecs), find it with list-tasks, stop it and what it costs with cancel-task.
-""".strip()
-_OUTPUTS = """
-- A large output is stored: the answer has `compressed: true`, a `locator`, and a summary with the first rows. Often
-  they are enough. When not, call restore-tool-output with the locator for the part that you need: a filter, few fields,
-  a range. Do not restore an output to repeat it or to pass it on: its locator is enough to refer to it.
-- An Actor's rows are in a dataset. Of older runs get them with get-actor-output, few fields at a time.
-- When a run fails, read the end of its log with get-actor-log before you call again.
-""".strip()
-COMMON = f"{_WHAT_IT_IS}\n{_TASKS}\n{_OUTPUTS}"
-
+_WHAT_IT_IS = Instruction("Outlast runs tools as durable tasks.")
+_WHAT_IT_IS_WITH_ACTORS = Instruction(
+    "Outlast runs tools as durable tasks, most of all Apify Actors: serverless programs that crawl, search and process."
+)
+COMMON = (
+    Instruction(
+        "- A call that takes long is not lost when it outlasts your patience or your connection: it goes on as a\n"
+        "  task. Collect it with get-task (waitSecs), find it with list-tasks, stop it and what it costs with\n"
+        "  cancel-task.",
+        ("get-task", "list-tasks", "cancel-task"),
+    ),
+    Instruction(
+        "- A large output is stored: the answer has `compressed: true`, a `locator`, and a summary with the first\n"
+        "  rows. Often they are enough. When not, call restore-tool-output with the locator for the part that you\n"
+        "  need: a filter, few fields, a range. Do not restore an output to repeat it or to pass it on: its locator\n"
+        "  is enough to refer to it.",
+        ("restore-tool-output",),
+    ),
+    Instruction(
+        "- An Actor's rows are in a dataset. Of older runs get them with get-actor-output, few fields at a time.",
+        ("get-actor-output",),
+    ),
+    Instruction(
+        "- When a run fails, read the end of its log with get-actor-log before you call again.", ("get-actor-log",)
+    ),
+)
+"""The instructions of every mode, after what Outlast is."""
 
 _MAX_SKILLS = 50
 _MAX_SKILL_CHARS = 240
 _SKILL_TOOL = "Skill"
 
 
-def server_instructions(
-    mode: str, missing_actors: Sequence[str] = (), skills: Sequence[SkillCard] | None = None
-) -> str:
-    """The instructions of a connection in `mode`. `missing_actors` were selected but cannot be loaded."""
-    parts = [COMMON, MODES[mode].instructions.strip()]
-    if missing_actors:
-        parts.append(f"- These Actors were asked for and cannot be loaded as tools now: {', '.join(missing_actors)}.")
+def server_instructions(tools: ToolSet, skills: Sequence[SkillCard] = ()) -> str:
+    """The instructions of a connection that has `tools`. They name no tool that it does not have."""
+    runs_actors = any(definition.runs_actor for definition in tools.tools.values())
+    given = (_WHAT_IT_IS_WITH_ACTORS if runs_actors else _WHAT_IT_IS, *COMMON, *MODES[tools.mode].instructions)
+    parts = [part.text for part in given if all(name in tools.tools for name in part.tools)]
+    if tools.missing_actors:
+        missing = ", ".join(tools.missing_actors)
+        parts.append(f"- These Actors were asked for and cannot be loaded as tools now: {missing}.")
     if skills:
         parts.append(_listed(skills))
-    return "\n".join(part for part in parts if part)
-
-
-def turn_instructions(missing_actors: Sequence[str] = (), skills: Sequence[SkillCard] | None = None) -> str:
-    """The instructions of a turn. Turns wait for their tools, so the part about tasks is left out."""
-    text = server_instructions("default", missing_actors, skills)
-    return text.replace(f"{_TASKS}\n", "", 1)
+    return "\n".join(parts)
 
 
 async def offered_skills(folder: Path | None, tools: ToolSet) -> Sequence[SkillCard]:

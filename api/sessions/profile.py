@@ -9,7 +9,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.llm.providers.definitions import Definition, canonical_definitions
 from outlast.api.contracts.sessions import SessionRequest
 from outlast.api.offer.catalogue import Catalogue
-from outlast.api.offer.instructions import offered_skills, turn_instructions
+from outlast.api.offer.instructions import offered_skills, server_instructions
 from outlast.api.offer.portable_names import fitting_names
 from outlast.api.offer.portable_schemas import PortableTool, portable
 from outlast.api.permissions import PermissionRules
@@ -41,7 +41,7 @@ async def profile_for(
     offered = tool_set(TURN_MODE, usable, loaded.missing_actors)
     shown = [portable(offered.tools[own], name) for name, own in fitting_names(offered.tools).items()]
     skills = await offered_skills(skills_dir, offered)
-    instructions = turn_instructions(offered.missing_actors, skills)
+    instructions = server_instructions(offered, skills)
     return SessionProfile(
         provider_id=request.provider_id,
         model_id=request.model_id,

@@ -1,5 +1,7 @@
 """What every mode promises, with and without payment: the shape of its list, its answers, and what it never says."""
 
+import json
+import re
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +11,14 @@ import pytest
 from jsonschema import Draft202012Validator
 from temporalio.client import WorkflowHandle
 
+from outlast.api.mcp.widgets import widget_page
 from outlast.workflows.tools.core.payments import PAY_ID, SKYFIRE
+from outlast.workflows.tools.framework.mode import Mode
+from outlast.workflows.tools.framework.phases import ClientPhase
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import Selection, load_tools
 from outlast.workflows.tools.registry import COMMON, MODES, actor_tool_of
+from outlast.workflows.tools.registry import tools_of as tools_of_mode
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire, text_of
 from tests.support.stacks.api_server import connect
@@ -60,6 +66,54 @@ async def test_the_list_has_the_same_shape_everywhere(
             "idempotentHint",
             "openWorldHint",
         }
+
+
+@MODE
+@ERA
+@pytest.mark.parametrize("selected", ["", "&tools=", "&tools=docs", "&tools=search-actors", "&tools=runs,storage"])
+async def test_models_are_told_of_no_tool_that_they_do_not_have(
+    http: httpx.AsyncClient, mode: str, era: str, selected: str
+) -> None:
+    wire = Wire(http, era, f"?ui={mode}{selected}")
+    hello = await (wire.initialize() if era == LEGACY else wire.request("server/discover"))
+    tools = (await wire.request("tools/list"))["tools"]
+    known = {definition.name for each in ("default", "openai") for definition in tools_of_mode(each)}
+    told = json.dumps([hello["instructions"], tools])
+    named = set(re.findall(r"[A-Za-z]+(?:[-_][A-Za-z]+)+", told)) & known
+    assert named <= {tool["name"] for tool in tools}
+
+
+@MODE
+async def test_instructions_name_the_tools_that_there_are(http: httpx.AsyncClient, mode: str) -> None:
+    told = (await wire_of(http, mode).request("server/discover"))["instructions"]
+    assert all(name in told for name in ("get-task", "restore-tool-output", "get-actor-output", "get-actor-log"))
+    assert ("search-actors-internal" in told) is (mode == "openai")
+
+
+@pytest.mark.parametrize("selected", ["", "&tools=docs", "&tools="])
+async def test_the_ui_mode_always_has_what_its_widgets_call(http: httpx.AsyncClient, selected: str) -> None:
+    tools = await tools_of(Wire(http, MODERN, f"?ui=openai{selected}"))
+    pages = [widget_page(page) for page in ("actor-run.html", "search-results.html")]
+    called = {name for page in pages for name in re.findall(r'callTool\("([\w-]+)"', page)}
+    assert len(called) == 6
+    assert tools.keys() >= called | ONLY_IN_UI
+    assert all(tools[name]["_meta"]["openai/widgetAccessible"] for name in called)
+
+
+async def test_actor_tools_say_what_they_do_in_the_mode(http: httpx.AsyncClient) -> None:
+    purpose = {mode: (await tools_of(wire_of(http, mode)))["outlast--sleeper"]["description"] for mode in MODES}
+    assert purpose["default"].startswith("This tool calls the Actor outlast/sleeper and returns what it produced.")
+    assert purpose["openai"].startswith("This tool starts the Actor outlast/sleeper and answers at once")
+    assert "returns what it produced" not in purpose["openai"]
+
+
+async def test_a_mode_replaces_a_tool_common_to_the_others(http: httpx.AsyncClient) -> None:
+    name = "get-key-value-store-list"
+    listed = {mode: (await tools_of(wire_of(http, mode)))[name] for mode in ("default", "openai", "anthropic")}
+    assert listed["default"]["description"] == listed["openai"]["description"]
+    assert listed["anthropic"]["description"] == "Show the user's stores as an artifact."
+    answer = await wire_of(http, "anthropic").request("tools/call", {"name": name, "arguments": {}})
+    assert text_of(answer) == "<artifact>your stores</artifact>"
 
 
 @MODE
@@ -149,6 +203,27 @@ async def test_payment_is_baked_into_new_definitions(mode: str) -> None:
         assert PAY_ID in paid.get(name).description
         assert PAY_ID not in plain.get(name).input_schema_json + plain.get(name).description
     assert paid.get("search-actors") is plain.get("search-actors")
+
+
+def test_what_a_mode_or_a_phase_was_made_of_may_change_later() -> None:
+    meta: dict[str, Any] = {"own": {"colours": ["red"]}}
+    mode = Mode(name="m", executor=MODES["default"].executor, tools=(), common_meta={"x": meta}, actor_tool_meta=meta)
+    schema: dict[str, Any] = {"type": "object", "properties": {"colours": {"enum": ["red"]}}}
+    default: dict[str, Any] = {"colours": "red"}
+    phase = ClientPhase(name="pick", message="?", answer=schema, default=default)
+    meta["own"]["colours"].append("blue")
+    schema["properties"].clear()
+    default["colours"] = "blue"
+    for frozen in (mode.common_meta["x"], mode.actor_tool_meta):
+        assert frozen == {"own": {"colours": ["red"]}}
+        frozen["own"]["colours"].append("green")  # type: ignore[index, union-attr]
+    assert mode.common_meta["x"] == mode.actor_tool_meta == {"own": {"colours": ["red"]}}
+    assert phase.default == {"colours": "red"}
+    assert phase.answer == phase.schema == {"type": "object", "properties": {"colours": {"enum": ["red"]}}}
+    assert hash(phase) == hash(ClientPhase(name="pick", message="?", answer=phase.schema, default={"colours": "red"}))
+    for frozen in (mode.actor_tool_meta, phase.default, phase.answer):
+        with pytest.raises(TypeError):
+            frozen["own"] = {}  # type: ignore[index]
 
 
 def test_definitions_cannot_be_changed() -> None:

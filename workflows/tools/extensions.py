@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from outlast.workflows.tools.framework.mode import Mode
 from outlast.workflows.tools.framework.tool import Tool
-from outlast.workflows.tools.registry import add_mode, extend
+from outlast.workflows.tools.registry import extend
 
 ENTRY_POINT_GROUP = "outlast.tools"
 
@@ -117,9 +117,7 @@ def _extend_with(name: str, module: ModuleType) -> None:
             "`TOOLS = [tool(...).….build()]` in it."
         )
     try:
-        for mode in cast(Iterable[Mode], getattr(module, "MODES", ())):
-            add_mode(mode)
-        extend(cast(Sequence[Tool], tools))
+        extend(cast(Sequence[Tool], tools), tuple(cast(Iterable[Mode], getattr(module, "MODES", ()))))
     except ValueError as error:
         raise ExtensionError(f"Tools of module {name!r}{_file_of(module)}: {error}") from error
 

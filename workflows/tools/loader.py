@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from outlast.workflows.tools.core.payments import PaymentScheme
 from outlast.workflows.tools.framework.tool import Category, Tool
-from outlast.workflows.tools.registry import MODE_ALIASES, TOOL_ALIASES, tools_of, unknown_tool
+from outlast.workflows.tools.registry import MODE_ALIASES, TOOL_ALIASES, companions_of, tools_of, unknown_tool
 
 DEFAULT_SELECTORS = (Category.ACTORS.value, Category.DOCS.value)
 RUN_COMPANIONS = ("get-actor-run", "get-actor-output")
@@ -72,6 +72,7 @@ async def load_tools(selection: Selection, load_actor: ActorLoader) -> ToolSet:
     selected, actors = _resolve(selection, available)
     loaded = {actor: await load_actor(actor) for actor in actors}
     tools = [*selected, *(definition for definitions in loaded.values() for definition in definitions)]
+    tools += companions_of(selection.mode)
     tools += _companions(tools, available)
     if selection.payment is not None:
         tools = [selection.payment.applied_to(definition) for definition in tools]

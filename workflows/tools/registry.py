@@ -80,43 +80,59 @@ HIDDEN: Mapping[str, Tool] = MappingProxyType({INVALID.name: INVALID})
 ACTOR_TOOL_LABEL = "actor-tool"
 """The metric label of all direct Actor tools: their names are unlimited in number."""
 
-_EXTRA: list[Tool] = []
-"""Tools of other packages, added once when a process starts."""
+_COMMON: list[Tool] = list(COMMON)
+"""The tools common to all modes: `COMMON`, and those of other packages, which are added when a process starts."""
 
 
-def extend(tools: Sequence[Tool]) -> None:
-    """Add `tools` to every mode, when a process starts. Raises `ValueError` for a name that is taken."""
+def extend(tools: Sequence[Tool], modes: Sequence[Mode] = ()) -> None:
+    """Add modes, and `tools` to every mode, when a process starts: all of them, or none when one cannot be added.
+
+    Raises `ValueError` for the name of a tool or a mode that is taken, for a mode that gives a common tool another
+    category, and for a companion that the mode does not have.
+    """
+    names = _taken_names()
     for definition in tools:
-        taken = any(definition.name in names for names in map(_tools_of_mode, MODES))
-        reserved = definition.name in HIDDEN or ON_DEMAND.get(definition.name, definition) is not definition
-        if taken or reserved:
+        if definition.name in names or ON_DEMAND.get(definition.name, definition) is not definition:
             raise ValueError(f"There is a tool {definition.name!r} already; choose another name.")
-        _EXTRA.append(definition)
+        names.add(definition.name)
+    known = dict(_MODES)
+    for mode in modes:
+        if mode.name in known:
+            raise ValueError(f"There is a mode {mode.name!r} already; choose another name.")
+        known[mode.name] = mode
+    by_mode = {name: _tools_in(mode, [*_COMMON, *tools]) for name, mode in known.items()}
+    _COMMON.extend(tools)
+    _MODES.update(known)
+    _BY_MODE.update(by_mode)
 
 
 def offer_on_demand(names: Sequence[str]) -> None:
     """Offer these tools of `ON_DEMAND`, when a process starts. Repeating it changes nothing."""
-    extend([ON_DEMAND[name] for name in names if ON_DEMAND[name] not in _EXTRA])
+    extend([ON_DEMAND[name] for name in names if ON_DEMAND[name] not in _COMMON])
 
 
-def add_mode(mode: Mode) -> None:
-    """Add a mode, when a process starts. Raises `ValueError` for a name that is taken."""
-    if mode.name in _MODES:
-        raise ValueError(f"There is a mode {mode.name!r} already; choose another name.")
-    _BUILT_IN[mode.name] = _own_tools(mode)
-    _MODES[mode.name] = mode
+def _taken_names() -> set[str]:
+    return {*HIDDEN, *(name for tools in _BY_MODE.values() for name in tools)}
 
 
-def _tools_of_mode(mode: str) -> Mapping[str, Tool]:
-    return _BUILT_IN[mode] if not _EXTRA else {**_BUILT_IN[mode], **{extra.name: extra for extra in _EXTRA}}
+def _tools_in(mode: Mode, common: Sequence[Tool]) -> Mapping[str, Tool]:
+    """The mode's own tools, and those common to all modes that it does not replace. Raises `ValueError`."""
+    own = {definition.name: definition for definition in mode.tools}
+    for definition in common:
+        if definition.name in own and own[definition.name].category != definition.category:
+            raise ValueError(
+                f"Mode {mode.name!r}: its tool {definition.name!r} needs the category {definition.category.value!r}, "
+                "as in every mode."
+            )
+    shared = {definition.name: mode.dressed(definition) for definition in common if definition.name not in own}
+    tools = {**own, **shared}
+    absent = [name for name in mode.companions if name not in tools]
+    if absent:
+        raise ValueError(f"Mode {mode.name!r} has no tools of the names in its companions: {', '.join(absent)}.")
+    return MappingProxyType(tools)
 
 
-def _own_tools(mode: Mode) -> Mapping[str, Tool]:
-    offered = (*mode.tools, *map(mode.dressed, COMMON))
-    return MappingProxyType({definition.name: definition for definition in offered})
-
-
-_BUILT_IN: dict[str, Mapping[str, Tool]] = {mode.name: _own_tools(mode) for mode in MODES.values()}
+_BY_MODE: dict[str, Mapping[str, Tool]] = {mode.name: _tools_in(mode, COMMON) for mode in MODES.values()}
 
 
 class UnknownTool(Exception):
@@ -133,10 +149,17 @@ def tools_of(mode: str) -> tuple[Tool, ...]:
     return tuple(_mode_tools(mode).values())
 
 
+def companions_of(mode: str) -> tuple[Tool, ...]:
+    """The tools that every connection in `mode` has. Raises `UnknownTool` for an unknown mode."""
+    return tuple(_mode_tools(mode)[name] for name in _mode(mode).companions)
+
+
 def actor_tool_of(mode: str, actor: str, *, title: str, description: str, schema: dict[str, JsonValue]) -> Tool:
     """The direct tool of `actor` as `mode` offers it."""
     own = _mode(mode)
-    return own.dressed(actor_tool(own.executor, actor, title=title, description=description, schema=schema))
+    purpose = own.actor_tool_purpose.replace("{actor}", actor)
+    made = actor_tool(own.executor, actor, title=title, purpose=purpose, description=description, schema=schema)
+    return own.dressed(made)
 
 
 def tool_for(call: ToolCall) -> Tool:
@@ -171,7 +194,7 @@ def metric_label(call: ToolCall) -> str:
 
 
 def _known(mode: str) -> Mapping[str, Tool]:
-    return {**HIDDEN, **ON_DEMAND, **_tools_of_mode(mode)} if mode in MODES else {}
+    return {**HIDDEN, **ON_DEMAND, **_BY_MODE[mode]} if mode in MODES else {}
 
 
 def unknown_tool(name: str, known: tuple[str, ...]) -> UnknownTool:
@@ -190,4 +213,4 @@ def _mode(name: str) -> Mode:
 
 
 def _mode_tools(name: str) -> Mapping[str, Tool]:
-    return _tools_of_mode(_mode(name).name)
+    return _BY_MODE[_mode(name).name]

@@ -12,7 +12,6 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import ElicitRequestFormParams, ElicitResult, TextContent
 
-from outlast.api.offer.instructions import server_instructions
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, WireError, text_of
 from tests.support.paths import ROOT
@@ -205,8 +204,9 @@ async def test_a_session_belongs_to_who_opened_it(older: Wire, stranger: httpx.A
 async def test_instructions_fit_the_connection(service: Service, era: str) -> None:
     async with client(service, era) as plain, client(service, era, "?ui=apps") as ui:
         told = (plain.instructions, ui.instructions)
-    assert told == (server_instructions("default"), server_instructions("openai"))
-    assert told[0] != told[1]
+    assert "wait for the run" in (told[0] or "")
+    assert "answer as soon as the run has started" in (told[1] or "")
+    assert "cannot be loaded" not in (told[0] or "")
     async with client(service, era, "?tools=docs,nobody/nothing") as lacking:
         assert "nobody/nothing" in (lacking.instructions or "")
 

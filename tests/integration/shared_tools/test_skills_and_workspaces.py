@@ -64,7 +64,8 @@ async def test_a_worker_that_lacks_them_says_what_is_missing(
     plain_service: Service, plain_temporal: Client, shared_sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another API on the same Temporal server offers what its worker was not given."""
-    monkeypatch.setattr(registry, "_EXTRA", [])
+    monkeypatch.setattr(registry, "_COMMON", list(registry.COMMON))
+    monkeypatch.setattr(registry, "_BY_MODE", dict(registry._BY_MODE))  # pyright: ignore[reportPrivateUsage]
     registry.offer_on_demand(sorted(ON_DEMAND))
     registry.offer_on_demand(sorted(ON_DEMAND))
     async with serving_api(plain_temporal, api_settings(shared_sandbox)) as api:
@@ -78,7 +79,8 @@ async def test_a_worker_that_lacks_them_says_what_is_missing(
 
 
 async def test_no_other_tool_takes_the_name_of_one_that_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_EXTRA", [])
+    monkeypatch.setattr(registry, "_COMMON", list(registry.COMMON))
+    monkeypatch.setattr(registry, "_BY_MODE", dict(registry._BY_MODE))  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(ValueError, match="'Bash' already"):
         registry.extend([with_description(registry.ON_DEMAND["Bash"], "Mine")])
 

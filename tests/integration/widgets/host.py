@@ -21,6 +21,8 @@ _HOST_PAGE = Path(__file__).with_name("host.html")
 
 JsonObject = dict[str, Any]
 Tool = Callable[[JsonObject], JsonObject | Awaitable[JsonObject]]
+Surface = Callable[[str, JsonObject], Awaitable[JsonObject]]
+"""A server: it gives the result of `tools/call`, or raises what the host answers as an error."""
 
 
 class RefusedByHost(Exception):
@@ -28,11 +30,14 @@ class RefusedByHost(Exception):
 
 
 class WidgetHost:
-    """One widget on one page. `tools` answer its `tools/call`; what it says is in `heard()`."""
+    """One widget on one page. `tools` or a `surface` answer its `tools/call`; what it says is in `heard()`."""
 
-    def __init__(self, page: Page, tools: Mapping[str, Tool], context: JsonObject) -> None:
+    def __init__(
+        self, page: Page, tools: Mapping[str, Tool], context: JsonObject, surface: Surface | None = None
+    ) -> None:
         self.page = page
         self.tools = tools
+        self._surface = surface
         self.calls: list[tuple[str, JsonObject]] = []
         self.requests: list[str] = []
         self._context = context
@@ -67,14 +72,18 @@ class WidgetHost:
         """Tell the widget something."""
         await self.page.evaluate("message => tell(message)", {"method": method, "params": params})
 
+    async def give_answer(self, answer: JsonObject) -> None:
+        """The answer of the tool call that the widget was opened for, as a server gave it."""
+        await self.notify("ui/notifications/tool-input", arguments={})
+        await self.notify("ui/notifications/tool-result", **answer)
+
     async def give_result(self, structured: JsonObject | None, text: str = "", *, is_error: bool = False) -> None:
         """The answer of the tool call that the widget was opened for."""
         content = [{"type": "text", "text": text}]
-        await self.notify("ui/notifications/tool-input", arguments={})
         result: JsonObject = {"content": content, "isError": is_error}
         if structured is not None:
             result["structuredContent"] = structured
-        await self.notify("ui/notifications/tool-result", **result)
+        await self.give_answer(result)
 
     def calls_of(self, tool: str) -> list[JsonObject]:
         """The arguments of the calls of one tool."""
@@ -97,6 +106,8 @@ class WidgetHost:
             return {}
         name, arguments = params["name"], params["arguments"]
         self.calls.append((name, arguments))
+        if self._surface is not None:
+            return await self._surface(name, arguments)
         structured = self.tools[name](arguments)
         return {
             "content": [],
@@ -130,6 +141,7 @@ async def showing(
     html: str,
     *,
     tools: Mapping[str, Tool] | None = None,
+    surface: Surface | None = None,
     width: int = 760,
     scale: float = 1,
     context: JsonObject | None = None,
@@ -141,7 +153,7 @@ async def showing(
         viewport={"width": width, "height": 900}, color_scheme=theme, device_scale_factor=scale, locale="en-US"
     )
     page = await window.new_page()
-    host = WidgetHost(page, tools or {}, context or {"theme": "light", "locale": "en-US"})
+    host = WidgetHost(page, tools or {}, context or {"theme": "light", "locale": "en-US"}, surface)
     try:
         if before is not None:
             await before(page)

@@ -14,7 +14,6 @@ from outlast.api.mcp.calls.client_questions import parsed_answers
 from outlast.api.mcp.connections import selection_from
 from outlast.api.mcp.protocol.request_state import RequestStates
 from outlast.api.mcp.resources.resource_definitions import Resource
-from outlast.api.offer.instructions import server_instructions
 from outlast.api.offer.mcp_results import call_result
 from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS, split_wait, waits
 from outlast.workflows.contracts.questions import InputRequest
@@ -85,11 +84,6 @@ def test_a_query_becomes_a_selection() -> None:
     assert chosen.payment is not None
     with pytest.raises(BadRequest, match="default, openai"):
         selection_from({"ui": "nonsense"}, default_mode="default")
-
-
-def test_missing_actors_are_told() -> None:
-    assert "user/gone" in server_instructions("default", ["user/gone"])
-    assert "cannot be loaded" not in server_instructions("default")
 
 
 def test_a_resource_with_parts_is_a_template() -> None:

@@ -46,7 +46,7 @@ def test_what_is_no_rule_keeps_the_api_from_starting(wrong: str) -> None:
 
 def test_a_call_goes_by_the_names_of_its_actor_too() -> None:
     call_actor = next(tool for tool in tools_of("default") if tool.name == "call-actor")
-    direct = actor_tool(MODES["default"].executor, "user/name", title="", description="", schema={})
+    direct = actor_tool(MODES["default"].executor, "user/name", title="", purpose="Runs it.", description="", schema={})
     assert names_of(call_actor, None) == ("call-actor",)
     assert names_of(call_actor, "user/name") == ("call-actor", "user--name")
     assert names_of(call_actor, "user/name:search") == ("call-actor", "user--name", "user--name-search")

@@ -52,29 +52,76 @@ def test_imports_point_down_and_each_contract_notices_when_they_do_not(house: Pa
         assert any(line.startswith(contract) for line in told), f"{contract} was not noticed:\n{broken.stdout}"
 
 
-def comparisons_of_a_mode(path: Path) -> Iterator[str]:
-    """Where code asks which mode it is in, as `mode == ...`, `mode in ...` or `match mode`."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(node, ast.Compare | ast.Match):
-            continue
-        compared = [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.subject]
-        names = {part.id if isinstance(part, ast.Name) else getattr(part, "attr", "") for part in compared}
-        literal = any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in compared)
-        if names & {"mode", "ui_mode"} and (literal or isinstance(node, ast.Match)):
-            yield f"{path.relative_to(path.parents[2])}:{node.lineno}"
+_MODE_NAMES = frozenset({"mode", "ui_mode"})
+_LOOK_UPS = frozenset({"get", "pop", "setdefault", "index", "count", "__getitem__", "__contains__"})
+_FIND_MODES = ("workflows/tools/registry.py", "workflows/tools/loader.py")
+"""Where a mode is found by its name, once per call."""
+_WINDOWS_OF_A_BROWSER = "workflows/tools/common/list_tabs/"
+"""Windows have a mode too: normal or incognito."""
+
+
+def branches_on_a_mode(source: str) -> Iterator[int]:
+    """The lines where code asks which mode it is in: by comparing it, by looking it up, or by reading its text."""
+    tree = ast.parse(source)
+    names = set(_MODE_NAMES)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and _is_mode(node.value, names):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return (node.lineno for node in ast.walk(tree) if any(_is_mode(part, names) for part in _asked(node)))  # type: ignore[attr-defined]
+
+
+def _is_mode(node: ast.AST, names: set[str]) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr in _MODE_NAMES or (node.attr == "name" and _is_mode(node.value, names))
+    return isinstance(node, ast.Name) and node.id in names
+
+
+def _asked(node: ast.AST) -> list[ast.expr]:
+    """What decides in `node`, if anything does."""
+    if isinstance(node, ast.Compare):
+        return [node.left, *node.comparators]
+    if isinstance(node, ast.Match):
+        return [node.subject]
+    if isinstance(node, ast.Subscript):
+        return [node.slice]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return [node.func.value, *(node.args if node.func.attr in _LOOK_UPS else ())]
+    return []
 
 
 def test_no_handler_asks_which_mode_it_is_in() -> None:
-    assert [hit for path in (ROOT / "workflows").rglob("*.py") for hit in comparisons_of_a_mode(path)] == []
+    files = {str(path.relative_to(ROOT)): path for path in (ROOT / "workflows").rglob("*.py")}
+    handlers = {
+        name: path for name, path in files.items() if not name.startswith((*_FIND_MODES, _WINDOWS_OF_A_BROWSER))
+    }
+    assert len(handlers) > 100
+    assert [f"{name}:{line}" for name, path in handlers.items() for line in branches_on_a_mode(path.read_text())] == []
 
 
-def test_asking_for_the_mode_would_be_noticed(tmp_path: Path) -> None:
-    module = tmp_path / "a" / "b" / "handler.py"
-    module.parent.mkdir(parents=True)
-    module.write_text(
-        'def f(ctx, mode):\n    if ctx.mode == "openai":\n        pass\n    if "openai" != mode:\n        pass\n'
-    )
-    assert [hit.rpartition(":")[2] for hit in comparisons_of_a_mode(module)] == ["2", "4"]
+@pytest.mark.parametrize(
+    "line",
+    [
+        'if ctx.mode == "openai": ...',
+        'if "openai" != mode: ...',
+        "if ctx.call.mode == OPENAI: ...",
+        "if mode in UI_MODES: ...",
+        'if mode in ("openai", "apps"): ...',
+        "x = mode is modes.OPENAI",
+        "match ctx.mode:\n    case _: ...",
+        'if ctx.mode.startswith("open"): ...',
+        "PRESENTERS[ctx.call.mode](run)",
+        "PRESENTERS.get(mode, plain)(run)",
+        'chosen = ctx.call.mode\nif chosen == "openai": ...',
+        'if self._mode.mode.name == "openai": ...',
+    ],
+)
+def test_asking_for_the_mode_would_be_noticed(line: str) -> None:
+    assert list(branches_on_a_mode(line)) == [line.count("\n") + 1 if line.startswith("chosen") else 1]
+
+
+@pytest.mark.parametrize("line", ["start(tool, mode=mode)", "call = ToolCall(mode=ctx.call.mode)", "presenter(mode)"])
+def test_passing_the_mode_on_is_no_branch(line: str) -> None:
+    assert list(branches_on_a_mode(line)) == []
 
 
 @pytest.mark.parametrize("line", ["import api", "from workflows.tools import registry", "import worker.settings"])

@@ -1,16 +1,25 @@
 """Which tools there are in which mode, and what is said of a tool or a mode that does not exist."""
 
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from outlast.activities.contracts import Caller
 from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.tools import registry
+from outlast.workflows.tools.framework.mode import Mode
+from outlast.workflows.tools.framework.tool import Category
 from outlast.workflows.tools.loader import base_tools
 from outlast.workflows.tools.registry import (
     ACTOR_TOOL_LABEL,
+    COMMON,
     MODES,
     UnknownTool,
     actor_tool_of,
     executor_kind,
+    extend,
     metric_label,
     tool_for,
     tools_of,
@@ -83,3 +92,58 @@ def test_a_tool_set_says_which_tools_it_has() -> None:
     with pytest.raises(UnknownTool) as caught:
         base_tools("default").get("call-actors")
     assert "call-actor" in (caught.value.envelope.hint or "")
+
+
+def mode_of(name: str, **parts: Any) -> Mode:
+    return replace(MODES["default"], name=name, **parts)
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that forgets after the test what it was extended with."""
+    for name in ("_COMMON", "_BY_MODE"):
+        monkeypatch.setattr(registry, name, copy(getattr(registry, name)))
+    modes = dict(MODES)
+    monkeypatch.setattr(registry, "_MODES", modes)
+    monkeypatch.setattr(registry, "MODES", modes)
+
+
+@pytest.mark.usefixtures("process")
+def test_extending_is_all_or_nothing() -> None:
+    good = replace(tools_of("default")[0], name="wave")
+    third = mode_of("third")
+    for tools, modes, said in (
+        ([good, replace(good, name="call-actor")], [third], "'call-actor' already"),
+        ([good, good], [third], "'wave' already"),
+        ([good], [third, mode_of("openai")], "mode 'openai' already"),
+        ([good], [third, mode_of("fourth", companions=("nod",))], "companions: nod"),
+        (
+            [good],
+            [third, mode_of("fourth", tools=(replace(good, category=Category.DEV),))],
+            "'wave' needs the category",
+        ),
+    ):
+        with pytest.raises(ValueError, match=said):
+            extend(tools, modes)
+        assert "wave" not in {definition.name for definition in tools_of("default")}
+        assert set(registry.MODES) == {"default", "openai"}
+    extend([good], [third])
+    for mode in ("default", "openai", "third"):
+        assert tool_for(call("wave", mode=mode)).name == "wave"
+
+
+@pytest.mark.usefixtures("process")
+def test_a_mode_has_its_own_form_of_a_common_tool_also_of_one_that_comes_later() -> None:
+    common = replace(tools_of("default")[0], name="wave")
+    own = [replace(common, description="Mine."), replace(COMMON[-1], description="Mine.")]
+    extend([common], [mode_of("third", tools=tuple(own))])
+    extend([replace(common, name="nod")])
+    for definition in own:
+        assert tool_for(call(definition.name, mode="third")) is definition
+        assert tool_for(call(definition.name)).description != "Mine."
+    assert tool_for(call("nod", mode="third")).name == "nod"
+
+
+def test_a_mode_with_two_tools_of_one_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="two tools called 'call-actor'"):
+        mode_of("third", tools=(tool_for(call("call-actor")),) * 2)

@@ -114,14 +114,14 @@ def call_actor_definition(executor: ActorExecutor, description: str) -> ToolBuil
 
 
 def actor_tool(
-    executor: ActorExecutor, actor: str, *, title: str, description: str, schema: dict[str, JsonValue]
+    executor: ActorExecutor, actor: str, *, title: str, purpose: str, description: str, schema: dict[str, JsonValue]
 ) -> Tool:
-    """The direct tool of one Actor. `schema` is the Actor's own input schema."""
+    """The direct tool of one Actor. `purpose` says what a call does; `schema` is the Actor's own input schema."""
     text = cut(description, MAX_DESCRIPTION_CHARS)
     return (
         tool(actor_tool_name(actor))
         .category(Category.ACTORS)
-        .describe(f"This tool calls the Actor {actor} and returns what it produced. {text}".strip())
+        .describe(f"{purpose} {text}".strip())
         .annotate(ToolAnnotations(title=title, open_world=True))
         .args_schema(model_input_schema(schema))
         .output(RunReport)

@@ -77,7 +77,7 @@ class RunReport(_Camel):
         default=None, description="The rows of the dataset; with `locator` the first ones, long values cut."
     )
     compressed: bool | None = Field(default=None, description="True when the rows were stored instead of answered.")
-    locator: str | None = Field(default=None, description="The stored rows: pass it to restore-tool-output.")
+    locator: str | None = Field(default=None, description="Names the stored rows.")
     output: OutputFacts | None = Field(default=None, description="What is stored under the locator.")
     summary: str
     next_step: str

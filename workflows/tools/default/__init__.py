@@ -6,15 +6,17 @@ from outlast.workflows.tools.default.fetch_actor_details import FETCH_ACTOR_DETA
 from outlast.workflows.tools.default.get_actor_run import GET_ACTOR_RUN
 from outlast.workflows.tools.default.present_run import present_finished_run
 from outlast.workflows.tools.default.search_actors import SEARCH_ACTORS
-from outlast.workflows.tools.framework.mode import Mode
+from outlast.workflows.tools.framework.mode import Instruction, Mode
 
 _EXECUTOR = SyncActorExecutor(present_finished_run)
 
 MODE = Mode(
     name="default",
     instructions=(
-        "- call-actor and the tools of single Actors wait for the run and answer with its first rows. When it takes\n"
-        "  longer than the wait, they answer with its state and the task's id."
+        Instruction(
+            "- Tools that run an Actor wait for the run and answer with its first rows. When it takes longer than the\n"
+            "  wait, they answer with its state and the task's id."
+        ),
     ),
     executor=_EXECUTOR,
     tools=(SEARCH_ACTORS, FETCH_ACTOR_DETAILS, call_actor_tool(_EXECUTOR), GET_ACTOR_RUN),

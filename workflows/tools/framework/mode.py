@@ -7,21 +7,47 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from outlast.workflows.runtime.executors import ActorExecutor
+from outlast.workflows.tools.framework.frozen import FrozenObject
 from outlast.workflows.tools.framework.tool import Tool
 
 
 @dataclass(frozen=True)
+class Instruction:
+    """A part of the instructions for models. It is given only where all of `tools`, which it names, are offered."""
+
+    text: str
+    tools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Mode:
-    """One way of presenting tools. Names and categories of tools are the same in every mode."""
+    """One way of presenting tools. Names and categories of tools are the same in every mode.
+
+    Raises `ValueError` for two tools of the same name.
+    """
 
     name: str
     executor: ActorExecutor
     tools: tuple[Tool, ...]
-    instructions: str = ""
+    """The mode's own tools. One with the name of a tool common to all modes replaces it in this mode."""
+    instructions: tuple[Instruction, ...] = ()
     common_meta: Mapping[str, Mapping[str, JsonValue]] = field(default_factory=dict[str, Mapping[str, JsonValue]])
     """`_meta` that this mode adds to tools which are otherwise the same in every mode, by the tool's name."""
     actor_tool_meta: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     """`_meta` of the tools of single Actors."""
+    actor_tool_purpose: str = "This tool calls the Actor {actor} and returns what it produced."
+    """What the description of a single Actor's tool begins with; `{actor}` stands for the Actor's name."""
+    companions: tuple[str, ...] = ()
+    """Names of the tools that every connection in this mode has, whatever it selects: those that its widgets call."""
+
+    def __post_init__(self) -> None:
+        """Freeze what was given as dicts, and refuse two tools of one name."""
+        object.__setattr__(self, "common_meta", FrozenObject(self.common_meta))
+        object.__setattr__(self, "actor_tool_meta", FrozenObject(self.actor_tool_meta))
+        names = [definition.name for definition in self.tools]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"Mode {self.name!r} has two tools called {twice!r}: leave one of them out.")
 
     def dressed(self, definition: Tool) -> Tool:
         """A tool common to all modes as this mode offers it: a new definition where the mode adds to its `_meta`."""

@@ -13,6 +13,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from outlast.activities.failures.contracts import Violation
 from outlast.workflows.contracts.questions import Audience
 from outlast.workflows.runtime.schema_check import schema_violations
+from outlast.workflows.tools.framework.frozen import FrozenObject
 
 JsonObject = dict[str, JsonValue]
 Answer = TypeVar("Answer")
@@ -67,6 +68,10 @@ class ClientPhase:
     def __post_init__(self) -> None:
         """Reject phases that cannot be answered."""
         object.__setattr__(self, "schema_json", json.dumps(_schema_of(self.answer), ensure_ascii=False))
+        if not isinstance(self.answer, type):
+            object.__setattr__(self, "answer", FrozenObject(self.answer))
+        if self.default is not None:
+            object.__setattr__(self, "default", FrozenObject(_plain(self.default)))
         if not self.name or not self.name.strip():
             raise ValueError("A client phase needs a name: ClientPhase(name='pick_colour', ...).")
         if self.schema.get("type") != "object":

@@ -108,6 +108,11 @@ class Tool:
         return self.stores and not self.in_front and not self.restores
 
     @property
+    def runs_actor(self) -> bool:
+        """Whether a call runs an Actor, or asks one that is an MCP server."""
+        return self.calls_actor or self.actor is not None
+
+    @property
     def needs_connection(self) -> bool:
         """Whether the tool needs a connection: to change its tools, or to manage its tasks."""
         return self.in_front or self.name == "add-actor"

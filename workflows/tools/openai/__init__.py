@@ -1,7 +1,7 @@
 """UI mode: a call answers at once with the run's id; a widget follows the run."""
 
 from outlast.workflows.runtime.executors import AsyncActorExecutor
-from outlast.workflows.tools.framework.mode import Mode
+from outlast.workflows.tools.framework.mode import Instruction, Mode
 from outlast.workflows.tools.openai.call_actor import call_actor_tool
 from outlast.workflows.tools.openai.fetch_actor_details import FETCH_ACTOR_DETAILS
 from outlast.workflows.tools.openai.fetch_actor_details_internal import FETCH_ACTOR_DETAILS_INTERNAL
@@ -16,9 +16,15 @@ _EXECUTOR = AsyncActorExecutor(present_started_run)
 MODE = Mode(
     name="openai",
     instructions=(
-        "- call-actor and the tools of single Actors answer as soon as the run has started. A widget shows the user\n"
-        "  its progress: do not ask for it again and again. Read the rows with get-actor-output when it has ended.\n"
-        "- For look-ups that the user need not see, use search-actors-internal and fetch-actor-details-internal."
+        Instruction(
+            "- Tools that run an Actor answer as soon as the run has started. A widget shows the user its progress:\n"
+            "  do not ask for it again and again."
+        ),
+        Instruction("- Read the rows of a run with get-actor-output when it has ended.", ("get-actor-output",)),
+        Instruction(
+            "- For look-ups that the user need not see, use search-actors-internal and fetch-actor-details-internal.",
+            ("search-actors-internal", "fetch-actor-details-internal"),
+        ),
     ),
     executor=_EXECUTOR,
     tools=(
@@ -30,5 +36,9 @@ MODE = Mode(
         GET_ACTOR_RUN,
     ),
     actor_tool_meta=run_widget_meta(),
+    actor_tool_purpose=(
+        "This tool starts the Actor {actor} and answers at once with the run's id. A widget shows its progress."
+    ),
     common_meta={name: silent_meta() for name in CALLED_BY_WIDGETS},
+    companions=(*CALLED_BY_WIDGETS, SEARCH_ACTORS_INTERNAL.name),
 )

@@ -21,7 +21,7 @@ from outlast.workflows.tools.openai.widgets import silent_meta
 
 DESCRIPTION = """
 Get an Actor's input schema and price without showing anything to the user.
-Use it before call-actor; use fetch-actor-details when the user wants to see the Actor.
+Use it before you run the Actor, not when the user wants to see it.
 """
 
 _SECTIONS = DetailSections(readme=False, outputSchema=False)  # pyright: ignore[reportCallIssue]  # by alias

@@ -4,8 +4,15 @@ from pydantic import JsonValue
 
 RUN_WIDGET_URI = "ui://outlast/actor-run.html"
 SEARCH_WIDGET_URI = "ui://outlast/search-results.html"
-CALLED_BY_WIDGETS = ("get-actor-log", "get-dataset-items", "abort-actor-run")
-"""Tools common to all modes that the run's widget calls."""
+CALLED_BY_WIDGETS = (
+    "get-actor-run",
+    "get-dataset-items",
+    "get-actor-log",
+    "abort-actor-run",
+    "search-actors",
+    "fetch-actor-details-internal",
+)
+"""Every tool that a widget calls."""
 
 
 def run_widget_meta() -> dict[str, JsonValue]:

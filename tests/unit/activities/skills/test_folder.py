@@ -8,6 +8,7 @@ import pytest
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.skills.folder import MAX_FILE_BYTES, InvalidSkill, SkillCard, SkillFolder, parse_skill
 from outlast.api.offer.instructions import server_instructions
+from outlast.workflows.tools.loader import tool_set
 
 GOOD = "---\nname: {name}\ndescription: >\n  How to\n  do it.\n---\n\n# Do it\n"
 
@@ -128,8 +129,9 @@ def test_a_folder_that_is_not_there_has_no_skills(tmp_path: Path) -> None:
 
 def test_instructions_list_skills_within_bounds() -> None:
     cards = [SkillCard(f"skill-{number}", "x" * 1_000) for number in range(500)]
-    told = server_instructions("default", (), cards)
+    tools = tool_set("default", ())
+    told = server_instructions(tools, cards)
     assert "skill-0: xxx" in told
     assert "and 450 more" in told
     assert len(told) < 20_000
-    assert "Skills" not in server_instructions("default", (), ())
+    assert "Skills" not in server_instructions(tools, ())

@@ -37,7 +37,7 @@ class ListTasksArguments(Arguments):
 class AnswerTaskArguments(TaskArguments):
     """Which task, and the answer to one of its questions."""
 
-    key: str = Field(description="Key of the question, as get-task names it.")
+    key: str = Field(description="Key of the question, as the task's state names it.")
     action: Literal["accept", "decline", "cancel"] = Field(default="accept", description="What the user decided.")
     content: dict[str, JsonValue] = Field(
         default_factory=dict, description="The answer, fitting the question's schema."
@@ -78,7 +78,7 @@ TASK_TOOLS: tuple[Tool, ...] = (
     _task_tool(
         "answer-task",
         "Answer task",
-        "Answer a question that a task in state input_required asks. get-task shows the questions and their schemas.",
+        "Answer a question that a task in state input_required asks. The task's state has the questions and schemas.",
         AnswerTaskArguments,
         read_only=False,
     ),

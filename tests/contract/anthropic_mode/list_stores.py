@@ -1,0 +1,19 @@
+"""`get-key-value-store-list` in the throw-away mode, in place of the one that all other modes have."""
+
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.framework.tool import Category, NoArguments, tool
+
+ANSWER = "<artifact>your stores</artifact>"
+
+
+async def list_stores(_ctx: ToolContext, _arguments: NoArguments) -> str:
+    return ANSWER
+
+
+LIST_STORES = (
+    tool("get-key-value-store-list")
+    .category(Category.STORAGE)
+    .describe("Show the user's stores as an artifact.")
+    .server(list_stores)
+    .build()
+)
