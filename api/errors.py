@@ -12,6 +12,26 @@ class ApiError(Exception):
     title = "Internal error"
 
 
+_CATEGORIES = {
+    401: ErrorCategory.AUTHENTICATION,
+    402: ErrorCategory.PAYMENT,
+    403: ErrorCategory.PERMISSION,
+    404: ErrorCategory.NOT_FOUND,
+    409: ErrorCategory.CONFLICT,
+    410: ErrorCategory.NOT_FOUND,
+    503: ErrorCategory.NETWORK,
+}
+
+
+def tool_error(error: ApiError, tool: str) -> ErrorEnvelope:
+    """`error` as an error of `tool`, for a model that called it."""
+    if isinstance(error, InvalidCall):
+        return error.envelope
+    category = _CATEGORIES.get(error.status, ErrorCategory.VALIDATION)
+    factory = ErrorEnvelope.transient if error.status == 503 else ErrorEnvelope.permanent
+    return factory(category, tool, str(error))
+
+
 class InvalidCall(ApiError):
     """The tool is unknown, or the arguments break its schema; nothing was started."""
 
@@ -59,7 +79,7 @@ class CallTooLarge(ApiError):
     def __init__(self, message: str, *, tool: str = "") -> None:
         """Say so of a call of `tool`."""
         super().__init__(message)
-        self.envelope = ErrorEnvelope(tool=tool, message=message, category=ErrorCategory.VALIDATION, retryable=False)
+        self.envelope = ErrorEnvelope.permanent(ErrorCategory.VALIDATION, tool, message)
 
 
 class TaskDataLost(ApiError):

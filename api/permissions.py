@@ -81,11 +81,10 @@ class PermissionRules:
 
 def forbidden(tool: str, caller: str, rule: str) -> ErrorEnvelope:
     """The envelope for a call that the operator's rules forbid."""
-    return ErrorEnvelope(
-        tool=tool,
-        message=f"{caller} may not call {tool}: the operator's permissions deny it ({rule}).",
-        category=ErrorCategory.PERMISSION,
-        retryable=False,
+    return ErrorEnvelope.permanent(
+        ErrorCategory.PERMISSION,
+        tool,
+        f"{caller} may not call {tool}: the operator's permissions deny it ({rule}).",
         hint="Do not call it again; use another tool, or ask the operator.",
     )
 

@@ -142,8 +142,8 @@ class ToolFailure(Exception):
         cls, category: ErrorCategory, message: str, hint: str | None = None, *, retryable: bool = False
     ) -> "ToolFailure":
         """The failure with this text. The tool's name is added where the failure leaves the activity."""
-        envelope = ErrorEnvelope(tool="", message=message, category=category, retryable=retryable, hint=hint)
-        return cls(envelope)
+        envelope = ErrorEnvelope.transient if retryable else ErrorEnvelope.permanent
+        return cls(envelope(category, "", message, hint=hint))
 
 
 def without_credentials(text: str) -> str:

@@ -64,9 +64,18 @@ class ErrorEnvelope(Contract):
         *,
         hint: str | None = None,
         violations: tuple[Violation, ...] | None = None,
+        allowed_tools: tuple[str, ...] | None = None,
     ) -> "ErrorEnvelope":
         """An error that the same call would meet again."""
-        return cls(tool=tool, message=message, category=category, retryable=False, hint=hint, violations=violations)
+        return cls(
+            tool=tool,
+            message=message,
+            category=category,
+            retryable=False,
+            hint=hint,
+            violations=violations,
+            allowed_tools=allowed_tools,
+        )
 
     @classmethod
     def transient(cls, category: ErrorCategory, tool: str, message: str, *, hint: str | None = None) -> "ErrorEnvelope":

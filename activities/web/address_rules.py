@@ -33,11 +33,10 @@ class AddressNotAllowed(ToolFailure):
         """`reason` completes the sentence "It may not be fetched: ..."."""
         shown = address if len(address) <= 200 else address[:199] + "…"
         super().__init__(
-            ErrorEnvelope(
-                tool="",
-                message=f"{shown!r} may not be fetched: {reason}.",
-                category=ErrorCategory.PERMISSION,
-                retryable=False,
+            ErrorEnvelope.permanent(
+                ErrorCategory.PERMISSION,
+                "",
+                f"{shown!r} may not be fetched: {reason}.",
                 hint=hint or "Give the full address of a public web page, such as https://example.com/page.",
             )
         )

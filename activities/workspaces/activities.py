@@ -119,11 +119,10 @@ class WorkspaceActivities:
 
 def interrupted(reason: str) -> ErrorEnvelope:
     """The error for a command whose progress is unknown."""
-    return ErrorEnvelope(
-        tool="",
-        message=f"{reason}: the command may or may not have run, in whole or in part. It was not run again.",
-        category=ErrorCategory.PLATFORM,
-        retryable=False,
+    return ErrorEnvelope.permanent(
+        ErrorCategory.PLATFORM,
+        "",
+        f"{reason}: the command may or may not have run, in whole or in part. It was not run again.",
         hint="Check what it has changed in the workspace before you run it again.",
     )
 

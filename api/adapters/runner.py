@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from pydantic import ValidationError
 
 from outlast.activities.contracts import Caller
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.failures.contracts import ErrorEnvelope, Violation
 from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.adapters.model_calls import ModelCall, Outcome
 from outlast.api.adapters.offered import OfferedTools, definition_named
 from outlast.api.contracts.tasks import TaskRequest
-from outlast.api.errors import ApiError, BadRequest, InvalidCall, MaskedToolCalled, UnknownToolCalled
+from outlast.api.errors import ApiError, BadRequest, InvalidCall, MaskedToolCalled, UnknownToolCalled, tool_error
 from outlast.api.offer.portable_schemas import portable
 from outlast.api.services import Services
 from outlast.api.tasks.still_working import still_working
@@ -25,7 +25,6 @@ from outlast.workflows.tools.registry import UnknownTool
 MAX_CALLS = 128
 """Maximum number of calls in one message."""
 
-_CATEGORIES = {404: ErrorCategory.NOT_FOUND, 409: ErrorCategory.CONFLICT, 410: ErrorCategory.NOT_FOUND}
 _NOT_ABOUT_THE_CALL = frozenset({401, 503})
 """Errors that are not about the call: the program should retry, not the model."""
 
@@ -101,7 +100,7 @@ class CallRunner:
         except ApiError as error:
             if error.status in _NOT_ABOUT_THE_CALL:
                 raise
-            return Outcome(call, definition.name, ToolResult.failed(_refusal(definition.name, error)))
+            return Outcome(call, definition.name, ToolResult.failed(tool_error(error, definition.name)))
 
     async def _carried_out(
         self, caller: Caller, offered: OfferedTools, definition: Tool, call: ModelCall, scope: CallScope, wait: float
@@ -158,8 +157,3 @@ def _shown(offered: OfferedTools, own: Sequence[str] | None) -> tuple[str, ...]:
     """The names under which the model was offered these tools."""
     names = {name: shown for shown, name in offered.names.items()}
     return tuple(names.get(name, name) for name in own or ())
-
-
-def _refusal(tool: str, error: ApiError) -> ErrorEnvelope:
-    category = _CATEGORIES.get(error.status, ErrorCategory.VALIDATION)
-    return ErrorEnvelope(tool=tool, message=str(error), category=category, retryable=False)

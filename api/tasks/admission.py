@@ -154,11 +154,10 @@ def _refuse_front_door_tool(tool: Tool) -> None:
     if not tool.in_front:
         return
     raise InvalidCall(
-        ErrorEnvelope(
-            tool=tool.name,
-            message=f"{tool.name} manages tasks, so it cannot run as a task.",
-            category=ErrorCategory.VALIDATION,
-            retryable=False,
+        ErrorEnvelope.permanent(
+            ErrorCategory.VALIDATION,
+            tool.name,
+            f"{tool.name} manages tasks, so it cannot run as a task.",
             hint="Use the endpoints under /v1/tasks, or call it over MCP.",
         )
     )

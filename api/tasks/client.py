@@ -415,12 +415,7 @@ def _status_of(result: ToolResult) -> TaskStatus:
 
 
 def _abnormal(task_id: str, error: WorkflowFailureError) -> ErrorEnvelope:
-    cancelled = isinstance(error.cause, CancelledError)
-    return ErrorEnvelope(
-        tool="",
-        message=f"Task {task_id} was cancelled."
-        if cancelled
-        else redact(f"Task {task_id} did not end by itself: {error.cause}"),
-        category=ErrorCategory.CANCELLED if cancelled else ErrorCategory.UNKNOWN,
-        retryable=False,
-    )
+    if isinstance(error.cause, CancelledError):
+        return ErrorEnvelope.permanent(ErrorCategory.CANCELLED, "", f"Task {task_id} was cancelled.")
+    message = redact(f"Task {task_id} did not end by itself: {error.cause}")
+    return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, "", message)

@@ -47,6 +47,4 @@ def _questions(task: Task) -> list[str]:
 
 
 def _unfinished(task: Task, summary: str, next_step: str) -> ErrorEnvelope:
-    return ErrorEnvelope(
-        tool=task.tool, message=summary, category=ErrorCategory.TIMEOUT, retryable=False, hint=next_step
-    )
+    return ErrorEnvelope.permanent(ErrorCategory.TIMEOUT, task.tool, summary, hint=next_step)

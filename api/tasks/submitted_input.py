@@ -59,12 +59,8 @@ def answer_error(task_id: str, error: WorkflowUpdateFailedError) -> InvalidCall:
 
 
 def _not_open(reason: str) -> ErrorEnvelope:
-    return ErrorEnvelope(
-        tool="",
-        message=reason,
-        category=ErrorCategory.CONFLICT,
-        retryable=False,
-        hint="Get the task: its input_requests are the questions that are open.",
+    return ErrorEnvelope.permanent(
+        ErrorCategory.CONFLICT, "", reason, hint="Get the task: its input_requests are the questions that are open."
     )
 
 

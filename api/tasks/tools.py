@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.contracts.tasks import Task
-from outlast.api.errors import ApiError, InvalidCall
+from outlast.api.errors import ApiError, tool_error
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.question_text import is_approval, question_text
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
@@ -32,10 +32,10 @@ class TaskTools:
         """Answer from `tasks`."""
         self._tasks = tasks
         self._handlers: dict[str, Callable[[Caller, Any], Awaitable[ToolResult]]] = {
-            "get-task": self._get,
-            "list-tasks": self._list,
-            "cancel-task": self._cancel,
-            "answer-task": self._answer,
+            "get-task": self._get_task,
+            "list-tasks": self._list_tasks,
+            "cancel-task": self._cancel_task,
+            "answer-task": self._answer_task,
         }
 
     async def call(self, caller: Caller, definition: Tool, arguments: Mapping[str, Any]) -> ToolResult:
@@ -45,23 +45,21 @@ class TaskTools:
             return await self._handlers[definition.name](caller, definition.parse(arguments))
         except ToolError as error:
             return ToolResult.failed(error.envelope)
-        except InvalidCall as error:
-            return ToolResult.failed(error.envelope)
         except ApiError as error:
-            return ToolResult.failed(_envelope(definition.name, error))
+            return ToolResult.failed(tool_error(error, definition.name))
 
-    async def _get(self, caller: Caller, arguments: GetTaskArguments) -> ToolResult:
+    async def _get_task(self, caller: Caller, arguments: GetTaskArguments) -> ToolResult:
         answer = await self._tasks.answer_or_question(caller, arguments.task_id, wait_seconds=arguments.wait_secs)
         if answer.result is not None:
             meta: JsonObject = {**answer.result.meta, "outlast/taskId": answer.task.id}
             return answer.result.model_copy(update={"meta": meta})
-        lines = [_line(answer.task)]
+        lines = [_task_line(answer.task)]
         for key, question in (answer.task.input_requests or {}).items():
             lines.append(_question_line(answer.task, key, question))
         lines.append("It goes on. Call get-task again, with waitSecs, for its result.")
-        return _text_result(lines, {"task": _view(answer.task)})
+        return _text_result(lines, {"task": _task_document(answer.task)})
 
-    async def _list(self, caller: Caller, arguments: ListTasksArguments) -> ToolResult:
+    async def _list_tasks(self, caller: Caller, arguments: ListTasksArguments) -> ToolResult:
         page = await self._tasks.list(
             caller,
             status=arguments.status,
@@ -69,19 +67,20 @@ class TaskTools:
             page_size=arguments.limit,
             page_token=arguments.page_token,
         )
-        lines = [_line(task) for task in page.tasks] or ["You have no such tasks."]
+        lines = [_task_line(task) for task in page.tasks] or ["You have no such tasks."]
         if page.next_page_token:
             lines.append(f"There are more: call list-tasks with pageToken {page.next_page_token}.")
-        structured: JsonObject = {"tasks": [_view(task) for task in page.tasks]}
+        structured: JsonObject = {"tasks": [_task_document(task) for task in page.tasks]}
         return _text_result(lines, {**structured, "nextPageToken": page.next_page_token})
 
-    async def _cancel(self, caller: Caller, arguments: TaskArguments) -> ToolResult:
+    async def _cancel_task(self, caller: Caller, arguments: TaskArguments) -> ToolResult:
         task = await self._tasks.cancel(caller, arguments.task_id)
         return _text_result(
-            [_line(task), "It is cancelled once its run has ended; get-task says when."], {"task": _view(task)}
+            [_task_line(task), "It is cancelled once its run has ended; get-task says when."],
+            {"task": _task_document(task)},
         )
 
-    async def _answer(self, caller: Caller, arguments: AnswerTaskArguments) -> ToolResult:
+    async def _answer_task(self, caller: Caller, arguments: AnswerTaskArguments) -> ToolResult:
         task = await self._tasks.describe(caller, arguments.task_id)
         question = (task.input_requests or {}).get(arguments.key)
         if question is not None and is_approval(question):
@@ -90,7 +89,9 @@ class TaskTools:
             return ToolResult.failed(_for_a_program(question))
         answer = InputAnswer(action=arguments.action, content=arguments.content)
         task = await self._tasks.submit_input(caller, arguments.task_id, {arguments.key: answer})
-        return _text_result([_line(task), "The answer was taken. Call get-task for the result."], {"task": _view(task)})
+        return _text_result(
+            [_task_line(task), "The answer was taken. Call get-task for the result."], {"task": _task_document(task)}
+        )
 
 
 def _question_line(task: Task, key: str, question: InputRequest) -> str:
@@ -108,43 +109,35 @@ def _how_to_approve(task: Task) -> str:
 
 
 def _for_a_program(question: InputRequest) -> ErrorEnvelope:
-    return ErrorEnvelope(
-        tool="answer-task",
-        message=f"Only a program of the user's can answer this. {question.message}",
-        category=ErrorCategory.PERMISSION,
-        retryable=False,
+    return ErrorEnvelope.permanent(
+        ErrorCategory.PERMISSION,
+        "answer-task",
+        f"Only a program of the user's can answer this. {question.message}",
         hint="Tell the user, and call get-task, with waitSecs, for the result.",
     )
 
 
 def _not_for_a_model(task: Task, question: InputRequest) -> ErrorEnvelope:
-    return ErrorEnvelope(
-        tool="answer-task",
-        message="An approval is a person's: a model does not approve its own calls.",
-        category=ErrorCategory.PERMISSION,
-        retryable=False,
+    return ErrorEnvelope.permanent(
+        ErrorCategory.PERMISSION,
+        "answer-task",
+        "An approval is a person's: a model does not approve its own calls.",
         hint=f"Tell the user that {task.tool} waits for them. {_how_to_approve(task)}\n{question_text(question)}",
     )
 
 
-def _line(task: Task) -> str:
+def _task_line(task: Task) -> str:
     message = f": {task.status_message}" if task.status_message else ""
     return f"{task.id} ({task.tool}) is {task.status.value}{message}"
 
 
-def _view(task: Task) -> JsonObject:
+def _task_document(task: Task) -> JsonObject:
     return task.model_dump(mode="json", exclude_none=True)
+
+
+def _task_result(task: Task, next_step: str) -> ToolResult:
+    return _text_result([_task_line(task), next_step], {"task": _task_document(task)})
 
 
 def _text_result(lines: list[str], structured: JsonObject) -> ToolResult:
     return ToolResult(content=(TextContent(text="\n".join(lines)),), structured=structured)
-
-
-def _envelope(tool: str, error: ApiError) -> ErrorEnvelope:
-    category = {404: ErrorCategory.NOT_FOUND, 409: ErrorCategory.CONFLICT, 503: ErrorCategory.NETWORK}
-    return ErrorEnvelope(
-        tool=tool,
-        message=str(error),
-        category=category.get(error.status, ErrorCategory.VALIDATION),
-        retryable=error.status == 503,
-    )

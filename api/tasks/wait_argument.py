@@ -8,9 +8,7 @@ field is the Actor's; `_meta` sets the wait for every tool.
 from collections.abc import Mapping
 from typing import Any
 
-from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS
-
+from outlast.api.errors import BadRequest
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
 from outlast.workflows.tools.registry import MODES
 
@@ -56,12 +54,12 @@ def without_wait(definition: Tool, mode: str, arguments: JsonObject) -> JsonObje
 def split_wait(
     definition: Tool, mode: str, arguments: Mapping[str, object], meta: Mapping[str, Any], max_seconds: int
 ) -> tuple[dict[str, object], float]:
-    """The arguments without `waitSecs`, and the seconds. Raises -32602 for an invalid number of seconds."""
+    """The arguments without `waitSecs`, and the seconds. Raises `BadRequest` for an invalid number of seconds."""
     rest = dict(arguments)
     given = rest.pop(WAIT_ARGUMENT, None) if waits(definition, mode) else None
     given = meta.get(WAIT_META) if given is None else given
     if given is None:
         return rest, DEFAULT_WAIT_SECONDS
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= max_seconds:
-        raise MCPError(INVALID_PARAMS, f"{WAIT_ARGUMENT} takes a number of seconds from 0 to {max_seconds}.")
+        raise BadRequest(f"{WAIT_ARGUMENT} takes a number of seconds from 0 to {max_seconds}.")
     return rest, float(given)

@@ -280,5 +280,5 @@ def _status_message(task: Task, message: str) -> TaskEvent:
 
 
 def _abnormal_end(task_id: str, message: str) -> TaskCompleted:
-    envelope = ErrorEnvelope(tool="", message=message, category=ErrorCategory.UNKNOWN, retryable=False)
+    envelope = ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, "", message)
     return TaskCompleted(task_id=task_id, tool="", status=TaskStatus.FAILED, message=message, error=envelope)

@@ -256,7 +256,7 @@ def _retry_under_way(activity: PendingActivityInfo) -> TurnStreamEvent:
 
 
 def _abnormal_end(message: str) -> list[NamedData]:
-    error = ErrorEnvelope(tool="", message=message, category=ErrorCategory.UNKNOWN, retryable=False)
+    error = ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, "", message)
     return [
         ("error", error.model_dump(mode="json", exclude_none=True)),
         ("finish", {"status": "failed", "reason": "error"}),

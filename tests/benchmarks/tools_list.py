@@ -1,4 +1,4 @@
-"""`tools/list` of the default set over MCP against the SDK's own server with as many static tools, in both eras."""
+"""`tools/list` of the default set over MCP against the SDK's own server with as many tools, in both revisions."""
 
 import asyncio
 import json
@@ -31,13 +31,13 @@ async def measure_tools_list() -> Finding:
         outlast = str(system.stack.addresses.api_url)
         tools = await _tools_of(outlast)
         yardstick = await stack.enter_async_context(_sdk_server(tools))
-        for era in (LEGACY, MODERN):
-            figures += await _compared(era, outlast, yardstick)
+        for revision in (LEGACY, MODERN):
+            figures += await _compared(revision, outlast, yardstick)
     return Finding("tools-list", tuple(figures), {"tools": len(tools), "pairs": _PAIRS, "order": "alternating"})
 
 
-async def _compared(era: str, outlast: str, yardstick: str) -> list[Figure]:
-    async with _client(outlast, era) as ours, _client(yardstick, era) as theirs:
+async def _compared(revision: str, outlast: str, yardstick: str) -> list[Figure]:
+    async with _client(outlast, revision) as ours, _client(yardstick, revision) as theirs:
         taken: dict[str, list[float]] = {"ours": [], "theirs": []}
         for number in range(_WARM_UP + _PAIRS):
             pair = (("ours", ours), ("theirs", theirs))
@@ -47,17 +47,17 @@ async def _compared(era: str, outlast: str, yardstick: str) -> list[Figure]:
                 taken[name].append((time.perf_counter() - began) * 1_000)
     medians = {name: statistics.median(values[_WARM_UP:]) for name, values in taken.items()}
     return [
-        Figure(f"{era}: tools/list, median", medians["ours"], "ms"),
-        Figure(f"{era}: the SDK's own server, median", medians["theirs"], "ms"),
-        Figure(f"{era}: ratio of the medians", medians["ours"] / medians["theirs"], "", AT_MOST),
+        Figure(f"{revision}: tools/list, median", medians["ours"], "ms"),
+        Figure(f"{revision}: the SDK's own server, median", medians["theirs"], "ms"),
+        Figure(f"{revision}: ratio of the medians", medians["ours"] / medians["theirs"], "", AT_MOST),
     ]
 
 
 @asynccontextmanager
-async def _client(url: str, era: str) -> AsyncGenerator[Wire]:
+async def _client(url: str, revision: str) -> AsyncGenerator[Wire]:
     async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as http:
-        wire = Wire(http, era)
-        if era == LEGACY:
+        wire = Wire(http, revision)
+        if revision == LEGACY:
             await wire.initialize()
         yield wire
 

@@ -26,31 +26,33 @@ from tests.support.stacks.service import Service
 
 MODE = pytest.mark.parametrize("mode", ["default", "openai", "anthropic"])
 PAYMENT = pytest.mark.parametrize("payment", ["", "skyfire"])
-ERA = pytest.mark.parametrize("era", [LEGACY, MODERN])
+REVISIONS = pytest.mark.parametrize("revision", [LEGACY, MODERN])
 CATEGORIES = "actors,runs,docs,storage,experimental,dev,ui"
 ONLY_IN_UI = {"search-actors-internal", "fetch-actor-details-internal"}
 SECRET = "skyfire-pay-token-planted-0123456789"
 SLEEPER = {"actor": "outlast/sleeper", "input": {"seconds": 0.2, "steps": 2, "rows": 2}}
 
 
-def wire_of(http: httpx.AsyncClient, mode: str, payment: str = "", era: str = MODERN, tools: str = CATEGORIES) -> Wire:
+def wire_of(
+    http: httpx.AsyncClient, mode: str, payment: str = "", revision: str = MODERN, tools: str = CATEGORIES
+) -> Wire:
     paid = f"&payment={payment}" if payment else ""
-    return Wire(http, era, f"?ui={mode}&tools={tools},outlast/sleeper{paid}")
+    return Wire(http, revision, f"?ui={mode}&tools={tools},outlast/sleeper{paid}")
 
 
 async def tools_of(wire: Wire) -> dict[str, dict[str, Any]]:
-    if wire.era == LEGACY:
+    if wire.revision == LEGACY:
         await wire.initialize()
     return {tool["name"]: tool for tool in (await wire.request("tools/list"))["tools"]}
 
 
 @MODE
 @PAYMENT
-@ERA
+@REVISIONS
 async def test_the_list_has_the_same_shape_everywhere(
-    http: httpx.AsyncClient, mode: str, payment: str, era: str
+    http: httpx.AsyncClient, mode: str, payment: str, revision: str
 ) -> None:
-    tools = await tools_of(wire_of(http, mode, payment, era))
+    tools = await tools_of(wire_of(http, mode, payment, revision))
     base = await tools_of(wire_of(http, "default"))
     assert tools.keys() - ONLY_IN_UI == base.keys()
     assert (tools.keys() >= ONLY_IN_UI) is (mode == "openai")
@@ -167,13 +169,13 @@ async def test_answers_fit_the_schema_that_was_listed(http: httpx.AsyncClient, m
     Draft202012Validator(schema).validate(answer["structuredContent"])
 
 
-@ERA
+@REVISIONS
 async def test_in_the_ui_mode_a_task_is_completed_when_its_actor_has_started(
-    http: httpx.AsyncClient, service: Service, era: str
+    http: httpx.AsyncClient, service: Service, revision: str
 ) -> None:
-    wire = wire_of(http, "openai", era=era)
+    wire = wire_of(http, "openai", revision=revision)
     call: dict[str, Any] = {"name": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 300}}}
-    if era == LEGACY:
+    if revision == LEGACY:
         await wire.initialize()
         task_id = (await wire.request("tools/call", {**call, "task": {}}))["task"]["taskId"]
         result = await wire.request("tasks/result", {"taskId": task_id})

@@ -127,11 +127,10 @@ def masked_tool(tool: str, resolution: Resolution) -> ErrorEnvelope:
     names = ", ".join(resolution.active)
     hint = f"Call one of the available tools instead: {names}." if names else "Answer without tools: none is available."
     why = "on the last step" if resolution.outcome is Outcome.LAST_STEP else "by the mask of this request"
-    return ErrorEnvelope(
-        tool=tool,
-        message=f"{tool} may not be called: it is switched off {why}.",
-        category=ErrorCategory.PERMISSION,
-        retryable=False,
+    return ErrorEnvelope.permanent(
+        ErrorCategory.PERMISSION,
+        tool,
+        f"{tool} may not be called: it is switched off {why}.",
         hint=hint,
         allowed_tools=resolution.active,
     )

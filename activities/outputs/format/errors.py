@@ -38,9 +38,7 @@ class OutputError(Exception):
 
     def envelope(self, tool: str = "") -> ErrorEnvelope:
         """The error as a tool error, which is not retried."""
-        return ErrorEnvelope(
-            tool=tool, message=self.message, category=_CATEGORIES[self.reason], retryable=False, hint=self.hint
-        )
+        return ErrorEnvelope.permanent(_CATEGORIES[self.reason], tool, self.message, hint=self.hint)
 
 
 class OutputDamaged(OutputError):

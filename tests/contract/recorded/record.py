@@ -64,14 +64,14 @@ REST = [
 ]
 
 
-def mcp(era: str, name: str, method: str, params: Json = None, **more: Json) -> Exchange:
-    """A JSON-RPC request over HTTP as a client of this era sends it."""
-    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": era}
+def mcp(revision: str, name: str, method: str, params: Json = None, **more: Json) -> Exchange:
+    """A JSON-RPC request over HTTP as a client of this revision sends it."""
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": revision}
     params = dict(params or {})
-    if era == MODERN:
+    if revision == MODERN:
         prefix = "io.modelcontextprotocol"
         params["_meta"] = {
-            f"{prefix}/protocolVersion": era,
+            f"{prefix}/protocolVersion": revision,
             f"{prefix}/clientCapabilities": {},
             **params.get("_meta", {}),
         }
@@ -87,17 +87,17 @@ def mcp(era: str, name: str, method: str, params: Json = None, **more: Json) -> 
     return {"name": name, "request": {"method": "POST", "path": path, "headers": headers, "json": body}, **more}
 
 
-def of_era(era: str) -> list[Exchange]:
+def of_revision(revision: str) -> list[Exchange]:
     return [
-        mcp(era, "tools", "tools/list"),
-        mcp(era, "an Actor", "tools/call", {"name": "call-actor", "arguments": SLEEPER["arguments"]}),
-        mcp(era, "an Actor directly", "tools/call", {"name": "outlast--sleeper", "arguments": {"seconds": 0.1}}),
-        mcp(era, "a failing tool", "tools/call", {"name": "get-actor-run", "arguments": {"runId": "absent"}}),
-        mcp(era, "bad arguments", "tools/call", {"name": "get-dataset-items", "arguments": {"limit": -1}}),
-        mcp(era, "unknown tool", "tools/call", {"name": "call-actors", "arguments": {}}),
-        mcp(era, "no such task", "tools/call", {"name": "get-task", "arguments": {"taskId": "absent"}}),
-        mcp(era, "resources", "resources/list"),
-        mcp(era, "prompts", "prompts/list"),
+        mcp(revision, "tools", "tools/list"),
+        mcp(revision, "an Actor", "tools/call", {"name": "call-actor", "arguments": SLEEPER["arguments"]}),
+        mcp(revision, "an Actor directly", "tools/call", {"name": "outlast--sleeper", "arguments": {"seconds": 0.1}}),
+        mcp(revision, "a failing tool", "tools/call", {"name": "get-actor-run", "arguments": {"runId": "absent"}}),
+        mcp(revision, "bad arguments", "tools/call", {"name": "get-dataset-items", "arguments": {"limit": -1}}),
+        mcp(revision, "unknown tool", "tools/call", {"name": "call-actors", "arguments": {}}),
+        mcp(revision, "no such task", "tools/call", {"name": "get-task", "arguments": {"taskId": "absent"}}),
+        mcp(revision, "resources", "resources/list"),
+        mcp(revision, "prompts", "prompts/list"),
     ]
 
 
@@ -111,7 +111,7 @@ def handshake(**more: Json) -> list[Exchange]:
 
 MCP_LEGACY = [
     *handshake(),
-    *of_era(LEGACY),
+    *of_revision(LEGACY),
     mcp(
         LEGACY,
         "as a task",
@@ -123,7 +123,7 @@ MCP_LEGACY = [
     *handshake(query="?ui=openai"),
     mcp(LEGACY, "tools of the UI mode", "tools/list", query="?ui=openai"),
 ]
-MCP_MODERN = [mcp(MODERN, "discover", "server/discover"), *of_era(MODERN)]
+MCP_MODERN = [mcp(MODERN, "discover", "server/discover"), *of_revision(MODERN)]
 SETS = {"rest": REST, "mcp-2025-11-25": MCP_LEGACY, "mcp-2026-07-28": MCP_MODERN}
 
 

@@ -72,13 +72,13 @@ async def test_a_rest_caller_gets_the_tabs_of_a_real_browser(
     assert (await client.tells("answered"))["tool"] == "list_tabs"
 
 
-@pytest.mark.parametrize("era", [LEGACY, MODERN])
+@pytest.mark.parametrize("revision", [LEGACY, MODERN])
 async def test_an_mcp_caller_waits_for_the_client_and_is_not_asked_for_tabs(
-    api: httpx.AsyncClient, browser: RunningBrowser, start_client: StartClient, era: str
+    api: httpx.AsyncClient, browser: RunningBrowser, start_client: StartClient, revision: str
 ) -> None:
     start_client(browser.url)
-    wire, capabilities = Wire(api, era), {"elicitation": {}}
-    if era == LEGACY:
+    wire, capabilities = Wire(api, revision), {"elicitation": {}}
+    if revision == LEGACY:
         await wire.initialize(capabilities)
     call = {"name": "list_tabs", "arguments": {"pattern": "^no such"}}
     done = await wire.request("tools/call", call, capabilities=capabilities)

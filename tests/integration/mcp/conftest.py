@@ -18,13 +18,13 @@ http = http_fixture()
 
 @pytest.fixture
 def wire(http: httpx.AsyncClient) -> Wire:
-    """A client of the newer era."""
+    """A client of the newer protocol revision."""
     return Wire(http, MODERN)
 
 
 @pytest.fixture
 async def older(http: httpx.AsyncClient) -> Wire:
-    """A client of the older era, which can be asked."""
+    """A client of the older protocol revision, which can be asked."""
     client = Wire(http, LEGACY)
     await client.initialize({"elicitation": {}})
     return client

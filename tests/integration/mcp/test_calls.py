@@ -10,7 +10,7 @@ import httpx
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp_types import ElicitRequestFormParams, ElicitResult, TextContent
+from mcp_types import INVALID_PARAMS, ElicitRequestFormParams, ElicitResult, TextContent
 
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, WireError, text_of
@@ -18,27 +18,27 @@ from tests.support.paths import ROOT
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service, settings_environment
 
-ERAS = pytest.mark.parametrize("era", ["legacy", MODERN])
+REVISIONS = pytest.mark.parametrize("revision", ["legacy", MODERN])
 SLEEPER = {"actor": "outlast/sleeper", "input": {"seconds": 0.2, "steps": 2}}
 FOREVER = {"actor": "outlast/sleeper", "input": {"seconds": 300}}
 
 
-def client(service: Service, era: str, query: str = "", **options: Any) -> Client:
-    return Client(f"{service.api_url}/mcp{query}", mode=era, **options)
+def client(service: Service, revision: str, query: str = "", **options: Any) -> Client:
+    return Client(f"{service.api_url}/mcp{query}", mode=revision, **options)
 
 
 def said(result: Any) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
 
 
-@ERAS
-async def test_a_call_waits_for_its_run_and_tells_of_it_early(service: Service, era: str) -> None:
+@REVISIONS
+async def test_a_call_waits_for_its_run_and_tells_of_it_early(service: Service, revision: str) -> None:
     told: list[str | None] = []
 
     async def heard(progress: float, total: float | None, message: str | None) -> None:
         told.append(message)
 
-    async with client(service, era) as mcp:
+    async with client(service, revision) as mcp:
         await mcp.list_tools()
         result = await mcp.call_tool("call-actor", SLEEPER, progress_callback=heard)
     assert not result.is_error
@@ -49,9 +49,9 @@ async def test_a_call_waits_for_its_run_and_tells_of_it_early(service: Service, 
     assert next(message for message in told if message != "Waiting for a worker.") == f"Run {run_id} has started"
 
 
-@ERAS
-async def test_an_unknown_tool_is_refused_and_bad_arguments_are_explained(service: Service, era: str) -> None:
-    async with client(service, era) as mcp:
+@REVISIONS
+async def test_an_unknown_tool_is_refused_and_bad_arguments_are_explained(service: Service, revision: str) -> None:
+    async with client(service, revision) as mcp:
         with pytest.raises(MCPError) as unknown:
             await mcp.call_tool("call-actr", {})
         assert unknown.value.error.code == -32602
@@ -62,9 +62,9 @@ async def test_an_unknown_tool_is_refused_and_bad_arguments_are_explained(servic
     assert "/memory" in said(bad)
 
 
-@ERAS
-async def test_patience_that_is_over_leaves_a_task_that_tools_look_after(service: Service, era: str) -> None:
-    async with client(service, era) as mcp:
+@REVISIONS
+async def test_patience_that_is_over_leaves_a_task_that_tools_look_after(service: Service, revision: str) -> None:
+    async with client(service, revision) as mcp:
         await mcp.list_tools()
         left = await mcp.call_tool("call-actor", {**FOREVER, "waitSecs": 0})
         assert not left.is_error
@@ -79,9 +79,17 @@ async def test_patience_that_is_over_leaves_a_task_that_tools_look_after(service
     assert "cancelled" in said(ended).lower()
 
 
-@ERAS
-async def test_a_client_that_cannot_be_asked_answers_with_a_tool(service: Service, era: str) -> None:
-    async with client(service, era) as mcp:
+@REVISIONS
+async def test_a_wait_that_is_no_number_of_seconds_is_refused(service: Service, revision: str) -> None:
+    async with client(service, revision) as mcp:
+        with pytest.raises(MCPError, match="waitSecs takes a number of seconds from 0 to") as refused:
+            await mcp.call_tool("call-actor", {**FOREVER, "waitSecs": -1})
+    assert refused.value.error.code == INVALID_PARAMS
+
+
+@REVISIONS
+async def test_a_client_that_cannot_be_asked_answers_with_a_tool(service: Service, revision: str) -> None:
+    async with client(service, revision) as mcp:
         left = await mcp.call_tool("confirm_delete", {"filename": "c.txt"})
         assert "Delete c.txt?" in said(left)
         assert left.meta is not None
@@ -91,23 +99,23 @@ async def test_a_client_that_cannot_be_asked_answers_with_a_tool(service: Servic
     assert said(done) == "c.txt was deleted"
 
 
-@ERAS
-async def test_a_client_that_can_be_asked_is_asked(service: Service, era: str) -> None:
+@REVISIONS
+async def test_a_client_that_can_be_asked_is_asked(service: Service, revision: str) -> None:
     async def answer(_ctx: Any, params: Any) -> ElicitResult:
         assert isinstance(params, ElicitRequestFormParams)
         key = next(iter(params.requested_schema["properties"]))
         return ElicitResult(action="accept", content={key: {"name": "Ann", "color": "blue"}[key]})
 
-    async with client(service, era, elicitation_callback=answer) as mcp:
+    async with client(service, revision, elicitation_callback=answer) as mcp:
         done = await mcp.call_tool("test_input_required_result_multi_round", {})
     assert said(done) == "Ann likes blue"
 
 
-@ERAS
-async def test_the_list_says_how_to_wait_unless_an_actor_has_that_field_itself(service: Service, era: str) -> None:
-    async with client(service, era) as mcp:
+@REVISIONS
+async def test_the_list_says_how_to_wait_unless_an_actor_has_that_field_itself(service: Service, revision: str) -> None:
+    async with client(service, revision) as mcp:
         tools = {tool.name: tool for tool in (await mcp.list_tools()).tools}
-    asynchronous = client(service, era, "?ui=openai")
+    asynchronous = client(service, revision, "?ui=openai")
     async with asynchronous as mcp:
         started = {tool.name: tool for tool in (await mcp.list_tools()).tools}
     assert tools["call-actor"].input_schema["properties"]["waitSecs"]["default"] == 45
@@ -130,7 +138,7 @@ async def test_an_added_actor_changes_the_list_of_this_connection_only(http: htt
         assert overheard.empty()
 
 
-async def test_the_newer_era_hears_of_an_added_actor_where_it_listens(http: httpx.AsyncClient) -> None:
+async def test_the_newer_revision_hears_of_an_added_actor_where_it_listens(http: httpx.AsyncClient) -> None:
     wire, elsewhere = Wire(http, MODERN, "?tools=experimental"), Wire(http, MODERN, "?tools=experimental,docs")
     listen = {"notifications": {"toolsListChanged": True}}
     heard: list[str] = []
@@ -161,19 +169,19 @@ async def test_a_cancelled_request_stops_its_run(older: Wire, sandbox: Sandbox) 
     await eventually(lambda: sandbox.run(run_id)["status"] == "ABORTED")
 
 
-@pytest.mark.parametrize("era", [LEGACY, MODERN])
-async def test_a_client_that_leaves_cancels_nothing(http: httpx.AsyncClient, era: str) -> None:
-    wire = Wire(http, era)
-    if era == LEGACY:
+@pytest.mark.parametrize("revision", [LEGACY, MODERN])
+async def test_a_client_that_leaves_cancels_nothing(http: httpx.AsyncClient, revision: str) -> None:
+    wire = Wire(http, revision)
+    if revision == LEGACY:
         await wire.initialize()
-    call = {"name": "call-actor", "arguments": SLEEPER, "_meta": {"progressToken": "p", "outlast/session-id": era}}
+    call = {"name": "call-actor", "arguments": SLEEPER, "_meta": {"progressToken": "p", "outlast/session-id": revision}}
     async with aclosing(wire.messages("tools/call", call)) as messages:
         async for message in messages:
             if message.get("method") == "notifications/progress":
                 break
 
     async def completed() -> bool:
-        listed = await http.get("/v1/tasks", params={"session_id": era})
+        listed = await http.get("/v1/tasks", params={"session_id": revision})
         return "completed" in [task["status"] for task in listed.json()["tasks"]]
 
     await eventually(completed)
@@ -200,14 +208,14 @@ async def test_a_session_belongs_to_who_opened_it(older: Wire, stranger: httpx.A
         await stolen.request("tools/list")
 
 
-@pytest.mark.parametrize("era", ["legacy", "auto"])
-async def test_instructions_fit_the_connection(service: Service, era: str) -> None:
-    async with client(service, era) as plain, client(service, era, "?ui=apps") as ui:
+@pytest.mark.parametrize("revision", ["legacy", "auto"])
+async def test_instructions_fit_the_connection(service: Service, revision: str) -> None:
+    async with client(service, revision) as plain, client(service, revision, "?ui=apps") as ui:
         told = (plain.instructions, ui.instructions)
     assert "wait for the run" in (told[0] or "")
     assert "answer as soon as the run has started" in (told[1] or "")
     assert "cannot be loaded" not in (told[0] or "")
-    async with client(service, era, "?tools=docs,nobody/nothing") as lacking:
+    async with client(service, revision, "?tools=docs,nobody/nothing") as lacking:
         assert "nobody/nothing" in (lacking.instructions or "")
 
 
@@ -236,9 +244,9 @@ async def test_bodies_hosts_and_origins_are_checked(http: httpx.AsyncClient) -> 
     assert (await http.post("/mcp", content=b" " * (9 * 1024 * 1024), headers=accept)).status_code == 413
 
 
-@ERAS
+@REVISIONS
 async def test_cancelling_over_stdio_stops_the_run(
-    service: Service, sandbox: Sandbox, tmp_path: Path, era: str
+    service: Service, sandbox: Sandbox, tmp_path: Path, revision: str
 ) -> None:
     environment = settings_environment(service.temporal_address, sandbox, OUTLAST_DATA_DIR=str(tmp_path))
     command = ["-m", "tests.support.http.stdio_server", "tools=actors"]
@@ -249,7 +257,7 @@ async def test_cancelling_over_stdio_stops_the_run(
         if not run_id.done() and message and message.startswith("Run "):
             run_id.set_result(message.split()[1])
 
-    async with Client(stdio_client(server), mode=era) as mcp:
+    async with Client(stdio_client(server), mode=revision) as mcp:
         await mcp.list_tools()
         calling = asyncio.create_task(mcp.call_tool("call-actor", FOREVER, progress_callback=heard))
         started = await asyncio.wait_for(run_id, 60)

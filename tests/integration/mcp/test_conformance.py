@@ -1,4 +1,4 @@
-"""MCP's own conformance suite, in both eras: every requirement of a server, and the tasks extension."""
+"""MCP's own conformance suite, in both protocol revisions: every requirement of a server, and the tasks extension."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Large outputs over MCP, in both eras: the answer fits its schema, and a model gets back what it needs."""
+"""Large outputs in both protocol revisions of MCP: the answer fits its schema, a model gets back what it needs."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 from mcp import Client
 
-from tests.integration.mcp.test_calls import ERAS, client, said
+from tests.integration.mcp.test_calls import REVISIONS, client, said
 from tests.support.http.mcp_wire import Wire, text_of
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
@@ -18,9 +18,9 @@ async def tools_by_name(mcp: Client) -> dict[str, Any]:
     return {tool.name: tool for tool in (await mcp.list_tools()).tools}
 
 
-@ERAS
-async def test_a_large_answer_is_a_locator_a_summary_and_the_first_rows(service: Service, era: str) -> None:
-    async with client(service, era) as mcp:
+@REVISIONS
+async def test_a_large_answer_is_a_locator_a_summary_and_the_first_rows(service: Service, revision: str) -> None:
+    async with client(service, revision) as mcp:
         tools = await tools_by_name(mcp)
         # The SDK's client holds every structured answer against the tool's output schema.
         result = await mcp.call_tool("call-actor", TABLE)

@@ -1,4 +1,4 @@
-"""Tasks as resources, read and watched by the SDK's own client in both eras, and by hand where it hides things."""
+"""Tasks as resources, read and watched by the SDK's own client in both revisions, and by hand where it hides things."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, WireError
 from tests.support.stacks.service import Service
 
-ERAS = pytest.mark.parametrize("era", ["legacy", MODERN])
+REVISIONS = pytest.mark.parametrize("revision", ["legacy", MODERN])
 QUESTION = {"tool": "confirm_delete", "arguments": {"filename": "a.txt"}}
 
 
@@ -47,10 +47,10 @@ async def read(mcp: Client, uri: str) -> dict[str, Any]:
     return json.loads(content.text)
 
 
-@ERAS
-async def test_a_task_can_be_read_as_a_resource(service: Service, http: httpx.AsyncClient, era: str) -> None:
+@REVISIONS
+async def test_a_task_can_be_read_as_a_resource(service: Service, http: httpx.AsyncClient, revision: str) -> None:
     task_id = await asking_task(http)
-    async with Client(f"{service.api_url}/mcp", mode=era) as mcp:
+    async with Client(f"{service.api_url}/mcp", mode=revision) as mcp:
         templates = (await mcp.list_resource_templates()).resource_templates
         assert "outlast://tasks/{id}" in [template.uri_template for template in templates]
         asking = await read(mcp, uri_of(task_id))
@@ -66,16 +66,16 @@ async def test_a_task_can_be_read_as_a_resource(service: Service, http: httpx.As
         assert state["result"]["content"][0]["text"] == "a.txt was deleted"
 
 
-@ERAS
+@REVISIONS
 async def test_a_task_of_nobody_or_somebody_else_is_no_resource(
-    service: Service, http: httpx.AsyncClient, stranger: httpx.AsyncClient, era: str
+    service: Service, http: httpx.AsyncClient, stranger: httpx.AsyncClient, revision: str
 ) -> None:
     task_id = (await stranger.post("/v1/tasks", json=QUESTION)).json()["id"]
-    async with Client(f"{service.api_url}/mcp", mode=era) as mcp:
+    async with Client(f"{service.api_url}/mcp", mode=revision) as mcp:
         for unknown in (uri_of(task_id), uri_of("no-such-task"), "outlast://tasks/", "outlast://other/x"):
             with pytest.raises(MCPError) as refused:
                 await mcp.read_resource(unknown)
-            assert refused.value.code == (-32002 if era == "legacy" else -32602)
+            assert refused.value.code == (-32002 if revision == "legacy" else -32602)
 
 
 @pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")
@@ -134,7 +134,7 @@ async def test_the_past_is_no_news(http: httpx.AsyncClient) -> None:
     assert heard[1:] == ["notifications/tools/list_changed", "notifications/resources/updated"]
 
 
-async def test_subscribing_belongs_to_the_older_era(wire: Wire) -> None:
+async def test_subscribing_belongs_to_the_older_revision(wire: Wire) -> None:
     with pytest.raises(WireError) as refused:
         await wire.request("resources/subscribe", {"uri": "test://static-text"})
     assert refused.value.code == -32601
@@ -143,4 +143,4 @@ async def test_subscribing_belongs_to_the_older_era(wire: Wire) -> None:
 async def test_what_never_changes_can_be_subscribed_to(older: Wire) -> None:
     assert await older.request("resources/subscribe", {"uri": "test://static-text"}) == {}
     assert await older.request("resources/unsubscribe", {"uri": "test://static-text"}) == {}
-    assert older.era == LEGACY
+    assert older.revision == LEGACY

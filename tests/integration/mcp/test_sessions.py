@@ -1,4 +1,4 @@
-"""Sessions of the older era end when nobody uses them; what they have started does not."""
+"""Sessions of the older protocol revision end when nobody uses them; what they have started does not."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Tasks are workflows: readable in either era, from any connection and any process, and by nobody else."""
+"""Tasks are workflows: readable in either revision, from any connection and any process, and by nobody else."""
 
 import asyncio
 from typing import Any
@@ -42,7 +42,7 @@ async def cancelled(wire: Wire, task_id: str) -> None:
     await wire.request("tasks/cancel", {"taskId": task_id}, capabilities=KNOWS_TASKS)
 
 
-async def test_a_task_of_one_era_is_a_task_of_the_other(wire: Wire, older: Wire) -> None:
+async def test_a_task_of_one_revision_is_a_task_of_the_other(wire: Wire, older: Wire) -> None:
     made_new = await newer_task(wire, "slow_compute", seconds=0, label="new")
     made_old = await older_task(older, "slow_compute", seconds=0, label="old")
     collected = await older.request("tasks/result", {"taskId": made_new["taskId"]})
@@ -103,7 +103,7 @@ async def test_a_list_holds_the_callers_tasks_and_names_their_tools(
         assert (await theirs.request("tasks/list", {}))["tasks"] == []
 
 
-async def test_cancelling_stops_the_run_and_an_ended_task_is_refused_in_the_older_era_only(
+async def test_cancelling_stops_the_run_and_an_ended_task_is_refused_in_the_older_revision_only(
     wire: Wire, older: Wire, sandbox: Sandbox
 ) -> None:
     made = await older_task(older, "call-actor", **FOREVER)

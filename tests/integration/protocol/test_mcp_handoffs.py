@@ -1,4 +1,4 @@
-"""Hand-offs and approvals in both eras of MCP: elicitation requests, and input requests that are answered in calls."""
+"""Hand-offs and approvals in both protocol revisions of MCP: elicitation, and input requests answered in calls."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -42,7 +42,7 @@ def accept(**content: Any) -> dict[str, Any]:
     return {"action": "accept", "content": content}
 
 
-async def test_the_older_era_is_asked_by_elicitation_with_what_is_handed_over(older: Wire) -> None:
+async def test_the_older_revision_is_asked_by_elicitation_with_what_is_handed_over(older: Wire) -> None:
     told = [message async for message in conversation(older, ORDER, accept(confirmed=True))]
     asked = next(message["params"] for message in told if message.get("method") == "elicitation/create")
     assert asked["message"] == "Order for 6?"
@@ -115,7 +115,7 @@ async def test_an_approval_shows_what_is_approved_wherever_a_task_is_shown(api: 
     await taken(api, await asks(api, task_id), {"decision": "no"})
 
 
-async def test_the_newer_era_answers_in_the_call(newer: Wire) -> None:
+async def test_the_newer_revision_answers_in_the_call(newer: Wire) -> None:
     asked = await newer.request("tools/call", DEPLOY, capabilities=CAN_BE_ASKED)
     assert asked["resultType"] == "input_required"
     request = asked["inputRequests"]["approval"]
@@ -127,7 +127,7 @@ async def test_the_newer_era_answers_in_the_call(newer: Wire) -> None:
     assert text_of(done) == "Deployed 3 shop"
 
 
-async def test_the_newer_era_answers_a_task(newer: Wire) -> None:
+async def test_the_newer_revision_answers_a_task(newer: Wire) -> None:
     task = await newer.request("tools/call", {**ORDER, "_meta": {}}, capabilities=KNOWS_TASKS)
     task_id = task["taskId"]
     state = await newer.request("tasks/get", {"taskId": task_id}, capabilities=KNOWS_TASKS)

@@ -75,7 +75,8 @@ async def test_a_worker_that_lacks_them_says_what_is_missing(
             ({"tool": "Skill", "arguments": {"name": "a"}}, "OUTLAST_SKILLS_DIR"),
         ):
             answer = await completed(api, body)
-            assert setting in answer["result"]["error"]["hint"]
+            error = answer["result"]["error"]
+            assert (error["tool"], setting in error["hint"]) == (body["tool"], True)
 
 
 async def test_no_other_tool_takes_the_name_of_one_that_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:

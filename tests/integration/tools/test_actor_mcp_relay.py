@@ -1,4 +1,4 @@
-"""What an Actor's MCP server says and asks while its tool runs reaches whoever has called the tool, in all eras."""
+"""What an Actor's MCP server says and asks while its tool runs reaches who called the tool, in each revision."""
 
 import asyncio
 from typing import Any
@@ -21,8 +21,8 @@ from tests.support.stacks.service import Service
 SERVERS = pytest.mark.parametrize(
     ("server", "state"), [("outlast/toolbox", "first"), ("outlast/older-toolbox", None)], ids=["newer", "older"]
 )
-"""A server of each era; the newer one has the state of its question given back."""
-ERAS = pytest.mark.parametrize("era", ["legacy", MODERN])
+"""A server of each revision; the newer one has the state of its question given back."""
+REVISIONS = pytest.mark.parametrize("revision", ["legacy", MODERN])
 
 
 def proxied(server: str, tool: str) -> str:
@@ -57,7 +57,7 @@ async def test_a_servers_question_is_a_question_of_the_task(
     assert question["requested_schema"]["required"] == ["name"]
     result = await answer(http, task, {"action": "accept", "content": {"name": "blue"}})
     assert result["structured"]["answer"] == {"action": "accept", "content": {"name": "blue"}}
-    assert result["structured"]["state"] == state, "the newer era is spoken with a server that knows it"
+    assert result["structured"]["state"] == state, "the newer revision is spoken with a server that knows it"
 
 
 @SERVERS
@@ -72,7 +72,7 @@ async def test_an_answer_that_breaks_the_servers_schema_is_refused(
     assert declined["structured"] == {
         "answer": {"action": "decline"},
         "state": state,
-        "era": declined["structured"]["era"],
+        "revision": declined["structured"]["revision"],
     }
 
 
@@ -99,10 +99,12 @@ async def test_a_task_with_an_open_question_can_be_cancelled(http: httpx.AsyncCl
     await eventually(cancelled)
 
 
-@ERAS
+@REVISIONS
 @SERVERS
-async def test_a_client_of_ours_is_asked_and_told(service: Service, server: str, state: str | None, era: str) -> None:
-    """Both protocol eras on both sides."""
+async def test_a_client_of_ours_is_asked_and_told(
+    service: Service, server: str, state: str | None, revision: str
+) -> None:
+    """Both protocol revisions on both sides."""
     said: asyncio.Queue[tuple[float, float | None, str | None]] = asyncio.Queue()
     asked: list[str] = []
 
@@ -115,7 +117,7 @@ async def test_a_client_of_ours_is_asked_and_told(service: Service, server: str,
         said.put_nowait((progress, total, message))
 
     url = f"{service.api_url}/mcp?tools={server}"
-    async with Client(url, mode=era, elicitation_callback=elicit) as mcp:
+    async with Client(url, mode=revision, elicitation_callback=elicit) as mcp:
         result = await mcp.call_tool(proxied(server, "ask"), {}, progress_callback=hear)
     assert asked == ["Which colour?"]
     assert result.structured_content is not None
@@ -123,17 +125,17 @@ async def test_a_client_of_ours_is_asked_and_told(service: Service, server: str,
     assert result.structured_content["state"] == state
 
 
-@ERAS
+@REVISIONS
 @SERVERS
 @pytest.mark.filterwarnings("ignore:.*sampling.*")
-async def test_a_clients_model_is_asked(service: Service, server: str, state: str | None, era: str) -> None:
+async def test_a_clients_model_is_asked(service: Service, server: str, state: str | None, revision: str) -> None:
     async def sample(context: Any, params: Any) -> CreateMessageResult:  # given by name
         assert params.messages[0].content.text == "Say it in one word."
         assert params.max_tokens == 10
         return CreateMessageResult(role="assistant", content=TextContent(text="Outlast"), model="tester")
 
     url = f"{service.api_url}/mcp?tools={server}"
-    async with Client(url, mode=era, sampling_callback=sample) as mcp:
+    async with Client(url, mode=revision, sampling_callback=sample) as mcp:
         result: CallToolResult = await mcp.call_tool(proxied(server, "complete"), {})
     assert result.structured_content is not None
     assert result.structured_content["answer"]["content"]["text"] == "Outlast"

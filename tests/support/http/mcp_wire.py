@@ -1,4 +1,4 @@
-"""MCP over HTTP as bytes on the wire, for what no client library shows: headers, eras side by side, streams."""
+"""MCP over HTTP as bytes on the wire, for what no client library shows: headers, revisions side by side, streams."""
 
 import asyncio
 import itertools
@@ -28,10 +28,10 @@ class WireError(Exception):
 
 
 class Wire:
-    """One client: `era` is a protocol version."""
+    """One client: `revision` is a protocol version."""
 
-    def __init__(self, http: httpx.AsyncClient, era: str, query: str = "") -> None:
-        self.era = era
+    def __init__(self, http: httpx.AsyncClient, revision: str, query: str = "") -> None:
+        self.revision = revision
         self._http = http
         self._path = f"/mcp{query}"
         self.session: str | None = None
@@ -69,17 +69,17 @@ class Wire:
         await self._http.post(self._path, json=body, headers=self._headers(method, body))
 
     async def reply(self, request: dict[str, Any], result: dict[str, Any]) -> None:
-        """Answer what the server asks (the older era)."""
+        """Answer what the server asks (the older revision)."""
         body = {"jsonrpc": "2.0", "id": request["id"], "result": result}
         await self._http.post(self._path, json=body, headers=self._headers("", body))
 
     async def reply_with_error(self, request: dict[str, Any], code: int, message: str) -> None:
-        """Answer what the server asks with a JSON-RPC error (the older era)."""
+        """Answer what the server asks with a JSON-RPC error (the older revision)."""
         body = {"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}
         await self._http.post(self._path, json=body, headers=self._headers("", body))
 
     async def initialize(self, capabilities: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The older era's handshake; its result."""
+        """The older revision's handshake; its result."""
         client = {"name": "wire", "version": "1"}
         params = {"protocolVersion": LEGACY, "capabilities": capabilities or {}, "clientInfo": client}
         result = await self.request("initialize", params)
@@ -88,7 +88,7 @@ class Wire:
 
     @asynccontextmanager
     async def notifications(self) -> AsyncGenerator["asyncio.Queue[dict[str, Any]]"]:
-        """What the server says on the older era's own stream (GET), while the block runs."""
+        """What the server says on the older revision's own stream (GET), while the block runs."""
         queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         opened = asyncio.Event()
 
@@ -110,18 +110,18 @@ class Wire:
     def _body(
         self, method: str, params: dict[str, Any], capabilities: dict[str, Any], request_id: int
     ) -> dict[str, Any]:
-        if self.era == MODERN:
+        if self.revision == MODERN:
             own = {f"{_META}/protocolVersion": MODERN, f"{_META}/clientCapabilities": capabilities}
             params = {**params, "_meta": {**own, **params.get("_meta", {})}}
         return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
 
     def _headers(self, method: str, body: dict[str, Any]) -> dict[str, str]:
-        headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": self.era}
+        headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": self.revision}
         if method == "initialize":
             del headers["MCP-Protocol-Version"]
         if self.session is not None:
             headers["Mcp-Session-Id"] = self.session
-        if self.era != MODERN:
+        if self.revision != MODERN:
             return headers
         params = body.get("params", {})
         name = params.get(_NAMED[method]) if method in _NAMED else params.get("taskId")

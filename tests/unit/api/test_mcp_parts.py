@@ -44,7 +44,7 @@ def test_waiting_is_taken_out_of_the_arguments() -> None:
 
 @pytest.mark.parametrize("given", [-1, 301, True, "long"])
 def test_a_wait_that_makes_no_sense_is_refused(given: Any) -> None:
-    with pytest.raises(MCPError, match="from 0 to 300"):
+    with pytest.raises(BadRequest, match="from 0 to 300"):
         split_wait(actor_tool(), "default", {"waitSecs": given}, {}, 300)
 
 

@@ -1,4 +1,6 @@
-"""Run by the Python of an environment with `fastmcp` and `fastmcp-tasks`: tasks of the newer era. Prints JSON.
+"""Run by the Python of an environment with `fastmcp` and `fastmcp-tasks`: tasks of the newer protocol revision.
+
+Prints JSON.
 
 Arguments: `http URL`, or `stdio COMMAND...`.
 """

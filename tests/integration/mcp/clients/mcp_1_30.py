@@ -1,4 +1,6 @@
-"""Run by the Python of an environment with `mcp` 1.30: tasks of the older era. Prints what it saw, as JSON.
+"""Run by the Python of an environment with `mcp` 1.30: tasks of the older protocol revision.
+
+Prints what it saw, as JSON.
 
 Arguments: `http URL`, or `stdio COMMAND...`.
 """

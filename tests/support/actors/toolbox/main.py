@@ -77,7 +77,7 @@ def completion() -> types.CreateMessageRequest:
 
 
 async def asked(ctx: Any, params: types.CallToolRequestParams, key: str, question: Any) -> Any:
-    """Ask as the era does it: by another request meanwhile, or by an answer that wants another call."""
+    """Ask as the protocol revision does it: by another request meanwhile, or by an answer that wants another call."""
     if ctx.protocol_version < "2026":
         kind = types.ElicitResult if isinstance(question, types.ElicitRequest) else types.CreateMessageResult
         answer = await ctx.session.send_request(question, kind, metadata=_during(ctx))
@@ -87,7 +87,7 @@ async def asked(ctx: Any, params: types.CallToolRequestParams, key: str, questio
     else:
         answer = params.input_responses[key]
     said = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return structured({"answer": said, "state": params.request_state, "era": ctx.protocol_version})
+    return structured({"answer": said, "state": params.request_state, "revision": ctx.protocol_version})
 
 
 def _during(ctx: Any) -> ServerMessageMetadata:
@@ -99,7 +99,7 @@ def structured(content: dict[str, Any]) -> dict[str, Any]:
     return {"resultType": "complete", "content": [], "structuredContent": content}
 
 
-async def refuse_the_newer_era(ctx: Any, call_next: Any) -> Any:
+async def refuse_the_newer_revision(ctx: Any, call_next: Any) -> Any:
     """As a server does that knows nothing of it."""
     if ctx.method == "server/discover":
         raise MCPError(types.METHOD_NOT_FOUND, "Method not found")
@@ -110,7 +110,7 @@ def main() -> None:
     """Serve until the platform ends this process."""
     server = Server("toolbox", on_list_tools=list_tools, on_call_tool=call_tool)
     if "older" in os.environ["ACTOR_FULL_NAME"]:
-        server.middleware.append(refuse_the_newer_era)
+        server.middleware.append(refuse_the_newer_revision)
     port = int(os.environ["ACTOR_STANDBY_PORT"])
     uvicorn.run(server.streamable_http_app(), port=port, log_level="warning")
 

@@ -49,13 +49,8 @@ def unknown_tool_envelope(name: str, allowed: Sequence[str]) -> ErrorEnvelope:
     name = _bounded_name(name)
     near = difflib.get_close_matches(name, allowed, n=3)
     hint = f"Did you mean {' or '.join(near)}?" if near else "Choose one of the available tools."
-    return ErrorEnvelope(
-        tool=name,
-        message=f"There is no tool {name!r}.",
-        category=ErrorCategory.NOT_FOUND,
-        retryable=False,
-        hint=hint,
-        allowed_tools=tuple(allowed),
+    return ErrorEnvelope.permanent(
+        ErrorCategory.NOT_FOUND, name, f"There is no tool {name!r}.", hint=hint, allowed_tools=tuple(allowed)
     )
 
 
