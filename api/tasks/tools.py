@@ -75,10 +75,7 @@ class TaskTools:
 
     async def _cancel_task(self, caller: Caller, arguments: TaskArguments) -> ToolResult:
         task = await self._tasks.cancel(caller, arguments.task_id)
-        return _text_result(
-            [_task_line(task), "It is cancelled once its run has ended; get-task says when."],
-            {"task": _task_document(task)},
-        )
+        return _task_result(task, "It is cancelled once its run has ended; get-task says when.")
 
     async def _answer_task(self, caller: Caller, arguments: AnswerTaskArguments) -> ToolResult:
         task = await self._tasks.describe(caller, arguments.task_id)
@@ -89,9 +86,7 @@ class TaskTools:
             return ToolResult.failed(_for_a_program(question))
         answer = InputAnswer(action=arguments.action, content=arguments.content)
         task = await self._tasks.submit_input(caller, arguments.task_id, {arguments.key: answer})
-        return _text_result(
-            [_task_line(task), "The answer was taken. Call get-task for the result."], {"task": _task_document(task)}
-        )
+        return _task_result(task, "The answer was taken. Call get-task for the result.")
 
 
 def _question_line(task: Task, key: str, question: InputRequest) -> str:
