@@ -71,13 +71,13 @@ async def test_the_list_has_the_same_shape_everywhere(
 
 
 @MODE
-@ERA
+@REVISIONS
 @pytest.mark.parametrize("selected", ["", "&tools=", "&tools=docs", "&tools=search-actors", "&tools=runs,storage"])
 async def test_models_are_told_of_no_tool_that_they_do_not_have(
-    http: httpx.AsyncClient, mode: str, era: str, selected: str
+    http: httpx.AsyncClient, mode: str, revision: str, selected: str
 ) -> None:
-    wire = Wire(http, era, f"?ui={mode}{selected}")
-    hello = await (wire.initialize() if era == LEGACY else wire.request("server/discover"))
+    wire = Wire(http, revision, f"?ui={mode}{selected}")
+    hello = await (wire.initialize() if revision == LEGACY else wire.request("server/discover"))
     tools = (await wire.request("tools/list"))["tools"]
     known = {definition.name for each in ("default", "openai") for definition in tools_of_mode(each)}
     told = json.dumps([hello["instructions"], tools])
