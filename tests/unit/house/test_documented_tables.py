@@ -104,3 +104,30 @@ def commands(group: Any, path: str = "outlast") -> Iterator[str]:
 def test_the_commands() -> None:
     told = {re.sub(r" \[?[A-Z].*$", "", name) for row in rows("cli.md", "command") for name in named(row)}
     assert told == set(commands(typer.main.get_command(command_line)))
+
+
+def promises() -> list[list[str]]:
+    """The tests that each promise of the README names: `module`, or `module::test`."""
+    return [re.findall(r"`(tests/[^`]+)`", row[1]) for row in rows("../README.md", "promise")]
+
+
+def names_of_tests(module: Path) -> set[str]:
+    """The tests of a module by name; none when there is no such module."""
+    tree = ast.parse(module.read_text()) if module.is_file() else ast.Module()
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return {function.name for function in functions if function.name.startswith("test_")}
+
+
+def test_each_promise_names_tests_that_there_are() -> None:
+    assert promises() != []
+    assert [] not in promises()
+    for named_test in (name for names in promises() for name in names):
+        module, _, test = named_test.partition("::")
+        there = names_of_tests(ROOT / module)
+        assert (test in there) if test else there, named_test
+
+
+def test_each_module_of_chaos_tests_proves_a_promise() -> None:
+    named_modules = {name.partition("::")[0] for names in promises() for name in names}
+    chaos = {str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "chaos").glob("test_*.py")}
+    assert chaos - named_modules == set()
