@@ -113,7 +113,7 @@ def promises() -> list[list[str]]:
 
 def names_of_tests(module: Path) -> set[str]:
     """The tests of a module by name; none when there is no such module."""
-    tree = ast.parse(module.read_text()) if module.is_file() else ast.Module()
+    tree = ast.parse(module.read_text() if module.is_file() else "")
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     return {function.name for function in functions if function.name.startswith("test_")}
 
