@@ -2,6 +2,7 @@
 
 from pydantic import Field, SecretStr, field_validator
 
+from outlast.activities.llm.providers.models import ModelLimits
 from outlast.activities.outputs.contracts import (
     DEFAULT_INLINE_LIMIT_BYTES,
     DEFAULT_THRESHOLD_BYTES,
@@ -73,6 +74,9 @@ class ApiSettings(Settings):
     max_wait_seconds: int = Field(default=300, ge=1, description="Longest wait that one request may ask for.")
     mcp_session_idle_seconds: int = Field(
         default=1_800, ge=1, le=30 * 86_400, description="An MCP session without a request for this long ends."
+    )
+    model_limits: dict[str, ModelLimits] = Field(
+        default={}, description="Windows and output limits of models in tokens, as JSON by `provider/model`."
     )
     run_heartbeat_seconds: int = Field(
         default=60, ge=5, description="How soon a worker that died while it followed a run is replaced."

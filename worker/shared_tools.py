@@ -8,6 +8,7 @@ from typing import Any
 
 from outlast.activities.llm.activities import ModelActivities
 from outlast.activities.llm.providers.provider import Provider
+from outlast.activities.llm.request_hooks import CHAT_PARAMS_HOOKS
 from outlast.activities.llm.streaming import WorkflowDeltas
 from outlast.activities.skills.activities import SkillActivities
 from outlast.activities.skills.folder import SkillFolder
@@ -21,6 +22,7 @@ from outlast.activities.workspaces.activities import Commands, WorkspaceActiviti
 from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, refused, sandbox_uid
 from outlast.activities.workspaces.files import WorkspaceFiles, Workspaces
 from outlast.worker.settings import WorkerSettings
+from outlast.workflows.tools.extensions import extension_entries
 
 log = logging.getLogger("outlast.worker")
 
@@ -74,6 +76,7 @@ def model_activities(settings: WorkerSettings) -> ModelActivities:
         configured_providers(settings),
         prices=settings.model_prices,
         open_sink=partial(WorkflowDeltas, steady=timedelta(seconds=settings.delta_seconds)),
+        hooks=extension_entries(CHAT_PARAMS_HOOKS),
     )
 
 

@@ -2,8 +2,7 @@
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from temporalio import activity
@@ -13,9 +12,11 @@ from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.provider_error import NOT_CONFIGURED, UNKNOWN_PROVIDER, ProviderError
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, TextDelta
+from outlast.activities.llm.controls import ChatParamsHook
 from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.prices import Price, cost_usd
 from outlast.activities.llm.providers.provider import Provider
+from outlast.activities.llm.request_hooks import checked_request
 from outlast.activities.llm.streaming import DeltaSink, OpenSink, WorkflowDeltas
 
 CALL_MODEL_ATTEMPT_TIMEOUT = timedelta(minutes=20)
@@ -48,11 +49,16 @@ class ModelActivities:
         *,
         prices: Mapping[str, Price] | None = None,
         open_sink: OpenSink = WorkflowDeltas,
+        hooks: Sequence[ChatParamsHook] = (),
     ) -> None:
-        """`providers` by `provider_id`; `prices` by `provider/model`; `open_sink` opens the sink of streamed text."""
+        """`providers` by `provider_id`; `prices` by `provider/model`; `open_sink` opens the sink of streamed text.
+
+        `hooks` see and change the parameters of every call, in their order.
+        """
         self._providers = providers
         self._prices = prices or {}
         self._open_sink = open_sink
+        self._hooks = tuple(hooks)
         self._warned: set[str] = set()
 
     @activity.defn
@@ -64,7 +70,8 @@ class ModelActivities:
         """
         with as_activity_failure():
             provider = self._provider(request.provider_id)
-            async with heartbeating(1 / _BEATS_PER_TIMEOUT), self._sink(request) as sink:
+            request = checked_request(request, self._hooks)
+            async with heartbeating(1 / _BEATS_PER_TIMEOUT), self._open_sink() as sink:
                 began = time.monotonic()
                 step = await provider.call(request, _Publishing(request, activity.info().attempt, sink))
                 seconds = time.monotonic() - began
@@ -87,14 +94,6 @@ class ModelActivities:
         known = ", ".join(MATRIX)
         raise ProviderError(provider_id, f"unknown provider; use one of {known}", kinds=(UNKNOWN_PROVIDER,))
 
-    @asynccontextmanager
-    async def _sink(self, request: CallModelInput) -> AsyncGenerator[DeltaSink | None]:
-        if not request.stream:
-            yield None
-            return
-        async with self._open_sink() as sink:
-            yield sink
-
     def _warn_once(self, warnings: tuple[str, ...]) -> None:
         for warning in warnings:
             if warning not in self._warned:
@@ -105,12 +104,12 @@ class ModelActivities:
 class _Publishing:
     """Numbers the pieces of one attempt."""
 
-    def __init__(self, request: CallModelInput, attempt: int, sink: DeltaSink | None) -> None:
+    def __init__(self, request: CallModelInput, attempt: int, sink: DeltaSink) -> None:
         self._order, self._attempt, self._sink = request, attempt, sink
         self._index = 0
 
     def __call__(self, text: str) -> None:
-        if self._sink is None or not text:
+        if not text:
             return
         request = self._order
         self._sink.publish(

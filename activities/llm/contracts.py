@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from outlast.activities.contracts import Caller, Contract
+from outlast.activities.llm.controls import ModelControls
 
 
 class TextPart(Contract):
@@ -53,6 +54,19 @@ class MediaPart(Contract):
         return f"[{self.name}, {self.media_type}, {len(self.data) * 3 // 4} bytes: it cannot be shown here]"
 
 
+class ReasoningPart(Contract):
+    """What a model has reasoned, in the form in which its provider wants it back in the next step.
+
+    `block` is encrypted (OpenAI) or signed (Anthropic), and is sent back unchanged, to the same model only.
+    """
+
+    type: Literal["reasoning"] = "reasoning"
+    provider_id: str
+    model_id: str
+    text: str = Field(default="", description="The reasoning or its summary, where the provider shows it.")
+    block: dict[str, JsonValue] = Field(description="The provider's own object.")
+
+
 class ToolResultPart(Contract):
     """The result of a tool call, as the model reads it."""
 
@@ -65,7 +79,8 @@ class ToolResultPart(Contract):
     locator: str | None = None
 
 
-Part = Annotated[TextPart | ImagePart | ToolCallPart | ToolResultPart, Field(discriminator="type")]
+Part = Annotated[TextPart | ImagePart | ReasoningPart | ToolCallPart | ToolResultPart, Field(discriminator="type")]
+AnswerPart = Annotated[TextPart | ReasoningPart | ToolCallPart, Field(discriminator="type")]
 
 
 class ModelMessage(Contract):
@@ -103,19 +118,29 @@ class CallModelInput(Contract):
     active_tools: tuple[str, ...] | None = Field(default=None, description="None: all; empty: none may be called.")
     messages: tuple[ModelMessage, ...]
     max_output_tokens: int = 4_096
-    stream: bool = True
+    controls: ModelControls = ModelControls()
+    extra: dict[str, JsonValue] = Field(default_factory=dict, description="Fields that request hooks have added.")
 
 
 class ModelStep(Contract):
     """The model's answer in one step."""
 
-    text: str = ""
-    tool_calls: tuple[ToolCallPart, ...] = ()
+    parts: tuple[AnswerPart, ...] = Field(default=(), description="In the model's order, which reasoning depends on.")
     finish_reason: Literal["stop", "tool_calls", "length", "content_filter", "other"]
     usage: Usage = Usage()
     cost_usd: float | None = Field(default=None, description="None when the model's prices are not known.")
     warnings: tuple[str, ...] = Field(default=(), description="Fallbacks of the provider adapter, each once.")
     seconds: float = Field(default=0.0, description="From the request to the provider to the end of its answer.")
+
+    @property
+    def text(self) -> str:
+        """The texts, put together."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCallPart, ...]:
+        """The calls, in their order."""
+        return tuple(part for part in self.parts if isinstance(part, ToolCallPart))
 
 
 class TextDelta(Contract):

@@ -1,18 +1,23 @@
 """Sessions and turns as the front doors show them, and what they are asked for with."""
 
+import json
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, field_validator
 from pydantic.alias_generators import to_camel
 
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart, Usage
+from outlast.activities.llm.controls import ModelControls
 from outlast.workflows.contracts.tool_calls import OutputOptions
 from outlast.workflows.contracts.turns import DEFAULT_MAX_STEPS, MAX_STEPS, Budgets, FinishReason, Spent, TurnStatus
 from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
 _ID = r"^[\w.@-]+$"
+_MAX_SCHEMA_CHARS = 32_000
 MessagePart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
 MessageParts = tuple[MessagePart, ...]
 
@@ -34,6 +39,35 @@ class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
 
+class ControlsRequest(ModelControls):
+    """Controls of the model's answer. One that the provider or the model does not have is refused by its name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    stop: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = Field(
+        default=(), max_length=16, description="Texts at which the model stops; they are not part of its answer."
+    )
+
+    @field_validator("output_schema")
+    @classmethod
+    def _describes_an_object(cls, schema: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
+        """A valid JSON Schema of an object, not larger than models' providers take."""
+        if schema is None:
+            return None
+        if schema.get("type") != "object":
+            raise ValueError('must have `"type": "object"` at its top')
+        if len(json.dumps(schema)) > _MAX_SCHEMA_CHARS:
+            raise ValueError(f"is larger than {_MAX_SCHEMA_CHARS} characters")
+        try:
+            Draft202012Validator.check_schema(schema)  # pyright: ignore[reportUnknownMemberType]
+        except SchemaError as error:
+            raise ValueError(f"is not a JSON Schema: {error.message[:300]}") from error
+        return schema
+
+
+_CONTROLS = "Temperature, reasoning, structured output, stop texts, seed; see the provider's capabilities."
+
+
 class SessionRequest(_Request):
     """A conversation to be begun."""
 
@@ -51,6 +85,10 @@ class SessionRequest(_Request):
     )
     tool_mask: ToolMask = Field(default=None, description=TOOL_MASK_DESCRIPTION)
     max_steps: int = Field(default=DEFAULT_MAX_STEPS, ge=1, le=MAX_STEPS, description="Calls of the model per turn.")
+    max_output_tokens: int | None = Field(
+        default=None, ge=1, le=200_000, description="Of one call of the model; without it, as the model can."
+    )
+    controls: ControlsRequest = Field(default=ControlsRequest(), description=_CONTROLS)
     budgets: Budgets = Field(default=Budgets(), description="For all turns of the session together.")
     output: OutputOptions = Field(
         default=OutputOptions(), description="How outputs of its tools are kept, unless a message says otherwise."
@@ -87,7 +125,12 @@ class MessageRequest(_Request):
         description="Text for the model that may change from turn to turn; before the conversation. A change costs the "
         "conversation's place in the provider's cache.",
     )
-    max_output_tokens: int = Field(default=4_096, ge=1, le=200_000, description="Of one call of the model.")
+    max_output_tokens: int | None = Field(
+        default=None, ge=1, le=200_000, description="Of one call of the model; without it, as the session says."
+    )
+    controls: ControlsRequest = Field(
+        default=ControlsRequest(), description=f"{_CONTROLS} Each takes the place of the session's."
+    )
 
     @field_validator("message")
     @classmethod
@@ -118,6 +161,8 @@ class Session(BaseModel):
     model_id: str | None = None
     tools: tuple[str, ...] = Field(default=(), description="By the names that the model knows.")
     max_steps: int = DEFAULT_MAX_STEPS
+    max_output_tokens: int | None = Field(default=None, description="None: as the model of each turn can.")
+    controls: ModelControls = ModelControls()
     budgets: Budgets = Budgets()
     spent: Spent = Spent()
     turns: tuple[TurnSummary, ...] = Field(default=(), description="The latest 200.")

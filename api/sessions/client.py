@@ -43,6 +43,7 @@ from outlast.api.errors import (
 )
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.permissions import PermissionRules
+from outlast.api.sessions.model_options import model_options
 from outlast.api.sessions.profile import carried_rules, profile_for
 from outlast.api.settings import ApiSettings
 from outlast.api.temporal.errors import temporal_errors
@@ -116,9 +117,7 @@ class SessionClient:
         if request.message_id is not None and await self._is_there(caller, session_id, turn_id):
             return turn_id
         profile = overview.profile or await self._opened(caller, session_id)
-        provider_id, model_id = request.provider_id or profile.provider_id, request.model_id or profile.model_id
-        if not provider_id or not model_id:
-            raise BadRequest("Name the model: set providerId and modelId, in the session or in the message.")
+        options = model_options(profile, request, self._settings.model_limits)
         retried = await self._retried(caller, session_id, request.retry_of_assistant_message_id)
         parts = _parts(request, retried)
         turn, place = await self._place(caller, session_id, turn_id, request)
@@ -132,8 +131,8 @@ class SessionClient:
             turn_id=turn_id,
             message_id=turn.message_id,
             parts=parts,
-            provider_id=provider_id,
-            model_id=model_id,
+            provider_id=options.provider_id,
+            model_id=options.model_id,
             tool_mask=self._masks.effective(request.tool_mask or profile.tool_mask, _own_names(profile)),
             max_steps=request.max_steps or profile.max_steps,
             budgets=left(profile.budgets, place.spent, request.budgets)[0],
@@ -144,7 +143,8 @@ class SessionClient:
             output=self._settings.output_policy(request.output or profile.output),
             run_heartbeat_seconds=self._settings.run_heartbeat_seconds,
             rules=carried_rules(self._rules, caller),
-            max_output_tokens=request.max_output_tokens,
+            max_output_tokens=options.max_output_tokens,
+            controls=options.controls,
             earlier_failures=place.failures,
         )
         await self._start(turn_input)
@@ -345,6 +345,8 @@ def _session_view(session_id: str, overview: SessionOverview) -> Session:
         model_id=profile.model_id,
         tools=tuple(tool.shown for tool in profile.snapshot.tools),
         max_steps=profile.max_steps,
+        max_output_tokens=profile.max_output_tokens,
+        controls=profile.controls,
         budgets=profile.budgets,
         spent=overview.spent,
         turns=tuple(turns),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from outlast.activities.contracts import Caller
+from outlast.activities.llm.controls import ModelControls
 from outlast.activities.llm.providers.definitions import Definition, canonical_definitions
 from outlast.api.contracts.sessions import SessionRequest
 from outlast.api.offer.catalogue import Catalogue
@@ -49,6 +50,8 @@ async def profile_for(
         snapshot=_snapshot(shown, _hooks(masking=masking)),
         tool_mask=request.tool_mask,
         max_steps=request.max_steps,
+        max_output_tokens=request.max_output_tokens,
+        controls=request.controls.over(ModelControls()),
         budgets=request.budgets,
         output=request.output,
     )

@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 from outlast.activities.contracts import Caller, Contract
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart, Usage
+from outlast.activities.llm.controls import ModelControls
 from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.workflows.contracts.self_correction import EarlierFailures, SelfCorrection
 from outlast.workflows.contracts.tool_calls import OutputOptions
@@ -90,6 +91,8 @@ class SessionProfile(Contract):
     snapshot: ToolSnapshot = ToolSnapshot()
     tool_mask: dict[str, bool] | None = None
     max_steps: int = DEFAULT_MAX_STEPS
+    max_output_tokens: int | None = Field(default=None, description="Of one call of the model; None: as the model can.")
+    controls: ModelControls = ModelControls()
     budgets: Budgets = Budgets()
     output: OutputOptions = OutputOptions()
 
@@ -127,7 +130,7 @@ class TurnInput(Contract):
     run_heartbeat_seconds: int = 30
     rules: tuple[CarriedRule, ...] = ()
     max_output_tokens: int = 4_096
-    stream: bool = True
+    controls: ModelControls = ModelControls()
     earlier_failures: EarlierFailures = Field(default=EarlierFailures(), description="Those of the session before.")
     so_far: TurnState | None = None
 

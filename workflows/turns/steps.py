@@ -14,8 +14,6 @@ from outlast.activities.llm.contracts import (
     CallModelInput,
     ModelMessage,
     ModelStep,
-    Part,
-    TextPart,
     ToolCallPart,
     ToolResultPart,
 )
@@ -96,7 +94,7 @@ def model_call(turn: TurnInput, state: TurnState, active: Resolution) -> CallMod
         active_tools=None if everything else names,
         messages=(*turn.conversation, *state.messages),
         max_output_tokens=turn.max_output_tokens,
-        stream=turn.stream,
+        controls=turn.controls,
     )
 
 
@@ -111,9 +109,7 @@ def planned(turn: TurnInput, state: TurnState, active: Resolution, answer: Model
 
 def assistant_message(answer: ModelStep) -> ModelMessage | None:
     """The model's answer as a message; None when it is empty."""
-    parts: list[Part] = [TextPart(text=answer.text)] if answer.text else []
-    parts += answer.tool_calls
-    return ModelMessage(role="assistant", parts=tuple(parts)) if parts else None
+    return ModelMessage(role="assistant", parts=answer.parts) if answer.parts else None
 
 
 def result_part(planned_call: PlannedCall, result: ToolResult, reminder: str | None = None) -> ToolResultPart:

@@ -5,15 +5,17 @@ from typing import Literal, cast
 
 from anthropic import AsyncAnthropic, AsyncStream
 from anthropic.types import Message, RawContentBlockDelta, RawContentBlockStartEvent, RawMessageStreamEvent
-from pydantic import JsonValue, TypeAdapter
+from pydantic import JsonValue
 
 from outlast.activities.llm.contracts import (
+    AnswerPart,
     CallModelInput,
     ImagePart,
     MediaPart,
     ModelMessage,
     ModelStep,
     Part,
+    ReasoningPart,
     TextPart,
     ToolCallPart,
     ToolResultPart,
@@ -21,7 +23,8 @@ from outlast.activities.llm.contracts import (
 )
 from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.definitions import JsonObject, read_definitions
-from outlast.activities.llm.providers.parsing import sent_arguments, tool_call
+from outlast.activities.llm.providers.extra_fields import with_extra
+from outlast.activities.llm.providers.parsing import is_from, sent_arguments, tool_call, without_loose_reasoning
 from outlast.activities.llm.providers.provider import OnText
 from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
@@ -38,16 +41,18 @@ _FINISH: dict[str | None, Literal["stop", "tool_calls", "length", "content_filte
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
 }
-_INPUT = TypeAdapter(dict[str, JsonValue])
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 @dataclass
 class _Block:
+    """A block of the answer. `text` is a text, a call's arguments, what was thought, or redacted thinking's data."""
+
     type: str
     id: str = ""
     name: str = ""
     text: str = ""
+    signature: str = ""
 
 
 @dataclass
@@ -75,28 +80,12 @@ class AnthropicMessagesProvider:
         """See `Provider`."""
         body, plan = request_body(request)
         with provider_failures(_ID, self._client.api_key or ""):
-            answer = await (self._streamed(body, on_text) if request.stream else self._whole(body, on_text))
-        return _step(answer, plan)
+            answer = await self._streamed(body, on_text)
+        return _step(request, answer, plan)
 
     async def close(self) -> None:
         """See `Provider`."""
         await self._client.close()
-
-    async def _whole(self, body: JsonObject, on_text: OnText) -> _Answer:
-        message = await self._client.post("/v1/messages", body=body, cast_to=Message)
-        answer = _Answer(stop_reason=message.stop_reason)
-        answer.count(message.usage)
-        for index, block in enumerate(message.content):
-            match block.type:
-                case "text":
-                    answer.blocks[index] = _Block("text", text=block.text)
-                    on_text(block.text)
-                case "tool_use":
-                    raw = _INPUT.dump_json(cast(dict[str, JsonValue], block.input)).decode()
-                    answer.blocks[index] = _Block("tool_use", block.id, block.name, raw)
-                case _:
-                    pass
-        return answer
 
     async def _streamed(self, body: JsonObject, on_text: OnText) -> _Answer:
         stream = await self._client.post(
@@ -135,6 +124,10 @@ def _begin(answer: _Answer, event: RawContentBlockStartEvent, on_text: OnText) -
                 on_text(block.text)
         case "tool_use":
             answer.blocks[event.index] = _Block("tool_use", block.id, block.name)
+        case "thinking":
+            answer.blocks[event.index] = _Block("thinking", text=block.thinking, signature=block.signature)
+        case "redacted_thinking":
+            answer.blocks[event.index] = _Block("redacted_thinking", text=block.data)
         case _:
             pass
 
@@ -143,11 +136,18 @@ def _add(answer: _Answer, index: int, delta: RawContentBlockDelta, on_text: OnTe
     block = answer.blocks.get(index)
     if block is None:
         return
-    if delta.type == "text_delta":
-        block.text += delta.text
-        on_text(delta.text)
-    elif delta.type == "input_json_delta":
-        block.text += delta.partial_json
+    match delta.type:
+        case "text_delta":
+            block.text += delta.text
+            on_text(delta.text)
+        case "input_json_delta":
+            block.text += delta.partial_json
+        case "thinking_delta":
+            block.text += delta.thinking
+        case "signature_delta":
+            block.signature += delta.signature
+        case _:
+            pass
 
 
 def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
@@ -167,15 +167,33 @@ def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
         body["tools"] = cast(list[JsonValue], tools)
     if system := _system(request):
         body["system"] = cast(list[JsonValue], system)
-    messages = [sent for message in request.messages if (sent := _message(message)) is not None]
+    messages = [sent for message in request.messages if (sent := _message(message, request)) is not None]
     asking = [blocks for role, blocks in messages if role == "user"]
     for blocks in asking[-2:]:
         blocks[-1]["cache_control"] = _BREAKPOINT
     body["messages"] = [{"role": role, "content": cast(list[JsonValue], blocks)} for role, blocks in messages]
     if plan.choice == "none":
         body["tool_choice"] = {"type": "none"}
-    body |= {"max_tokens": request.max_output_tokens, "stream": request.stream}
-    return body, plan
+    body |= {"max_tokens": request.max_output_tokens, "stream": True, **_controls(request)}
+    return with_extra(_ID, body, request.extra), plan
+
+
+def _controls(request: CallModelInput) -> JsonObject:
+    controls, fields = request.controls, JsonObject()
+    output: JsonObject = {}
+    if controls.thinking_tokens is not None:
+        fields["thinking"] = {"type": "enabled", "budget_tokens": controls.thinking_tokens}
+    elif controls.effort is not None:
+        fields["thinking"] = {"type": "disabled" if controls.effort == "none" else "adaptive"}
+    if controls.effort not in (None, "none"):
+        output["effort"] = controls.effort
+    if controls.output_schema is not None:
+        output["format"] = {"type": "json_schema", "schema": controls.output_schema}
+    if output:
+        fields["output_config"] = output
+    if controls.stop:
+        fields["stop_sequences"] = list(controls.stop)
+    return fields
 
 
 def _system(request: CallModelInput) -> list[JsonObject]:
@@ -185,9 +203,10 @@ def _system(request: CallModelInput) -> list[JsonObject]:
     return [block for block in (static, dynamic) if block["text"]]
 
 
-def _message(message: ModelMessage) -> tuple[str, list[JsonObject]] | None:
+def _message(message: ModelMessage, request: CallModelInput) -> tuple[str, list[JsonObject]] | None:
     """Role and blocks; None for an empty message, which the API rejects."""
-    parts = [block for part in message.parts if (block := _block(part)) is not None]
+    sendable = (part for part in message.parts if not isinstance(part, ReasoningPart) or is_from(part, request))
+    parts = [block for part in sendable if (block := _block(part)) is not None]
     # The API accepts results only at the beginning of a message.
     blocks = sorted(parts, key=lambda block: block["type"] != "tool_result")
     return ("assistant" if message.role == "assistant" else "user", blocks) if blocks else None
@@ -202,6 +221,8 @@ def _block(part: Part) -> JsonObject | None:
             return {"type": "image", "source": source}
         case ImagePart():
             return {"type": "image", "source": {"type": "url", "url": part.url}}
+        case ReasoningPart():
+            return part.block
         case ToolCallPart():
             return {"type": "tool_use", "id": part.id, "name": part.name, "input": sent_arguments(part)}
         case ToolResultPart():
@@ -221,12 +242,12 @@ def _media(media: MediaPart) -> JsonObject:
     return {"type": "document" if media.media_type == PDF else "image", "source": source}
 
 
-def _step(answer: _Answer, plan: ToolPlan) -> ModelStep:
+def _step(request: CallModelInput, answer: _Answer, plan: ToolPlan) -> ModelStep:
     blocks = [block for _, block in sorted(answer.blocks.items())]
+    parts = [part for block in blocks if (part := _part(request, block)) is not None]
     read, written = answer.counts.get(_COUNTS[2], 0), answer.counts.get(_COUNTS[3], 0)
     return ModelStep(
-        text="".join(block.text for block in blocks if block.type == "text"),
-        tool_calls=tuple(tool_call(block.id, block.name, block.text) for block in blocks if block.type == "tool_use"),
+        parts=without_loose_reasoning(parts),
         finish_reason=_FINISH.get(answer.stop_reason, "other"),
         usage=Usage(
             # This API's count excludes tokens that are read from the cache or written to it.
@@ -237,3 +258,23 @@ def _step(answer: _Answer, plan: ToolPlan) -> ModelStep:
         ),
         warnings=plan.warnings,
     )
+
+
+def _part(request: CallModelInput, block: _Block) -> AnswerPart | None:
+    """The part of a block; None for an empty text, and for thinking that was cut off before it was signed."""
+    match block.type:
+        case "tool_use":
+            return tool_call(block.id, block.name, block.text)
+        case "thinking" if block.signature:
+            sent: JsonObject = {"type": "thinking", "thinking": block.text, "signature": block.signature}
+            return _reasoning(request, block.text, sent)
+        case "redacted_thinking":
+            return _reasoning(request, "", {"type": "redacted_thinking", "data": block.text})
+        case "text" if block.text:
+            return TextPart(text=block.text)
+        case _:
+            return None
+
+
+def _reasoning(request: CallModelInput, text: str, block: JsonObject) -> ReasoningPart:
+    return ReasoningPart(provider_id=_ID, model_id=request.model_id, text=text, block=block)

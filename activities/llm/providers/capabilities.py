@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
+
+from outlast.activities.llm.controls import ControlName, Effort
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,17 @@ class Capabilities:
     """Whether a streaming request has to ask for the usage."""
     system: Literal["instructions", "system_blocks", "system_message"]
     """Where the static text is sent: always after the definitions, before the dynamic text and the conversation."""
+    controls: tuple[ControlName, ...]
+    """The controls that a request can set; another one is refused by its name."""
+    efforts: tuple[Effort, ...]
+    """The values of the control `effort`."""
+    most_stops: int
+    """How many stop texts a request can have."""
+    keeps_reasoning: bool
+    """Whether the model's reasoning is sent back to it in later steps."""
 
+
+_ALL_EFFORTS: tuple[Effort, ...] = get_args(Effort)
 
 _CHAT = Capabilities(
     protocol="chat",
@@ -32,6 +44,10 @@ _CHAT = Capabilities(
     caching="automatic",
     streams_usage="on_request",
     system="system_message",
+    controls=("temperature", "effort", "output_schema", "stop", "seed"),
+    efforts=_ALL_EFFORTS,
+    most_stops=4,
+    keeps_reasoning=False,
 )
 
 MATRIX: Mapping[str, Capabilities] = MappingProxyType(
@@ -44,6 +60,10 @@ MATRIX: Mapping[str, Capabilities] = MappingProxyType(
             caching="automatic",
             streams_usage="always",
             system="instructions",
+            controls=("temperature", "effort", "output_schema"),
+            efforts=_ALL_EFFORTS,
+            most_stops=0,
+            keeps_reasoning=True,
         ),
         "anthropic": Capabilities(
             protocol="messages",
@@ -53,6 +73,11 @@ MATRIX: Mapping[str, Capabilities] = MappingProxyType(
             caching="breakpoints",
             streams_usage="always",
             system="system_blocks",
+            # API version 2026-10-21, which the client library sends, has no `temperature`.
+            controls=("effort", "thinking_tokens", "output_schema", "stop"),
+            efforts=("none", "low", "medium", "high", "xhigh", "max"),
+            most_stops=4,
+            keeps_reasoning=True,
         ),
         "zai": Capabilities(
             protocol="chat",
@@ -63,6 +88,11 @@ MATRIX: Mapping[str, Capabilities] = MappingProxyType(
             caching="automatic",
             streams_usage="always",
             system="system_message",
+            # Its `response_format` knows no schema.
+            controls=("temperature", "effort", "stop"),
+            efforts=("none", "low", "medium", "high", "xhigh", "max"),
+            most_stops=1,
+            keeps_reasoning=True,
         ),
         "generic": _CHAT,
     }

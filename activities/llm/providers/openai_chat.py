@@ -1,18 +1,21 @@
 """OpenAI's Chat Completions API, which Z.ai and many other servers implement."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 from openai import AsyncOpenAI, AsyncStream, RequestOptions
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
-from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
+from openai.types.chat.chat_completion_chunk import ChoiceDelta, ChoiceDeltaToolCall
 from pydantic import JsonValue, TypeAdapter
 
 from outlast.activities.llm.contracts import (
+    AnswerPart,
     CallModelInput,
     ImagePart,
     ModelMessage,
     ModelStep,
+    ReasoningPart,
     TextPart,
     ToolCallPart,
     ToolResultPart,
@@ -20,8 +23,16 @@ from outlast.activities.llm.contracts import (
 )
 from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.definitions import Definition, JsonObject, read_definitions
-from outlast.activities.llm.providers.parsing import sent_arguments, tokens, tool_call
+from outlast.activities.llm.providers.extra_fields import with_extra
+from outlast.activities.llm.providers.parsing import (
+    is_from,
+    sent_arguments,
+    tokens,
+    tool_call,
+    without_loose_reasoning,
+)
 from outlast.activities.llm.providers.provider import OnText
+from outlast.activities.llm.providers.schemas import is_strict, loose_schema_warnings
 from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
@@ -43,6 +54,7 @@ class _Answer:
     """The answer received so far."""
 
     text: list[str] = field(default_factory=list[str])
+    reasoning: list[str] = field(default_factory=list[str])
     calls: dict[int, _Call] = field(default_factory=dict[int, _Call])
     finish_reason: str | None = None
     usage: object = None
@@ -68,26 +80,12 @@ class OpenAIChatProvider:
         """See `Provider`."""
         body, plan = request_body(request, self._id)
         with provider_failures(self._id, self._client.api_key):
-            answer = await (self._streamed(body, on_text) if request.stream else self._whole(body, on_text))
-        return _step(answer, plan, request.step)
+            answer = await self._streamed(body, on_text)
+        return _step(request, answer, plan)
 
     async def close(self) -> None:
         """See `Provider`."""
         await self._client.close()
-
-    async def _whole(self, body: JsonObject, on_text: OnText) -> _Answer:
-        completion = await self._client.post("/chat/completions", body=body, cast_to=ChatCompletion, options=_OPTIONS)
-        if not completion.choices:
-            raise stream_ended_early(self._id)
-        choice = completion.choices[0]
-        answer = _Answer(finish_reason=choice.finish_reason, usage=completion.usage)
-        if text := choice.message.content or getattr(choice.message, "refusal", None):
-            answer.text.append(text)
-            on_text(text)
-        for index, call in enumerate(choice.message.tool_calls or ()):
-            if call.type == "function":
-                answer.calls[index] = _Call(call.id, call.function.name, call.function.arguments)
-        return answer
 
     async def _streamed(self, body: JsonObject, on_text: OnText) -> _Answer:
         stream = await self._client.post(
@@ -103,6 +101,7 @@ class OpenAIChatProvider:
             async for chunk in events:
                 answer.usage = chunk.usage or answer.usage
                 for choice in chunk.choices:
+                    answer.reasoning.append(_reasoning_text(choice.delta))
                     if text := choice.delta.content or getattr(choice.delta, "refusal", None):
                         answer.text.append(text)
                         on_text(text)
@@ -125,13 +124,32 @@ def request_body(request: CallModelInput, provider_id: str) -> tuple[JsonObject,
     # One system message: many servers do not accept a second one.
     system = "\n\n".join(text for text in (request.system, request.dynamic) if text)
     messages: list[JsonValue] = [{"role": "system", "content": system}] if system else []
-    body["messages"] = messages + [sent for message in request.messages for sent in _messages(message)]
+    body["messages"] = messages + [sent for message in request.messages for sent in _messages(message, request)]
     if plan.choice == "none":
         body["tool_choice"] = "none"
-    body |= {"max_tokens": request.max_output_tokens, "stream": request.stream}
-    if request.stream and can.streams_usage == "on_request":
+    body |= {"max_tokens": request.max_output_tokens, "stream": True}
+    if can.streams_usage == "on_request":
         body["stream_options"] = {"include_usage": True}
-    return body, plan
+    return with_extra(provider_id, {**body, **_controls(request, provider_id)}, request.extra), plan
+
+
+def _controls(request: CallModelInput, provider_id: str) -> JsonObject:
+    controls, fields = request.controls, JsonObject()
+    if controls.temperature is not None:
+        fields["temperature"] = controls.temperature
+    if provider_id == "zai" and controls.effort is not None:
+        fields["thinking"] = {"type": "disabled" if controls.effort == "none" else "enabled"}
+    if controls.effort is not None and not (provider_id == "zai" and controls.effort == "none"):
+        fields["reasoning_effort"] = controls.effort
+    if controls.output_schema is not None:
+        schema = controls.output_schema
+        named: JsonObject = {"name": "answer", "schema": schema, "strict": is_strict(schema)}
+        fields["response_format"] = {"type": "json_schema", "json_schema": named}
+    if controls.stop:
+        fields["stop"] = list(controls.stop)
+    if controls.seed is not None:
+        fields["seed"] = controls.seed
+    return fields
 
 
 def _tool(definition: Definition) -> JsonObject:
@@ -143,10 +161,10 @@ def _tool(definition: Definition) -> JsonObject:
     return {"type": "function", "function": function}
 
 
-def _messages(message: ModelMessage) -> list[JsonValue]:
+def _messages(message: ModelMessage, request: CallModelInput) -> list[JsonValue]:
     match message.role:
         case "assistant":
-            return _assistant(message)
+            return _assistant(message, request)
         case "tool":
             return [
                 {"role": "tool", "tool_call_id": part.call_id, "content": described(part)}
@@ -158,12 +176,24 @@ def _messages(message: ModelMessage) -> list[JsonValue]:
             return [{"role": "user", "content": content}] if content else []
 
 
-def _assistant(message: ModelMessage) -> list[JsonValue]:
+def _assistant(message: ModelMessage, request: CallModelInput) -> list[JsonValue]:
     text = "".join(part.text for part in message.parts if isinstance(part, TextPart))
     calls: list[JsonValue] = [_call(part) for part in message.parts if isinstance(part, ToolCallPart)]
     if not text and not calls:
         return []
-    return [{"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})}]
+    sent: JsonObject = {"role": "assistant", "content": text or None}
+    if calls:
+        sent["tool_calls"] = calls
+    for part in message.parts:
+        if isinstance(part, ReasoningPart) and is_from(part, request):
+            sent |= part.block
+    return [sent]
+
+
+def _reasoning_text(delta: ChoiceDelta) -> str:
+    """What the model thinks aloud: an extension of the protocol, which the client library does not know."""
+    text = getattr(delta, "reasoning_content", None)
+    return text if isinstance(text, str) else ""
 
 
 def _call(part: ToolCallPart) -> JsonObject:
@@ -190,15 +220,10 @@ def _content(message: ModelMessage) -> JsonValue:
     return parts
 
 
-def _step(answer: _Answer, plan: ToolPlan, step: int) -> ModelStep:
-    calls = tuple(
-        # Some servers omit the id, which assigns results to calls.
-        tool_call(call.id or f"call_{step}_{index}", call.name, call.arguments)
-        for index, call in sorted(answer.calls.items())
-    )
+def _step(request: CallModelInput, answer: _Answer, plan: ToolPlan) -> ModelStep:
+    provider_id = request.provider_id
     return ModelStep(
-        text="".join(answer.text),
-        tool_calls=calls,
+        parts=without_loose_reasoning(list(_parts(request, answer))),
         finish_reason=_finish_reason(answer),
         usage=Usage(
             input_tokens=tokens(answer.usage, "prompt_tokens"),
@@ -206,8 +231,20 @@ def _step(answer: _Answer, plan: ToolPlan, step: int) -> ModelStep:
             cache_read_tokens=tokens(answer.usage, "prompt_tokens_details", "cached_tokens"),
             cache_write_tokens=tokens(answer.usage, "prompt_tokens_details", "cache_write_tokens"),
         ),
-        warnings=plan.warnings,
+        warnings=(*plan.warnings, *loose_schema_warnings(provider_id, request.controls.output_schema)),
     )
+
+
+def _parts(request: CallModelInput, answer: _Answer) -> Iterator[AnswerPart]:
+    thought, text = "".join(answer.reasoning), "".join(answer.text)
+    if thought and MATRIX[request.provider_id].keeps_reasoning:
+        block: JsonObject = {"reasoning_content": thought}
+        yield ReasoningPart(provider_id=request.provider_id, model_id=request.model_id, text=thought, block=block)
+    if text:
+        yield TextPart(text=text)
+    for index, call in sorted(answer.calls.items()):
+        # Some servers omit the id, which assigns results to calls.
+        yield tool_call(call.id or f"call_{request.step}_{index}", call.name, call.arguments)
 
 
 def _finish_reason(answer: _Answer) -> Literal["stop", "tool_calls", "length", "content_filter", "other"]:

@@ -4,17 +4,19 @@ import hashlib
 from typing import Literal
 
 from openai import AsyncOpenAI, AsyncStream, RequestOptions
-from openai.types.responses import Response, ResponseFunctionToolCall, ResponseStreamEvent
+from openai.types.responses import Response, ResponseOutputItem, ResponseReasoningItem, ResponseStreamEvent
 from pydantic import JsonValue
 
 from outlast.activities.failures.provider_error import ProviderError
 from outlast.activities.llm.contracts import (
+    AnswerPart,
     CallModelInput,
     ImagePart,
     MediaPart,
     ModelMessage,
     ModelStep,
     Part,
+    ReasoningPart,
     TextPart,
     ToolCallPart,
     ToolResultPart,
@@ -22,8 +24,11 @@ from outlast.activities.llm.contracts import (
 )
 from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.definitions import Definition, JsonObject, read_definitions
-from outlast.activities.llm.providers.parsing import tokens, tool_call
+from outlast.activities.llm.providers.extra_fields import with_extra
+from outlast.activities.llm.providers.models import model_of
+from outlast.activities.llm.providers.parsing import is_from, tokens, tool_call, without_loose_reasoning
 from outlast.activities.llm.providers.provider import OnText
+from outlast.activities.llm.providers.schemas import is_strict, loose_schema_warnings
 from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
@@ -48,17 +53,12 @@ class OpenAIResponsesProvider:
         """See `Provider`."""
         body, plan = request_body(request)
         with provider_failures(_ID, self._client.api_key):
-            response = await (self._streamed(body, on_text) if request.stream else self._whole(body, on_text))
-        return _step(response, plan)
+            response = await self._streamed(body, on_text)
+        return _step(request, response, plan)
 
     async def close(self) -> None:
         """See `Provider`."""
         await self._client.close()
-
-    async def _whole(self, body: JsonObject, on_text: OnText) -> Response:
-        response = await self._client.post("/responses", body=body, cast_to=Response, options=_OPTIONS)
-        on_text(_text(response))
-        return response
 
     async def _streamed(self, body: JsonObject, on_text: OnText) -> Response:
         stream = await self._client.post(
@@ -95,7 +95,7 @@ def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
     items: list[JsonValue] = []
     if request.dynamic:
         items.append({"role": "developer", "content": [{"type": "input_text", "text": request.dynamic}]})
-    body["input"] = items + [item for message in request.messages for item in _items(message)]
+    body["input"] = items + [item for message in request.messages for item in _items(message, request)]
     if plan.choice == "none":
         body["tool_choice"] = "none"
     elif plan.choice == "some":
@@ -105,9 +105,31 @@ def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
         "max_output_tokens": request.max_output_tokens,
         "prompt_cache_key": _cache_key(request),
         "store": False,
-        "stream": request.stream,
+        "stream": True,
+        **_controls(request),
     }
-    return body, plan
+    return with_extra(_ID, body, request.extra), plan
+
+
+def _controls(request: CallModelInput) -> JsonObject:
+    controls, fields = request.controls, JsonObject()
+    if controls.temperature is not None:
+        fields["temperature"] = controls.temperature
+    if controls.effort is not None:
+        fields["reasoning"] = {"effort": controls.effort}
+    if _reasons(request):
+        # Nothing is stored at the provider, so what the model has reasoned comes back to it in the next request.
+        fields["include"] = ["reasoning.encrypted_content"]
+    if controls.output_schema is not None:
+        schema = controls.output_schema
+        strict = is_strict(schema)
+        fields["text"] = {"format": {"type": "json_schema", "name": "answer", "schema": schema, "strict": strict}}
+    return fields
+
+
+def _reasons(request: CallModelInput) -> bool:
+    known = model_of(_ID, request.model_id).reasons
+    return request.controls.effort not in (None, "none") if known is None else known
 
 
 def _cache_key(request: CallModelInput) -> str:
@@ -126,16 +148,21 @@ def _tool(definition: Definition) -> JsonObject:
     }
 
 
-def _items(message: ModelMessage) -> list[JsonValue]:
-    """The items of a message: texts and images together are one item; calls and results are one each."""
-    content: list[JsonValue] = [
-        part for part in (_content(part, message.role) for part in message.parts) if part is not None
-    ]
+def _items(message: ModelMessage, request: CallModelInput) -> list[JsonValue]:
+    """The items of a message in their order: texts and images that follow each other are one; the rest is one each."""
     items: list[JsonValue] = []
-    if content:
-        items.append({"role": "assistant" if message.role == "assistant" else "user", "content": content})
+    together: list[JsonValue] = []
     for part in message.parts:
+        content = _content(part, message.role)
+        if content is not None:
+            if not together:
+                items.append({"role": "assistant" if message.role == "assistant" else "user", "content": together})
+            together.append(content)
+            continue
+        together = []
         match part:
+            case ReasoningPart() if is_from(part, request):
+                items.append(part.block)
             case ToolCallPart():
                 arguments = part.raw_arguments or "{}"
                 items.append({"type": "function_call", "call_id": part.id, "name": part.name, "arguments": arguments})
@@ -172,33 +199,39 @@ def _content(part: Part, role: str) -> JsonObject | None:
             return None
 
 
-def _text(response: Response) -> str:
-    texts: list[str] = []
-    for item in response.output:
-        if item.type == "message":
-            texts += [part.text if part.type == "output_text" else part.refusal for part in item.content]
-    return "".join(texts)
+def _parts(request: CallModelInput, item: ResponseOutputItem) -> list[AnswerPart]:
+    match item.type:
+        case "message":
+            texts = (part.text if part.type == "output_text" else part.refusal for part in item.content)
+            return [TextPart(text=text) for text in texts if text]
+        case "function_call":
+            return [tool_call(item.call_id, item.name, item.arguments)]
+        case "reasoning" if item.encrypted_content:
+            return [_reasoning(request, item)]
+        case _:
+            return []
 
 
-def _step(response: Response, plan: ToolPlan) -> ModelStep:
+def _reasoning(request: CallModelInput, item: ResponseReasoningItem) -> ReasoningPart:
+    text = "\n\n".join(summary.text for summary in item.summary)
+    block = item.model_dump(mode="json", include={"type", "id", "summary", "encrypted_content"})
+    return ReasoningPart(provider_id=_ID, model_id=request.model_id, text=text, block=block)
+
+
+def _step(request: CallModelInput, response: Response, plan: ToolPlan) -> ModelStep:
     if response.status == "failed":
         raise _failed(response)
-    calls = tuple(
-        tool_call(item.call_id, item.name, item.arguments)
-        for item in response.output
-        if isinstance(item, ResponseFunctionToolCall)
-    )
+    parts = without_loose_reasoning([part for item in response.output for part in _parts(request, item)])
     return ModelStep(
-        text=_text(response),
-        tool_calls=calls,
-        finish_reason=_finish_reason(response, has_calls=bool(calls)),
+        parts=parts,
+        finish_reason=_finish_reason(response, has_calls=any(isinstance(part, ToolCallPart) for part in parts)),
         usage=Usage(
             input_tokens=tokens(response.usage, "input_tokens"),
             output_tokens=tokens(response.usage, "output_tokens"),
             cache_read_tokens=tokens(response.usage, "input_tokens_details", "cached_tokens"),
             cache_write_tokens=tokens(response.usage, "input_tokens_details", "cache_write_tokens"),
         ),
-        warnings=plan.warnings,
+        warnings=(*plan.warnings, *loose_schema_warnings(_ID, request.controls.output_schema)),
     )
 
 

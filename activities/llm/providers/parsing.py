@@ -1,9 +1,11 @@
-"""Parses tool calls and token counts in the same way for every provider."""
+"""Parses tool calls, reasoning and token counts in the same way for every provider."""
+
+from collections.abc import Sequence
 
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from outlast.activities.llm.contracts import ToolCallPart
+from outlast.activities.llm.contracts import AnswerPart, CallModelInput, ReasoningPart, ToolCallPart
 
 
 def tool_call(call_id: str, name: str, raw_arguments: str) -> ToolCallPart:
@@ -14,6 +16,19 @@ def tool_call(call_id: str, name: str, raw_arguments: str) -> ToolCallPart:
 def sent_arguments(call: ToolCallPart) -> dict[str, JsonValue]:
     """The arguments as an object, for providers that accept only objects; invalid ones as `{"unparsed": text}`."""
     return {"unparsed": call.raw_arguments} if call.arguments is None else call.arguments
+
+
+def without_loose_reasoning(parts: Sequence[AnswerPart]) -> tuple[AnswerPart, ...]:
+    """`parts` up to the last text or call: providers refuse reasoning after which the answer was cut off."""
+    end = len(parts)
+    while end and isinstance(parts[end - 1], ReasoningPart):
+        end -= 1
+    return tuple(parts[:end])
+
+
+def is_from(part: ReasoningPart, request: CallModelInput) -> bool:
+    """Whether the model that is called now has reasoned this: no other can read it."""
+    return (part.provider_id, part.model_id) == (request.provider_id, request.model_id)
 
 
 def tokens(usage: object, *path: str) -> int:

@@ -56,6 +56,8 @@ class Session(Response):
     model_id: str | None = None
     tools: tuple[str, ...] = ()
     max_steps: int = 0
+    max_output_tokens: int | None = None
+    controls: dict[str, JsonValue] = Field(default_factory=dict)
     budgets: Budgets = Budgets()
     spent: Spent = Spent()
     turns: tuple[TurnSummary, ...] = ()
@@ -64,7 +66,7 @@ class Session(Response):
 
 
 class MessagePart(Response):
-    """A part of a message: `text`, `image`, `tool_call` or `tool_result`, as `type` says."""
+    """A part of a message: `text`, `image`, `reasoning`, `tool_call` or `tool_result`, as `type` says."""
 
     type: str
     text: str | None = None

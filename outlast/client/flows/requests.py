@@ -46,6 +46,9 @@ class MessageOptions(TypedDict, total=False):
     model_id: str | None
     max_steps: int | None
     max_output_tokens: int | None
+    """Of one call of the model. Without it as the session says, else as the model can."""
+    controls: Mapping[str, JsonValue] | None
+    """`temperature`, `effort`, `thinking_tokens`, `output_schema`, `stop`, `seed`: each over the session's."""
     budgets: Budgets | None
     dynamic: str | None
     """Text for the model that may change from turn to turn."""
@@ -64,6 +67,10 @@ class SessionOptions(TypedDict, total=False):
     """Categories, tools and Actors."""
     instructions: str | None
     max_steps: int | None
+    max_output_tokens: int | None
+    """Of one call of the model. Without it as the model can."""
+    controls: Mapping[str, JsonValue] | None
+    """`temperature`, `effort`, `thinking_tokens`, `output_schema`, `stop`, `seed`: what the provider has of them."""
     budgets: Budgets | None
     tool_mask: Mapping[str, bool] | None
     compress: bool | None
@@ -115,6 +122,8 @@ def session_body(session_id: str, options: SessionOptions) -> Body:
         tools=None if tools is None else list(tools),
         instructions=options.get("instructions"),
         maxSteps=options.get("max_steps"),
+        maxOutputTokens=options.get("max_output_tokens"),
+        controls=_controls(options.get("controls")),
         budgets=_budgets(options.get("budgets")),
         toolMask=_mask(options.get("tool_mask")),
         output=_output(options.get("compress"), None),
@@ -131,6 +140,7 @@ def message_body(message: str | Sequence[Body] | None, message_id: str, options:
         modelId=options.get("model_id"),
         maxSteps=options.get("max_steps"),
         maxOutputTokens=options.get("max_output_tokens"),
+        controls=_controls(options.get("controls")),
         budgets=_budgets(options.get("budgets")),
         dynamic=options.get("dynamic"),
         toolMask=_mask(options.get("tool_mask")),
@@ -145,6 +155,10 @@ def given(**values: JsonValue) -> Body:
 
 def _mask(mask: Mapping[str, bool] | None) -> JsonValue:
     return None if mask is None else dict(mask)
+
+
+def _controls(controls: Mapping[str, JsonValue] | None) -> JsonValue:
+    return None if controls is None else dict(controls)
 
 
 def _budgets(budgets: Budgets | None) -> JsonValue:

@@ -24,7 +24,7 @@ from outlast.deploy.local.temporal_server import TemporalServer
 from outlast.worker.shared_tools import model_activities
 from tests.support.eventually import eventually
 from tests.support.processes.module_process import ModuleProcess
-from tests.support.providers.model_requests import PROVIDERS, order, providers_for, settings_for
+from tests.support.providers.model_requests import PROVIDERS, Unheard, order, providers_for, settings_for
 from tests.support.providers.model_worker import SpeakOnce, connected, speaking_worker
 from tests.support.providers.script import Break, Call, Hold, Refusal, Reply, by_position, in_order, says
 from tests.support.providers.server import ProviderServer, running_provider
@@ -132,12 +132,6 @@ async def test_many_small_pieces_are_few_events(client: Client, server: Provider
     assert 1 <= len(signals) < 100
 
 
-async def test_without_streaming_nothing_is_published(client: Client, server: ProviderServer, queue: str) -> None:
-    task = await start(client, queue, order("generic", stream=False))
-    assert (await task.result()).text == "Hello."
-    assert await Reader(client, task).to_the_end() == []
-
-
 async def test_a_failure_that_another_attempt_cannot_mend_is_not_retried(
     client: Client, server: ProviderServer, queue: str
 ) -> None:
@@ -214,11 +208,11 @@ async def test_a_provider_without_a_key_and_an_unknown_one_are_told_apart(server
 async def test_costs_are_told_where_the_price_is_known(server: ProviderServer) -> None:
     providers = providers_for(server)
     price = Price(input=1_000_000, output=10_000_000)
-    activities = ModelActivities(providers, prices={"openai/model-1": price})
+    activities = ModelActivities(providers, prices={"openai/model-1": price}, open_sink=Unheard)
     environment = ActivityEnvironment()
-    step = await environment.run(activities.call_model, order("openai", stream=False))
+    step = await environment.run(activities.call_model, order("openai"))
     assert step.cost_usd == step.usage.input_tokens + 10 * step.usage.output_tokens
-    assert (await environment.run(activities.call_model, order("zai", stream=False))).cost_usd is None
+    assert (await environment.run(activities.call_model, order("zai"))).cost_usd is None
     for provider in providers.values():
         await provider.close()
 
@@ -228,9 +222,9 @@ async def test_a_fallback_is_told_in_every_step_and_logged_once(
 ) -> None:
     server.script = by_position(says(Call("fetch", {"q": "x"})))
     providers = providers_for(server)
-    activities = ModelActivities(providers)
+    activities = ModelActivities(providers, open_sink=Unheard)
     for step in range(3):
-        asked = order("generic", step=step, stream=False, active_tools=("search",))
+        asked = order("generic", step=step, active_tools=("search",))
         said = await ActivityEnvironment().run(activities.call_model, asked)
         assert said.warnings == ("generic cannot be told which tools are active: calls of the others are refused.",)
     assert len([record for record in caplog.records if "falls back" in record.message]) == 1
@@ -240,7 +234,7 @@ async def test_a_fallback_is_told_in_every_step_and_logged_once(
 async def _failure(server: ProviderServer, name: str, **changes: object) -> ApplicationError:
     providers = providers_for(server, **changes)
     with pytest.raises(ApplicationError) as caught:
-        await ActivityEnvironment().run(ModelActivities(providers).call_model, order(name, stream=False))
+        await ActivityEnvironment().run(ModelActivities(providers, open_sink=Unheard).call_model, order(name))
     for provider in providers.values():
         await provider.close()
     return caught.value

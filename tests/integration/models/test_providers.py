@@ -34,35 +34,29 @@ async def called(request: pytest.FixtureRequest, server: ProviderServer) -> Asyn
     await provider.close()
 
 
-@pytest.mark.parametrize("stream", [True, False])
-async def test_text_comes_whole_and_in_pieces(
-    server: ProviderServer, called: tuple[str, Provider], stream: bool
-) -> None:
+async def test_text_comes_whole_and_in_pieces(server: ProviderServer, called: tuple[str, Provider]) -> None:
     name, provider = called
     server.script = by_position(says("Grüß ", "Gott, ", "Welt"))
     heard: list[str] = []
-    step = await provider.call(order(name, stream=stream), heard.append)
+    step = await provider.call(order(name), heard.append)
     assert step.text == "".join(heard) == "Grüß Gott, Welt"
-    assert heard == (["Grüß ", "Gott, ", "Welt"] if stream else ["Grüß Gott, Welt"])
+    assert heard == ["Grüß ", "Gott, ", "Welt"]
     assert (step.finish_reason, step.tool_calls, step.warnings) == ("stop", (), ())
     assert step.usage.input_tokens > 0
     assert step.usage.output_tokens == len("Grüß Gott, Welt".encode()) // 4
 
 
-@pytest.mark.parametrize("stream", [True, False])
-async def test_calls_are_answered_in_the_next_step(
-    server: ProviderServer, called: tuple[str, Provider], stream: bool
-) -> None:
+async def test_calls_are_answered_in_the_next_step(server: ProviderServer, called: tuple[str, Provider]) -> None:
     name, provider = called
     server.script = by_position(
         says("Let me see. ", Call("search", {"q": "ü"}), Call("fetch", {"q": "y"})), says("Found.")
     )
-    first = await provider.call(order(name, stream=stream), _ignore)
+    first = await provider.call(order(name), _ignore)
     assert first.finish_reason == "tool_calls"
     assert [(call.name, call.arguments) for call in first.tool_calls] == [("search", {"q": "ü"}), ("fetch", {"q": "y"})]
     assert len({call.id for call in first.tool_calls}) == 2
     messages = (user("Hello"), said(first), results(first.tool_calls, "the result"))
-    second = await provider.call(order(name, *messages, step=2, stream=stream), _ignore)
+    second = await provider.call(order(name, *messages, step=2), _ignore)
     assert second.text == "Found."
     assert server.requests[-1].asked.results == ("the result", "the result")
 
@@ -83,13 +77,10 @@ async def test_arguments_that_are_no_object_are_kept_as_written(
 
 
 @pytest.mark.parametrize("finish", ["length", "content_filter"])
-@pytest.mark.parametrize("stream", [True, False])
-async def test_why_an_answer_ended_is_told(
-    server: ProviderServer, called: tuple[str, Provider], finish: str, stream: bool
-) -> None:
+async def test_why_an_answer_ended_is_told(server: ProviderServer, called: tuple[str, Provider], finish: str) -> None:
     name, provider = called
     server.script = by_position(Reply(("Once upon",), finish))  # type: ignore[arg-type]  # one of two words
-    step = await provider.call(order(name, stream=stream), _ignore)
+    step = await provider.call(order(name), _ignore)
     assert (step.text, step.finish_reason) == ("Once upon", finish)
 
 

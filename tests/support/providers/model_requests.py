@@ -1,12 +1,14 @@
 """Orders for model calls, and providers that call the test server."""
 
 from collections.abc import Sequence
+from typing import Self
 
 from outlast.activities.contracts import Caller
 from outlast.activities.llm.contracts import (
     CallModelInput,
     ModelMessage,
     ModelStep,
+    TextDelta,
     TextPart,
     ToolCallPart,
     ToolResultPart,
@@ -33,10 +35,22 @@ def user(text: str) -> ModelMessage:
     return ModelMessage(role="user", parts=(TextPart(text=text),))
 
 
+class Unheard:
+    """A sink of streamed text without a reader."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    def publish(self, delta: TextDelta) -> None:
+        pass
+
+
 def said(step: ModelStep) -> ModelMessage:
     """The assistant's message of a step."""
-    text = (TextPart(text=step.text),) if step.text else ()
-    return ModelMessage(role="assistant", parts=(*text, *step.tool_calls))
+    return ModelMessage(role="assistant", parts=step.parts)
 
 
 def results(calls: Sequence[ToolCallPart], text: str = "found it", *, is_error: bool = False) -> ModelMessage:

@@ -10,7 +10,9 @@ from typing import Any
 from anthropic.types import (
     DocumentBlockParam,
     ImageBlockParam,
+    RedactedThinkingBlockParam,
     TextBlockParam,
+    ThinkingBlockParam,
     ToolChoiceAutoParam,
     ToolChoiceNoneParam,
     ToolParam,
@@ -19,8 +21,10 @@ from anthropic.types import (
 )
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
-from openai.types.responses import FunctionToolParam
+from openai.types.responses import FunctionToolParam, ResponseReasoningItemParam
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
+
+from tests.support.providers.seals import sealed_for
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FIELD = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -29,6 +33,8 @@ _BLOCKS = {
     "text": TextBlockParam,
     "document": DocumentBlockParam,
     "image": ImageBlockParam,
+    "thinking": ThinkingBlockParam,
+    "redacted_thinking": RedactedThinkingBlockParam,
     "tool_use": ToolUseBlockParam,
     "tool_result": ToolResultBlockParam,
 }
@@ -50,7 +56,7 @@ class Refused(Exception):
         self.message, self.status, self.kind = message, status, kind
 
 
-def check(protocol: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+def check(protocol: str, body: Mapping[str, Any], headers: Mapping[str, str], path: str = "") -> None:
     """Raise `Refused` for a request that the provider would refuse."""
     match protocol:
         case "responses":
@@ -58,7 +64,7 @@ def check(protocol: str, body: Mapping[str, Any], headers: Mapping[str, str]) ->
             _responses(body)
         case "chat":
             _authorized(headers.get("authorization", "").removeprefix("Bearer "))
-            _chat(body)
+            _chat(body, is_zai="/zai/" in path)
         case _:
             # The library sends a bearer token, older ones and other clients the header of its own.
             _authorized(headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer "))
@@ -116,7 +122,8 @@ def _responses(body: Mapping[str, Any]) -> None:
         allowed = [tool["name"] for tool in choice["tools"]]
         if not allowed or set(allowed) - set(names):
             raise Refused(f"Tool choice names tools that are not defined: {sorted(set(allowed) - set(names))}.")
-    _responses_items(input_items(body))
+    _schema(body.get("text", {}).get("format", {}))
+    _responses_items(input_items(body), body["model"])
 
 
 def input_items(body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -130,11 +137,22 @@ def _all_fields(kind: Any) -> set[str]:
     return set(kind.__required_keys__) | set(kind.__optional_keys__)
 
 
-def _responses_items(items: Sequence[Mapping[str, Any]]) -> None:
+def _schema(form: Mapping[str, Any]) -> None:
+    """Strict schemas are closed: every property is required, and there are no others."""
+    schema = form.get("schema", {})
+    if form.get("strict") and (schema.get("additionalProperties") is not False):
+        raise Refused("Invalid schema for response_format: 'additionalProperties' is required to be false.")
+    if form.get("strict") and set(schema.get("required", [])) != set(schema.get("properties", {})):
+        raise Refused("Invalid schema for response_format: 'required' is required to include every property.")
+
+
+def _responses_items(items: Sequence[Mapping[str, Any]], model: str) -> None:
     open_calls: dict[str, None] = {}
     called: set[str] = set()
-    for item in items:
+    for index, item in enumerate(items):
         match item.get("type", "message"):
+            case "reasoning":
+                _reasoning(item, items[index + 1] if index + 1 < len(items) else {}, model)
             case "function_call":
                 _known("input", item, {"type", "id", "call_id", "name", "arguments", "status"})
                 open_calls[item["call_id"]] = None
@@ -161,8 +179,21 @@ def _all_of(parts: Sequence[Mapping[str, Any]], kinds: set[str]) -> None:
             raise Refused(f"Invalid value: '{part['type']}'. Supported values are: {sorted(kinds)}.")
 
 
-def _chat(body: Mapping[str, Any]) -> None:
-    _known("request", body, _all_fields(CompletionCreateParamsNonStreaming))
+def _reasoning(item: Mapping[str, Any], following: Mapping[str, Any], model: str) -> None:
+    """Reasoning comes back encrypted, before what followed it, and to the model whose it was."""
+    _known("input", item, _all_fields(ResponseReasoningItemParam))
+    if not sealed_for(model, item["encrypted_content"]):
+        raise Refused(f"The encrypted content of item {item['id']} could not be verified.")
+    if following.get("type") not in {"function_call", "reasoning"} and following.get("role") != "assistant":
+        raise Refused(f"Item '{item['id']}' of type 'reasoning' was provided without its required following item.")
+
+
+def _chat(body: Mapping[str, Any], *, is_zai: bool) -> None:
+    known = _all_fields(CompletionCreateParamsNonStreaming)
+    _known("request", body, (known | {"thinking"}) - {"seed", "stream_options"} if is_zai else known)
+    if is_zai and body.get("response_format", {}).get("type") == "json_schema":
+        raise Refused("response_format: 'json_schema' is not supported.")
+    _schema(body.get("response_format", {}).get("json_schema", {}))
     _required(body, "model", "messages")
     tools = body.get("tools", [])
     for tool in tools:
@@ -174,7 +205,8 @@ def _chat(body: Mapping[str, Any]) -> None:
         raise Refused("The 'stream_options' parameter is only allowed when 'stream' is enabled.")
     waiting: set[str] = set()
     for message in body["messages"]:
-        _known("messages", message, _CHAT_MESSAGE[message["role"]])
+        own = {"reasoning_content"} if is_zai and message["role"] == "assistant" else set[str]()
+        _known("messages", message, _CHAT_MESSAGE[message["role"]] | own)
         if message["role"] == "tool":
             if not isinstance(message["content"], str):
                 raise Refused("Invalid type for 'content': tool messages hold text.")
@@ -212,12 +244,34 @@ def _messages(body: Mapping[str, Any]) -> None:
     turns = merged_turns(body["messages"])
     if turns[0][0] != "user":
         raise Refused("messages: first message must use the 'user' role")
+    _thinking(body, turns)
     previous: list[str] = []
     for index, (role, blocks) in enumerate(turns):
         previous = _turn(index, role, blocks, previous)
     if previous:
         raise Refused(f"`tool_use` ids were found without `tool_result` blocks immediately after: {previous}")
     _breakpoints(body)
+
+
+def _thinking(body: Mapping[str, Any], turns: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
+    """Thinking comes back signed, before what followed it, and to the model whose it was."""
+    thinking = body.get("thinking", {})
+    if thinking.get("type") == "enabled" and not 1_024 <= thinking["budget_tokens"] < body["max_tokens"]:
+        raise Refused("`max_tokens` must be greater than `thinking.budget_tokens`")
+    for index, (role, blocks) in enumerate(turns):
+        for block in blocks:
+            if block["type"] == "thinking" and not sealed_for(body["model"], block["signature"]):
+                raise Refused(f"messages.{index}: Invalid `signature` in `thinking` block")
+        if role == "assistant" and blocks[-1]["type"] == "thinking":
+            raise Refused(f"messages.{index}: The final block in an assistant message cannot be `thinking`.")
+    if thinking.get("type") in {"enabled", "adaptive"} and len(turns) > 1 and _goes_on_after_tools(turns):
+        found = turns[-2][1][0]["type"]
+        if found not in {"thinking", "redacted_thinking"}:
+            raise Refused(f"messages.{len(turns) - 2}: Expected `thinking` or `redacted_thinking`, but found `{found}`")
+
+
+def _goes_on_after_tools(turns: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> bool:
+    return any(block["type"] == "tool_result" for block in turns[-1][1])
 
 
 def merged_turns(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:

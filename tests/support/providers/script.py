@@ -20,6 +20,13 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Thought:
+    """Reasoning. The provider signs or encrypts it, and checks it when it comes back."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Hold:
     """The stream waits here until the test opens the gate: `server.gate(name).open()`."""
 
@@ -39,7 +46,7 @@ class Fail:
     message: str
 
 
-Piece = str | Call | Hold | Break | Fail
+Piece = str | Call | Thought | Hold | Break | Fail
 
 
 @dataclass(frozen=True)

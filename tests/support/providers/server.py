@@ -130,7 +130,7 @@ class ProviderServer:
         seen = SeenRequest(len(self.requests), protocol, path, headers, raw, json.loads(raw))
         self.requests.append(seen)
         try:
-            check(protocol, seen.body, headers)
+            check(protocol, seen.body, headers, path)
         except Refused as refusal:
             seen.refused = refusal.message
             return seen, Refusal(refusal.status, refusal.kind, refusal.message)
@@ -155,7 +155,8 @@ class ProviderServer:
         usage_when = "with_last" if "/zai/" in seen.path else "on_request" if asks else "never"
         assert seen.use is not None
         prefix = f"{'toolu' if seen.protocol == 'messages' else 'call'}_{seen.asked.position}"
-        return Answer(Reply(pieces, reply.finish), seen.body["model"], prefix, seen.use, usage_when)
+        encrypts = "reasoning.encrypted_content" in seen.body.get("include", ())
+        return Answer(Reply(pieces, reply.finish), seen.body["model"], prefix, seen.use, usage_when, encrypts)
 
 
 @contextmanager

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.providers.cache import CacheUse
-from tests.support.providers.script import Break, Call, Fail, Hold, Piece, Reply
+from tests.support.providers.script import Break, Call, Fail, Hold, Piece, Reply, Thought
+from tests.support.providers.seals import seal
 
 Frame = bytes | Hold | Break
 """What is sent, or what happens instead."""
@@ -23,20 +24,22 @@ class Answer:
     """Of the ids in the answer: the same for a repeated request."""
     use: CacheUse
     usage_when: str = "always"
+    encrypts: bool = False
+    """Whether the request asked for encrypted reasoning."""
 
     @property
     def output_tokens(self) -> int:
-        said = "".join(one if isinstance(one, str) else one.raw for one in self.spoken)
+        said = "".join(one if isinstance(one, str) else one.raw for one in self.spoken if not isinstance(one, Thought))
         return max(1, len(said.encode()) // 4)
 
     @property
-    def spoken(self) -> list[str | Call]:
-        """Texts, those that follow each other joined, and calls with their ids."""
-        spoken: list[str | Call] = []
+    def spoken(self) -> list[str | Call | Thought]:
+        """Texts, those that follow each other joined, thoughts, and calls with their ids."""
+        spoken: list[str | Call | Thought] = []
         for piece in self.numbered:
             if isinstance(piece, str) and spoken and isinstance(spoken[-1], str):
                 spoken[-1] += piece
-            elif isinstance(piece, str | Call):
+            elif isinstance(piece, str | Call | Thought):
                 spoken.append(piece)
         return spoken
 
@@ -93,7 +96,11 @@ def responses_body(answer: Answer, *, finished: bool = True) -> dict[str, Any]:
     }
 
 
-def _item(answer: Answer, index: int, piece: str | Call) -> dict[str, Any]:
+def _item(answer: Answer, index: int, piece: str | Call | Thought) -> dict[str, Any]:
+    if isinstance(piece, Thought):
+        summary = [{"type": "summary_text", "text": piece.text}]
+        item: dict[str, Any] = {"id": f"rs_{answer.prefix}_{index}", "type": "reasoning", "summary": summary}
+        return {**item, "encrypted_content": seal(answer.model, piece.text)} if answer.encrypts else item
     if isinstance(piece, str):
         content = [{"type": "output_text", "text": piece, "annotations": [], "logprobs": []}]
         own = {"id": f"msg_{answer.prefix}_{index}", "type": "message", "status": "completed", "role": "assistant"}
@@ -113,6 +120,9 @@ def responses_stream(answer: Answer) -> Iterator[Frame]:
             case Call():
                 yield from events.text_ends()
                 yield from events.call(piece)
+            case Thought():
+                yield from events.text_ends()
+                yield from events.thought(piece)
             case Fail(kind=kind, message=message):
                 yield events.event("error", code=kind, message=message, param=None)
                 return
@@ -164,6 +174,12 @@ class _ResponsesEvents:
         yield self.event("response.output_item.done", output_index=self._index, item=item)
         self._index += 1
 
+    def thought(self, thought: Thought) -> Iterator[bytes]:
+        item = _item(self._answer, self._index, thought)
+        yield self.event("response.output_item.added", output_index=self._index, item={**item, "summary": []})
+        yield self.event("response.output_item.done", output_index=self._index, item=item)
+        self._index += 1
+
     def _at(self) -> dict[str, Any]:
         return {"item_id": f"msg_{self._answer.prefix}_{self._index}", "output_index": self._index, "content_index": 0}
 
@@ -208,6 +224,8 @@ def chat_stream(answer: Answer) -> Iterator[Frame]:
         match piece:
             case str():
                 yield chunk({"content": piece})
+            case Thought():
+                yield chunk({"reasoning_content": piece.text})
             case Call():
                 first, *rest = _split(piece.raw) or [""]
                 head = {"index": calls, "id": piece.id, "type": "function"}
@@ -244,7 +262,9 @@ def _claude_usage(answer: Answer, output_tokens: int) -> dict[str, Any]:
     }
 
 
-def _claude_block(piece: str | Call) -> dict[str, Any]:
+def _claude_block(piece: str | Call | Thought, model: str) -> dict[str, Any]:
+    if isinstance(piece, Thought):
+        return {"type": "thinking", "thinking": piece.text, "signature": seal(model, piece.text)}
     if isinstance(piece, str):
         return {"type": "text", "text": piece, "citations": None}
     return {"type": "tool_use", "id": piece.id, "name": piece.name, "input": _object(piece.raw)}
@@ -263,7 +283,7 @@ def messages_body(answer: Answer, *, finished: bool = True) -> dict[str, Any]:
         "type": "message",
         "role": "assistant",
         "model": answer.model,
-        "content": [_claude_block(one) for one in answer.spoken] if finished else [],
+        "content": [_claude_block(one, answer.model) for one in answer.spoken] if finished else [],
         "stop_reason": _claude_finish(answer) if finished else None,
         "stop_sequence": None,
         "usage": _claude_usage(answer, answer.output_tokens if finished else 1),
@@ -278,18 +298,20 @@ def messages_stream(answer: Answer) -> Iterator[Frame]:
         match piece:
             case str():
                 if not is_open:
-                    yield _sse({"type": "content_block_start", "index": index, "content_block": _claude_block("")})
+                    yield _sse(
+                        {
+                            "type": "content_block_start",
+                            "index": index,
+                            "content_block": _claude_block("", answer.model),
+                        }
+                    )
                     is_open = True
                 yield _claude_delta(index, {"type": "text_delta", "text": piece})
-            case Call():
+            case Call() | Thought():
                 if is_open:
                     yield _sse({"type": "content_block_stop", "index": index})
                     index, is_open = index + 1, False
-                start = {**_claude_block(piece), "input": {}}
-                yield _sse({"type": "content_block_start", "index": index, "content_block": start})
-                for part in ("", *_split(piece.raw)):
-                    yield _claude_delta(index, {"type": "input_json_delta", "partial_json": part})
-                yield _sse({"type": "content_block_stop", "index": index})
+                yield from _claude_whole_block(index, piece, answer.model)
                 index += 1
             case Fail(kind=kind, message=message):
                 yield _sse({"type": "error", "error": {"type": kind, "message": message}})
@@ -301,6 +323,24 @@ def messages_stream(answer: Answer) -> Iterator[Frame]:
     delta = {"stop_reason": _claude_finish(answer), "stop_sequence": None}
     yield _sse({"type": "message_delta", "delta": delta, "usage": {"output_tokens": answer.output_tokens}})
     yield _sse({"type": "message_stop"})
+
+
+def _claude_whole_block(index: int, piece: Call | Thought, model: str) -> Iterator[bytes]:
+    block = _claude_block(piece, model)
+    if isinstance(piece, Call):
+        yield _claude_start(index, {**block, "input": {}})
+        for part in ("", *_split(piece.raw)):
+            yield _claude_delta(index, {"type": "input_json_delta", "partial_json": part})
+    else:
+        yield _claude_start(index, {**block, "thinking": "", "signature": ""})
+        for part in _split(piece.text):
+            yield _claude_delta(index, {"type": "thinking_delta", "thinking": part})
+        yield _claude_delta(index, {"type": "signature_delta", "signature": block["signature"]})
+    yield _sse({"type": "content_block_stop", "index": index})
+
+
+def _claude_start(index: int, block: dict[str, Any]) -> bytes:
+    return _sse({"type": "content_block_start", "index": index, "content_block": block})
 
 
 def _claude_delta(index: int, delta: dict[str, Any]) -> bytes:

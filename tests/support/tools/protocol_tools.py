@@ -11,6 +11,7 @@ from docs.examples.hello_tools import TOOLS as EXAMPLES
 from docs.examples.hello_tools import Colour
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.llm.controls import ChatParams
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.framework.call_context import CallContext
@@ -185,3 +186,14 @@ TOOLS = [
     dev("refusing").server(refusing).build(),
     dev("broken_promise").output(Promise).server(broken_promise).build(),
 ]
+
+
+def mark_calls(params: ChatParams) -> ChatParams:
+    """For the model `hooked`: another temperature, and which call of which session it is."""
+    if params.model_id != "hooked":
+        return params
+    controls = params.controls.model_copy(update={"temperature": 0.25})
+    return params.model_copy(update={"controls": controls, "extra": {"user": f"{params.session_id}-{params.step}"}})
+
+
+CHAT_PARAMS_HOOKS = [mark_calls]

@@ -38,12 +38,12 @@ def part(name: str, arguments: object, call_id: str = "c1") -> ToolCallPart:
 
 
 def plan(made: TurnInput, *parts: ToolCallPart, step: int = 1) -> list[tuple[str, ErrorCategory | None]]:
-    calls = planned(made, STATE, active_tools(made, step), ModelStep(finish_reason="tool_calls", tool_calls=parts))
+    calls = planned(made, STATE, active_tools(made, step), ModelStep(finish_reason="tool_calls", parts=parts))
     return [(call.name, call.refusal.error.category if call.refusal and call.refusal.error else None) for call in calls]
 
 
 def test_a_call_gets_the_tools_own_names_and_a_lasting_id() -> None:
-    said = ModelStep(finish_reason="tool_calls", tool_calls=(part("greet", {"na-me": "Ann"}), part("odd-1", {})))
+    said = ModelStep(finish_reason="tool_calls", parts=(part("greet", {"na-me": "Ann"}), part("odd-1", {})))
     first, second = planned(order(), STATE, active_tools(order(), 1), said)
     again = planned(order(), STATE, active_tools(order(), 1), said)
     assert first.call is not None
@@ -85,7 +85,7 @@ def test_nothing_is_active_in_the_last_step() -> None:
 
 def test_a_share_of_the_money_is_each_calls_budget() -> None:
     made = order(budgets=Budgets(usd=1.0))
-    said = ModelStep(finish_reason="tool_calls", tool_calls=(part("odd-1", {}), part("odd-1", {}, "c2")))
+    said = ModelStep(finish_reason="tool_calls", parts=(part("odd-1", {}), part("odd-1", {}, "c2")))
     first, _ = planned(made, STATE, active_tools(made, 1), said)
     assert first.call is not None
     assert float(first.call.options.budget.max_total_charge_usd or 0) == 0.5
@@ -93,7 +93,7 @@ def test_a_share_of_the_money_is_each_calls_budget() -> None:
 
 def test_a_model_reads_errors_as_envelopes_and_never_nothing() -> None:
     (call,) = planned(
-        order(), STATE, active_tools(order(), 1), ModelStep(finish_reason="tool_calls", tool_calls=(part("odd-1", {}),))
+        order(), STATE, active_tools(order(), 1), ModelStep(finish_reason="tool_calls", parts=(part("odd-1", {}),))
     )
     error = ErrorEnvelope(tool="odd name", message="No.", category=ErrorCategory.NETWORK, retryable=True)
     failed = result_part(call, ToolResult.failed(error), "Remember.")

@@ -1,0 +1,104 @@
+"""What is known of single models: their windows, their output limits, how they reason. Data, by the start of the name.
+
+Sources: the model pages of OpenAI, Anthropic and Z.ai, November 2026. An operator adds or corrects limits with
+OUTLAST_MODEL_LIMITS; a model that is not known here works too, with careful defaults.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from outlast.activities.llm.controls import ControlName
+
+UNKNOWN_OUTPUT_TOKENS = 4_096
+"""Default output limit of a model of which nothing is known: small enough for servers with a small window."""
+MOST_DEFAULT_OUTPUT_TOKENS = 32_000
+"""The default is the model's own limit, but not more than this: a runaway answer costs money."""
+
+
+class ModelLimits(BaseModel):
+    """An operator's numbers for one model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    window: int | None = Field(default=None, ge=1_024, description="Tokens of prompt and answer together.")
+    output: int | None = Field(default=None, ge=1, description="Tokens of one answer at most.")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model, as far as it is known."""
+
+    window_tokens: int | None = None
+    """Tokens of prompt and answer together."""
+    output_tokens: int | None = None
+    """Tokens of one answer at most, its reasoning included."""
+    reasons: bool | None = None
+    """Whether it always reasons; None when that is not known."""
+    lacks: tuple[ControlName, ...] = ()
+    """Controls of its provider that this model does not have."""
+
+    @property
+    def default_output_tokens(self) -> int:
+        """The output limit of a call that does not set one."""
+        if self.output_tokens is None:
+            return UNKNOWN_OUTPUT_TOKENS
+        return min(self.output_tokens, MOST_DEFAULT_OUTPUT_TOKENS)
+
+
+_BY_BUDGET: tuple[ControlName, ...] = ("effort",)
+_ADAPTIVE: tuple[ControlName, ...] = ("thinking_tokens",)
+_PLAIN: tuple[ControlName, ...] = ("effort",)
+
+KNOWN: Mapping[str, Mapping[str, Model]] = {
+    "openai": {
+        "gpt-6": Model(1_050_000, 128_000, reasons=True),
+        "gpt-5.6": Model(1_050_000, 128_000, reasons=True),
+        "gpt-5": Model(400_000, 128_000, reasons=True),
+        "gpt-5-chat": Model(128_000, 16_384, reasons=False, lacks=_PLAIN),
+        "gpt-4.1": Model(1_047_576, 32_768, reasons=False, lacks=_PLAIN),
+        "gpt-4o": Model(128_000, 16_384, reasons=False, lacks=_PLAIN),
+        "gpt-4-turbo": Model(128_000, 4_096, reasons=False, lacks=_PLAIN),
+        "o1": Model(200_000, 100_000, reasons=True),
+        "o3": Model(200_000, 100_000, reasons=True),
+        "o4": Model(200_000, 100_000, reasons=True),
+    },
+    "anthropic": {
+        "claude-": Model(1_000_000, 128_000, lacks=_ADAPTIVE),
+        "claude-opus-4-6": Model(1_000_000, 128_000),
+        "claude-sonnet-4-6": Model(1_000_000, 64_000),
+        "claude-opus-4-5": Model(200_000, 64_000),
+        "claude-sonnet-4-5": Model(200_000, 64_000, lacks=_BY_BUDGET),
+        "claude-haiku-4-5": Model(200_000, 64_000, lacks=_BY_BUDGET),
+        "claude-opus-4-1": Model(200_000, 32_000, lacks=_BY_BUDGET),
+        "claude-opus-4-0": Model(200_000, 32_000, lacks=_BY_BUDGET),
+        "claude-sonnet-4-0": Model(200_000, 64_000, lacks=_BY_BUDGET),
+        "claude-opus-4-2": Model(200_000, 32_000, lacks=_BY_BUDGET),
+        "claude-sonnet-4-2": Model(200_000, 64_000, lacks=_BY_BUDGET),
+        "claude-3": Model(200_000, 4_096, lacks=("effort", "thinking_tokens")),
+        "claude-3-5": Model(200_000, 8_192, lacks=("effort", "thinking_tokens")),
+        "claude-3-7": Model(200_000, 64_000, lacks=_BY_BUDGET),
+    },
+    "zai": {
+        "glm-5": Model(200_000, 128_000),
+        "glm-5.3": Model(1_048_576, 131_072),
+        "glm-4.7": Model(200_000, 128_000),
+        "glm-4.6": Model(200_000, 128_000),
+        "glm-4.5": Model(128_000, 96_000),
+    },
+}
+"""By provider, then by the start of the model's name. The longest start that fits counts."""
+
+
+def model_of(provider_id: str, model_id: str, limits: Mapping[str, ModelLimits] | None = None) -> Model:
+    """What is known of the model; `limits` are the operator's, by `provider/model`."""
+    fitting = (name for name in KNOWN.get(provider_id, {}) if model_id.startswith(name))
+    best = max(fitting, key=len, default=None)
+    model = KNOWN[provider_id][best] if best is not None else Model()
+    own = (limits or {}).get(f"{provider_id}/{model_id}")
+    if own is None:
+        return model
+    return replace(
+        model, window_tokens=own.window or model.window_tokens, output_tokens=own.output or model.output_tokens
+    )

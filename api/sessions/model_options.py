@@ -1,0 +1,40 @@
+"""How the model of a turn is called: the message's options over the session's over what is known of the model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from outlast.activities.llm.controls import ModelControls
+from outlast.activities.llm.providers.models import ModelLimits, model_of
+from outlast.activities.llm.providers.refusals import refused_controls, refused_output_limit
+from outlast.api.contracts.sessions import MessageRequest
+from outlast.api.errors import BadRequest
+from outlast.workflows.contracts.turns import SessionProfile
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """The options of one turn's model calls."""
+
+    provider_id: str
+    model_id: str
+    max_output_tokens: int
+    controls: ModelControls
+
+
+def model_options(profile: SessionProfile, request: MessageRequest, limits: Mapping[str, ModelLimits]) -> ModelOptions:
+    """The options of the turn that answers `request`; `limits` are the operator's, by `provider/model`.
+
+    Raises `BadRequest` when no model is named, and by its name for a control that the provider or the model lacks.
+    """
+    provider_id, model_id = request.provider_id or profile.provider_id, request.model_id or profile.model_id
+    if not provider_id or not model_id:
+        raise BadRequest("Name the model: set providerId and modelId, in the session or in the message.")
+    model = model_of(provider_id, model_id, limits)
+    controls = request.controls.over(profile.controls)
+    max_output_tokens = request.max_output_tokens or profile.max_output_tokens or model.default_output_tokens
+    refusal = refused_controls(provider_id, model_id, model, controls) or refused_output_limit(
+        model_id, model, controls, max_output_tokens
+    )
+    if refusal is not None:
+        raise BadRequest(refusal)
+    return ModelOptions(provider_id, model_id, max_output_tokens, controls)

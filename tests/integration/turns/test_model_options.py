@@ -1,0 +1,132 @@
+"""How the model of a turn is called: what a session and a message set, and what the model's own limits are."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.calls.turns import new_session, sent, streamed
+from tests.support.providers.script import Call, Thought, by_position, says
+from tests.support.providers.server import ProviderServer
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
+
+
+def fields(provider: ProviderServer, *names: str) -> dict[str, Any]:
+    """Fields of the latest request to the provider; those that are absent are left out."""
+    body = provider.requests[-1].body
+    return {name: body[name] for name in names if name in body}
+
+
+async def test_a_message_sets_controls_over_those_of_its_session(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says("One."), says("Two."))
+    session = await new_session(api, controls={"temperature": 0.5, "seed": 7}, maxOutputTokens=500)
+    await sent(api, session, "First?")
+    names = ("temperature", "seed", "stop", "max_tokens")
+    assert fields(provider, *names) == {"temperature": 0.5, "seed": 7, "max_tokens": 500}
+    await sent(api, session, "Second?", controls={"temperature": 0, "stop": ["END"]}, maxOutputTokens=600)
+    assert fields(provider, *names) == {"temperature": 0, "seed": 7, "stop": ["END"], "max_tokens": 600}
+    shown = (await api.get(f"/v1/sessions/{session}")).json()
+    assert shown["max_output_tokens"] == 500
+    assert {name: value for name, value in shown["controls"].items() if value} == {"temperature": 0.5, "seed": 7}
+
+
+async def test_the_final_text_follows_the_schema_that_was_asked_for(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says('{"a": "x"}'))
+    session = await new_session(api, providerId="openai")
+    turn = await sent(api, session, "As JSON.", controls={"outputSchema": SCHEMA})
+    assert turn["text"] == '{"a": "x"}'
+    form = fields(provider, "text")["text"]["format"]
+    assert (form["type"], form["schema"], form["strict"]) == ("json_schema", SCHEMA, True)
+
+
+@pytest.mark.parametrize(
+    ("provider_id", "controls"), [("openai", {"effort": "high"}), ("anthropic", {"thinkingTokens": 2_000})]
+)
+async def test_a_model_gets_its_reasoning_back_in_the_next_step_and_the_next_turn(
+    api: httpx.AsyncClient, provider: ProviderServer, provider_id: str, controls: dict[str, Any]
+) -> None:
+    """The provider refuses a step of a thinking model in which its own reasoning is missing or changed."""
+    provider.script = by_position(
+        says(Thought("Greet her."), Call("hello_world", {"name": "Ann"})),
+        says(Thought("Done."), "Greeted."),
+        says("Yes."),
+    )
+    session = await new_session(api, providerId=provider_id, controls=controls)
+    turn = await sent(api, session, "Greet Ann.")
+    assert (turn["status"], turn["text"]) == ("completed", "Greeted.")
+    parts = [part["type"] for message in turn["messages"] for part in message["parts"]]
+    assert parts == ["text", "reasoning", "tool_call", "tool_result", "reasoning", "text"]
+    assert (await sent(api, session, "Really?"))["text"] == "Yes."
+    raw = provider.requests[-1].raw.decode()
+    assert "Greet her." in raw or "encrypted_content" in raw
+
+
+REFUSED: list[tuple[dict[str, Any], int, str]] = [
+    ({"providerId": "openai", "controls": {"stop": ["END"]}}, 400, "The provider openai has no `stop`"),
+    ({"providerId": "anthropic", "controls": {"temperature": 1}}, 400, "The provider anthropic has no `temperature`"),
+    (
+        {"providerId": "anthropic", "modelId": "claude-haiku-4-5", "controls": {"effort": "low"}},
+        400,
+        "The model claude-haiku-4-5 has no `effort`. It has `thinking_tokens`, `output_schema`, `stop`.",
+    ),
+    (
+        {"providerId": "anthropic", "modelId": "claude-haiku-4-5", "maxOutputTokens": 64_001},
+        400,
+        "The model claude-haiku-4-5 writes 64000 tokens at most; 64001 were asked for.",
+    ),
+    (
+        {"providerId": "anthropic", "controls": {"thinkingTokens": 5_000}, "maxOutputTokens": 5_000},
+        400,
+        "`thinking_tokens` (5000) must be less than the output limit (5000)",
+    ),
+    ({"controls": {"temprature": 1}}, 422, "temprature"),
+    ({"controls": {"temperature": 3}}, 422, "temperature"),
+    ({"controls": {"outputSchema": {"type": "array"}}}, 422, 'must have `"type": "object"`'),
+    ({"controls": {"outputSchema": {"type": "object", "required": "a"}}}, 422, "is not a JSON Schema"),
+]
+
+
+@pytest.mark.parametrize(("options", "status", "words"), REFUSED)
+async def test_a_control_that_cannot_be_set_is_refused_by_its_name_and_begins_no_turn(
+    api: httpx.AsyncClient, provider: ProviderServer, options: dict[str, Any], status: int, words: str
+) -> None:
+    session, count = await new_session(api), len(provider.requests)
+    response = await api.post(f"/v1/sessions/{session}/messages", json={"message": "Hello?", **options})
+    assert (response.status_code, len(provider.requests)) == (status, count)
+    assert words in response.json()["detail"] or words in response.text
+    assert (await api.get(f"/v1/sessions/{session}")).json()["turns"] == []
+
+
+@pytest.mark.parametrize(
+    ("provider_id", "model_id", "field", "limit"),
+    [
+        ("anthropic", "claude-haiku-4-5-20251001", "max_tokens", 32_000),
+        ("anthropic", "claude-3-5-haiku-latest", "max_tokens", 8_192),
+        ("openai", "gpt-4o-mini", "max_output_tokens", 16_384),
+        ("generic", "m", "max_tokens", 4_096),
+        ("generic", "small", "max_tokens", 300),
+    ],
+)
+async def test_the_default_output_limit_is_the_models_own(
+    api: httpx.AsyncClient, provider: ProviderServer, provider_id: str, model_id: str, field: str, limit: int
+) -> None:
+    """`generic/small` is limited by OUTLAST_MODEL_LIMITS."""
+    provider.script = by_position(says("Hello."))
+    session = await new_session(api, providerId=provider_id, modelId=model_id)
+    await sent(api, session, "Hello?")
+    assert fields(provider, field) == {field: limit}
+
+
+async def test_a_hook_of_a_tools_module_sees_each_call_of_a_model(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says(Call("hello_world", {"name": "Ann"})), says("Greeted."))
+    session = await new_session(api, modelId="hooked")
+    assert [event async for event in streamed(api, session, "Greet Ann.")][-1].data["status"] == "completed"
+    assert [request.body.get("user") for request in provider.requests[-2:]] == [f"{session}-1", f"{session}-2"]
+    assert provider.requests[-1].body["temperature"] == 0.25
