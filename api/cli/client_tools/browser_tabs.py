@@ -1,7 +1,8 @@
-"""All tabs of a browser, as the server's `list_tabs` takes them."""
+"""The tabs of a browser, as the server's `list_tabs` takes them. The browser is asked only for what the call wants."""
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from outlast.api.cli.client_tools.devtools import BrowserError, DevTools, JsonObject, devtools_of
@@ -18,11 +19,32 @@ ALL_STATES_SECONDS = 15.0
 _AT_ONCE = 32
 
 
-async def answer_with_tabs(browser_url: str) -> JsonObject:
+@dataclass(frozen=True)
+class Wanted:
+    """What a call of `list_tabs` wants to know of the tabs, beside title and address."""
+
+    windows: bool = False
+    loading: bool = False
+    normal: bool = True
+    incognito: bool = False
+
+    @classmethod
+    def by(cls, parameters: Mapping[str, Any]) -> "Wanted":
+        """What a call with these arguments wants. Incognito windows are left out unless it asks for them."""
+        sorts, mode = (parameters.get("groupBy"), parameters.get("orderBy")), parameters.get("mode")
+        return cls(
+            windows=parameters.get("windowId") is not None or "window" in sorts or "windowId" in sorts,
+            loading=parameters.get("loading") is not None or "loading" in sorts,
+            normal=mode != "incognito",
+            incognito=mode == "incognito" or (mode is None and "mode" in sorts),
+        )
+
+
+async def answer_with_tabs(browser_url: str, parameters: Mapping[str, Any]) -> JsonObject:
     """The answer to the hand-off: the tabs, or why they cannot be told."""
     try:
         async with asyncio.timeout(2 * ALL_STATES_SECONDS), devtools_of(browser_url) as browser:
-            return await collected(browser)
+            return await collected(browser, Wanted.by(parameters))
     except BrowserError as error:
         problem = str(error)
     except TimeoutError:
@@ -30,21 +52,30 @@ async def answer_with_tabs(browser_url: str) -> JsonObject:
     return {"tabs": [], "omitted": 0, "problem": problem[:MAX_PROBLEM_CHARS]}
 
 
-async def collected(browser: DevTools) -> JsonObject:
-    """The tabs of `browser`. Raises `BrowserError`."""
+async def collected(browser: DevTools, wanted: Wanted) -> JsonObject:
+    """The tabs of `browser` that are wanted. Raises `BrowserError`."""
     contexts = await browser.call("Target.getBrowserContexts")
     targets: list[JsonObject] = (await browser.call("Target.getTargets"))["targetInfos"]
-    pages = [target for target in targets if _is_tab(target)]
+    pages = [target for target in targets if _is_tab(target) and _is_wanted(target, contexts, wanted)]
     shown = pages[:MAX_TABS]
-    states = asyncio.create_task(_loading(browser, shown))
-    windows = [await _window_id(browser, page) for page in shown]
+    states = asyncio.create_task(_loading(browser, shown if wanted.loading else []))
+    windows = [await _window_id(browser, page) if wanted.windows else 0 for page in shown]
     loading = await states
     tabs = [
-        _tab(page, window_id, is_incognito=_is_incognito(page, contexts), loading=loading.get(page["targetId"], True))
+        _tab(
+            page,
+            window_id,
+            is_incognito=_is_incognito(page, contexts),
+            loading=loading.get(page["targetId"], True) if wanted.loading else None,
+        )
         for page, window_id in zip(shown, windows, strict=True)
         if window_id is not None
     ]
     return {"tabs": tabs, "omitted": len(pages) - len(shown), "problem": None}
+
+
+def _is_wanted(page: JsonObject, contexts: JsonObject, wanted: Wanted) -> bool:
+    return wanted.incognito if _is_incognito(page, contexts) else wanted.normal
 
 
 def _is_tab(target: JsonObject) -> bool:
@@ -97,7 +128,7 @@ async def _is_loading(browser: DevTools, target_id: str) -> bool:
     return answer.get("result", {}).get("value") != "complete"
 
 
-def _tab(page: JsonObject, window_id: int, *, is_incognito: bool, loading: bool) -> dict[str, Any]:
+def _tab(page: JsonObject, window_id: int, *, is_incognito: bool, loading: bool | None) -> dict[str, Any]:
     return {
         "id": page["targetId"],
         "windowId": window_id,

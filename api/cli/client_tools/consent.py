@@ -1,6 +1,9 @@
 """Asking the user before a tool first tells something of this machine."""
 
+from rich.markup import escape
+
 from outlast.api.cli.ask.prompts import Lines
+from outlast.api.cli.client_tools.devtools import JsonObject
 from outlast.api.cli.client_tools.offered import ClientTool
 from outlast.api.cli.show.output import Output
 
@@ -17,16 +20,20 @@ class Consent:
         self._server_url = server_url
         self._allowed: set[tuple[str, str]] = set()
 
-    async def given_for(self, tool: ClientTool) -> bool:
-        """Whether the tool may run. A yes is remembered, a no is for this one time; so is the end of all input."""
-        if self._lines is None or (tool.tool, tool.phase) in self._allowed:
+    async def given_for(self, tool: ClientTool, parameters: JsonObject) -> bool:
+        """Whether the tool may run with these parameters.
+
+        A yes is remembered for calls that send the same, a no is for this one time; so is the end of all input.
+        """
+        leaves = tool.leaves(parameters)
+        if self._lines is None or (tool.tool, leaves) in self._allowed:
             return True
-        self._output.note(f"[magenta]?[/] [bold]{tool.tool}[/] sends to {self._server_url}: {tool.leaves}.")
+        self._output.note(f"[magenta]?[/] [bold]{tool.tool}[/] sends to {self._server_url}: {escape(leaves)}.")
         try:
             answer = await self._lines.ask(self._output, "  Allow it while this client runs? [bold]yes or no[/]")
         except EOFError:
             return False
         if answer.lower() not in _YES:
             return False
-        self._allowed.add((tool.tool, tool.phase))
+        self._allowed.add((tool.tool, leaves))
         return True

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from outlast.api.cli.client_tools.browser_tabs import answer_with_tabs
+from outlast.api.cli.client_tools.browser_tabs import Wanted, answer_with_tabs
 from outlast.api.cli.client_tools.devtools import JsonObject
 
 
@@ -13,8 +13,8 @@ class ClientTool:
 
     tool: str
     phase: str
-    leaves: str
-    """What leaves the machine, as the user is asked about it."""
+    leaves: Callable[[JsonObject], str]
+    """From what the server hands over to what leaves the machine, as the user is asked about it."""
     run: Callable[[JsonObject], Awaitable[JsonObject]]
     """From what the server hands over to the content of the answer; expected failures are in the content."""
 
@@ -22,15 +22,13 @@ class ClientTool:
 def client_tools(browser_url: str) -> Mapping[tuple[str, str], ClientTool]:
     """Everything that is offered, by tool and phase."""
 
-    async def list_tabs(_parameters: JsonObject) -> JsonObject:
-        return await answer_with_tabs(browser_url)
+    async def list_tabs(parameters: JsonObject) -> JsonObject:
+        return await answer_with_tabs(browser_url, parameters)
 
-    tools = (
-        ClientTool(
-            "list_tabs",
-            "collect_tabs",
-            f"title and address of every tab of the browser at {browser_url}, incognito tabs too",
-            list_tabs,
-        ),
-    )
+    def leaves(parameters: JsonObject) -> str:
+        wanted = Wanted.by(parameters)
+        kind = ("normal and incognito " if wanted.normal else "incognito ") if wanted.incognito else ""
+        return f"title and address of every {kind}tab of the browser at {browser_url}"
+
+    tools = (ClientTool("list_tabs", "collect_tabs", leaves, list_tabs),)
     return {(tool.tool, tool.phase): tool for tool in tools}

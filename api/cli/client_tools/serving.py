@@ -89,7 +89,7 @@ class Serving:
     async def _answer(self, handoff: OpenHandoff) -> None:
         tool = self._tools[handoff.tool, handoff.phase]
         self._say("asked", f"{handoff.tool} is asked by task {handoff.task_id}.", handoff)
-        if not await self._consent.given_for(tool):
+        if not await self._consent.given_for(tool, handoff.parameters):
             answer: JsonObject = {"action": "decline"}
         else:
             answer = {"action": "accept", "content": await tool.run(handoff.parameters)}

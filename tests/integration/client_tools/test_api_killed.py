@@ -82,7 +82,7 @@ async def test_an_answer_is_brought_to_the_api_that_comes_back(
     gate.opened.set()
     assert (await asks(api, task_id))["status"] == "input_required"
     await mortal_api.start()
-    assert said(await result(api, task_id)).startswith("Found 1 tab.")
+    assert said(await result(api, task_id)).startswith("# Found 1 tab")
     await client.tells("answered")
     await client.tells("connected", times=2)
     assert len(await answers(api, task_id)) == 1
@@ -115,7 +115,7 @@ async def test_an_answer_under_way_when_the_api_dies_counts_once(
     mortal_api.kill()
     worker.process.send_signal(signal.SIGCONT)
     await mortal_api.start()
-    assert said(await result(api, task_id)).startswith("Found 1 tab.")
+    assert said(await result(api, task_id)).startswith("# Found 1 tab")
     assert len(await answers(api, task_id)) == 1
     await eventually(lambda: client.names().count("answered") + client.names().count("closed") == 1)
 
@@ -132,7 +132,7 @@ async def test_a_client_serves_on_through_many_deaths_of_its_api(
         mortal_api.kill()
         await mortal_api.start()
     for task_id in tasks:
-        assert said(await result(api, task_id)).startswith("Found 1 tab.")
+        assert said(await result(api, task_id)).startswith("# Found 1 tab")
         assert len(await answers(api, task_id)) == 1
     ended = [name for name in client.names() if name in ("failed", "refused", "error", "declined")]
     assert ended == []

@@ -22,9 +22,12 @@ async def browser(tmp_path: Path) -> AsyncIterator[RunningBrowser]:
         yield running
 
 
-async def tabs_of(browser: RunningBrowser) -> dict[str, Tab]:
-    """By title, checked as the server checks them."""
-    answer = BrowserTabs.model_validate(await answer_with_tabs(browser.url))
+EVERYTHING = {"groupBy": "mode", "orderBy": "loading", "windowId": 0}
+
+
+async def tabs_of(browser: RunningBrowser, **parameters: Any) -> dict[str, Tab]:
+    """By title, checked as the server checks them; without parameters everything that can be told of all tabs."""
+    answer = BrowserTabs.model_validate(await answer_with_tabs(browser.url, parameters or EVERYTHING))
     assert answer.problem is None
     return {tab.title: tab for tab in answer.tabs}
 
@@ -52,9 +55,48 @@ async def test_windows_tabs_and_incognito_are_told_apart(browser: RunningBrowser
             "two": "normal",
             "three": "incognito",
         }
-        assert (found["one"].url, found["one"].host) == (one, "127.0.0.1")
+        assert (found["one"].url, found["one"].host_name) == (one, "127.0.0.1")
         assert found["one"].window_id == found["two"].window_id
         assert len({found[title].window_id for title in ("about:blank", "one", "three")}) == 3
+
+
+async def test_incognito_windows_are_left_out_unless_they_are_asked_for(browser: RunningBrowser) -> None:
+    await browser.open_tab("data:text/html,<title>secret</title>", context=await browser.incognito())
+    await with_titles(browser, "secret")
+    for parameters, titles in (
+        ({"groupBy": "host"}, {"about:blank"}),
+        ({"mode": "normal", "groupBy": "mode"}, {"about:blank"}),
+        ({"mode": "incognito"}, {"secret"}),
+        ({"orderBy": "mode"}, {"about:blank", "secret"}),
+    ):
+        assert set(await tabs_of(browser, **parameters)) == titles
+
+
+@pytest.mark.parametrize(
+    ("parameters", "methods"),
+    [
+        ({"pattern": "x", "groupBy": "host"}, set[str]()),
+        ({"groupBy": "window"}, {"Browser.getWindowForTarget"}),
+        ({"windowId": [1]}, {"Browser.getWindowForTarget"}),
+        ({"orderBy": "windowId"}, {"Browser.getWindowForTarget"}),
+        ({"loading": False}, {"Target.attachToTarget", "Runtime.evaluate", "Target.detachFromTarget"}),
+        ({"orderBy": "loading"}, {"Target.attachToTarget", "Runtime.evaluate", "Target.detachFromTarget"}),
+    ],
+)
+async def test_the_browser_is_asked_only_for_what_the_call_wants(
+    browser: RunningBrowser, monkeypatch: pytest.MonkeyPatch, parameters: dict[str, Any], methods: set[str]
+) -> None:
+    """What is said on the wire, as the connection's own method sees it."""
+    said: list[str] = []
+    call = devtools.DevTools.call
+
+    async def heard(self: devtools.DevTools, method: str, **params: Any) -> Any:
+        said.append(method)
+        return await call(self, method, **params)
+
+    monkeypatch.setattr(devtools.DevTools, "call", heard)
+    assert len(await tabs_of(browser, **parameters)) == 1
+    assert set(said) == {"Target.getBrowserContexts", "Target.getTargets", *methods}
 
 
 async def test_a_browser_started_incognito_says_so(tmp_path: Path) -> None:
@@ -78,7 +120,7 @@ async def test_a_long_address_is_cut_and_marked(browser: RunningBrowser) -> None
     await browser.open_tab("data:text/html,<title>long</title>" + "x" * 5_000)
 
     async def shown() -> Tab | None:
-        answer = await answer_with_tabs(browser.url)
+        answer = await answer_with_tabs(browser.url, {})
         return next((tab for tab in BrowserTabs.model_validate(answer).tabs if tab.url.startswith("data:")), None)
 
     url = (await eventually(shown)).url
@@ -86,7 +128,7 @@ async def test_a_long_address_is_cut_and_marked(browser: RunningBrowser) -> None
 
 
 async def test_no_browser_is_a_problem_that_says_what_to_do() -> None:
-    answer = await answer_with_tabs(free_address())
+    answer = await answer_with_tabs(free_address(), {})
     assert BrowserTabs.model_validate(answer).tabs == ()
     assert "--remote-debugging-port" in answer["problem"]
 
@@ -97,7 +139,7 @@ async def test_something_else_at_the_port_is_a_problem(monkeypatch: pytest.Monke
         answers: list[dict[str, Any]] = []
         for body in ("<html>", "[]", "{}", f'{{"webSocketDebuggerUrl": "{site.url}/devtools/browser/x"}}'):
             site.page("/json/version", body)
-            answers.append(await answer_with_tabs(site.url))
+            answers.append(await answer_with_tabs(site.url, {}))
     problems = [BrowserTabs.model_validate(answer).problem or "" for answer in answers]
     assert all("is not a browser" in problem for problem in problems[:3])
     assert "refuses the connection" in problems[3]
@@ -109,4 +151,4 @@ def test_client_and_server_agree_on_the_limits() -> None:
 
 
 async def _is_loading(browser: RunningBrowser, title: str) -> bool:
-    return (await tabs_of(browser))[title].loading
+    return (await tabs_of(browser))[title].loading is True

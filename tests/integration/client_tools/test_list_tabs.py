@@ -60,14 +60,15 @@ async def test_a_rest_caller_gets_the_tabs_of_a_real_browser(
     client = start_client(browser.url)
     with serving_pages() as site:
         await opened(browser, *(site.page(f"/{name}", f"<title>{name}</title>") for name in ("beta", "alpha")))
+        host = urlsplit(site.url).netloc
         done = await result(api, await started(api, call("list_tabs", groupBy="host", orderBy="title", mode="normal")))
     assert not done["is_error"], done
     lines = said(done).splitlines()
-    assert lines[:3] == ["Found 3 tabs in 2 groups.", "", "127.0.0.1 (2 tabs)"]
+    assert lines[:3] == ["# Found 3 tabs in 2 groups by host", "", f"## {host} (2 tabs)"]
     assert [line for line in lines if line.startswith("- ")] == ["- alpha", "- beta", "- about:blank"]
-    assert "(no host) (1 tab)" in lines
+    assert "## (no host) (1 tab)" in lines
     groups = [(group["key"], group["size"]) for group in done["structured"]["groups"]]
-    assert groups == [("127.0.0.1", 2), ("(no host)", 1)]
+    assert groups == [(host, 2), ("(no host)", 1)]
     assert done["meta"]["outlast/client"] == {"phase": "collect_tabs", "answeredBy": "key:ann"}
     assert (await client.tells("answered"))["tool"] == "list_tabs"
 
@@ -119,7 +120,9 @@ async def test_the_client_is_not_the_last_word(api: httpx.AsyncClient) -> None:
     for wrong in ({}, {"tabs": [TAB, TAB]}, {"tabs": [{**TAB, "mode": "secret"}]}, {**ONE_TAB, "problem": "none"}):
         assert (await answered(api, task, wrong)).status_code == 422
     await taken(api, task, ONE_TAB)
-    assert said(await result(api, task["id"])).startswith("Found 1 tab in 1 group.\n\nWindow 7 (1 tab)\n- By hand\n")
+    assert said(await result(api, task["id"])).startswith(
+        "# Found 1 tab in 1 group by window\n\n## Window 7 (1 tab)\n- By hand\n"
+    )
 
 
 async def test_the_largest_answer_that_a_browser_can_cause_is_taken(api: httpx.AsyncClient) -> None:
@@ -133,7 +136,29 @@ async def test_the_largest_answer_that_a_browser_can_cause_is_taken(api: httpx.A
     assert done["structured"]["compressed"] is True
     stored = await api.get(f"/v1/outputs/{done['structured']['locator']}")
     assert stored.status_code == 200
-    assert f"Found {MAX_TABS} tabs in 1 group." in stored.text or f'"count":{MAX_TABS}' in stored.text.replace(" ", "")
+    assert f"Found {MAX_TABS} tabs in 1 group by host" in stored.text or f'"count":{MAX_TABS}' in stored.text.replace(
+        " ", ""
+    )
+
+
+async def test_many_tabs_are_listed_to_the_model_itself(api: httpx.AsyncClient) -> None:
+    """As other tools whose arguments limit the answer: up to 64 KB."""
+    task = await waiting(api, call("list_tabs", groupBy="host"))
+    url = "https://a.example/".ljust(200, "u")
+    await taken(api, task, {"tabs": [{**TAB, "id": f"T{number}", "url": url} for number in range(100)]})
+    done = await result(api, task["id"])
+    assert "locator" not in done["structured"]
+    assert said(done).count(f"- By hand\n  {url}") == 100
+
+
+async def test_incognito_tabs_that_nobody_asked_for_are_dropped_by_the_server_too(api: httpx.AsyncClient) -> None:
+    secret = {**TAB, "id": "S", "title": "Secret", "mode": "incognito"}
+    for arguments, count in (({}, 1), ({"groupBy": "mode"}, 2), ({"mode": "incognito"}, 1)):
+        task = await waiting(api, call("list_tabs", **arguments))
+        await taken(api, task, {"tabs": [TAB, secret]})
+        done = await result(api, task["id"])
+        assert done["structured"]["count"] == count
+        assert ("Secret" in said(done)) is bool(arguments)
 
 
 async def test_another_client_answers_after_kill_9(
@@ -146,7 +171,7 @@ async def test_another_client_answers_after_kill_9(
         first.kill()
     assert (await asks(api, task_id))["status"] == "input_required"
     start_client(browser.url)
-    assert said(await result(api, task_id)).startswith("Found 1 tab.")
+    assert said(await result(api, task_id)).startswith("# Found 1 tab")
 
 
 async def test_of_several_clients_one_answer_counts(
@@ -248,7 +273,7 @@ async def test_a_terminal_that_calls_is_not_asked_for_tabs(
         terminal.wait_for("outlast client")
         start_client(browser.url)
         assert terminal.end() == 0
-    assert "Found 1 tab." in terminal.screen
+    assert "Found 1 tab" in terminal.screen
     assert "as JSON" not in terminal.screen
 
 

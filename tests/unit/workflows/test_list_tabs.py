@@ -1,6 +1,7 @@
 """`list_tabs` without a browser: which tabs, in which groups and order, in which words; and what is refused."""
 
 import contextlib
+import itertools
 import json
 import re
 from typing import Any
@@ -77,6 +78,9 @@ def test_a_tab_fits_when_it_fits_everything(tabs: list[Tab], arguments: ListTabs
         fits = [
             arguments.window_ids is None or each.window_id in arguments.window_ids,
             arguments.mode in (None, each.mode),
+            each.mode == "normal"
+            or arguments.mode == "incognito"
+            or "mode" in (arguments.group_by, arguments.order_by),
             arguments.loading in (None, each.loading),
             arguments.pattern is None or any(_re(arguments.pattern, text) for text in (each.url, each.title)),
             arguments.host_filter is None or (each.host is not None and _re(arguments.host_filter, each.host)),
@@ -86,9 +90,40 @@ def test_a_tab_fits_when_it_fits_everything(tabs: list[Tab], arguments: ListTabs
 
 @given(TABS, st.sampled_from(ORDERS))
 def test_an_order_keeps_all_tabs_and_leaves_equals_as_they_were(tabs: list[Tab], order_by: Any) -> None:
+    places = {each.id: place for place, each in enumerate(tabs)}
     once = ordered(tabs, order_by)
-    assert sorted(each.id for each in once) == sorted(each.id for each in tabs)
-    assert ordered(once, order_by) == once
+    assert sorted(each.id for each in once) == sorted(places)
+    for one, next_one in itertools.pairwise(once):
+        if one.model_copy(update={"id": ""}) == next_one.model_copy(update={"id": ""}) and order_by != "tabId":
+            assert places[one.id] < places[next_one.id]
+
+
+SHUFFLED = [
+    tab(3, title="beta", url="https://b.example:8080/", windowId=2, mode="incognito", loading=False),
+    tab(1, title="Alpha", url="https://b.example:9/", windowId=10, mode="normal", loading=True),
+    tab(4, title="\u00e9clair", url="about:blank", windowId=1, mode="incognito", loading=False),
+    tab(2, title="Zeta", url="https://a.example/", windowId=2, mode="normal", loading=False),
+]
+
+
+@pytest.mark.parametrize(
+    ("order_by", "ids"),
+    [
+        (None, "3142"),
+        ("title", "1324"),
+        ("url", "4231"),
+        ("host", "2134"),
+        ("windowId", "4321"),
+        ("tabId", "1234"),
+        ("mode", "1234"),
+        ("loading", "1342"),
+    ],
+)
+def test_each_order_puts_these_tabs_in_this_sequence(order_by: Any, ids: str) -> None:
+    """By title without regard to case, hosts with none last, windows by number, normal and loading first."""
+    assert "".join(each.id[1:] for each in ordered(SHUFFLED, order_by)) == ids
+    grouped = chosen(SHUFFLED, asked(orderBy=order_by, mode="normal", groupBy="none"))
+    assert "".join(each.id[1:] for each in grouped[0].tabs) == "".join(i for i in ids if i in "12")
 
 
 @given(TABS, ARGUMENTS, st.integers(0, 3))
@@ -100,7 +135,7 @@ def test_the_answer_counts_what_it_lists_and_keeps_its_promise(
     assert answer.count == sum(group.size for group in answer.groups)
     assert [group.size for group in answer.groups] == [len(group.tabs) for group in answer.groups]
     lines = result.text.split("\n")
-    assert lines[0].startswith(f"Found {answer.count} tab" if answer.count else NOTHING_FOUND)
+    assert lines[0].startswith(f"# Found {answer.count} tab" if answer.count else NOTHING_FOUND)
     assert sum(line.startswith("- ") for line in lines) == answer.count
 
 
@@ -114,10 +149,37 @@ def test_normal_comes_before_incognito() -> None:
     assert [group.key for group in groups] == ["normal", "incognito"]
 
 
-def test_hosts_are_sorted_by_name_and_no_host_comes_last() -> None:
-    urls = ("about:blank", "https://b.example:8080/", "https://A.example/", "http://[")
+def test_hosts_are_sorted_by_name_and_port_and_no_host_comes_last() -> None:
+    urls = (
+        "chrome://settings/",
+        "http://localhost:8080/",
+        "https://b.example:443/",
+        "http://localhost:3000/a",
+        "https://A.example/",
+        "http://localhost:900/",
+        "http://[",
+        "file:///tmp/x",
+        "http://localhost:3000/b",
+        "http://[::1]:3000/",
+    )
     groups = chosen([tab(number, url=url) for number, url in enumerate(urls)], asked(groupBy="host"))
-    assert [(group.key, len(group.tabs)) for group in groups] == [("a.example", 1), ("b.example", 1), (NO_HOST, 2)]
+    assert [(group.key, len(group.tabs)) for group in groups] == [
+        ("[::1]:3000", 1),
+        ("a.example", 1),
+        ("b.example", 1),
+        ("localhost:900", 1),
+        ("localhost:3000", 2),
+        ("localhost:8080", 1),
+        (NO_HOST, 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "count"), [("^localhost$", 1), ("^localhost:3000$", 1), ("localhost:8", 0), ("settings", 0)]
+)
+def test_a_host_filter_looks_at_the_host_with_and_without_its_port(pattern: str, count: int) -> None:
+    tabs = [tab(1, url="http://localhost:3000/"), tab(2, url="chrome://settings/")]
+    assert len(matching(tabs, asked(hostFilter=pattern))) == count
 
 
 def test_the_answer_in_words() -> None:
@@ -128,10 +190,10 @@ def test_the_answer_in_words() -> None:
     ]
     result = tab_list(chosen(tabs, asked(groupBy="window")), "window")
     assert result.text == (
-        "Found 3 tabs in 2 groups.\n\nWindow 3 (2 tabs)\n- Two lines\n  https://a.example/x\n- (no title)\n"
-        "  about:blank\n\nWindow 20 (1 tab)\n- Else\n  https://a.example/"
+        "# Found 3 tabs in 2 groups by window\n\n## Window 3 (2 tabs)\n- Two lines\n  https://a.example/x\n"
+        "- (no title)\n  about:blank\n\n## Window 20 (1 tab)\n- Else\n  https://a.example/"
     )
-    assert tab_list(chosen(tabs[:1], asked()), "none").text == "Found 1 tab.\n- Two lines\n  https://a.example/x"
+    assert tab_list(chosen(tabs[:1], asked()), "none").text == "# Found 1 tab\n\n- Two lines\n  https://a.example/x"
     assert tab_list((), "host").text == NOTHING_FOUND
 
 

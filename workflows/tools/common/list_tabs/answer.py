@@ -18,12 +18,12 @@ class ListedTab(Answer):
     """One tab."""
 
     tab_id: str
-    window_id: int
+    window_id: int | None = Field(default=None, description="Absent when nothing asked for windows.")
     title: str
     url: str
-    host: str | None = Field(default=None, description="Absent for URLs without a host.")
+    host: str | None = Field(default=None, description="With the port, if unusual. Absent for URLs without a host.")
     mode: TabMode
-    loading: bool
+    loading: bool | None = Field(default=None, description="Absent when nothing asked for it.")
 
 
 class ListedGroup(Answer):
@@ -50,29 +50,30 @@ def tab_list(groups: Sequence[TabGroup], group_by: GroupBy, *, omitted: int = 0)
         ListedGroup(key=group.key, size=len(group.tabs), tabs=[_listed(tab) for tab in group.tabs]) for group in groups
     ]
     answer = TabList(count=count, group_by=group_by, groups=listed, omitted=omitted)
-    left_out = f"{_tabs(omitted)} of the browser not looked at: it has more than {MAX_TABS}." if omitted else None
+    left_out = f"\n{_tabs(omitted)} of the browser not looked at: it has more than {MAX_TABS}." if omitted else None
     return answered(answer, _worded(groups, group_by, count), left_out)
 
 
 def _worded(groups: Sequence[TabGroup], group_by: GroupBy, count: int) -> str:
+    """A header, the groups, and a bullet for each tab, in Markdown."""
     if not count:
         return NOTHING_FOUND
-    in_groups = "" if group_by == "none" else f" in {len(groups)} group{'' if len(groups) == 1 else 's'}"
-    return "\n".join([f"Found {_tabs(count)}{in_groups}.", *(_group(group, group_by) for group in groups)])
+    in_groups = "" if group_by == "none" else f" in {len(groups)} group{'' if len(groups) == 1 else 's'} by {group_by}"
+    return "\n\n".join([f"# Found {_tabs(count)}{in_groups}", *(_group(group, group_by) for group in groups)])
 
 
 def _group(group: TabGroup, group_by: GroupBy) -> str:
-    lines = [f"- {_line(tab.title) or NO_TITLE}\n  {_line(tab.url)}" for tab in group.tabs]
+    bullets = [f"- {_line(tab.title) or NO_TITLE}\n  {_line(tab.url)}" for tab in group.tabs]
     if group_by == "none":
-        return "\n".join(lines)
+        return "\n".join(bullets)
     name = f"Window {group.key}" if group_by == "window" else str(group.key)
-    return "\n".join([f"\n{name} ({_tabs(len(group.tabs))})", *lines])
+    return "\n".join([f"## {name} ({_tabs(len(group.tabs))})", *bullets])
 
 
 def _listed(tab: Tab) -> ListedTab:
     return ListedTab(
         tab_id=tab.id,
-        window_id=tab.window_id,
+        window_id=tab.window_id or None,
         title=tab.title,
         url=tab.url,
         host=tab.host,

@@ -22,16 +22,25 @@ class ListTabsArguments(Arguments):
     window_id: WindowId | Annotated[list[WindowId], Field(min_length=1, max_length=100)] | None = Field(
         default=None, alias="windowId", description="Only tabs of this window, or of these."
     )
-    mode: TabMode | None = Field(default=None, description="Only tabs of normal, or of incognito windows.")
+    mode: TabMode | None = Field(
+        default=None,
+        description="Only tabs of normal, or of incognito windows. Without it incognito windows are left out, unless "
+        "tabs are grouped or ordered by mode.",
+    )
     loading: bool | None = Field(default=None, description="Only tabs that are loading (true), or are not (false).")
     host_filter: TabPattern | None = Field(
         default=None,
         alias="hostFilter",
-        description=f"{_SYNTAX}; found in the URL's host, if it has one.",
+        description=f"{_SYNTAX}; found in the URL's host, with or without its port. Other URLs never fit.",
     )
     order_by: OrderBy | None = Field(
         default=None, alias="orderBy", description="Order within groups; without it, as the browser tells them."
     )
+
+    @property
+    def wants_incognito(self) -> bool:
+        """Whether the tabs of incognito windows are asked for."""
+        return self.mode == "incognito" or (self.mode is None and "mode" in (self.group_by, self.order_by))
 
     @property
     def window_ids(self) -> frozenset[int] | None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES
 from outlast.workflows.tools.common.list_tabs.answer import TabList, tab_list
 from outlast.workflows.tools.common.list_tabs.arguments import ListTabsArguments
 from outlast.workflows.tools.common.list_tabs.selection import chosen
@@ -41,12 +42,15 @@ LIST_TABS = (
     tool("list_tabs")
     .category(Category.EXPERIMENTAL)
     .describe(
-        "Lists the tabs of the user's browser: title and URL of each, filtered, grouped and ordered as asked. It runs "
-        "on the user's machine and waits until the user's client answers; the user may decline."
+        "Lists the tabs of the user's browser: title and URL of each, filtered, grouped and ordered as asked. Tabs of "
+        "incognito windows are left out unless mode, or grouping or ordering by mode, asks for them. It runs on the "
+        "user's machine and waits until the user's client answers; the user may decline."
     )
     .annotate(ToolAnnotations(title="List browser tabs", read_only=True, idempotent=True))
     .args(ListTabsArguments)
     .output(TabList)
+    .output_threshold(MAX_ANSWER_BYTES)
+    .stores_large_outputs()
     .authority("client")
     .client(
         ClientPhase(

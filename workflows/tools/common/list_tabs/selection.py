@@ -43,23 +43,33 @@ def ordered(tabs: Iterable[Tab], order_by: OrderBy | None) -> tuple[Tab, ...]:
 def _tests(arguments: ListTabsArguments) -> Iterable[Callable[[Tab], bool]]:
     if (windows := arguments.window_ids) is not None:
         yield lambda tab: tab.window_id in windows
+    if not arguments.wants_incognito:
+        yield lambda tab: tab.mode == "normal"
     if arguments.mode is not None:
         yield lambda tab: tab.mode == arguments.mode
     if arguments.loading is not None:
         yield lambda tab: tab.loading is arguments.loading
     if arguments.host_filter is not None:
         host = compiled(arguments.host_filter)
-        yield lambda tab: tab.host is not None and host.search(tab.host) is not None
+        yield lambda tab: any(name and host.search(name) is not None for name in (tab.host, tab.host_name))
     if arguments.pattern is not None:
         anywhere = compiled(arguments.pattern)
         yield lambda tab: any(anywhere.search(text) is not None for text in (tab.url, tab.title))
 
 
-def _rank_of_group(key: int | str | None) -> tuple[int, int | str]:
-    """Windows by number, normal before incognito, hosts by name with those that have none at the end."""
+def _rank_of_group(key: int | str | None) -> tuple[Any, ...]:
+    """Windows by number, normal before incognito, hosts by name and port with those that have none at the end."""
     if key in MODES:
         return (0, MODES.index(str(key)))
-    return (1, "") if key == NO_HOST else (0, key if key is not None else 0)
+    if key == NO_HOST:
+        return (1,)
+    return (0, *_rank_of_host(key)) if isinstance(key, str) else (0, key or 0)
+
+
+def _rank_of_host(host: str) -> tuple[str, int]:
+    """By name, then by the number of the port."""
+    name, _, port = host.rpartition(":")
+    return (name, int(port)) if port.isdigit() else (host, 0)
 
 
 def _plain(text: str) -> str:
@@ -80,7 +90,7 @@ _KEYS: Mapping[GroupBy, Callable[[Tab], int | str | None]] = {
 _RANKS: Mapping[OrderBy, Callable[[Tab], Any]] = {
     "title": lambda tab: _plain(tab.title),
     "url": lambda tab: _plain(tab.url),
-    "host": lambda tab: (tab.host is None, tab.host or ""),
+    "host": lambda tab: (tab.host is None, *_rank_of_host(tab.host or "")),
     "windowId": lambda tab: tab.window_id,
     "tabId": lambda tab: tab.id,
     "mode": lambda tab: MODES.index(tab.mode),

@@ -1,4 +1,4 @@
-"""What the client answers: all tabs of the browser, as they are. Also what that may not be."""
+"""What the client answers: the tabs of the browser, as they are. Also what that may not be."""
 
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -11,6 +11,8 @@ MAX_TITLE_CHARS = 200
 """Together they keep an answer under the 4 MiB that the server takes."""
 MAX_PROBLEM_CHARS = 500
 
+_USUAL_PORTS = {"http": 80, "https": 443, "ftp": 21}
+
 TabMode = Literal["normal", "incognito"]
 WindowId = Annotated[int, Field(ge=0)]
 
@@ -21,19 +23,34 @@ class Tab(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     id: str = Field(min_length=1, max_length=64, description="The browser's id of the tab.")
-    window_id: WindowId = Field(alias="windowId", description="The browser's number of the window; 0 for none.")
+    window_id: WindowId = Field(
+        default=0, alias="windowId", description="The browser's number of the window; 0 for none, or when not asked."
+    )
     title: str = Field(max_length=MAX_TITLE_CHARS)
     url: str = Field(max_length=MAX_URL_CHARS)
     mode: TabMode
-    loading: bool
+    loading: bool | None = Field(default=None, description="Null when it was not asked.")
 
     @property
     def host(self) -> str | None:
-        """The URL's host, without its port; None for URLs that have none, and for what is no URL."""
+        """The host of a web address, with its port unless that is the usual one; None for all other URLs.
+
+        `chrome://settings` names a page of the browser and no host, although its syntax has one.
+        """
         try:
-            return urlsplit(self.url).hostname or None
+            parts = urlsplit(self.url)
+            port = parts.port
         except ValueError:
             return None
+        if parts.scheme not in _USUAL_PORTS or not parts.hostname:
+            return None
+        name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        return name if port in (None, _USUAL_PORTS[parts.scheme]) else f"{name}:{port}"
+
+    @property
+    def host_name(self) -> str | None:
+        """The host without its port."""
+        return None if self.host is None else urlsplit(self.url).hostname
 
 
 class BrowserTabs(BaseModel):
