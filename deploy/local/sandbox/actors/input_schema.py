@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import jsonschema
 import orjson
 
 from outlast.deploy.local.sandbox.http.errors import ApiError
+
+if TYPE_CHECKING:
+    import jsonschema
 
 JsonObject = dict[str, Any]
 
@@ -54,6 +56,8 @@ def with_defaults(schema: JsonObject, value: JsonObject) -> JsonObject:
 
 def violations(schema: JsonObject, value: JsonObject) -> Iterator[str]:
     """Violations of the schema by an input, worded as on the platform."""
+    import jsonschema  # noqa: PLC0415 (not before a run is started: the sandbox starts sooner)
+
     validator = jsonschema.Draft7Validator(_json_schema(schema))
     errors: list[jsonschema.ValidationError] = list(validator.iter_errors(value))  # pyright: ignore[reportUnknownMemberType]
     for error in errors:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import html
 import re
+from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 _TEMPLATE = """<!doctype html>
 <html lang="en">
@@ -47,7 +50,12 @@ class Site:
     def __init__(self, directory: Path, base_url: str) -> None:
         self._directory = directory.resolve()
         self._base_url = base_url
-        self._markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+    @cached_property
+    def _markdown(self) -> MarkdownIt:
+        from markdown_it import MarkdownIt  # noqa: PLC0415 (not before a page is wanted: the sandbox starts sooner)
+
+        return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
     def routes(self) -> list[Route]:
         """The routes to add to the application."""

@@ -15,8 +15,6 @@ from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-import psutil
-
 # The trap keeps the shell alive when the Actor gets SIGTERM, so that the exit code is still written.
 _SHELL = 'trap : TERM; "$@"; code=$?; echo $code > "$0.part" && mv "$0.part" "$0"'
 
@@ -129,6 +127,8 @@ def start_process(
 
 def process_started_at(process_id: int) -> float | None:
     """The start time of a running process, which distinguishes it from an earlier process with the same ID."""
+    import psutil  # noqa: PLC0415 (not before a run is looked at: the sandbox starts sooner)
+
     try:
         process = psutil.Process(process_id)
         return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
@@ -138,6 +138,8 @@ def process_started_at(process_id: int) -> float | None:
 
 def memory_by_session(sessions: set[int]) -> dict[int, int]:
     """Resident bytes of all processes of each session."""
+    import psutil  # noqa: PLC0415
+
     totals = dict.fromkeys(sessions, 0)
     for process_id in psutil.pids():
         try:

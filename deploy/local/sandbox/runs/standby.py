@@ -14,10 +14,11 @@ import signal
 import socket
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
-import httpx
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -30,6 +31,9 @@ from outlast.deploy.local.sandbox.actors.catalogue import Catalogue
 from outlast.deploy.local.sandbox.actors.folder import Actor
 from outlast.deploy.local.sandbox.http.errors import ApiError
 from outlast.deploy.local.sandbox.runs.environment import standby_environment
+
+if TYPE_CHECKING:
+    import httpx
 
 _START_SECONDS = 30.0
 _IDLE_SECONDS = 300.0
@@ -60,8 +64,13 @@ class Standby:
         self._logs = logs
         self._servers: dict[tuple[str, str], _Server] = {}
         self._starting = asyncio.Lock()
-        self._http = httpx.AsyncClient(trust_env=False, timeout=None)  # noqa: S113 (the caller's time-outs hold)
         self._ticker: asyncio.Task[None] | None = None
+
+    @cached_property
+    def _http(self) -> httpx.AsyncClient:
+        import httpx  # noqa: PLC0415 (few Actors use Standby: the sandbox starts sooner)
+
+        return httpx.AsyncClient(trust_env=False, timeout=None)  # noqa: S113 (the caller's time-outs hold)
 
     def routes(self) -> list[Route]:
         """The routes to add to the application."""
@@ -73,9 +82,12 @@ class Standby:
             self._ticker.cancel()
         for server in list(self._servers.values()):
             await self._stop(server)
-        await self._http.aclose()
+        if "_http" in vars(self):
+            await self._http.aclose()
 
     async def _proxy(self, request: Request) -> Response:
+        import httpx  # noqa: PLC0415
+
         user = self._users.caller(request)
         actor = self._catalogue.find(request.path_params["actor_id"], user)
         if not actor.definition.get("usesStandbyMode"):
@@ -101,6 +113,8 @@ class Standby:
             for name, value in request.headers.items()
             if name not in _HOP_BY_HOP and name != "authorization"
         }
+        import httpx  # noqa: PLC0415
+
         url = httpx.URL(f"{server.url}/{request.path_params['path']}").copy_with(query=request.url.query.encode())
         outgoing = self._http.build_request(request.method, url, headers=kept, content=await request.body())
         return await self._http.send(outgoing, stream=True)

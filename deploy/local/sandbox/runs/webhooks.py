@@ -9,7 +9,6 @@ import logging
 import re
 from typing import Any, cast
 
-import httpx
 import orjson
 
 from outlast.deploy.local.sandbox.clock import iso, new_id, now
@@ -33,7 +32,6 @@ class Webhooks:
         self._database = database
         self._runs = runs
         self._deliveries: set[asyncio.Task[None]] = set()
-        self._client = httpx.AsyncClient(timeout=30, trust_env=False)
 
     def begin(self) -> None:
         """Resumes deliveries that were open when the sandbox last ended."""
@@ -44,7 +42,6 @@ class Webhooks:
         """Stops delivering. Open dispatches stay in the database."""
         for delivery in list(self._deliveries):
             delivery.cancel()
-        await self._client.aclose()
 
     def add(self, run: Run, webhooks: list[JsonObject]) -> None:
         """Attaches webhooks to a run."""
@@ -134,12 +131,15 @@ class Webhooks:
             await asyncio.sleep(self._settings.webhook_retry_seconds * 2 ** (len(dispatch["calls"]) - 1))
 
     async def _call(self, webhook: JsonObject, dispatch: JsonObject) -> JsonObject:
+        import httpx  # noqa: PLC0415 (few runs have webhooks: the sandbox starts sooner)
+
         started_at = now()
         status, body, problem = None, None, None
         try:
-            response = await self._client.post(
-                webhook["requestUrl"], content=_payload(webhook, dispatch), headers=_headers(webhook, dispatch)
-            )
+            async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
+                response = await client.post(
+                    webhook["requestUrl"], content=_payload(webhook, dispatch), headers=_headers(webhook, dispatch)
+                )
             status, body = response.status_code, response.text[:1000]
         except httpx.HTTPError as error:
             problem = f"{type(error).__name__}: {error}"
