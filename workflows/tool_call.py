@@ -26,8 +26,9 @@ from outlast.workflows.contracts.tool_calls import (
 from outlast.workflows.metrics import count_tool_call
 from outlast.workflows.runtime.context import Guarded, ToolContext
 from outlast.workflows.runtime.executors import describe_run
-from outlast.workflows.stubs.failures import ToolError, signature
+from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.stubs.search_attributes import upsert_search_attributes
+from outlast.workflows.stubs.signatures import signature
 from outlast.workflows.tools.framework.middleware import run_handler
 from outlast.workflows.tools.registry import UnknownTool, tool_for
 
@@ -45,6 +46,7 @@ class ToolCallWorkflow:
     def __init__(self, call: ToolCall) -> None:
         """Make the context before the first update can arrive."""
         self._ctx = ToolContext(call)
+        self._asked = call.arguments
 
     @workflow.update
     def submit_input(self, submitted: SubmitInput) -> None:
@@ -100,7 +102,7 @@ class ToolCallWorkflow:
             task_id=ctx.task_id,
             tool=call.tool,
             status=status,
-            error_signature=signature(result.error) if result and result.error else None,
+            error_signature=signature(result.error, self._asked) if result and result.error else None,
             error=result.error if result else None,
             message=result.headline if result else None,
             locator=result.locator if result else None,

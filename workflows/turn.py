@@ -52,8 +52,9 @@ from outlast.workflows.contracts.turns import (
 )
 from outlast.workflows.metrics import count_step, count_turn, record_mask_resolution
 from outlast.workflows.stubs.call_activity import tool_errors
-from outlast.workflows.stubs.failures import ToolError, signature
+from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.stubs.search_attributes import upsert_search_attributes
+from outlast.workflows.stubs.signatures import answer_signature, signature
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.registry import executor_kind
 from outlast.workflows.turns import events
@@ -152,7 +153,7 @@ class TurnWorkflow:
         answer, stop = await self._one_step()
         is_last = self._state.step >= last_step(self._input.budgets, self._input.max_steps)
         if stop is not None and not is_last:
-            return Ending(status=TurnStatus.STOPPED, reason="doom_loop", error=_repeated_failure(stop))
+            return Ending(status=TurnStatus.STOPPED, reason="doom_loop", error=_going_round(stop))
         if answer.tool_calls and not is_last:
             return None
         if not answer.tool_calls and not ran_out(self._input, self._state.step):
@@ -221,13 +222,13 @@ class TurnWorkflow:
         known: set[str | None] = set()
         for call, task in zip(calls, ended, strict=True):
             outcome = ToolOutcome(result=cancelled_result(call.name)) if task.cancelled() else task.result()
-            seen = _outcome_of(call, outcome.result.error)
+            seen = _outcome_of(call, outcome.result)
             found = Verdict()
-            # The same failure twice in one step counts once: the model had not read the first.
-            if seen.signature is None or seen.signature not in known:
+            # The same twice in one step counts once: the model had not read the first.
+            if seen.key is None or seen.key not in known:
                 failures = observe(failures, seen)
                 found = verdict_on(failures, self._input.earlier_failures)
-            known.add(seen.signature)
+            known.add(seen.key)
             verdicts.append(found)
             parts.append(result_part(call, outcome.result, found.reminder))
             usd += (outcome.run.usage_total_usd or 0.0) if outcome.run is not None else 0.0
@@ -304,7 +305,7 @@ class TurnWorkflow:
         refusal = result.error
         if refusal is None:
             return
-        counted = _outcome_of(call, refusal).signature
+        counted = _outcome_of(call, result).signature
         refused = CallRefused(tool=call.name, error=refusal, error_signature=counted, turn_id=self._input.turn_id)
         await self._signal_session(CALL_REFUSED_SIGNAL, refused)
 
@@ -336,10 +337,13 @@ def turn_attributes(turn: TurnInput) -> TypedSearchAttributes:
     )
 
 
-def _outcome_of(call: PlannedCall, error: ErrorEnvelope | None) -> CallOutcome:
-    if error is None or not call.counts:
+def _outcome_of(call: PlannedCall, result: ToolResult) -> CallOutcome:
+    error = result.error
+    if error is not None and call.counts:
+        return CallOutcome(tool=call.name, signature=signature(error, call.arguments), retryable=error.retryable)
+    if result.is_error:
         return CallOutcome(tool=call.name)
-    return CallOutcome(tool=call.name, signature=signature(error), retryable=error.retryable)
+    return CallOutcome(tool=call.name, answer_signature=answer_signature(call.name, call.arguments, result))
 
 
 def _actor_of(call: ToolCall) -> str | None:
@@ -357,11 +361,19 @@ def _over_budget(over: str) -> Ending:
     return Ending(status=TurnStatus.STOPPED, reason="budget", error=envelope)
 
 
-def _repeated_failure(verdict: Verdict) -> ErrorEnvelope:
+def _going_round(verdict: Verdict) -> ErrorEnvelope:
+    tool, times = verdict.tool or "", verdict.count
+    if verdict.repeats:
+        return ErrorEnvelope.permanent(
+            ErrorCategory.CONFLICT,
+            tool,
+            f"The turn was stopped: the same call of {tool} has had the same answer {times} times.",
+            hint="Send another message that says what to do with the answer.",
+        )
     return ErrorEnvelope.permanent(
         ErrorCategory.CONFLICT,
-        verdict.tool or "",
-        f"The turn was stopped: {verdict.tool} has failed {verdict.count} times in the same way.",
+        tool,
+        f"The turn was stopped: {tool} has failed {times} times in the same way.",
         hint="Look at the tool's error, change what it names, and send another message.",
     )
 

@@ -23,7 +23,10 @@ def not_found(message: str, hint: str = _CHECK) -> ToolFailure:
 
 
 async def explain_not_found(client: ApifyClientAsync, wanted: Kind, given: str) -> ToolFailure:
-    """The failure for a `wanted` with the id `given` that does not exist; it says what else has this id."""
+    """The failure for a `wanted` with the id `given` that does not exist; it says what else has this id.
+
+    A run is wanted for its log: a run that exists has none.
+    """
     message = f"There is no {wanted} {given!r}."
     if not _ID.fullmatch(given):
         return not_found(message)
@@ -34,6 +37,8 @@ async def explain_not_found(client: ApifyClientAsync, wanted: Kind, given: str) 
         client.key_value_store(given).get(),
         return_exceptions=True,
     )
+    if wanted == "run" and run is not None and not isinstance(run, BaseException):
+        return not_found(f"Run {given!r} has no log.", "It has written nothing, or its log was deleted.")
     if run is not None and not isinstance(run, BaseException):
         ids = f"its dataset is {run.default_dataset_id}, its key-value store {run.default_key_value_store_id}"
         return not_found(f"{message} It is the id of a run: {ids}.", "Call again with the id of the storage.")

@@ -61,7 +61,7 @@ from outlast.workflows.contracts.tool_calls import (
     ToolOutcome,
     ToolResult,
 )
-from outlast.workflows.stubs.failures import signature
+from outlast.workflows.stubs.signatures import signature
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.framework.tool import Tool
 

@@ -1,4 +1,4 @@
-"""Counts identical failures, so that a model is reminded once and then stopped when it repeats them. Pure."""
+"""Counts identical failures and identical answers, so that a model is reminded once and then stopped. Pure."""
 
 from typing import Literal
 
@@ -12,16 +12,28 @@ STOP_AFTER = 2
 """Identical permanent failures (not retryable) after which a turn is stopped."""
 STOP_AFTER_RETRYABLE = 4
 """Identical transient failures (retryable) after which a turn is stopped."""
+REMIND_AFTER_ANSWERS = 3
+"""Identical calls with identical answers after which the model is reminded, once."""
+STOP_AFTER_ANSWERS = 6
+"""Identical calls with identical answers after which a turn is stopped."""
 _MAX_COUNTED = 200
-"""Maximum number of different failures that are counted. The least recently seen ones are dropped."""
+"""Maximum number of different failures, and of answers, that are counted. The least recently seen ones are dropped."""
 
 
 class CallOutcome(Contract):
-    """How one call ended, as far as it matters here. `signature` is None when it did not fail."""
+    """How one call ended, as far as it matters here. One without either signature is not counted."""
 
     tool: str
-    signature: str | None = Field(default=None, description="See `outlast.workflows.stubs.failures.signature`.")
+    signature: str | None = Field(
+        default=None, description="Of a call that failed: see `outlast.workflows.stubs.signatures.signature`."
+    )
     retryable: bool = False
+    answer_signature: str | None = Field(default=None, description="Of a call that succeeded, with its answer.")
+
+    @property
+    def key(self) -> str | None:
+        """What it is counted by."""
+        return self.signature or self.answer_signature
 
 
 class Failure(Contract):
@@ -38,11 +50,21 @@ class Failure(Contract):
         return STOP_AFTER_RETRYABLE if self.retryable else STOP_AFTER
 
 
+class RepeatedAnswer(Contract):
+    """A call that succeeded, and how often the same call has had the same answer."""
+
+    signature: str
+    tool: str
+    count: int = 1
+
+
 class SelfCorrection(Contract):
-    """The failures counted so far, the one seen last at the end, and whether the latest outcome was one."""
+    """The failures and answers counted so far, those seen last at the end, and which of them the latest outcome was."""
 
     failures: tuple[Failure, ...] = ()
     latest_failed: bool = False
+    answers: tuple[RepeatedAnswer, ...] = ()
+    latest_answered: bool = False
 
     @property
     def counts(self) -> dict[str, int]:
@@ -57,6 +79,8 @@ class SelfCorrection(Contract):
 
 class Verdict(Contract):
     """What follows from the latest outcome. A stop whose failure was never reminded of carries the reminder too."""
+
+    repeats: bool | None = Field(default=None, description="True when the call did not fail but brought nothing new.")
 
     action: Literal["none", "reminder", "stop"] = "none"
     tool: str | None = None
@@ -77,7 +101,7 @@ _NONE = EarlierFailures()
 def observe(state: SelfCorrection, outcome: CallOutcome) -> SelfCorrection:
     """`state` after one more call."""
     if outcome.signature is None:
-        return state.model_copy(update={"latest_failed": False})
+        return _observe_answer(state, outcome)
     before = next((failure for failure in state.failures if failure.signature == outcome.signature), None)
     failure = Failure(
         signature=outcome.signature,
@@ -86,17 +110,29 @@ def observe(state: SelfCorrection, outcome: CallOutcome) -> SelfCorrection:
         count=before.count + 1 if before else 1,
     )
     others = tuple(known for known in state.failures if known is not before)
-    return SelfCorrection(failures=(*others, failure)[-_MAX_COUNTED:], latest_failed=True)
+    changes = {"failures": (*others, failure)[-_MAX_COUNTED:], "latest_failed": True, "latest_answered": False}
+    return state.model_copy(update=changes)
+
+
+def _observe_answer(state: SelfCorrection, outcome: CallOutcome) -> SelfCorrection:
+    if outcome.answer_signature is None:
+        return state.model_copy(update={"latest_failed": False, "latest_answered": False})
+    before = next((answer for answer in state.answers if answer.signature == outcome.answer_signature), None)
+    count = before.count + 1 if before else 1
+    answer = RepeatedAnswer(signature=outcome.answer_signature, tool=outcome.tool, count=count)
+    others = tuple(known for known in state.answers if known is not before)
+    changes = {"answers": (*others, answer)[-_MAX_COUNTED:], "latest_failed": False, "latest_answered": True}
+    return state.model_copy(update=changes)
 
 
 def verdict_on(state: SelfCorrection, earlier: EarlierFailures = _NONE) -> Verdict:
-    """The verdict after the latest outcome in `state`: nothing, a reminder (once per kind of failure), or a stop.
+    """The verdict after the latest outcome in `state`: nothing, a reminder (once per kind), or a stop.
 
     `earlier` holds the failures from before `state` began to count. They can make a reminder due, but not a stop.
     """
     failure = state.latest
     if failure is None:
-        return Verdict()
+        return _verdict_on_answer(state.answers[-1]) if state.latest_answered else Verdict()
     count = failure.count + earlier.counts.get(failure.signature, 0)
     if count < min(REMIND_AFTER, failure.limit):
         return Verdict()
@@ -109,6 +145,23 @@ def verdict_on(state: SelfCorrection, earlier: EarlierFailures = _NONE) -> Verdi
         tool=failure.tool,
         count=count,
         reminder=_reminder(failure.tool, count) if reminds else None,
+    )
+
+
+def _verdict_on_answer(answer: RepeatedAnswer) -> Verdict:
+    if answer.count not in (REMIND_AFTER_ANSWERS, STOP_AFTER_ANSWERS):
+        return Verdict()
+    stops = answer.count == STOP_AFTER_ANSWERS
+    text = (
+        f"The same call of {answer.tool} has had the same answer {answer.count} times. Use the answer that you have. "
+        "If you wait for something to change, tell the user how far it is instead of asking again."
+    )
+    return Verdict(
+        action="stop" if stops else "reminder",
+        repeats=True,
+        tool=answer.tool,
+        count=answer.count,
+        reminder=None if stops else text,
     )
 
 

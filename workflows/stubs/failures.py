@@ -1,7 +1,5 @@
 """From a failed activity back to the `ErrorEnvelope` that it raised."""
 
-import hashlib
-
 from temporalio.exceptions import ActivityError, ApplicationError, RetryState, TimeoutType
 from temporalio.exceptions import TimeoutError as ActivityTimeoutError
 
@@ -55,17 +53,6 @@ def is_definite_refusal(error: ActivityError) -> bool:
         return True
     envelope = _carried(cause, tool="")
     return cause.non_retryable and envelope.attempt == 1 and envelope.category is not ErrorCategory.UNKNOWN
-
-
-def signature(envelope: ErrorEnvelope) -> str:
-    """A short digest that is equal for equal failures of the same tool.
-
-    Different violations of a schema are different failures, although the message is the same.
-    """
-    text = f"{envelope.tool}\n{envelope.category}\n{envelope.message}"
-    for violation in envelope.violations or ():
-        text += f"\n{violation.path}: {violation.message}"
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _carried(cause: ApplicationError, *, tool: str) -> ErrorEnvelope:

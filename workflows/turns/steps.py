@@ -47,6 +47,13 @@ class PlannedCall:
     """Whether its failure counts as the model's: a call that was cut off does not."""
 
     @property
+    def arguments(self) -> dict[str, JsonValue]:
+        """The arguments, by the tool's own names where the call is carried out; broken ones as they were written."""
+        if self.call is not None:
+            return self.call.arguments
+        return {"raw": self.part.raw_arguments} if self.part.arguments is None else self.part.arguments
+
+    @property
     def answer(self) -> ToolResult:
         """The result of a call that becomes no task."""
         return self.refusal or ToolResult.failed(_never_started(self.name))

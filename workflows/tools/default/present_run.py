@@ -38,17 +38,15 @@ def present_finished_run(outcome: ActorOutcome) -> ToolResult:
 
 
 def present_run_state(run: RunState, offers: Offers, page: DatasetPage | None = None) -> ToolResult:
-    """How far a run is, its rows when they are few, and what to call next."""
+    """How far a run is, its rows when they are few, and what to call next. A run that failed is no failed look-up."""
     summary = describe_run_status(run)
-    error = run_failure(run, tool="get-actor-run", offers=offers)
-    next_step = error.hint if error and error.hint else _next_step(run, offers)
+    failed = run_failure(run, tool="get-actor-run", offers=offers)
+    next_step = failed.hint if failed and failed.hint else _next_step(run, offers)
     report = build_run_report(run, summary=summary, next_step=next_step, page=page)
     rows = [_rows_so_far(page), rows_as_lines(page.items)] if page else []
     return ToolResult(
         content=(TextContent(text="\n".join(part for part in (summary, *rows, next_step) if part)),),
         structured=report.structured(),
-        is_error=error is not None,
-        error=error,
     )
 
 

@@ -10,7 +10,7 @@ from outlast.workflows.tools.openai.widgets import run_state_widget_meta
 async def get_actor_run(ctx: ToolContext, arguments: RunArguments) -> ToolResult:
     """Look the run up for the widget."""
     run, page = await run_with_rows(ctx, arguments.run_id)
-    return present_run_state(run, ctx.offers, page)
+    return present_run_state(run, page)
 
 
 GET_ACTOR_RUN = (

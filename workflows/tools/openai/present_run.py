@@ -2,10 +2,10 @@
 
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage
-from outlast.workflows.contracts.tool_calls import Offers, TextContent, ToolResult
+from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.runtime.executors import ActorOutcome
 from outlast.workflows.tools.answers.wording import describe_run_status
-from outlast.workflows.tools.core.run_report import build_run_report, run_failure
+from outlast.workflows.tools.core.run_report import build_run_report
 from outlast.workflows.tools.openai.widgets import run_widget_meta
 
 
@@ -20,15 +20,12 @@ def present_started_run(outcome: ActorOutcome) -> ToolResult:
     )
 
 
-def present_run_state(run: RunState, offers: Offers, page: DatasetPage | None = None) -> ToolResult:
-    """How far a run is, for the widget."""
+def present_run_state(run: RunState, page: DatasetPage | None = None) -> ToolResult:
+    """How far a run is, for the widget. A run that failed is no failed look-up."""
     summary = describe_run_status(run)
-    error = run_failure(run, tool="get-actor-run", offers=offers)
     report = build_run_report(run, summary=summary, next_step="The widget shows the run.", page=page)
     return ToolResult(
         content=(TextContent(text=summary),),
         structured=report.structured(),
-        is_error=error is not None,
-        error=error,
         meta=run_widget_meta(),
     )
