@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS tokens (
     digest TEXT PRIMARY KEY, user_id TEXT NOT NULL, run_id TEXT);
 CREATE TABLE IF NOT EXISTS runs (
     sequence INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, user_id TEXT NOT NULL, actor_id TEXT NOT NULL,
-    task_id TEXT, status TEXT NOT NULL, started_at REAL NOT NULL, listed_at REAL NOT NULL, operation TEXT,
+    status TEXT NOT NULL, started_at REAL NOT NULL, listed_at REAL NOT NULL, operation TEXT,
     abort_requested INTEGER NOT NULL, deleted INTEGER NOT NULL, document BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS runs_by_user ON runs (user_id, started_at);
 CREATE INDEX IF NOT EXISTS runs_by_actor ON runs (actor_id, started_at);
@@ -42,9 +42,6 @@ CREATE TABLE IF NOT EXISTS requests (
 CREATE INDEX IF NOT EXISTS requests_pending ON requests (queue_id, position) WHERE handled = 0;
 CREATE TABLE IF NOT EXISTS queue_clients (
     queue_id TEXT NOT NULL, client_key TEXT NOT NULL, PRIMARY KEY (queue_id, client_key)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS tasks (
-    id TEXT PRIMARY KEY, user_id TEXT NOT NULL, name TEXT NOT NULL, actor_id TEXT NOT NULL, created_at REAL NOT NULL,
-    modified_at REAL NOT NULL, document BLOB NOT NULL, UNIQUE (user_id, name));
 CREATE TABLE IF NOT EXISTS webhooks (
     id TEXT PRIMARY KEY, user_id TEXT NOT NULL, run_id TEXT NOT NULL, created_at REAL NOT NULL, document BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS webhooks_by_run ON webhooks (run_id);

@@ -12,7 +12,6 @@ from starlette.requests import Request
 from outlast.deploy.local.sandbox.accounts.limits import Limits
 from outlast.deploy.local.sandbox.accounts.users import User, Users, token_from_file
 from outlast.deploy.local.sandbox.actors.catalogue import Catalogue, load_catalogue
-from outlast.deploy.local.sandbox.actors.saved_tasks import Tasks
 from outlast.deploy.local.sandbox.database import Database
 from outlast.deploy.local.sandbox.http.errors import not_found
 from outlast.deploy.local.sandbox.runs.in_process import Surroundings
@@ -42,7 +41,6 @@ class Platform:
     stores: KeyValueStores
     queues: RequestQueues
     runs: Runs
-    tasks: Tasks
     supervisor: Supervisor
     webhooks: Webhooks
     limits: Limits
@@ -73,11 +71,9 @@ class Platform:
         return found[0]
 
     def scope_of(self, request: Request, user: User) -> dict[str, str]:
-        """The filter for a list of runs below an Actor or a task."""
+        """The filter for a list of runs below an Actor."""
         if "actor_id" in request.path_params:
             return {"actor_id": self.catalogue.find(request.path_params["actor_id"], user).id}
-        if "task_id" in request.path_params:
-            return {"task_id": self.tasks.get(request.path_params["task_id"], user).id}
         return {}
 
     def storage_id_of(self, request: Request, user: User, kind: Kind) -> str:
@@ -141,7 +137,6 @@ def build_platform(settings: Settings) -> Platform:
         stores=stores,
         queues=RequestQueues(database),
         runs=runs,
-        tasks=Tasks(database),
         supervisor=supervisor,
         webhooks=webhooks,
         limits=Limits(settings.memory_limit_mbytes, settings.max_concurrent_runs),

@@ -50,24 +50,6 @@ async def test_input_can_be_checked_without_a_run(client: ApifyClientAsync) -> N
         await client.actor(PROBE).validate_input({})
 
 
-async def test_a_task_has_a_unique_name_and_its_own_runs(client: ApifyClientAsync) -> None:
-    actor = await client.actor(PROBE).get()
-    assert actor is not None
-    task = await client.tasks().create(actor_id=actor.id, name="daily", task_input={"do": "push", "rows": 1})
-    with pytest.raises(ApifyApiError) as caught:
-        await client.tasks().create(actor_id=actor.id, name="daily")
-    assert (caught.value.status_code, caught.value.type) == (409, "actor-task-name-not-unique")
-
-    run = await client.task(task.id).call()
-
-    assert run is not None
-    assert (run.status, run.actor_task_id) == ("SUCCEEDED", task.id)
-    runs = await client.task("daily").runs().list()
-    assert [item.id for item in runs.items] == [run.id]
-    await client.task(task.id).delete()
-    assert await client.task(task.id).get() is None
-
-
 async def test_the_account(client: ApifyClientAsync) -> None:
     user = await client.user().get()
     assert user is not None

@@ -1,1 +1,1 @@
-"""Actors: folders, the catalogue, input validation, saved tasks."""
+"""Actors: folders, the catalogue, input validation."""

@@ -23,7 +23,6 @@ from outlast.deploy.local.sandbox.http.routes.events import EventRoutes
 from outlast.deploy.local.sandbox.http.routes.key_value_stores import KeyValueStoreRoutes
 from outlast.deploy.local.sandbox.http.routes.request_queues import RequestQueueRoutes
 from outlast.deploy.local.sandbox.http.routes.runs import RunRoutes
-from outlast.deploy.local.sandbox.http.routes.tasks import TaskRoutes
 from outlast.deploy.local.sandbox.http.routes.users import UserRoutes
 from outlast.deploy.local.sandbox.http.site import Site
 from outlast.deploy.local.sandbox.platform import Platform
@@ -53,7 +52,6 @@ def build_app(platform: Platform) -> ASGIApp:
         *RequestQueueRoutes(platform).routes(),
         *RunRoutes(platform).routes(),
         *ActorRoutes(platform).routes(),
-        *TaskRoutes(platform).routes(),
         *UserRoutes(platform).routes(),
         *ControlRoutes(platform).routes(),
         *EventRoutes(platform).routes(),

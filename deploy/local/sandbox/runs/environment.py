@@ -88,7 +88,7 @@ def _run_variables(actor: Actor, run: Run, base_url: str) -> dict[str, str]:
         "ACTOR_ID": actor.id,
         "ACTOR_FULL_NAME": actor.full_name,
         "ACTOR_RUN_ID": run.id,
-        "ACTOR_TASK_ID": run.task_id or "",
+        "ACTOR_TASK_ID": "",
         "ACTOR_BUILD_ID": run.build_id,
         "ACTOR_BUILD_NUMBER": run.build_number,
         "ACTOR_BUILD_TAGS": run.build_tag,

@@ -40,7 +40,6 @@ class Run:
     started_at: float
     origin: str
     status: str = "READY"
-    task_id: str | None = None
     max_items: int | None = None
     max_total_charge_usd: float | None = None
     finished_at: float | None = None
@@ -116,12 +115,12 @@ class Runs:
         else:
             self._open[run.id] = run
         self._database.run(
-            "INSERT INTO runs (id, user_id, actor_id, task_id, status, started_at, listed_at, operation,"
-            " abort_requested, deleted, document) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)"
+            "INSERT INTO runs (id, user_id, actor_id, status, started_at, listed_at, operation,"
+            " abort_requested, deleted, document) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?)"
             " ON CONFLICT (id) DO UPDATE SET status = excluded.status, abort_requested = excluded.abort_requested,"
             " started_at = excluded.started_at, document = excluded.document",
             (
-                run.id, run.user_id, run.actor_id, run.task_id, run.status, run.started_at, run.listed_at,
+                run.id, run.user_id, run.actor_id, run.status, run.started_at, run.listed_at,
                 run.operation, run.abort_requests, orjson.dumps(run),
             ),
         )  # fmt: skip
@@ -154,11 +153,10 @@ class Runs:
     def list(
         self, filters: Mapping[str, Value], statuses: list[str], *, offset: int, limit: int, desc: bool
     ) -> tuple[list[Run], int]:
-        """One page of runs by start, and how many match. Filters: user_id, actor_id, task_id, after, before."""
+        """One page of runs by start, and how many match. Filters: user_id, actor_id, after, before."""
         terms = {
             "user_id": "user_id = ?",
             "actor_id": "actor_id = ?",
-            "task_id": "task_id = ?",
             "after": "started_at >= ?",
             "before": "started_at <= ?",
         }
@@ -185,7 +183,7 @@ class Runs:
             "id": run.id,
             "actId": run.actor_id,
             "userId": run.user_id,
-            "actorTaskId": run.task_id,
+            "actorTaskId": None,
             "startedAt": iso(run.started_at),
             "finishedAt": iso_or_none(run.finished_at),
             "status": run.status,
@@ -231,7 +229,7 @@ class Runs:
             "id": run.id,
             "actId": run.actor_id,
             "userId": run.user_id,
-            "actorTaskId": run.task_id,
+            "actorTaskId": None,
             "status": run.status,
             "startedAt": iso(run.started_at),
             "finishedAt": iso_or_none(run.finished_at),

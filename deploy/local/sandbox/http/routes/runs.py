@@ -10,13 +10,11 @@ from outlast.deploy.local.sandbox.accounts.users import User
 from outlast.deploy.local.sandbox.clock import now
 from outlast.deploy.local.sandbox.http.errors import ApiError, not_found
 from outlast.deploy.local.sandbox.http.query import (
-    JsonObject,
     body_bytes,
     body_object,
     data_response,
     flag,
     integer,
-    json_response,
     moment,
     names,
     page,
@@ -32,7 +30,7 @@ MAX_PAGE = 1000
 
 
 class RunRoutes:
-    """`/actor-runs`, and the runs below Actors and tasks."""
+    """`/actor-runs`, and the runs below Actors."""
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
@@ -53,12 +51,6 @@ class RunRoutes:
                 *self._run_routes(f"{prefix}/runs/last"),
                 *self._run_routes(f"{prefix}/runs/{{run_id}}"),
             ]
-        task = "/v2/actor-tasks/{task_id}"
-        found += [
-            Route(f"{task}/runs", self._list, methods=["GET"]),
-            Route(f"{task}/runs", self._start_task, methods=["POST"]),
-            *self._run_routes(f"{task}/runs/last"),
-        ]
         return found
 
     def _run_routes(self, prefix: str) -> list[Route]:
@@ -90,18 +82,6 @@ class RunRoutes:
         actor = platform.catalogue.find(request.path_params["actor_id"], user)
         body, content_type = await body_bytes(request), request.headers.get("content-type", "")
         return start_run(platform, request, Start(actor, user, StartOptions.of(request), body, content_type))
-
-    async def _start_task(self, request: Request) -> Response:
-        platform = self._platform
-        user = platform.users.caller(request)
-        task = platform.tasks.get(request.path_params["task_id"], user)
-        actor = platform.catalogue.find(task.actor_id, user)
-        saved: JsonObject = task.document.get("input") or {}
-        body = json_response({**saved, **await body_object(request)}).body
-        options = StartOptions.of(request, task.document.get("options"))
-        run = start_run(platform, request, Start(actor, user, options, bytes(body), "application/json", task.id))
-        seconds = integer(request, "waitForFinish", 0, maximum=MAX_WAIT_SECONDS)
-        return self._details(await platform.supervisor.wait(run, seconds), 201)
 
     async def _run_sync(self, request: Request) -> Response:
         """Waits for the run and responds with its OUTPUT record."""

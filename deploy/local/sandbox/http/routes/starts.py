@@ -30,19 +30,14 @@ class StartOptions:
     webhooks: list[JsonObject]
 
     @staticmethod
-    def of(request: Request, saved: JsonObject | None = None) -> StartOptions:
-        """The options in the query; for those that the query leaves out, the task's saved ones."""
-        defaults = saved or {}
-        timeout = integer_or_none(request, "timeout")
-        memory = integer_or_none(request, "memory")
-        max_items = integer_or_none(request, "maxItems")
-        max_charge = number_or_none(request, "maxTotalChargeUsd")
+    def of(request: Request) -> StartOptions:
+        """The options in the query."""
         return StartOptions(
-            build=request.query_params.get("build") or defaults.get("build"),
-            memory_mbytes=defaults.get("memoryMbytes") if memory is None else memory,
-            timeout_seconds=defaults.get("timeoutSecs") if timeout is None else timeout,
-            max_items=defaults.get("maxItems") if max_items is None else max_items,
-            max_total_charge_usd=defaults.get("maxTotalChargeUsd") if max_charge is None else max_charge,
+            build=request.query_params.get("build"),
+            memory_mbytes=integer_or_none(request, "memory"),
+            timeout_seconds=integer_or_none(request, "timeout"),
+            max_items=integer_or_none(request, "maxItems"),
+            max_total_charge_usd=number_or_none(request, "maxTotalChargeUsd"),
             webhooks=parse_webhooks(request.query_params.get("webhooks")),
         )
 
@@ -56,7 +51,6 @@ class Start:
     options: StartOptions
     body: bytes
     content_type: str
-    task_id: str | None = None
 
 
 def start_run(platform: Platform, request: Request, start: Start) -> Run:
@@ -99,7 +93,6 @@ def _new_run(platform: Platform, request: Request, start: Start, memory_mbytes: 
         queue_id=create("request-queue", user.id, actor_id=actor.id, run_id=run_id),
         started_at=now(),
         origin="ACTOR" if user.run_id else "API",
-        task_id=start.task_id,
         max_items=options.max_items,
         max_total_charge_usd=options.max_total_charge_usd,
         user_agent=user_agent or None,

@@ -23,7 +23,6 @@ RUN_PREFIXES = (
     "/v2/actor-runs/{run_id}",
     "/v2/acts/{actor_id}/runs/last",
     "/v2/actors/{actor_id}/runs/last",
-    "/v2/actor-tasks/{task_id}/runs/last",
 )
 
 
