@@ -13,6 +13,7 @@ from outlast.activities.failures.provider_error import NOT_CONFIGURED, UNKNOWN_P
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, TextDelta
 from outlast.activities.llm.controls import ChatParamsHook
+from outlast.activities.llm.providers.call_ids import with_portable_call_ids
 from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.prices import Price, cost_usd
 from outlast.activities.llm.providers.provider import Provider
@@ -73,7 +74,8 @@ class ModelActivities:
             request = checked_request(request, self._hooks)
             async with heartbeating(1 / _BEATS_PER_TIMEOUT), self._open_sink() as sink:
                 began = time.monotonic()
-                step = await provider.call(request, _Publishing(request, activity.info().attempt, sink))
+                fitting = request.model_copy(update={"messages": with_portable_call_ids(request.messages)})
+                step = await provider.call(fitting, _Publishing(request, activity.info().attempt, sink))
                 seconds = time.monotonic() - began
             self._warn_once(step.warnings)
             cost = cost_usd(self._prices, request.provider_id, request.model_id, step.usage)

@@ -92,7 +92,7 @@ class SkillFolder:
             if path == MAIN_DOCUMENT:
                 raise self._unknown(name) from None
             some = ", ".join(list(self._files(name))[:20]) or "none"
-            raise _failed(str(error), f"Supporting files of {name}: {some}.", ErrorCategory.NOT_FOUND) from None
+            raise _failed(str(error), f"Supporting files of {name}: {some}.", ErrorCategory.FILESYSTEM) from None
         except PathError as error:
             raise _failed(str(error), "Use a path that the skill's main document names.") from None
         except (FileNotFoundError, NotADirectoryError):

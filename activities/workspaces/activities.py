@@ -97,7 +97,7 @@ class WorkspaceActivities:
 
     @activity.defn
     async def read_workspace_file(self, request: ReadFileInput) -> FileLines:
-        """Lines of a file. Fails with `not_found`, or `filesystem` for a file that cannot be read."""
+        """Lines of a file. Fails with `filesystem` for a file that is missing or cannot be read."""
         async with activity_scope():
             if self._files is None:
                 raise _disabled("Read", "OUTLAST_ENABLE_READ")

@@ -68,7 +68,7 @@ class WorkspaceFiles:
             ):
                 return _read_lines(file, request)
         except PathNotFound as error:
-            raise _failed(str(error), ErrorCategory.NOT_FOUND, "Paths are relative to the workspace.") from None
+            raise _failed(str(error), ErrorCategory.FILESYSTEM, "Paths are relative to the workspace.") from None
         except PathError as error:
             raise _failed(str(error), ErrorCategory.FILESYSTEM, "Only files of the workspace can be read.") from None
 

@@ -46,7 +46,7 @@ async def profile_for(
     return SessionProfile(
         provider_id=request.provider_id,
         model_id=request.model_id,
-        system=system_text(offered.tools, instructions=instructions, own=request.instructions),
+        system=system_text(instructions=instructions, own=request.instructions),
         snapshot=_snapshot(shown, _hooks(masking=masking)),
         tool_mask=request.tool_mask,
         max_steps=request.max_steps,

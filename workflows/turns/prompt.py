@@ -1,7 +1,5 @@
 """The beginning of every prompt of a session: static text first, so that a provider's cache serves it. Pure."""
 
-from collections.abc import Collection
-
 STATIC = """
 You are an assistant that works with tools.
 - Call several tools at once when they do not depend on each other.
@@ -11,18 +9,11 @@ You are an assistant that works with tools.
 - When no tool may be called any more, answer with what you know.
 """.strip()
 
-RESTORE = """
-- A large output is stored: you see `compressed`, a `locator` and a summary. Call restore-tool-output with the locator
-  when the summary does not have what you need, for the part that you need: a filter, few fields, a range. Do not
-  restore an output to repeat it or to pass it on: its locator is enough.
-""".strip()
-
-
 LAST_WORDS = "No tool may be called any more. Answer the user now, in words, with what you know."
 """For a model that has answered nothing but calls of tools, or nothing at all, when no tool was active any more."""
 
 
-def system_text(tools: Collection[str], *, instructions: str = "", own: str = "") -> str:
+def system_text(*, instructions: str = "", own: str = "") -> str:
     """Static text, then the server's instructions (skills included), then those that the session's owner gave."""
-    parts = [STATIC, RESTORE if "restore-tool-output" in tools else "", instructions.strip(), own.strip()]
+    parts = [STATIC, instructions.strip(), own.strip()]
     return "\n\n".join(part for part in parts if part)

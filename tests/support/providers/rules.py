@@ -123,7 +123,9 @@ def _responses(body: Mapping[str, Any]) -> None:
         if not allowed or set(allowed) - set(names):
             raise Refused(f"Tool choice names tools that are not defined: {sorted(set(allowed) - set(names))}.")
     _schema(body.get("text", {}).get("format", {}))
-    _responses_items(input_items(body), body["model"])
+    items = input_items(body)
+    _call_ids([item["call_id"] for item in items if item.get("type") == "function_call"], r".{1,64}")
+    _responses_items(items, body["model"])
 
 
 def input_items(body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -203,6 +205,8 @@ def _chat(body: Mapping[str, Any], *, is_zai: bool) -> None:
     _tools(body, [tool["function"]["name"] for tool in tools])
     if "stream_options" in body and not body.get("stream"):
         raise Refused("The 'stream_options' parameter is only allowed when 'stream' is enabled.")
+    called = [call["id"] for message in body["messages"] for call in message.get("tool_calls", [])]
+    _call_ids(called, r".{1,40}")
     waiting: set[str] = set()
     for message in body["messages"]:
         own = {"reasoning_content"} if is_zai and message["role"] == "assistant" else set[str]()
@@ -219,6 +223,13 @@ def _chat(body: Mapping[str, Any], *, is_zai: bool) -> None:
         if message["role"] == "assistant" and not waiting and not message["content"]:
             raise Refused("Invalid value for 'content': expected a string, got null.")
     _all_answered(waiting)
+
+
+def _call_ids(ids: Sequence[str], pattern: str) -> None:
+    if broken := [one for one in ids if not re.fullmatch(pattern, one)]:
+        raise Refused(f"Invalid id of a tool call: {broken[0]!r} should match pattern '^{pattern}$'.")
+    if len(set(ids)) != len(ids):
+        raise Refused("Ids of tool calls must be unique.")
 
 
 def _all_answered(waiting: set[str]) -> None:
@@ -242,6 +253,7 @@ def _messages(body: Mapping[str, Any]) -> None:
     if not body["messages"]:
         raise Refused("messages: at least one message is required")
     turns = merged_turns(body["messages"])
+    _call_ids([one["id"] for _, blocks in turns for one in blocks if one["type"] == "tool_use"], r"[a-zA-Z0-9_-]+")
     if turns[0][0] != "user":
         raise Refused("messages: first message must use the 'user' role")
     _thinking(body, turns)

@@ -55,10 +55,10 @@ def describe_stored(output: StoredOutput) -> str:
 
 
 def restore_hint(output: StoredOutput, offers: Offers) -> str:
-    """How to restore more of the output; names the tool only when the connection offers it."""
+    """How to restore more of the output; nothing that a model may not call is named."""
     until = f"It is kept until {output.expires_at:%Y-%m-%d %H:%M} UTC."
     if not offers(RESTORE_TOOL):
-        return f"{until} GET /v1/outputs/{output.locator} gives it back."
+        return f"No tool that may be called here gives more of it. {until}"
     wanted = {
         "rows": "rows by offset and limit, few fields, or those that match a filter",
         "json": "the part you need, by a query",

@@ -91,13 +91,13 @@ def test_what_is_not_a_file_of_the_workspace_is_refused(folder: Path, path: str)
     assert caught.value.envelope.category == "filesystem"
 
 
-def test_a_missing_file_and_a_binary_one_are_told_apart(folder: Path) -> None:
+def test_a_missing_file_and_a_binary_one_are_failures_of_the_file_system(folder: Path) -> None:
     (folder / "binary").write_bytes(b"\0\1")
     with pytest.raises(ToolFailure) as missing:
         read(folder, "absent")
     with pytest.raises(ToolFailure) as binary:
         read(folder, "binary")
-    assert (missing.value.envelope.category, binary.value.envelope.category) == ("not_found", "filesystem")
+    assert (missing.value.envelope.category, binary.value.envelope.category) == ("filesystem", "filesystem")
 
 
 def test_an_empty_file_is_empty(folder: Path) -> None:
