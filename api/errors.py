@@ -144,6 +144,14 @@ class SessionNotFound(ApiError):
     title = "There is no such session"
 
 
+class SessionGone(ApiError):
+    """The session has expired or was deleted, and its conversation with it. Another one may take its id."""
+
+    status = 410
+    slug = "session-gone"
+    title = "The session is over"
+
+
 class TurnNotFound(ApiError):
     """The session has no such turn, or Temporal no longer keeps its history."""
 
@@ -177,7 +185,7 @@ class BudgetUsedUp(ApiError):
 
 
 class ConversationLost(ApiError):
-    """The earlier conversation is no longer kept: Temporal has removed the turn that it continues from."""
+    """What was asked for is no longer kept: messages that the store has lost, or events that Temporal has removed."""
 
     status = 410
     slug = "conversation-lost"

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from temporalio.client import Client
 
 from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.callers import CallerResolver
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.outputs import StoredOutputs
 from outlast.api.sessions.client import SessionClient
+from outlast.api.sessions.kept import KeptConversations
+from outlast.api.sessions.turns import TurnClient
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.client import TaskClient
@@ -30,6 +33,7 @@ class Services:
     sealer: SecretSealer
     outputs: StoredOutputs
     sessions: SessionClient
+    turns: TurnClient
     session_events: SessionEvents
 
 
@@ -41,7 +45,12 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     )
     catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
     admission = Admission(catalogue, sealer, settings)
-    tasks = TaskClient(client, admission, fair=settings.fairness, ui_url=settings.temporal_ui_url)
+    tasks = TaskClient(
+        client, admission, fair=settings.fairness, ui_url=settings.temporal_ui_url, session_idle=settings.session_idle
+    )
+    objects = output_objects(settings)
+    kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
+    sessions = SessionClient(client, catalogue, kept, settings)
     return Services(
         settings=settings,
         tasks=tasks,
@@ -49,7 +58,8 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         catalogue=catalogue,
         callers=CallerResolver(settings, platform, sealer),
         sealer=sealer,
-        outputs=StoredOutputs(output_objects(settings)),
-        sessions=SessionClient(client, catalogue, settings),
+        outputs=StoredOutputs(objects),
+        sessions=sessions,
+        turns=TurnClient(client, sessions, kept, settings),
         session_events=SessionEvents(client),
     )

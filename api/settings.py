@@ -1,5 +1,7 @@
 """Settings of the API process."""
 
+from datetime import timedelta
+
 from pydantic import Field, SecretStr, field_validator
 
 from outlast.activities.llm.providers.models import ModelLimits
@@ -11,6 +13,7 @@ from outlast.activities.outputs.contracts import (
 )
 from outlast.api.permissions import PermissionRules
 from outlast.worker.settings import Settings
+from outlast.workflows.contracts.sessions import SESSION_IDLE
 from outlast.workflows.contracts.tool_calls import OutputOptions
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -78,6 +81,12 @@ class ApiSettings(Settings):
     model_limits: dict[str, ModelLimits] = Field(
         default={}, description="Windows and output limits of models in tokens, as JSON by `provider/model`."
     )
+    session_idle_days: float = Field(
+        default=SESSION_IDLE / timedelta(days=1),
+        gt=0,
+        le=3_650,
+        description="How long a session and its conversation are kept without a call or a message.",
+    )
     run_heartbeat_seconds: int = Field(
         default=60, ge=5, description="How soon a worker that died while it followed a run is replaced."
     )
@@ -115,6 +124,11 @@ class ApiSettings(Settings):
             ttl_seconds=asked.ttl_seconds or self.output_ttl_seconds,
             inline_limit_bytes=self.output_inline_limit_bytes,
         )
+
+    @property
+    def session_idle(self) -> timedelta:
+        """`session_idle_days` as a timedelta."""
+        return timedelta(days=self.session_idle_days)
 
     @property
     def masks_are_heeded(self) -> bool:

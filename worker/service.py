@@ -12,6 +12,9 @@ from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
 from outlast.activities.actors.activities import ActorActivities
 from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.conversations.activities import ConversationActivities
+from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.conversations.sweep import ConversationSweep
 from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.sweep.activities import OutputSweepActivities
@@ -118,10 +121,11 @@ class Activities:
 
 def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     """The activities with their clients. Raises `SealError` when there is no key ring."""
+    sealer = sealer_from(settings)
     platform = ApifyPlatform(
         api_base_url=settings.apify_api_base_url,
         operator_token=settings.apify_token,
-        sealer=sealer_from(settings),
+        sealer=sealer,
         request_timeout=settings.request_timeout,
     )
     timing = RunTiming(
@@ -134,9 +138,12 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     datasets, listings, records = DatasetActivities(platform), ListingActivities(platform), RecordActivities(platform)
     objects = output_objects(settings)
     outputs = OutputActivities(platform, objects)
-    sweep = OutputSweepActivities(objects, TemporalTasks(client), grace=settings.sweep_grace)
+    conversations = ConversationBlocks(objects, sealer, namespace=client.namespace)
+    tasks = TemporalTasks(client)
+    ended_sessions = ConversationSweep(objects, conversations, tasks, grace=settings.sweep_grace)
+    sweep = OutputSweepActivities(objects, tasks, grace=settings.sweep_grace, conversations=ended_sessions)
     web = web_activities(settings)
-    models = model_activities(settings)
+    models = model_activities(settings, conversations)
     return Activities(
         short=(
             runs.start_run,
@@ -155,6 +162,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             listings.list_key_value_stores,
             listings.list_keys,
             records.fetch_record,
+            ConversationActivities(conversations).keep_messages,
             web.search_docs,
             web.fetch_docs_page,
             web.fetch_html_skeleton,

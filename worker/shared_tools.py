@@ -6,6 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.llm.activities import ModelActivities
 from outlast.activities.llm.providers.provider import Provider
 from outlast.activities.llm.request_hooks import CHAT_PARAMS_HOOKS
@@ -70,10 +71,11 @@ def _commands(settings: WorkerSettings, workspaces: Workspaces) -> Callable[[], 
     return lambda: sandbox
 
 
-def model_activities(settings: WorkerSettings) -> ModelActivities:
-    """The activity that calls models, with the configured providers."""
+def model_activities(settings: WorkerSettings, conversations: ConversationBlocks | None = None) -> ModelActivities:
+    """The activity that calls models, with the configured providers and the conversations of sessions."""
     return ModelActivities(
         configured_providers(settings),
+        conversations=conversations,
         prices=settings.model_prices,
         open_sink=partial(WorkflowDeltas, steady=timedelta(seconds=settings.delta_seconds)),
         hooks=extension_entries(CHAT_PARAMS_HOOKS),

@@ -3,6 +3,8 @@
 It receives the task-completed signal of every call, and the messages that tools send to the user.
 """
 
+from datetime import timedelta
+
 from temporalio import workflow
 
 from outlast.workflows.contracts.self_correction import EarlierFailures, Verdict, verdict_on
@@ -10,7 +12,6 @@ from outlast.workflows.contracts.sessions import (
     CALL_REFUSED_SIGNAL,
     KEPT_EVENTS,
     POSTED_SIGNAL,
-    SESSION_IDLE,
     TASK_COMPLETED_SIGNAL,
     TURN_ENDED_SIGNAL,
     Posted,
@@ -34,7 +35,10 @@ from outlast.workflows.turns.budgets import left, total
 
 @workflow.defn
 class SessionWorkflow:
-    """Holds the events of a conversation. It ends after 30 days without one; the next call starts it again."""
+    """Holds the events of a conversation, and the reference to what was said.
+
+    It ends after 30 days (or as set) without an event; the next call starts it again, with an empty conversation.
+    """
 
     @workflow.init
     def __init__(self, state: SessionState) -> None:
@@ -44,11 +48,12 @@ class SessionWorkflow:
 
     @workflow.run
     async def run(self, _state: SessionState) -> None:
-        """Receive events until Temporal suggests to continue as new, or until 30 days have passed without one."""
+        """Receive events until Temporal suggests to continue as new, or until its life without one is over."""
+        idle = timedelta(seconds=self._state.idle_seconds)
         while not workflow.info().is_continue_as_new_suggested():
             self._changed = False
             try:
-                await workflow.wait_condition(lambda: self._changed, timeout=SESSION_IDLE)
+                await workflow.wait_condition(lambda: self._changed, timeout=idle)
             except TimeoutError:
                 return
         await workflow.wait_condition(workflow.all_handlers_finished)
@@ -98,6 +103,7 @@ class SessionWorkflow:
             parent=retried.parent if retried else self._state.head,
             retry_of=asked.retry_of,
             began=workflow.now(),
+            before=asked.retried_before if asked.retry_of else state.conversation,
         )
         others = tuple(other for other in state.turns if other is not known)
         self._change(turns=(*others, turn)[-KEPT_EVENTS:], running=turn.turn_id)
@@ -106,13 +112,15 @@ class SessionWorkflow:
     @workflow.signal(name=TURN_ENDED_SIGNAL)
     def turn_ended(self, ended: TurnEnded) -> None:
         """A turn of this session has ended."""
+        end = {"ended": True, "conversation": ended.conversation}
         turns = tuple(
-            turn.model_copy(update={"ended": True}) if turn.turn_id == ended.turn_id else turn
-            for turn in self._state.turns
+            turn.model_copy(update=end) if turn.turn_id == ended.turn_id else turn for turn in self._state.turns
         )
+        goes_on = ended.conversation if ended.counts else None
         self._change(
             turns=turns,
-            head=ended.turn_id if ended.counts else self._state.head,
+            head=ended.turn_id if goes_on else self._state.head,
+            conversation=goes_on or self._state.conversation,
             running=None if self._state.running == ended.turn_id else self._state.running,
             spent=total(self._state.spent, ended.spent),
             reminded=(*self._state.reminded, *ended.reminded)[-KEPT_EVENTS:],
@@ -123,7 +131,12 @@ class SessionWorkflow:
         """The state of the session that the next turn needs."""
         state = self._state
         return SessionOverview(
-            profile=state.profile, turns=state.turns, head=state.head, running=state.running, spent=state.spent
+            profile=state.profile,
+            turns=state.turns,
+            head=state.head,
+            conversation=state.conversation,
+            running=state.running,
+            spent=state.spent,
         )
 
     @workflow.query

@@ -16,6 +16,11 @@ from temporalio.exceptions import ApplicationError, ChildWorkflowError, is_cance
 from temporalio.workflow import ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
+    from outlast.activities.conversations.activities import (
+        KEEP_ATTEMPT_TIMEOUT,
+        KEEP_RETRY_POLICY,
+        ConversationActivities,
+    )
     from outlast.activities.llm.activities import (
         CALL_MODEL_ATTEMPT_TIMEOUT,
         CALL_MODEL_HEARTBEAT_TIMEOUT,
@@ -24,6 +29,8 @@ with workflow.unsafe.imports_passed_through():
     )
 
 from outlast.activities.contracts import Contract
+from outlast.activities.conversations.contracts import KeepMessagesInput
+from outlast.activities.conversations.references import ConversationOwner
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.contracts import CallModelInput, ModelMessage, ModelStep
 from outlast.activities.runs.contracts import RunState
@@ -46,6 +53,7 @@ from outlast.workflows.contracts.turns import (
     StepSeconds,
     TurnEnded,
     TurnInput,
+    TurnReport,
     TurnResult,
     TurnState,
     TurnStatus,
@@ -78,7 +86,7 @@ STEP_ACTIVITY_PREFIX = "step-"
 
 @workflow.defn
 class TurnWorkflow:
-    """Its result is the conversation up to its end. Cancelled, it completes after its tools and their runs."""
+    """Its result refers to the conversation up to its end. Cancelled, it completes after its tools and their runs."""
 
     @workflow.init
     def __init__(self, turn: TurnInput) -> None:
@@ -281,24 +289,53 @@ class TurnWorkflow:
         """Inform the session, then the readers: a reader of the end may send the next message at once."""
         turn, state = self._input, self._state
         seconds = (workflow.now() - state.began).total_seconds()
-        result = TurnResult(
+        report = TurnReport(
             turn_id=turn.turn_id,
             message_id=turn.message_id,
             status=ending.status,
             reason=ending.reason,
             text=state.text,
-            conversation=(*turn.conversation, *state.messages),
-            began_at=len(turn.conversation),
+            before=turn.conversation,
             spent=state.spent.model_copy(update={"seconds": seconds}),
             error=ending.error,
         )
-        counts = len(state.messages) > 1
-        ended = TurnEnded(turn_id=turn.turn_id, counts=counts, spent=result.spent, reminded=state.reminded)
+        result = await self._kept(report)
+        ended = TurnEnded(
+            turn_id=turn.turn_id,
+            counts=len(state.messages) > 1,
+            conversation=result.conversation,
+            spent=result.spent,
+            reminded=state.reminded,
+        )
         await self._signal_session(TURN_ENDED_SIGNAL, ended)
-        upsert_search_attributes(search_attributes.TASK_STATUS.value_set(ending.status.value))
-        events.publish(*events.finish(result, ending))
+        upsert_search_attributes(search_attributes.TASK_STATUS.value_set(result.status.value))
+        events.publish(*events.finish(result))
         count_turn(result)
         return result
+
+    async def _kept(self, report: TurnReport) -> TurnResult:
+        """The result, as soon as the messages of this turn are stored. A turn that cannot be stored has failed."""
+        turn = self._input
+        order = KeepMessagesInput(
+            owner=ConversationOwner(caller_id=turn.caller.id, session_id=turn.session_id),
+            conversation=turn.conversation,
+            messages=self._state.messages,
+            about=report.model_dump(mode="json", exclude_none=True),
+        )
+        try:
+            with tool_errors("conversation"):
+                kept = await workflow.execute_activity_method(
+                    ConversationActivities.keep_messages,
+                    order,
+                    start_to_close_timeout=KEEP_ATTEMPT_TIMEOUT,
+                    retry_policy=KEEP_RETRY_POLICY,
+                    summary="keep the messages",
+                )
+        except ToolError as failed:
+            error = report.error or failed.envelope
+            failure = {"status": TurnStatus.FAILED, "reason": "error", "error": error}
+            return TurnResult(**dict(report.model_copy(update=failure)))
+        return TurnResult(**dict(report), conversation=kept)
 
     async def _report_refusal(self, call: PlannedCall, result: ToolResult) -> None:
         """Report a call that became no task: the session counts it like a task that failed."""

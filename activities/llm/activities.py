@@ -8,6 +8,7 @@ from datetime import timedelta
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
+from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.provider_error import NOT_CONFIGURED, UNKNOWN_PROVIDER, ProviderError
 from outlast.activities.heartbeat import heartbeating
@@ -48,15 +49,18 @@ class ModelActivities:
         self,
         providers: Mapping[str, Provider],
         *,
+        conversations: ConversationBlocks | None = None,
         prices: Mapping[str, Price] | None = None,
         open_sink: OpenSink = WorkflowDeltas,
         hooks: Sequence[ChatParamsHook] = (),
     ) -> None:
         """`providers` by `provider_id`; `prices` by `provider/model`; `open_sink` opens the sink of streamed text.
 
-        `hooks` see and change the parameters of every call, in their order.
+        `hooks` see and change the parameters of every call, in their order. Without
+        `conversations`, for a provider alone, every call has to bring all messages itself.
         """
         self._providers = providers
+        self._conversations = conversations
         self._prices = prices or {}
         self._open_sink = open_sink
         self._hooks = tuple(hooks)
@@ -73,6 +77,7 @@ class ModelActivities:
             provider = self._provider(request.provider_id)
             request = checked_request(request, self._hooks)
             async with heartbeating(1 / _BEATS_PER_TIMEOUT), self._open_sink() as sink:
+                request = await self._with_conversation(request)
                 began = time.monotonic()
                 fitting = request.model_copy(update={"messages": with_portable_call_ids(request.messages)})
                 step = await provider.call(fitting, _Publishing(request, activity.info().attempt, sink))
@@ -80,6 +85,13 @@ class ModelActivities:
             self._warn_once(step.warnings)
             cost = cost_usd(self._prices, request.provider_id, request.model_id, step.usage)
             return step.model_copy(update={"cost_usd": cost, "seconds": seconds})
+
+    async def _with_conversation(self, request: CallModelInput) -> CallModelInput:
+        """The call with all messages that the provider is sent. Raises `ConversationDamaged`."""
+        if self._conversations is None or request.conversation.head is None:
+            return request
+        earlier = await self._conversations.messages(request.owner, request.conversation)
+        return request.model_copy(update={"messages": (*earlier, *request.messages)})
 
     async def close(self) -> None:
         """Close the connections to the providers."""

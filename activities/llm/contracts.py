@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from outlast.activities.contracts import Caller, Contract
+from outlast.activities.conversations.references import ConversationOwner, ConversationRef
 from outlast.activities.llm.controls import ModelControls
 
 
@@ -116,10 +117,18 @@ class CallModelInput(Contract):
     dynamic: str = Field(default="", description="Text that may change from turn to turn; after the static one.")
     definitions_json: str = Field(default="[]", description="Canonical JSON: `{name, description, input_schema}`.")
     active_tools: tuple[str, ...] | None = Field(default=None, description="None: all; empty: none may be called.")
+    conversation: ConversationRef = Field(
+        default=ConversationRef(), description="What was said before `messages`; the activity reads it in the store."
+    )
     messages: tuple[ModelMessage, ...]
     max_output_tokens: int = 4_096
     controls: ModelControls = ModelControls()
     extra: dict[str, JsonValue] = Field(default_factory=dict, description="Fields that request hooks have added.")
+
+    @property
+    def owner(self) -> ConversationOwner:
+        """Whose conversation it is."""
+        return ConversationOwner(caller_id=self.caller.id, session_id=self.session_id)
 
 
 class ModelStep(Contract):

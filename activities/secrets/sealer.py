@@ -76,10 +76,23 @@ class SecretSealer:
 
     def seal(self, secret: SecretStr, *, purpose: str) -> SealedSecret:
         """Seal `secret`; it opens only for the same `purpose`."""
+        key_id, sealed = self.seal_bytes(secret.get_secret_value().encode(), purpose=purpose)
+        return SealedSecret(key_id=key_id, ciphertext=base64.b64encode(sealed).decode())
+
+    def seal_bytes(self, data: bytes, *, purpose: str) -> tuple[str, bytes]:
+        """Seal content of any size; gives the id of the key and the sealed bytes. They open for the same `purpose`."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        cipher = self._ciphers[self._sealing_key_id]
-        sealed = nonce + cipher.encrypt(nonce, secret.get_secret_value().encode(), purpose.encode())
-        return SealedSecret(key_id=self._sealing_key_id, ciphertext=base64.b64encode(sealed).decode())
+        return self._sealing_key_id, nonce + self._ciphers[self._sealing_key_id].encrypt(nonce, data, purpose.encode())
+
+    def open_bytes(self, key_id: str, sealed: bytes, *, purpose: str) -> bytes:
+        """Open what `seal_bytes` has sealed. Raises `SealError` as `open` does."""
+        cipher = self._ciphers.get(key_id)
+        if cipher is None:
+            raise SealError(f"Sealing key {key_id!r} is not in the ring; was it rotated out too early?")
+        try:
+            return cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], purpose.encode())
+        except (InvalidTag, ValueError) as error:
+            raise SealError("Sealed content cannot be opened: it was changed, or sealed for another owner.") from error
 
     def digests(self, value: JsonValue) -> tuple[str, ...]:
         """Keyed digests of `value`, one per key of the ring, the sealing key's first.

@@ -31,7 +31,7 @@ async def begin_session(body: SessionRequest, services: ServicesDep, caller: Cal
     return session
 
 
-@router.get("/{session_id}", responses=documented_problems(401, 404, 503))
+@router.get("/{session_id}", responses=documented_problems(401, 404, 410, 503))
 async def get_session(session_id: SessionId, services: ServicesDep, caller: CallerDep) -> Session:
     """A conversation: its model and tools, what it has used, its latest turns."""
     return await services.sessions.describe(caller, session_id)
@@ -68,15 +68,15 @@ async def send_message(
     if body.stream:
         # What is refused begins no turn.
         position_of(last_event_id)
-    turn_id = await services.sessions.send(caller, session_id, body)
+    turn_id = await services.turns.send(caller, session_id, body)
     headers = {"Location": f"/v1/sessions/{session_id}/turns/{turn_id}"}
     if body.stream:
-        response = event_stream(await services.sessions.events(caller, session_id, turn_id, after=last_event_id))
+        response = event_stream(await services.turns.events(caller, session_id, turn_id, after=last_event_id))
         response.headers.update(headers)
         return response
     limit = services.settings.max_wait_seconds
     seconds = limit if wait is None else min(wait, limit)
-    turn = await services.sessions.turn(caller, session_id, turn_id, wait_seconds=seconds)
+    turn = await services.turns.turn(caller, session_id, turn_id, wait_seconds=seconds)
     status = 202 if turn.status is TurnStatus.RUNNING else 200
     return JSONResponse(turn.model_dump(mode="json", exclude_none=True), status_code=status, headers=headers)
 
@@ -89,21 +89,26 @@ async def get_turn(
     caller: CallerDep,
     wait: Annotated[float, Query(ge=0, description="Seconds to wait for its end, up to the server's limit.")] = 0,
 ) -> Turn:
-    """A turn and, once it has ended, its messages. Works while no worker is alive."""
+    """A turn and, once it has ended, its messages, for as long as its session lives.
+
+    Works while no worker is alive, as long as Temporal keeps the turn's history.
+    """
     seconds = min(wait, services.settings.max_wait_seconds)
-    return await services.sessions.turn(caller, session_id, turn_id, wait_seconds=seconds)
+    return await services.turns.turn(caller, session_id, turn_id, wait_seconds=seconds)
 
 
-@router.post("/{session_id}/turns/{turn_id}/cancel", status_code=202, responses=documented_problems(401, 404, 409, 503))
+@router.post(
+    "/{session_id}/turns/{turn_id}/cancel", status_code=202, responses=documented_problems(401, 404, 409, 410, 503)
+)
 async def cancel_turn(session_id: SessionId, turn_id: TurnId, services: ServicesDep, caller: CallerDep) -> Turn:
     """Stop a turn, its tools and their paid runs. It becomes `cancelled` when the last of them has ended."""
-    return await services.sessions.cancel(caller, session_id, turn_id)
+    return await services.turns.cancel(caller, session_id, turn_id)
 
 
 @router.get(
     "/{session_id}/turns/{turn_id}/events",
     response_class=StreamingResponse,
-    responses={200: _STREAM, **documented_problems(400, 401, 404, 503)},
+    responses={200: _STREAM, **documented_problems(400, 401, 404, 410, 503)},
 )
 async def follow_turn(
     session_id: SessionId,
@@ -118,7 +123,7 @@ async def follow_turn(
     (to be answered at the task), `reminder`, `retry` (with `error_kind`; with `discard_text`, drop the step's text),
     `step-finish` (with `usage`, always numbers, and `warnings` if there are any), `error`, `finish`.
     """
-    return event_stream(await services.sessions.events(caller, session_id, turn_id, after=last_event_id))
+    return event_stream(await services.turns.events(caller, session_id, turn_id, after=last_event_id))
 
 
 @router.get(

@@ -53,6 +53,7 @@ from outlast.api.temporal.visibility import list_query, read_page_token, write_p
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputAnswer, SubmitInput
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from outlast.workflows.contracts.sessions import SESSION_IDLE
 from outlast.workflows.contracts.tool_calls import (
     CallRefused,
     TaskStatus,
@@ -79,8 +80,20 @@ class TaskClient:
     Each method raises an `outlast.api.errors.ApiError` when it fails, for example `TemporalUnavailable`.
     """
 
-    def __init__(self, client: Client, admission: Admission, *, fair: bool = False, ui_url: str | None) -> None:
-        """With `fair`, callers get equal shares of the workers. `ui_url` is the root of the Temporal UI, for links."""
+    def __init__(
+        self,
+        client: Client,
+        admission: Admission,
+        *,
+        fair: bool = False,
+        ui_url: str | None,
+        session_idle: timedelta = SESSION_IDLE,
+    ) -> None:
+        """With `fair`, callers get equal shares of the workers. `ui_url` is the root of the Temporal UI, for links.
+
+        A session that a call begins lives for `session_idle` without an event.
+        """
+        self._session_idle = session_idle
         self._client = client
         self._admission = admission
         self._fair = fair
@@ -101,7 +114,7 @@ class TaskClient:
         task_id = _task_id(caller, call.tool, idempotency_key)
         with temporal_errors():
             if call.session_id is not None:
-                await ensure_session(self._client, caller.id, call.session_id)
+                await ensure_session(self._client, caller.id, call.session_id, idle=self._session_idle)
             try:
                 await self._start_workflow(call, task_id, summary)
             except WorkflowAlreadyStartedError:
@@ -113,7 +126,7 @@ class TaskClient:
         if session_id is not None:
             error = _without_values(error)
             refused = CallRefused(tool=error.tool, error=error, error_signature=signature(error))
-            await report_refused_call(self._client, caller.id, session_id, refused)
+            await report_refused_call(self._client, caller.id, session_id, refused, idle=self._session_idle)
 
     async def describe(self, caller: Caller, task_id: str) -> Task:
         """The task as it is now. Readable while no worker is alive. Raises `TaskNotFound`."""

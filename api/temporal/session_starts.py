@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from datetime import timedelta
 
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy
@@ -21,12 +22,15 @@ log = logging.getLogger("outlast.api")
 
 
 async def ensure_session(
-    client: Client, caller_id: str, session_id: str, *, refused: CallRefused | None = None
+    client: Client, caller_id: str, session_id: str, *, idle: timedelta, refused: CallRefused | None = None
 ) -> None:
-    """Start the session unless it exists, and report a refused call to it if there is one."""
+    """Start the session unless it exists, and report a refused call to it if there is one.
+
+    It lives for `idle` without an event.
+    """
     await client.start_workflow(
         SessionWorkflow.run,
-        SessionState(caller_id=caller_id, session_id=session_id),
+        SessionState(caller_id=caller_id, session_id=session_id, idle_seconds=idle.total_seconds()),
         id=session_workflow_id(caller_id, session_id),
         task_queue=TOOLS_TASK_QUEUE,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
@@ -37,11 +41,13 @@ async def ensure_session(
     )
 
 
-async def report_refused_call(client: Client, caller_id: str, session_id: str, refused: CallRefused) -> None:
+async def report_refused_call(
+    client: Client, caller_id: str, session_id: str, refused: CallRefused, *, idle: timedelta
+) -> None:
     """Report a refused call to its session. The call stays refused when Temporal does not take the report in time."""
     try:
         async with asyncio.timeout(_REPORT_TIMEOUT_SECONDS):
             with temporal_errors():
-                await ensure_session(client, caller_id, session_id, refused=refused)
+                await ensure_session(client, caller_id, session_id, idle=idle, refused=refused)
     except (RPCError, TemporalUnavailable, TimeoutError) as error:
         log.warning("A refused call could not be reported to session %s: %s", session_id, error)

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from outlast.activities.contracts import Contract
+from outlast.activities.conversations.references import ConversationOwner, ConversationRef
 from outlast.workflows.contracts.self_correction import CallOutcome, SelfCorrection, Verdict, observe, verdict_on
 from outlast.workflows.contracts.tool_calls import CallRefused, TaskCompleted
 from outlast.workflows.contracts.turns import (
@@ -14,11 +15,10 @@ from outlast.workflows.contracts.turns import (
     TurnRef,
 )
 
-SESSION_WORKFLOW_PREFIX = "session:"
 KEPT_EVENTS = 200
 
 SESSION_IDLE = timedelta(days=30)
-"""How long a session lives without an event."""
+"""How long a session lives without an event, unless the operator says otherwise (OUTLAST_SESSION_IDLE_DAYS)."""
 
 
 class Posted(Contract):
@@ -58,12 +58,14 @@ class SessionState(Contract):
 
     caller_id: str
     session_id: str
+    idle_seconds: float = Field(default=SESSION_IDLE.total_seconds(), description="Its life without an event.")
     next_number: int = 1
     events: tuple[SessionEvent, ...] = Field(default=(), description=f"The latest {KEPT_EVENTS} events.")
     self_correction: SelfCorrection = Field(default=SelfCorrection(), description="The failures of its calls, counted.")
     profile: SessionProfile | None = Field(default=None, description="Absent while no turn was asked for.")
     turns: tuple[TurnRef, ...] = Field(default=(), description=f"The latest {KEPT_EVENTS} turns.")
     head: str | None = Field(default=None, description="The turn that the conversation goes on from.")
+    conversation: ConversationRef = Field(default=ConversationRef(), description="All that was said, up to `head`.")
     running: str | None = Field(default=None, description="The turn that has not ended.")
     spent: Spent = Spent()
     reminded: tuple[str, ...] = Field(default=(), description="Failures that models were reminded of, by signature.")
@@ -91,4 +93,4 @@ def corrected(counted: SelfCorrection, call: TaskCompleted | CallRefused) -> tup
 
 def session_workflow_id(caller_id: str, session_id: str) -> str:
     """Id of the session's workflow. The same session id of two callers gives two workflows."""
-    return f"{SESSION_WORKFLOW_PREFIX}{caller_id}:{session_id}"
+    return ConversationOwner(caller_id=caller_id, session_id=session_id).workflow_id

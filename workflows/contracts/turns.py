@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from outlast.activities.contracts import Caller, Contract
+from outlast.activities.conversations.references import ConversationRef
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart, Usage
 from outlast.activities.llm.controls import ModelControls
@@ -125,7 +126,7 @@ class TurnInput(Contract):
     system: str = ""
     dynamic: str = ""
     snapshot: ToolSnapshot = ToolSnapshot()
-    conversation: tuple[ModelMessage, ...] = Field(default=(), description="What was said before this turn.")
+    conversation: ConversationRef = Field(default=ConversationRef(), description="What was said before this turn.")
     output: OutputPolicy = OutputPolicy()
     run_heartbeat_seconds: int = 30
     rules: tuple[CarriedRule, ...] = ()
@@ -159,18 +160,23 @@ class Ending(Contract):
     error: ErrorEnvelope | None = None
 
 
-class TurnResult(Contract):
-    """What a turn has come to. `conversation` is all that was said, up to the end of this turn."""
+class TurnReport(Contract):
+    """What a turn has come to, without its messages. It is kept with them."""
 
     turn_id: str
     message_id: str
     status: TurnStatus
     reason: FinishReason
     text: str
-    conversation: tuple[ModelMessage, ...]
-    began_at: int = Field(description="Index in `conversation` of this turn's first message, the user's.")
+    before: ConversationRef = Field(description="The conversation that the turn goes on from.")
     spent: Spent
     error: ErrorEnvelope | None = None
+
+
+class TurnResult(TurnReport):
+    """What a turn has come to. `conversation` ends with the block of the turn's messages, the user's first."""
+
+    conversation: ConversationRef | None = Field(default=None, description="None: the messages could not be stored.")
 
 
 class TurnRef(Contract):
@@ -182,6 +188,8 @@ class TurnRef(Contract):
     retry_of: str | None = None
     began: datetime
     ended: bool = False
+    before: ConversationRef = Field(default=ConversationRef(), description="The conversation that it goes on from.")
+    conversation: ConversationRef | None = Field(default=None, description="Up to its end, once it has ended.")
 
 
 class BeginTurn(Contract):
@@ -190,6 +198,9 @@ class BeginTurn(Contract):
     turn_id: str
     message_id: str
     retry_of: str | None = None
+    retried_before: ConversationRef = Field(
+        default=ConversationRef(), description="With `retry_of`: the conversation that the retried turn goes on from."
+    )
     over: str | None = None
 
 
@@ -208,6 +219,7 @@ class TurnEnded(Contract):
 
     turn_id: str
     counts: bool
+    conversation: ConversationRef | None = Field(default=None, description="Up to its end. None: it was not stored.")
     spent: Spent = Spent()
     reminded: tuple[str, ...] = Field(default=(), description="Failures that its model was reminded of.")
 
@@ -218,6 +230,7 @@ class SessionOverview(Contract):
     profile: SessionProfile | None = None
     turns: tuple[TurnRef, ...] = ()
     head: str | None = None
+    conversation: ConversationRef = ConversationRef()
     running: str | None = None
     spent: Spent = Spent()
 

@@ -9,7 +9,7 @@ from temporalio import workflow
 from outlast.activities.llm.contracts import ModelStep
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.contracts.turns import Ending, Spent, StepSeconds, TurnEvent, TurnEvents, TurnResult
+from outlast.workflows.contracts.turns import Spent, StepSeconds, TurnEvent, TurnEvents, TurnResult
 from outlast.workflows.tools.common.dev.invalid import shown_input
 from outlast.workflows.turns.steps import PlannedCall
 
@@ -78,19 +78,19 @@ def step_finish(
     return TurnEvent(name="step-finish", data=data)
 
 
-def finish(result: TurnResult, ending: Ending) -> tuple[TurnEvent, ...]:
+def finish(result: TurnResult) -> tuple[TurnEvent, ...]:
     """The end of a turn, after the error when there was one."""
     end = TurnEvent(
         name="finish",
         data={
             "turn_id": result.turn_id,
-            "status": ending.status.value,
-            "reason": ending.reason,
+            "status": result.status.value,
+            "reason": result.reason,
             "steps": result.spent.steps,
             "usage": result.spent.usage.model_dump(),
             "cost_usd": result.spent.usd,
         },
     )
-    if ending.error is None:
+    if result.error is None:
         return (end,)
-    return TurnEvent(name="error", data=ending.error.model_dump(mode="json", exclude_none=True)), end
+    return TurnEvent(name="error", data=result.error.model_dump(mode="json", exclude_none=True)), end

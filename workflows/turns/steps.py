@@ -99,7 +99,8 @@ def model_call(turn: TurnInput, state: TurnState, active: Resolution) -> CallMod
         dynamic=turn.dynamic,
         definitions_json=turn.snapshot.definitions_json,
         active_tools=None if everything else names,
-        messages=(*turn.conversation, *state.messages),
+        conversation=turn.conversation,
+        messages=state.messages,
         max_output_tokens=turn.max_output_tokens,
         controls=turn.controls,
     )

@@ -5,12 +5,14 @@
     incomplete files of killed writes, on disk
     tombstones after 30 days
     payloads of workflows that Temporal no longer keeps
+    conversations whose session has ended
 
 Objects younger than the grace period stay: a manifest may still be about to name them.
 """
 
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 
 from temporalio import activity
 from temporalio.common import RetryPolicy
@@ -34,13 +36,28 @@ TOMBSTONES_KEPT = timedelta(days=30)
 _SCOPE = "scope:"
 _LEFTOVERS = "leftovers"
 _PAYLOADS = "payloads"
+_CONVERSATIONS = "conversations:"
+
+
+class SweptPages(Protocol):
+    """Something else in the store that is swept page by page."""
+
+    async def page(self, after: str, page_size: int) -> tuple[Tally, str | None]:
+        """Sweep what comes after the name `after`; gives the counts, and the last name unless it was the end."""
+        ...
 
 
 class OutputSweepActivities:
     """Deletes objects that are no longer needed. A sweep that is killed is completed by the next one."""
 
-    def __init__(self, objects: OutputObjects, tasks: TemporalTasks, *, grace: timedelta) -> None:
-        """Sweep `objects`, except those that `tasks` reports as in use and those younger than `grace`."""
+    def __init__(
+        self, objects: OutputObjects, tasks: TemporalTasks, *, grace: timedelta, conversations: SweptPages | None = None
+    ) -> None:
+        """Sweep `objects`, except those that `tasks` reports as in use and those younger than `grace`.
+
+        `conversations` comes last, page by page.
+        """
+        self._conversations = conversations
         self._objects = objects
         self._tasks = tasks
         self._grace = grace
@@ -56,6 +73,11 @@ class OutputSweepActivities:
                     report = await self._sweep_scopes(cursor.removeprefix(_SCOPE), request.page_size)
                 case str(cursor) if cursor == _LEFTOVERS:
                     report = await self._sweep_leftovers()
+                case str(cursor) if cursor.startswith(_CONVERSATIONS) and self._conversations is not None:
+                    tally, folder = await self._conversations.page(
+                        cursor.removeprefix(_CONVERSATIONS), request.page_size
+                    )
+                    report = tally.report(None if folder is None else _CONVERSATIONS + folder)
                 case _:
                     report = await self._sweep_payloads()
             count_sweep(report)
@@ -100,4 +122,4 @@ class OutputSweepActivities:
             ]
             if all(entry.modified_at <= quiet_since for entry in now_there):
                 await delete_counted(self._objects, tally, now_there)
-        return tally.report(None)
+        return tally.report(_CONVERSATIONS if self._conversations is not None else None)

@@ -8,7 +8,6 @@ import httpx
 from outlast.api.cli.checks.check import Check, ok, skip, warn
 from outlast.api.settings import ApiSettings
 from outlast.deploy.local.addresses import StackAddresses
-from outlast.workflows.contracts.sessions import SESSION_IDLE
 from outlast.workflows.contracts.tool_calls import MAX_DEADLINE_SECONDS
 
 _NAME = "Retention"
@@ -27,13 +26,13 @@ async def check_retention(addresses: StackAddresses | None) -> Check:
         return ok(_NAME, f"ended tasks are kept for {_in_words(kept)}, as long as all that refers to them")
     names = ", ".join(f"{what} for {_in_words(lifetime)}" for what, lifetime in longer.items())
     days = -(-max(longer.values()) // timedelta(days=1))
-    advice = f"Results and conversations end before what refers to them. Set OUTLAST_RETENTION_DAYS={days} and restart."
+    advice = f"Results and events end before what refers to them. Set OUTLAST_RETENTION_DAYS={days} and restart."
     return warn(_NAME, f"ended tasks are kept for {_in_words(kept)}; {names}", advice)
 
 
 def _lifetimes() -> Mapping[str, timedelta]:
     return {
-        "sessions live": SESSION_IDLE,
+        "sessions live": ApiSettings().session_idle,
         "deadlines reach": timedelta(seconds=MAX_DEADLINE_SECONDS),
         "outputs are stored": timedelta(seconds=ApiSettings().output_ttl_seconds),
     }

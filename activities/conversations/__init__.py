@@ -1,0 +1,1 @@
+"""Conversations, kept in the output store as long as their session: blocks of messages, and references to them."""

@@ -1,0 +1,127 @@
+"""`ConversationBlocks`: writes blocks of conversations and reads them back, see `contracts` for the format."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Sequence
+
+from pydantic_core import to_json
+
+from outlast.activities.conversations.contracts import MAX_BEFORE, Block
+from outlast.activities.conversations.references import ConversationOwner, ConversationRef
+from outlast.activities.conversations.sealed_blocks import (
+    MAX_BLOCK_BYTES,
+    ConversationDamaged,
+    conversation_prefix,
+    digest_of,
+    opened,
+    sealed,
+)
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.llm.contracts import ModelMessage
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.secrets.sealer import SecretSealer
+
+CACHE_BYTES = 32 * 1024 * 1024
+"""Blocks that a process keeps in memory, by the size of their objects: a step then reads only what is new."""
+
+
+class ConversationBlocks:
+    """The conversations of one Temporal namespace.
+
+    Reading raises `ConversationDamaged`; everything raises the errors of `OutputObjects`.
+    """
+
+    def __init__(self, objects: OutputObjects, sealer: SecretSealer, *, namespace: str) -> None:
+        """Keep blocks in `objects`, sealed by `sealer`."""
+        self._objects = objects
+        self._sealer = sealer
+        self.namespace = namespace
+        self._cache: OrderedDict[str, tuple[Block, int]] = OrderedDict()
+        self._cached_bytes = 0
+
+    async def append(self, owner: ConversationOwner, conversation: ConversationRef, block: Block) -> ConversationRef:
+        """Add a block, and return the conversation that ends with it. The same block again is the same object.
+
+        `block.before` is filled in here. A block with `summary_of` begins a chain: append it to `ConversationRef()`.
+        Raises `ToolFailure` when the messages are too large.
+        """
+        placed = block.model_copy(update={"before": await self._before(owner, conversation.head)})
+        content = to_json(placed, exclude_none=True)
+        if len(content) > MAX_BLOCK_BYTES:
+            raise ToolFailure.of(
+                ErrorCategory.VALIDATION, f"The messages have {len(content)} bytes; the limit is {MAX_BLOCK_BYTES}."
+            )
+        digest = digest_of(content)
+        data = await asyncio.to_thread(sealed, self._sealer, owner, content)
+        await self._objects.put(self._key(owner, digest), data)
+        size = sum(len(to_json(message, exclude_none=True)) for message in block.messages)
+        return ConversationRef(
+            head=digest,
+            messages=conversation.messages + len(block.messages),
+            size_bytes=conversation.size_bytes + size,
+        )
+
+    async def messages(self, owner: ConversationOwner, conversation: ConversationRef) -> tuple[ModelMessage, ...]:
+        """The messages that a model is sent, oldest first: a summary stands for what it summarises."""
+        newest_first = [block async for block in self._chain(owner, conversation.head)]
+        return tuple(message for block in reversed(newest_first) for message in block.messages)
+
+    async def newest_first(self, owner: ConversationOwner, conversation: ConversationRef) -> AsyncGenerator[Block]:
+        """The blocks that were written in the conversation, also those that a summary stands for; not the summaries."""
+        head = conversation.head
+        while head is not None:
+            head, begun = None, head
+            async for block in self._chain(owner, begun):
+                if block.summary_of is None:
+                    yield block
+                else:
+                    head = block.summary_of.head
+
+    async def block(self, owner: ConversationOwner, digest: str) -> Block:
+        """One block. Raises `ConversationDamaged` when it is missing, too."""
+        key = self._key(owner, digest)
+        if key in self._cache:
+            self._cache.move_to_end(key)
+            return self._cache[key][0]
+        data = await self._objects.get(key)
+        if data is None:
+            raise ConversationDamaged("A part of the conversation is missing in the store.")
+        block = await asyncio.to_thread(opened, self._sealer, owner, digest, data)
+        self._remember(key, block, len(data))
+        return block
+
+    async def is_there(self, owner: ConversationOwner, conversation: ConversationRef) -> bool:
+        """Whether the last block is in the store: the blocks of a session are removed together."""
+        return conversation.head is None or await self._objects.size(self._key(owner, conversation.head)) is not None
+
+    async def remove(self, owner: ConversationOwner) -> None:
+        """Remove everything of the owner's session."""
+        prefix = conversation_prefix(self.namespace, owner)
+        await self._objects.delete([entry.key async for entry in self._objects.list(prefix)])
+
+    async def _chain(self, owner: ConversationOwner, head: str | None) -> AsyncGenerator[Block]:
+        """From `head` to the beginning of its chain. The blocks that one names are read at once."""
+        waiting: Sequence[str] = [head] if head else []
+        while waiting:
+            found = await asyncio.gather(*(self.block(owner, digest) for digest in waiting))
+            for block in reversed(found):
+                yield block
+            waiting = found[0].before
+
+    async def _before(self, owner: ConversationOwner, head: str | None) -> tuple[str, ...]:
+        if head is None:
+            return ()
+        return (*(await self.block(owner, head)).before, head)[-MAX_BEFORE:]
+
+    def _remember(self, key: str, block: Block, size: int) -> None:
+        if key in self._cache:
+            return
+        self._cache[key] = (block, size)
+        self._cached_bytes += size
+        while self._cached_bytes > CACHE_BYTES:
+            _, (_, removed) = self._cache.popitem(last=False)
+            self._cached_bytes -= removed
+
+    def _key(self, owner: ConversationOwner, digest: str) -> str:
+        return f"{conversation_prefix(self.namespace, owner)}/{digest}"

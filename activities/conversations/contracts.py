@@ -1,0 +1,39 @@
+"""Contracts of kept conversations: the block that the store holds, and the input that adds one.
+
+A conversation is a chain of blocks, each with the messages that one turn (or one step) added. A block names the blocks
+before it and never changes, so a reference to the last block stands for the whole conversation, and a fork shares its
+beginning. Histories hold references only: what a turn writes grows with the turn, not with the conversation.
+"""
+
+from pydantic import Field, JsonValue
+
+from outlast.activities.contracts import Contract
+from outlast.activities.conversations.references import ConversationOwner, ConversationRef, Digest
+from outlast.activities.llm.contracts import ModelMessage
+
+MAX_BEFORE = 16
+"""How many earlier blocks a block names. They are read at once; the first of them names the next ones."""
+
+
+class Block(Contract):
+    """Messages that were added to a conversation together."""
+
+    before: tuple[Digest, ...] = Field(
+        default=(), max_length=MAX_BEFORE, description="The blocks before this one, the nearest last."
+    )
+    messages: tuple[ModelMessage, ...]
+    about: dict[str, JsonValue] = Field(default_factory=dict, description="What the turn that wrote it came to.")
+    summary_of: ConversationRef | None = Field(
+        default=None,
+        description="The conversation that `messages` summarise. A model is sent the summary, a person reads on there.",
+    )
+
+
+class KeepMessagesInput(Contract):
+    """Input of `keep_messages`: adds a block to a conversation."""
+
+    owner: ConversationOwner
+    conversation: ConversationRef
+    messages: tuple[ModelMessage, ...]
+    about: dict[str, JsonValue] = Field(default_factory=dict)
+    summary_of: ConversationRef | None = None

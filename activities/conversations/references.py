@@ -1,0 +1,31 @@
+"""What histories hold of a conversation: a reference to its last block, see `conversations.contracts`."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from outlast.activities.contracts import Contract
+
+SESSION_WORKFLOW_PREFIX = "session:"
+
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class ConversationOwner(Contract):
+    """Whose conversation it is. A reference opens for its owner only."""
+
+    caller_id: str
+    session_id: str
+
+    @property
+    def workflow_id(self) -> str:
+        """ID of the session's workflow. The same session id of two callers gives two workflows."""
+        return f"{SESSION_WORKFLOW_PREFIX}{self.caller_id}:{self.session_id}"
+
+
+class ConversationRef(Contract):
+    """A conversation up to one of its blocks. Without `head` it is empty."""
+
+    head: Digest | None = Field(default=None, description="SHA-256 of the last block.")
+    messages: int = Field(default=0, ge=0, description="How many messages a model is sent of it.")
+    size_bytes: int = Field(default=0, ge=0, description="Size of their JSON.")

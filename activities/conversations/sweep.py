@@ -1,0 +1,62 @@
+"""The sweep of conversations: those whose session has ended are removed, a page of folders per activity."""
+
+from datetime import UTC, datetime, timedelta
+
+from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.conversations.references import ConversationOwner
+from outlast.activities.conversations.removal import leave_tombstone
+from outlast.activities.conversations.sealed_blocks import conversations_prefix, owner_of
+from outlast.activities.outputs.store.object_store import OutputObjects, StoredObject
+from outlast.activities.outputs.sweep.scope import Tally, delete_counted
+from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
+
+_OWNER_LINE_BYTES = 8_192
+
+
+class ConversationSweep:
+    """Removes what no session needs. Objects younger than the grace period stay: their session may just begin."""
+
+    def __init__(
+        self, objects: OutputObjects, blocks: ConversationBlocks, tasks: TemporalTasks, *, grace: timedelta
+    ) -> None:
+        """Sweep the conversations of `blocks`, which are in `objects`, except those whose session `tasks` knows."""
+        self._objects = objects
+        self._blocks = blocks
+        self._tasks = tasks
+        self._grace = grace
+
+    async def page(self, after: str, page_size: int) -> tuple[Tally, str | None]:
+        """Sweep the folders after one of them until `page_size` objects were seen; the folder to go on from."""
+        tally = Tally()
+        root = conversations_prefix(self._blocks.namespace)
+        for folder in await self._objects.folders(root):
+            if folder <= after:
+                continue
+            await self._sweep(f"{root}/{folder}", tally)
+            if tally.scanned >= page_size:
+                return tally, folder
+        return tally, None
+
+    async def _sweep(self, prefix: str, tally: Tally) -> None:
+        entries = await self._listed(prefix)
+        tally.scanned += len(entries)
+        if not entries or not self._all_quiet(entries):
+            return
+        owner = await self._owner(entries[0])
+        if owner is None or await self._tasks.running({owner.workflow_id}):
+            return
+        # Listed again: the session may have begun anew meanwhile.
+        entries = await self._listed(prefix)
+        if self._all_quiet(entries):
+            await leave_tombstone(self._objects, self._blocks.namespace, owner, "expired")
+            await delete_counted(self._objects, tally, entries)
+
+    async def _listed(self, prefix: str) -> list[StoredObject]:
+        return [entry async for entry in self._objects.list(prefix)]
+
+    def _all_quiet(self, entries: list[StoredObject]) -> bool:
+        quiet_since = datetime.now(UTC) - self._grace
+        return all(entry.modified_at <= quiet_since for entry in entries)
+
+    async def _owner(self, entry: StoredObject) -> ConversationOwner | None:
+        return owner_of(await self._objects.get_range(entry.key, 0, min(entry.size, _OWNER_LINE_BYTES)))

@@ -1,0 +1,79 @@
+"""`KeptConversations`: the conversations in the output store, for the front doors."""
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, contextmanager
+
+from outlast.activities.contracts import Caller
+from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.conversations.contracts import Block
+from outlast.activities.conversations.references import ConversationOwner, ConversationRef
+from outlast.activities.conversations.removal import why_removed
+from outlast.activities.conversations.sealed_blocks import ConversationDamaged
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.api.errors import ConversationLost, OutputStoreUnavailable, SessionGone, SessionNotFound
+
+
+class KeptConversations:
+    """What was said. Every method raises `OutputStoreUnavailable`, and `ConversationLost` for what is not there."""
+
+    def __init__(self, objects: OutputObjects, blocks: ConversationBlocks) -> None:
+        """Read from `blocks`, whose objects and tombstones are in `objects`."""
+        self._objects = objects
+        self._blocks = blocks
+
+    async def turn(self, caller: Caller, session_id: str, conversation: ConversationRef | None) -> Block:
+        """The last block of a conversation: the messages of its last turn. Empty when there is none."""
+        if conversation is None or conversation.head is None:
+            return Block(messages=())
+        with _store_errors():
+            return await self._blocks.block(_owner(caller, session_id), conversation.head)
+
+    async def newest_first(
+        self, caller: Caller, session_id: str, conversation: ConversationRef
+    ) -> AsyncGenerator[Block]:
+        """All blocks of a conversation, those before a summary included."""
+        with _store_errors():
+            async with aclosing(self._blocks.newest_first(_owner(caller, session_id), conversation)) as blocks:
+                async for block in blocks:
+                    yield block
+
+    async def check(self, caller: Caller, session_id: str, conversation: ConversationRef) -> None:
+        """Raise `ConversationLost` when the conversation cannot be continued."""
+        with _store_errors():
+            if not await self._blocks.is_there(_owner(caller, session_id), conversation):
+                raise ConversationLost(
+                    "The messages of this session are no longer in the store. Begin another session."
+                )
+
+    async def absence(self, caller: Caller, session_id: str) -> SessionGone | SessionNotFound:
+        """The error for a session that Temporal does not know (any more)."""
+        with _store_errors():
+            reason = await why_removed(self._objects, self._blocks.namespace, _owner(caller, session_id))
+        return session_gone(session_id, reason) if reason else session_not_found(session_id)
+
+
+def session_gone(session_id: str, reason: str = "expired") -> SessionGone:
+    """The error for a session that is over."""
+    what = "was deleted" if reason == "deleted" else "has expired"
+    return SessionGone(f"Session {session_id!r} {what}. Begin another one with POST /v1/sessions.")
+
+
+def session_not_found(session_id: str) -> SessionNotFound:
+    """The error for a session that never was, or of another caller."""
+    return SessionNotFound(f"You have no session {session_id!r}. Begin one with POST /v1/sessions.")
+
+
+def _owner(caller: Caller, session_id: str) -> ConversationOwner:
+    return ConversationOwner(caller_id=caller.id, session_id=session_id)
+
+
+@contextmanager
+def _store_errors() -> Generator[None]:
+    try:
+        yield
+    except ConversationDamaged as error:
+        raise ConversationLost(f"{error} Begin another session.") from error
+    except OSError as error:
+        raise OutputStoreUnavailable(
+            "The store of conversations does not answer. Nothing is lost; ask again."
+        ) from error

@@ -1,0 +1,308 @@
+"""`TurnClient`: starts, awaits, follows and cancels the turns of sessions.
+
+A session's workflow puts its turns in order. Each turn is a workflow whose result refers to the conversation up to its
+end; the messages are in the output store, and stay readable when Temporal has removed the turn.
+"""
+
+import asyncio
+import hashlib
+import json
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+from outlast.activities.contracts import Caller
+from outlast.activities.conversations.references import ConversationRef
+from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart
+from outlast.api.access.tool_masks import MaskGate
+from outlast.api.contracts.events import TurnStreamEvent
+from outlast.api.contracts.sessions import MessageRequest, Turn
+from outlast.api.errors import (
+    BadRequest,
+    BudgetUsedUp,
+    ConversationLost,
+    TurnFinished,
+    TurnNotFound,
+    TurnRunning,
+)
+from outlast.api.permissions import PermissionRules
+from outlast.api.sessions.client import SessionClient
+from outlast.api.sessions.kept import KeptConversations
+from outlast.api.sessions.model_options import model_options
+from outlast.api.sessions.profile import carried_rules
+from outlast.api.sessions.views import abnormal_turn, running_turn, turn_view
+from outlast.api.settings import ApiSettings
+from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.task_view import owner_of
+from outlast.api.temporal.turn_events import TurnEventLog, position_of
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from outlast.workflows.contracts.turns import (
+    BeginTurn,
+    SessionOverview,
+    SessionProfile,
+    TurnInput,
+    TurnPlace,
+    TurnRef,
+    TurnReport,
+    TurnResult,
+    turn_workflow_id,
+)
+from outlast.workflows.turn import TurnWorkflow, turn_attributes
+from outlast.workflows.turns.budgets import left
+
+_START_GRACE = timedelta(minutes=1)
+"""A turn without a workflow after this long was never started: the process that reserved it has died."""
+
+
+class TurnClient:
+    """The turns of sessions. Raises the `ApiError`s of `api.errors`."""
+
+    def __init__(self, client: Client, sessions: SessionClient, kept: KeptConversations, settings: ApiSettings) -> None:
+        """Run turns as `settings` say."""
+        self._client = client
+        self._sessions = sessions
+        self._kept = kept
+        self._settings = settings
+        self._masks = MaskGate(settings)
+        self._rules = PermissionRules.parse(settings.permissions)
+
+    async def send(self, caller: Caller, session_id: str, request: MessageRequest) -> str:
+        """Start the turn that answers a message and return its ID. The same message ID gives the same turn.
+
+        Raises `SessionNotFound`, `TurnRunning`, `BudgetUsedUp`, `BadRequest`, and `TurnNotFound` for an unknown turn to
+        retry.
+        """
+        overview = await self._sessions.overview(caller, session_id)
+        turn_id = _turn_id(session_id, request.message_id, request.retry_of_assistant_message_id)
+        if request.message_id is not None and await self._has_begun(caller, session_id, turn_id, overview):
+            return turn_id
+        profile = overview.profile or await self._sessions.opened(caller, session_id)
+        options = model_options(profile, request, self._settings.model_limits)
+        retried = await self._retried(caller, session_id, request.retry_of_assistant_message_id, overview)
+        parts = _parts(request, retried)
+        before = retried.report.before if retried is not None else overview.conversation
+        # Before a place is taken: what cannot be continued must not leave a turn behind that never was.
+        await self._kept.check(caller, session_id, before)
+        turn, place = await self._place(caller, session_id, turn_id, request, before)
+        turn_input = TurnInput(
+            caller=caller,
+            session_id=session_id,
+            turn_id=turn_id,
+            message_id=turn.message_id,
+            parts=parts,
+            provider_id=options.provider_id,
+            model_id=options.model_id,
+            tool_mask=self._masks.effective(request.tool_mask or profile.tool_mask, _own_names(profile)),
+            max_steps=request.max_steps or profile.max_steps,
+            budgets=left(profile.budgets, place.spent, request.budgets)[0],
+            system=profile.system,
+            dynamic=request.dynamic,
+            snapshot=profile.snapshot,
+            conversation=turn.before,
+            output=self._settings.output_policy(request.output or profile.output),
+            run_heartbeat_seconds=self._settings.run_heartbeat_seconds,
+            rules=carried_rules(self._rules, caller),
+            max_output_tokens=options.max_output_tokens,
+            controls=options.controls,
+            earlier_failures=place.failures,
+        )
+        await self._start(turn_input)
+        return turn_id
+
+    async def turn(self, caller: Caller, session_id: str, turn_id: str, *, wait_seconds: float = 0) -> Turn:
+        """The turn, awaited at most `wait_seconds`. Raises `TurnNotFound`, `ConversationLost`.
+
+        Readable while no worker is alive, unless Temporal has removed the turn: then its session has to be asked.
+        """
+        try:
+            description = await self._described(caller, session_id, turn_id)
+        except TurnNotFound:
+            overview = await self._sessions.overview(caller, session_id)
+            return (await self._removed_turn(caller, session_id, turn_id, overview)).view(session_id)
+        if description.status is WorkflowExecutionStatus.RUNNING and wait_seconds <= 0:
+            return running_turn(session_id, turn_id)
+        try:
+            result = await asyncio.wait_for(self._result(caller, session_id, turn_id), wait_seconds or None)
+        except TimeoutError:
+            return running_turn(session_id, turn_id)
+        except WorkflowFailureError as error:
+            return abnormal_turn(session_id, turn_id, error)
+        block = await self._kept.turn(caller, session_id, result.conversation)
+        return turn_view(session_id, result, block.messages)
+
+    async def events(
+        self, caller: Caller, session_id: str, turn_id: str, *, after: str | None = None
+    ) -> AsyncIterator[TurnStreamEvent]:
+        """The turn's events after the one with id `after`, to its end.
+
+        Raises `TurnNotFound`, `BadRequest`, and `ConversationLost` when Temporal has removed them.
+        """
+        position = position_of(after)
+        try:
+            description = await self._described(caller, session_id, turn_id)
+        except TurnNotFound:
+            if _turn_of(await self._sessions.overview(caller, session_id), turn_id) is None:
+                raise
+            raise ConversationLost(
+                f"The events of turn {turn_id} are no longer kept. Its messages are: ask for the turn itself."
+            ) from None
+        first_run = description.raw_description.workflow_execution_info.first_run_id or description.run_id or ""
+        return TurnEventLog(self._client, description.id, first_run).live(after=position)
+
+    async def cancel(self, caller: Caller, session_id: str, turn_id: str) -> Turn:
+        """Stop the turn, its tools and their paid runs. Raises `TurnFinished`, `TurnNotFound`."""
+        description = await self._described(caller, session_id, turn_id)
+        if description.status is not WorkflowExecutionStatus.RUNNING:
+            raise TurnFinished(f"Turn {turn_id} has ended; there is nothing left to cancel.")
+        with temporal_errors(missing=_turn_not_found(turn_id)):
+            await self._client.get_workflow_handle(description.id).cancel()
+        return await self.turn(caller, session_id, turn_id)
+
+    async def _retried(
+        self, caller: Caller, session_id: str, turn_id: str | None, overview: SessionOverview
+    ) -> "_EndedTurn | None":
+        if turn_id is None:
+            return None
+        try:
+            description = await self._described(caller, session_id, turn_id)
+        except TurnNotFound:
+            return await self._removed_turn(caller, session_id, turn_id, overview)
+        if description.status is WorkflowExecutionStatus.RUNNING:
+            raise TurnRunning(f"Turn {turn_id} has not ended; cancel it before you retry it.")
+        try:
+            result = await self._result(caller, session_id, turn_id)
+        except WorkflowFailureError as error:
+            raise ConversationLost(f"Turn {turn_id} did not end by itself, and cannot be retried.") from error
+        return _EndedTurn(result, (await self._kept.turn(caller, session_id, result.conversation)).messages)
+
+    async def _removed_turn(
+        self, caller: Caller, session_id: str, turn_id: str, overview: SessionOverview
+    ) -> "_EndedTurn":
+        """A turn that Temporal has removed, from the store. Raises `TurnNotFound`, `ConversationLost`."""
+        turn = _turn_of(overview, turn_id)
+        if turn is None:
+            raise _turn_not_found(turn_id)
+        if turn.conversation is None:
+            raise ConversationLost(f"The messages of turn {turn_id} are no longer kept.")
+        block = await self._kept.turn(caller, session_id, turn.conversation)
+        return _EndedTurn(TurnReport.model_validate(block.about), block.messages)
+
+    async def _place(
+        self, caller: Caller, session_id: str, turn_id: str, request: MessageRequest, before: ConversationRef
+    ) -> tuple[TurnRef, TurnPlace]:
+        """The turn's place in the session. Raises `TurnRunning`, `BudgetUsedUp`."""
+        asked = BeginTurn(
+            turn_id=turn_id,
+            message_id=request.message_id or turn_id,
+            retry_of=request.retry_of_assistant_message_id,
+            retried_before=before,
+        )
+        place = await self._sessions.begin_turn(caller, session_id, asked)
+        if place.busy is not None:
+            await self._refuse_running(caller, session_id, place.busy)
+            asked = asked.model_copy(update={"over": place.busy.turn_id})
+            place = await self._sessions.begin_turn(caller, session_id, asked)
+        if place.over is not None:
+            raise BudgetUsedUp(f"{place.over} of what the session may use. Begin another session.")
+        if place.turn is None:
+            raise TurnRunning("Another turn of this session began meanwhile; send the message again when it has ended.")
+        return place.turn, place
+
+    async def _refuse_running(self, caller: Caller, session_id: str, turn: TurnRef) -> None:
+        """Raise `TurnRunning` unless the turn has certainly ended."""
+        try:
+            description = await self._described(caller, session_id, turn.turn_id)
+        except TurnNotFound:
+            running = datetime.now(UTC) - turn.began < _START_GRACE
+        else:
+            running = description.status is WorkflowExecutionStatus.RUNNING
+        if running:
+            raise TurnRunning(
+                f"Turn {turn.turn_id} has not ended. Wait for it or cancel it, then send the message again."
+            )
+
+    async def _result(self, caller: Caller, session_id: str, turn_id: str) -> TurnResult:
+        workflow_id = turn_workflow_id(caller.id, session_id, turn_id)
+        with temporal_errors(missing=_turn_not_found(turn_id)):
+            return await self._client.get_workflow_handle_for(TurnWorkflow.run, workflow_id).result()
+
+    async def _has_begun(self, caller: Caller, session_id: str, turn_id: str, overview: SessionOverview) -> bool:
+        """Whether a message was sent before. Its session knows so when Temporal has removed the turn."""
+        known = _turn_of(overview, turn_id)
+        if known is not None and known.ended:
+            return True
+        with suppress(TurnNotFound):
+            await self._described(caller, session_id, turn_id)
+            return True
+        return False
+
+    async def _described(self, caller: Caller, session_id: str, turn_id: str) -> WorkflowExecutionDescription:
+        missing = _turn_not_found(turn_id)
+        with temporal_errors(missing=missing):
+            workflow_id = turn_workflow_id(caller.id, session_id, turn_id)
+            described = await self._client.get_workflow_handle(workflow_id).describe()
+        if owner_of(described) != caller.id:
+            raise missing
+        return described
+
+    async def _start(self, turn_input: TurnInput) -> None:
+        with temporal_errors(missing=_turn_not_found(turn_input.turn_id)), suppress(WorkflowAlreadyStartedError):
+            caller_id = turn_input.caller.id
+            await self._client.start_workflow(
+                TurnWorkflow.run,
+                turn_input,
+                id=turn_workflow_id(caller_id, turn_input.session_id, turn_input.turn_id),
+                task_queue=TOOLS_TASK_QUEUE,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+                search_attributes=turn_attributes(turn_input),
+                static_summary=f"turn of session {turn_input.session_id} of {caller_id}",
+                priority=Priority(fairness_key=caller_id[:64]) if self._settings.fairness else Priority.default,
+            )
+
+
+@dataclass(frozen=True)
+class _EndedTurn:
+    """A turn that has ended, and its messages."""
+
+    report: TurnReport
+    messages: tuple[ModelMessage, ...]
+
+    def view(self, session_id: str) -> Turn:
+        return turn_view(session_id, self.report, self.messages)
+
+
+def _turn_of(overview: SessionOverview, turn_id: str) -> TurnRef | None:
+    return next((turn for turn in overview.turns if turn.turn_id == turn_id), None)
+
+
+def _turn_id(session_id: str, message_id: str | None, retry_of: str | None) -> str:
+    """The turn's ID, derived from the message ID if there is one. A retry of the answer is another turn."""
+    if message_id is None:
+        return f"t-{secrets.token_hex(10)}"
+    named = [session_id, message_id, *([retry_of] if retry_of else [])]
+    return f"t-{hashlib.sha256(json.dumps(named).encode()).hexdigest()[:20]}"
+
+
+def _parts(request: MessageRequest, retried: _EndedTurn | None) -> tuple[TextPart | ImagePart, ...]:
+    if isinstance(request.message, str) and request.message:
+        return (TextPart(text=request.message),)
+    if request.message and not isinstance(request.message, str):
+        return request.message
+    if retried is None:
+        raise BadRequest("There is no message: give `message`, or the assistant's message to retry.")
+    return tuple(part for part in retried.messages[0].parts if isinstance(part, TextPart | ImagePart))
+
+
+def _own_names(profile: SessionProfile) -> dict[str, str]:
+    return {tool.shown: tool.name for tool in profile.snapshot.tools if tool.shown != tool.name}
+
+
+def _turn_not_found(turn_id: str) -> TurnNotFound:
+    return TurnNotFound(f"The session has no turn {turn_id!r}. A session lists its latest 200 turns.")

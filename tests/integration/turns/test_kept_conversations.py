@@ -1,0 +1,188 @@
+"""A conversation outlives the turns that wrote it: Temporal may remove them, the worker's memory may be lost."""
+
+import asyncio
+import secrets
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.conversations.references import ConversationOwner
+from outlast.activities.conversations.sealed_blocks import conversation_prefix
+from outlast.activities.conversations.sweep import ConversationSweep
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
+from outlast.activities.secrets.sealer import SecretSealer
+from outlast.workflows.contracts import search_attributes
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from outlast.workflows.contracts.sessions import SessionState, session_workflow_id
+from outlast.workflows.contracts.turns import turn_workflow_id
+from outlast.workflows.session import SessionWorkflow
+from tests.support.calls.turns import Json, new_session, sent
+from tests.support.eventually import eventually
+from tests.support.providers.script import Call, by_position, says
+from tests.support.providers.server import ProviderServer
+from tests.support.stacks.api_server import connect
+from tests.support.stacks.service import SEAL_KEYS, Service
+
+
+@pytest.fixture
+async def temporal(service: Service) -> Client:
+    return await connect(service.temporal_address, namespace=service.namespace)
+
+
+async def removed(temporal: Client, workflow_id: str) -> None:
+    """Remove an ended workflow, as Temporal does when its retention is over."""
+    execution = WorkflowExecution(workflow_id=workflow_id)
+    request = DeleteWorkflowExecutionRequest(namespace=temporal.namespace, workflow_execution=execution)
+    await temporal.workflow_service.delete_workflow_execution(request)
+
+    async def is_gone() -> bool:
+        try:
+            await temporal.get_workflow_handle(workflow_id).describe()
+        except RPCError as error:
+            return error.status is RPCStatusCode.NOT_FOUND
+        return False
+
+    await eventually(is_gone)
+
+
+async def without_its_turns(api: httpx.AsyncClient, temporal: Client, session: str) -> Json:
+    """The session, when Temporal has removed all its turns."""
+    view = (await api.get(f"/v1/sessions/{session}")).json()
+    ids = [turn_workflow_id("local", session, turn["id"]) for turn in view["turns"]]
+    await asyncio.gather(*(removed(temporal, workflow_id) for workflow_id in ids))
+    return view
+
+
+def asked_of_the_model(provider: ProviderServer) -> list[str]:
+    return [message["content"] for message in provider.requests[-1].body["messages"] if message["role"] != "system"]
+
+
+async def test_a_conversation_goes_on_when_temporal_has_removed_its_turns(
+    api: httpx.AsyncClient, temporal: Client, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says("One."), says("Two."), says("Three."))
+    session = await new_session(api)
+    for text in ("First?", "Second?"):
+        await sent(api, session, text)
+    await without_its_turns(api, temporal, session)
+    assert (await sent(api, session, "Third?"))["text"] == "Three."
+    assert asked_of_the_model(provider) == ["First?", "One.", "Second?", "Two.", "Third?"]
+
+
+async def test_a_removed_turn_is_read_repeated_and_retried_as_before(
+    api: httpx.AsyncClient, temporal: Client, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says(Call("hello_world", {"name": "Ann"})), says("Greeted."), says("Two."))
+    session = await new_session(api)
+    first = await sent(api, session, "Greet.", messageId="m-1")
+    await sent(api, session, "More?")
+    path = f"/v1/sessions/{session}/turns/{first['id']}"
+    before = (await api.get(path)).json()
+    await without_its_turns(api, temporal, session)
+    assert (await api.get(path)).json() == before
+    assert await sent(api, session, "Greet.", messageId="m-1") == first
+    events = await api.get(f"{path}/events")
+    assert (events.status_code, events.json()["type"].rpartition(":")[2]) == (410, "conversation-lost")
+    provider.script = by_position(says("Again."))
+    retried = await sent(api, session, None, retryOfAssistantMessageId=first["id"])
+    assert (retried["text"], retried["messages"][0]) == ("Again.", first["messages"][0])
+    assert asked_of_the_model(provider) == ["Greet."]
+
+
+async def test_a_turn_writes_what_is_new_and_refers_to_the_rest(
+    api: httpx.AsyncClient, temporal: Client, provider: ProviderServer
+) -> None:
+    """Over more blocks than one of them names: all are sent, none is repeated in a history."""
+    provider.script = by_position(*(says(f"Answer {number}.") for number in range(20)))
+    session = await new_session(api)
+    turns = [await sent(api, session, f"Question {number}? {'x' * 2_000}") for number in range(19)]
+    said = asked_of_the_model(provider)
+    assert [text.split()[1] for text in said[::2]] == [f"{number}?" for number in range(19)]
+    ids = [turn_workflow_id("local", session, turn["id"]) for turn in (turns[2], turns[18])]
+    early, late = [await temporal.get_workflow_handle(one).fetch_history() for one in ids]
+    assert "Question 0?" not in late.to_json()
+    assert len(late.to_json()) < 1.1 * len(early.to_json())
+
+
+async def test_what_was_said_is_sealed_in_the_store(
+    api: httpx.AsyncClient, service: Service, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says("The melon is ripe."))
+    session = await new_session(api)
+    await sent(api, session, "Where is the melon?")
+    objects = [path.read_bytes() for path in blocks_of(service, session).iterdir()]
+    assert objects
+    assert not any(b"melon" in content for content in objects)
+    assert all(session.encode() in content for content in objects)
+
+
+async def test_messages_that_the_store_has_lost_are_told_at_once_and_every_time(
+    api: httpx.AsyncClient, service: Service, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says("One."))
+    session = await new_session(api)
+    await sent(api, session, "First?")
+    for path in blocks_of(service, session).iterdir():
+        path.unlink()
+    for _ in range(2):
+        refused = await api.post(f"/v1/sessions/{session}/messages", json={"message": "Second?"})
+        assert refused.status_code == 410, refused.text
+    view = (await api.get(f"/v1/sessions/{session}")).json()
+    assert (len(view["turns"]), view.get("running")) == (1, None)
+
+
+async def test_a_session_ends_after_its_idle_time_and_says_so_when_it_is_swept_too(
+    api: httpx.AsyncClient, service: Service, temporal: Client, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says("One."))
+    lasting = await new_session(api)
+    await sent(api, lasting, "First?")
+    session = f"short-{secrets.token_hex(4)}"
+    state = SessionState(caller_id="local", session_id=session, idle_seconds=3)
+    workflow_id = session_workflow_id("local", session)
+    handle = await temporal.start_workflow(
+        SessionWorkflow.run,
+        state,
+        id=workflow_id,
+        task_queue=TOOLS_TASK_QUEUE,
+        search_attributes=search_attributes.of_session("local", session),
+    )
+    await new_session(api, sessionId=session)
+    await sent(api, session, "First?")
+    await handle.result()
+    for _ in range(2):
+        await is_over(api, session)
+    objects = OutputObjects.open(str(service.outputs))
+    blocks = ConversationBlocks(objects, SecretSealer.from_text(SEAL_KEYS), namespace=temporal.namespace)
+    sweep = ConversationSweep(objects, blocks, TemporalTasks(temporal), grace=timedelta(0))
+    assert list(blocks_of(service, session).iterdir())
+    cursor = ""
+    while cursor is not None:
+        _, cursor = await sweep.page(cursor, 1)
+    assert not blocks_of(service, session).exists() or not list(blocks_of(service, session).iterdir())
+    await removed(temporal, workflow_id)
+    await is_over(api, session)
+    assert (await sent(api, lasting, "Second?"))["status"] == "completed"
+    assert asked_of_the_model(provider)[0] == "First?"
+
+
+async def is_over(api: httpx.AsyncClient, session: str) -> None:
+    answers = [
+        await api.post(f"/v1/sessions/{session}/messages", json={"message": "Hello?"}),
+        await api.get(f"/v1/sessions/{session}"),
+    ]
+    assert [answer.status_code for answer in answers] == [410, 410], [answer.text for answer in answers]
+    assert "has expired" in answers[0].json()["detail"]
+
+
+def blocks_of(service: Service, session: str) -> Path:
+    owner = ConversationOwner(caller_id="local", session_id=session)
+    return service.outputs / conversation_prefix(service.namespace, owner)
