@@ -5,6 +5,7 @@ import secrets
 import httpx
 from temporalio.client import Client, WorkflowHandle
 
+from outlast.activities.conversations.references import ConversationRef
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.sessions import SessionState, session_workflow_id
 from outlast.workflows.contracts.turns import BeginTurn, Budgets, SessionProfile, Spent, TurnEnded
@@ -87,7 +88,8 @@ async def test_a_place_that_was_taken_over_is_not_given_back_while_another_turn_
     assert second.turn is not None
     late = await handle.execute_update(SessionWorkflow.begin_turn, asks("1"))
     assert (late.turn, late.busy) == (None, second.turn)
-    await handle.signal(SessionWorkflow.turn_ended, TurnEnded(turn_id="t-2", counts=True))
+    said = ConversationRef(head="0" * 64, messages=2)
+    await handle.signal(SessionWorkflow.turn_ended, TurnEnded(turn_id="t-2", counts=True, conversation=said))
     late = await handle.execute_update(SessionWorkflow.begin_turn, asks("1"))
     assert late.turn is not None
     assert late.turn.parent == "t-2"
