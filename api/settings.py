@@ -88,7 +88,7 @@ class ApiSettings(Settings):
         description="How long a session and its conversation are kept without a call or a message.",
     )
     run_heartbeat_seconds: int = Field(
-        default=60, ge=5, description="How soon a worker that died while it followed a run is replaced."
+        default=60, ge=5, description="Seconds without a heartbeat after which another worker follows the run."
     )
 
     instance_id: str | None = Field(

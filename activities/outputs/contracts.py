@@ -55,7 +55,7 @@ class FieldSummary(Contract):
 
 
 class StoredOutput(Contract):
-    """A stored output, as answers, events and models see it."""
+    """A stored output, as answers and events show it."""
 
     locator: str
     kind: OutputKind
@@ -63,7 +63,7 @@ class StoredOutput(Contract):
     size_bytes: int = Field(description="Size of the content, uncompressed.")
     stored_bytes: int = Field(description="Size of the stored objects.")
     count: int | None = Field(default=None, description="Number of rows, or of elements of a JSON list.")
-    digest: str = Field(description="SHA-256 that every read is checked against, `sha256:` and hexadecimal.")
+    digest: str = Field(description="SHA-256 of the content, checked on every read: `sha256:` and hexadecimal.")
     created_at: datetime
     expires_at: datetime
     fields: tuple[FieldSummary, ...] = ()

@@ -14,13 +14,13 @@ FINAL_RUN_STATUSES = frozenset({"SUCCEEDED", "FAILED", "TIMED-OUT", "ABORTED"})
 
 
 class Budget(Contract):
-    """The most that one task may cost. An absent limit does not limit."""
+    """The limits on what one task may cost. A limit that is absent does not apply."""
 
     max_total_charge_usd: Decimal | None = Field(
-        default=None, gt=0, description="Money the run may cost, in US dollars."
+        default=None, gt=0, description="Maximum cost of the run, in US dollars."
     )
-    max_items: int | None = Field(default=None, gt=0, description="Dataset items the run may produce.")
-    max_run_seconds: int | None = Field(default=None, gt=0, description="Time the run may take, in seconds.")
+    max_items: int | None = Field(default=None, gt=0, description="Maximum number of dataset items of the run.")
+    max_run_seconds: int | None = Field(default=None, gt=0, description="Maximum duration of the run, in seconds.")
 
 
 class RunSpec(Contract):
@@ -94,7 +94,9 @@ class RunState(Contract):
     usage_total_usd: float | None = None
     stats: dict[str, JsonValue] = Field(default_factory=dict)
     console_url: str | None = None
-    adopted: bool = Field(default=False, description="True when a retry found the run that an earlier attempt started.")
+    adopted: bool = Field(
+        default=False, description="True when a retry found the run that an earlier attempt had started."
+    )
     over_budget: Literal["money", "time"] | None = Field(
         default=None, description="Which limit of the budget the run has exceeded while still running."
     )

@@ -52,20 +52,20 @@ class Outcome:
 
 
 class CallReport(BaseModel):
-    """A call's outcome for the program between model and tools."""
+    """The outcome of a call, for the program that runs the model."""
 
     id: str = Field(description="The model's own id of the call.")
     tool: str
     is_error: bool
     error: ErrorEnvelope | None = None
-    finished: bool = Field(description="False while the task goes on: collect its result later.")
+    finished: bool = Field(description="False while the task is still running: collect its result later.")
     task_id: str | None = Field(default=None, description="The task behind the call; absent when none was started.")
     status: TaskStatus | None = Field(default=None, description="State of the task.")
     input_requests: dict[str, InputRequest] | None = Field(
         default=None, description="Questions that the task waits for, by key."
     )
     structured: JsonObject | None = Field(
-        default=None, description="The structured answer; of an output that was stored its locator and summary."
+        default=None, description="The structured answer; for a stored output, its locator and summary."
     )
 
     @classmethod

@@ -24,7 +24,7 @@ JsonObject = dict[str, JsonValue]
 
 
 class Provider(StrEnum):
-    """Back ends that have endpoints of their own. MCP has a front door."""
+    """Providers with an adapter. MCP is not one of them: it has its own front door."""
 
     ANTHROPIC = "anthropic"
     OPENAI_RESPONSES = "openai-responses"
@@ -32,7 +32,7 @@ class Provider(StrEnum):
 
 
 class ProviderTools(BaseModel):
-    """What goes into a request's `tools`."""
+    """The value for a request's `tools`."""
 
     tools: list[JsonObject]
 
@@ -50,19 +50,21 @@ class CallsBody(BaseModel):
         min_length=1,
         max_length=200,
         pattern=r"^[\w.:@-]+$",
-        description="The conversation. Ids of calls are its own.",
+        description="The conversation. Ids of calls are unique within it.",
     )
     message_id: str | None = Field(
         default=None,
         min_length=1,
         max_length=200,
         pattern=r"^[^/]+$",
-        description="The message, for providers whose ids of calls are not unique in a conversation.",
+        description="The message, for providers whose call ids are unique only within a message.",
     )
     tools: list[str] | None = Field(
-        default=None, max_length=200, description="What the list of tools was asked for; no other tool is called then."
+        default=None,
+        max_length=200,
+        description="The same selection as for the list of tools; other tools are not called.",
     )
-    mode: str | None = Field(default=None, description="How tools are presented; the server's own mode without it.")
+    mode: str | None = Field(default=None, description="How tools are presented; by default, the server's mode.")
     wait: float = Field(
         default=DEFAULT_WAIT_SECONDS,
         ge=0,
@@ -75,10 +77,10 @@ class CallsBody(BaseModel):
 
 
 class CallsAnswered(BaseModel):
-    """What came of the calls. Nothing to append means that the model called nothing."""
+    """The results of the calls. Nothing to append means that the model called no tool."""
 
-    append: list[JsonObject] = Field(description="Goes to the end of the conversation as it is.")
-    calls: list[CallReport] = Field(description="The same for the program, in the order of the calls.")
+    append: list[JsonObject] = Field(description="Append this to the conversation, unchanged.")
+    calls: list[CallReport] = Field(description="The same results for the program, in the order of the calls.")
 
 
 _NAME, _ARGUMENTS = "outlast--sleeper", '{"seconds": 2}'
@@ -118,7 +120,7 @@ _EXAMPLES: dict[str, Any] = {
     },
 }
 
-ProviderPath = Annotated[Provider, Path(description="Whose form the tools and messages have.")]
+ProviderPath = Annotated[Provider, Path(description="The provider whose format the tools and messages have.")]
 
 
 @router.get("/{provider}/tools", responses=documented_problems(401, 404, 503))
@@ -128,11 +130,13 @@ async def list_provider_tools(
     caller: CallerDep,
     tools: Annotated[
         str | None,
-        Query(max_length=4096, description="Categories, tools and Actors, comma-separated; the default set without."),
+        Query(
+            max_length=4096, description="Categories, tools and Actors, comma-separated; the default set when absent."
+        ),
     ] = None,
-    mode: Annotated[str | None, Query(description="How tools are presented; the server's own mode without it.")] = None,
+    mode: Annotated[str | None, Query(description="How tools are presented; by default, the server's mode.")] = None,
 ) -> ProviderTools:
-    """The tools as the provider wants them in its requests, by names that it takes."""
+    """The tools in the format of the provider's requests, under names that it accepts."""
     adapter = _adapter(services, provider, caller, mode, None if tools is None else list(split_names(tools)))
     return ProviderTools(tools=await adapter.tools())
 
@@ -144,7 +148,7 @@ async def answer_calls(
     services: ServicesDep,
     caller: CallerDep,
 ) -> CallsAnswered:
-    """Carry out the tool calls of a message, all at once, and get what to append to the conversation.
+    """Run the tool calls of a message in parallel, and return what to append to the conversation.
 
     Each call is a task like any other. What fails is an answer for the model: an unknown tool, arguments that break
     the schema, a failing tool. The same call again (its id, in the same session) is the same task: after a broken

@@ -9,7 +9,7 @@ class OutputSelection(BaseModel):
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
     offset: int = Field(default=0, ge=0, description="First row to return, counted from 0.")
-    limit: int | None = Field(default=None, ge=1, description="Number of rows to return, at most.")
+    limit: int | None = Field(default=None, ge=1, description="Maximum number of rows to return.")
     fields: str | None = Field(
         default=None, max_length=2_000, description="Fields to return of each row: comma-separated dot paths."
     )

@@ -13,7 +13,7 @@ from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
 
 class TaskRequest(BaseModel):
-    """A tool call to be carried out as a task."""
+    """A tool call to run as a task."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -23,9 +23,9 @@ class TaskRequest(BaseModel):
     )
 
     tool: str = Field(min_length=1, max_length=128, description="Name of the tool, see GET /v1/tools.")
-    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="Arguments that fit the tool's schema.")
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="Arguments that match the tool's schema.")
     mode: str | None = Field(
-        default=None, description="`default` waits for runs, `openai` answers when they have started."
+        default=None, description="`default` waits for runs to end, `openai` answers when they have started."
     )
     session_id: str | None = Field(
         default=None,
@@ -35,7 +35,7 @@ class TaskRequest(BaseModel):
         description="Conversation the call belongs to.",
     )
     message_id: str | None = Field(
-        default=None, min_length=1, max_length=200, description="Message of the conversation that asks for the call."
+        default=None, min_length=1, max_length=200, description="Message of the conversation that contains the call."
     )
     tool_call_id: str | None = Field(
         default=None, min_length=1, max_length=200, description="The model's own id of the call."
@@ -49,19 +49,19 @@ class TaskRequest(BaseModel):
 
 
 class Task(BaseModel):
-    """A tool call and how far it is."""
+    """A tool call and its state."""
 
     id: str
     tool: str
     status: TaskStatus
-    status_message: str | None = Field(default=None, description="What the task is doing, or what it has come to.")
+    status_message: str | None = Field(default=None, description="What the task is doing, or how it ended.")
     mode: str
     executor: Literal["none", "sync", "async"]
     actor: str | None = None
     session_id: str | None = None
     created_at: datetime
     finished_at: datetime | None = Field(
-        default=None, description="When the workflow ended: answer given, no run running."
+        default=None, description="When the workflow ended: the answer is there and no run is running."
     )
     expires_at: datetime | None = Field(default=None, description="Until when an ended task is kept.")
     answered: bool = Field(default=False, description="Whether the tool's handler has returned.")
@@ -69,7 +69,7 @@ class Task(BaseModel):
         default=None, description="Questions that the task waits for, by key, when its status is input_required."
     )
     run: RunState | None = Field(default=None, description="The Actor run, as last seen.")
-    progress: Progress | None = Field(default=None, description="How far the tool says it is.")
+    progress: Progress | None = Field(default=None, description="The progress that the tool reports.")
     workflow_url: str | None = Field(default=None, description="The task's workflow in the Temporal UI.")
 
     @property
@@ -88,7 +88,7 @@ class TaskPage(BaseModel):
 
 
 class TaskAnswer(BaseModel):
-    """What a task has come to. `result` is absent while the handler has not returned."""
+    """A task and its result. `result` is absent until the handler has returned."""
 
     task: Task
     result: ToolResult | None = None

@@ -30,7 +30,7 @@ class CallBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="Arguments that fit the tool's schema.")
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="Arguments that match the tool's schema.")
     mode: str | None = None
     session_id: str | None = Field(default=None, min_length=1, max_length=200, pattern=r"^[\w.:@-]+$")
     options: CallOptions = Field(default_factory=CallOptions)

@@ -33,7 +33,7 @@ def idempotency_key_of(
         Header(
             min_length=1,
             max_length=255,
-            description="The same key with the same request gives the same task; with another request it is refused.",
+            description="The same key with the same request returns the same task; with another request it is refused.",
         ),
     ] = None,
 ) -> str | None:

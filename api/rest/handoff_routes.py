@@ -34,8 +34,10 @@ async def list_handoffs(services: ServicesDep, caller: CallerDep, tools: ToolNam
     },
 )
 async def follow_handoffs(services: ServicesDep, caller: CallerDep, tools: ToolNames = []) -> StreamingResponse:  # noqa: B006
-    """Your tasks' open hand-offs, each as an event `handoff`, and then what opens; `handoff_closed` for what waits no
-    more. There is nothing to resume: a new connection begins with what is open then.
+    """Your tasks' open hand-offs as events.
+
+    `handoff` for each that is open or opens later, `handoff_closed` for each that was closed. There is nothing to
+    resume: a new connection begins with all that are open.
     """
     await services.handoffs.open(caller, tools)  # What can be refused, is refused before the stream begins.
     return event_stream(services.handoffs.follow(caller, tools))

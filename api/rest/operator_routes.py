@@ -20,7 +20,7 @@ _INSTANCE_HEADER = "Outlast-Instance"
 
 
 class Readiness(BaseModel):
-    """Whether tasks can be taken, and if not, for want of what."""
+    """Whether tasks can be taken, and if not, what is missing."""
 
     ready: bool
     checks: dict[str, Literal["ok", "failing"]]

@@ -19,7 +19,7 @@ router = APIRouter(prefix="/v1/outputs", tags=["outputs"])
 ROWS_MEDIA_TYPE = "application/x-ndjson"
 _SUFFIXES = {"rows": "jsonl", "json": "json", "text": "txt", "binary": "bin"}
 
-LocatorPath = Annotated[str, Path(min_length=1, max_length=200, description="The locator, exactly as it was given.")]
+LocatorPath = Annotated[str, Path(min_length=1, max_length=200, description="The locator, exactly as you received it.")]
 _REFUSALS = documented_problems(400, 401, 403, 404, 410, 422, 500, 503)
 
 
@@ -44,7 +44,7 @@ async def get_output(
 ) -> Response:
     """A stored output, whole or in part.
 
-    Every byte is checked against the digest under which it was stored. Only the frames that hold the part are read, so
+    Every byte is checked against the stored digest. Only the frames that hold the part are read, so
     a slice of a gigabyte costs little. `ETag` is the content's digest.
     """
     outputs = services.outputs
@@ -56,13 +56,13 @@ async def get_output(
 
 @router.get("/{locator}/info", responses=_REFUSALS)
 async def describe_output(locator: LocatorPath, services: ServicesDep, caller: CallerDep) -> StoredOutput:
-    """What a stored output is: kind, sizes, count, digest, fields, summary, and until when it is kept."""
+    """Describe a stored output: kind, sizes, count, digest, fields, summary, and when it expires."""
     return await services.outputs.describe(caller, locator)
 
 
 @router.delete("/{locator}", status_code=204, responses=_REFUSALS)
 async def delete_output(locator: LocatorPath, services: ServicesDep, caller: CallerDep) -> None:
-    """Remove a stored output before its time. Its locator says from then on that it was deleted."""
+    """Remove a stored output before it expires. From then on, reading it answers that it was deleted."""
     await services.outputs.delete(caller, locator)
 
 

@@ -23,8 +23,8 @@ TaskId = Annotated[str, Path(min_length=1, max_length=200, description="Id of th
     status_code=201,
     response_model=Task | TaskAnswer,
     responses={
-        200: {"model": TaskAnswer, "description": "Awaited, and the handler has returned."},
-        202: {"model": TaskAnswer, "description": "Awaited, but still working."},
+        200: {"model": TaskAnswer, "description": "The handler returned within the wait."},
+        202: {"model": TaskAnswer, "description": "The wait is over and the task is still working."},
         **documented_problems(400, 401, 403, 404, 409, 413, 422, 503),
     },
 )
@@ -52,7 +52,7 @@ async def list_tasks(
     session_id: Annotated[str | None, Query(max_length=200, description="Only calls of this session.")] = None,
     page_size: Annotated[int, Query(ge=1, le=200, description="Tasks per page.")] = 50,
     page_token: Annotated[
-        str | None, Query(max_length=4096, description="`next_page_token` of the page before.")
+        str | None, Query(max_length=4096, description="`next_page_token` of the previous page.")
     ] = None,
 ) -> TaskPage:
     """Your tasks: open ones first, then those that ended last."""
@@ -78,7 +78,7 @@ async def get_result(
     response: Response,
     wait: Annotated[float, Query(ge=0, description="Seconds to wait for the result, up to the server's limit.")] = 0,
 ) -> TaskAnswer:
-    """A task's result. Ask as often as you like: collecting it changes nothing."""
+    """A task's result. It can be read any number of times."""
     seconds = min(wait, services.settings.max_wait_seconds)
     answer = await services.tasks.answer(caller, task_id, wait_seconds=seconds)
     response.status_code = 200 if answer.result else 202
@@ -89,15 +89,15 @@ async def get_result(
 async def answer_task(task_id: TaskId, body: SubmittedInput, services: ServicesDep, caller: CallerDep) -> Task:
     """Answer questions of a task in state `input_required`.
 
-    The answers are checked against the questions' schemas before they are taken; a wrong one is refused, and the task
-    still waits. Each question takes one answer.
+    The answers are checked against the questions' schemas first; an invalid one is refused, and the task keeps waiting.
+    Each question takes one answer.
     """
     return await services.tasks.submit_input(caller, task_id, body.answers)
 
 
 @router.post("/{task_id}/cancel", status_code=202, responses=documented_problems(401, 404, 409, 503))
 async def cancel_task(task_id: TaskId, services: ServicesDep, caller: CallerDep) -> Task:
-    """Cancel a task. It becomes `cancelled` when the platform says that its run has ended."""
+    """Cancel a task. It becomes `cancelled` when the platform reports that its run has ended."""
     return await services.tasks.cancel(caller, task_id)
 
 
@@ -122,7 +122,7 @@ async def follow_task(
 
     `created`, `run_started`, `input_required`, `isomorphic_handoff`, `input_answered`, `output_stored`,
     `handler_returned`, `task_completed` and `run_finished` are durable, have an id and are sent again from any point
-    with `Last-Event-ID`; `status_message` tells how far a run is, and is not repeated.
+    with `Last-Event-ID`; `status_message` reports a run's progress and is not sent again.
     """
     events = await services.tasks.events(caller, task_id, after=last_event_id)
     return event_stream(events)

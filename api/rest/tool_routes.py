@@ -14,7 +14,7 @@ from outlast.workflows.tools.framework.tool import Tool
 router = APIRouter(prefix="/v1/tools", tags=["tools"], route_class=SoundTextRoute)
 
 ToolName = Annotated[str, Path(min_length=1, max_length=128, description="Name of the tool.")]
-ModeQuery = Annotated[str | None, Query(description="How tools are presented; the server's own mode without it.")]
+ModeQuery = Annotated[str | None, Query(description="How tools are presented; by default, the server's mode.")]
 
 
 @router.get("", responses=documented_problems(401, 404))

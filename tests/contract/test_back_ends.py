@@ -101,7 +101,7 @@ MEANS = {
         "- /text: Field required\n"
         "- /times: Input should be less than or equal to 10\n"
         "- /volume: Extra inputs are not permitted\n"
-        "Mend every violation listed and call again.",
+        "Correct every violation listed and call again.",
         True,
         "validation",
         False,

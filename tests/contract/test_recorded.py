@@ -31,6 +31,8 @@ DELIBERATE = {
     r"/fetch-actor-details-internal/description was": "texts name no tool that a connection may lack",
     r"tools of the UI mode: .*/description was \"This tool calls the Actor": "a direct tool says what it does there",
     r"/(output_schema|outputSchema)/.*/description was": "output schemas describe their fields in plainer words",
+    r"/(input_schema|inputSchema)/.*/description was": "input schemas describe their fields in plainer words",
+    r"/(hint|text) was .*Mend every violation": "a hint says it in plainer words",
 }
 """Differences (regular expressions over `set: exchange: difference`) that other issues made, and why."""
 

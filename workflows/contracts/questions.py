@@ -25,24 +25,24 @@ Audience = Literal["person", "program"]
 
 
 class Handoff(Contract):
-    """What is handed to the client with a question: a tool's client phase, or a call that somebody must approve."""
+    """What the client receives with a question: a tool's client phase, or a call that a person must approve."""
 
     kind: Literal["client", "approval"] = "client"
-    audience: Audience = Field(default="person", description="Who can answer: whoever reads it, or a program.")
+    audience: Audience = Field(default="person", description="Who can answer: a person, or only a program.")
     tool: str
-    phase: str = Field(description="Which part of the client is meant; `approval` for an approval.")
-    parameters: JsonObject = Field(default_factory=dict, description="What the client shows or works with.")
-    deadline: datetime | None = Field(default=None, description="Until when an answer is taken.")
+    phase: str = Field(description="The phase of the tool that runs on the client; `approval` for an approval.")
+    parameters: JsonObject = Field(default_factory=dict, description="The data that the client shows or works with.")
+    deadline: datetime | None = Field(default=None, description="When the question closes without an answer.")
 
 
 class InputRequest(Contract):
     """One question to the client (MCP `inputRequests`)."""
 
     method: InputMethod = "elicitation/create"
-    message: str = Field(description="The question, as a person reads it.")
+    message: str = Field(description="The question, for a person.")
     requested_schema: JsonObject = Field(default_factory=dict, description="JSON Schema of the answer's content.")
-    params: JsonObject = Field(default_factory=dict, description="Parameters of the methods that show no form.")
-    handoff: Handoff | None = Field(default=None, description="Present when the question hands the call over.")
+    params: JsonObject = Field(default_factory=dict, description="Parameters of methods without a form.")
+    handoff: Handoff | None = Field(default=None, description="Present when the question hands over the call.")
 
     @property
     def is_for_program(self) -> bool:
@@ -66,7 +66,7 @@ MAX_REASON_CHARS = 500
 
 
 class InputAnswer(Contract):
-    """The client's answer to one question (MCP `ElicitResult`; of other methods the whole result is the content)."""
+    """The client's answer to one question (MCP `ElicitResult`; for other methods, the content is the whole result)."""
 
     action: Literal["accept", "decline", "cancel", "error"] = Field(
         default="accept",
@@ -74,7 +74,7 @@ class InputAnswer(Contract):
     )
     content: JsonObject = Field(default_factory=dict)
     message: str | None = Field(
-        default=None, max_length=MAX_REASON_CHARS, description="Without `accept`: why, for the caller to read."
+        default=None, max_length=MAX_REASON_CHARS, description="For actions other than `accept`: the reason."
     )
 
 

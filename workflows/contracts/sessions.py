@@ -22,7 +22,7 @@ SESSION_IDLE = timedelta(days=30)
 
 
 class Posted(Contract):
-    """What a tool said to the user: an update, or a reaction (an emoji) to the message that is answered."""
+    """What a tool sends the user: an update, or a reaction (an emoji) to the message that is being answered."""
 
     kind: Literal["update", "reaction"]
     text: str

@@ -27,7 +27,7 @@ MAX_DEADLINE_SECONDS = 30 * 24 * 3600
 
 
 class TaskStatus(StrEnum):
-    """State of a task, in the words of MCP's tasks (2025-11-25, `TaskStatus`)."""
+    """State of a task, with the values of MCP's tasks (2025-11-25, `TaskStatus`)."""
 
     WORKING = "working"
     INPUT_REQUIRED = "input_required"
@@ -57,7 +57,7 @@ class ImageContent(Contract):
 
 
 class AudioContent(Contract):
-    """A sound, base64 (MCP `AudioContent`)."""
+    """Audio, base64 (MCP `AudioContent`)."""
 
     type: Literal["audio"] = "audio"
     data: str
@@ -65,7 +65,7 @@ class AudioContent(Contract):
 
 
 class BlobResource(Contract):
-    """Bytes, base64, and where they come from (MCP `BlobResourceContents`)."""
+    """Binary content, base64, and its source (MCP `BlobResourceContents`)."""
 
     uri: str
     mimeType: str | None = None  # noqa: N815
@@ -73,14 +73,14 @@ class BlobResource(Contract):
 
 
 class EmbeddedResource(Contract):
-    """A resource that travels with the answer (MCP `EmbeddedResource`)."""
+    """A resource included in the answer (MCP `EmbeddedResource`)."""
 
     type: Literal["resource"] = "resource"
     resource: BlobResource
 
 
 class ResourceLink(Contract):
-    """A resource that stays where it is (MCP `ResourceLink`). `size` in bytes."""
+    """A link to a resource (MCP `ResourceLink`). `size` in bytes."""
 
     type: Literal["resource_link"] = "resource_link"
     uri: str
@@ -96,11 +96,11 @@ Content = Annotated[
 
 
 class ToolResult(Contract):
-    """The answer of a tool. A failing tool answers too: `is_error` is set, and `error` says what failed."""
+    """The answer of a tool. A tool that fails answers too: `is_error` is set, and `error` describes the failure."""
 
     content: tuple[Content, ...] = ()
     raw_content: tuple[dict[str, JsonValue], ...] | None = Field(
-        default=None, description="Content blocks of a proxied MCP server, passed on as they are instead of `content`."
+        default=None, description="Content blocks of a proxied MCP server, passed on unchanged instead of `content`."
     )
     structured: dict[str, JsonValue] | None = None
     is_error: bool = False
@@ -108,7 +108,7 @@ class ToolResult(Contract):
     meta: dict[str, JsonValue] = Field(default_factory=dict)
     locator: str | None = Field(
         default=None,
-        description="Where the whole output is when it was stored: see `compressed` and `summary` in `structured`.",
+        description="Locator of the whole output when it was stored: see `compressed` and `summary` in `structured`.",
     )
 
     @property
@@ -136,30 +136,33 @@ class ToolResult(Contract):
 
 
 class OutputOptions(Contract):
-    """How the output of one call is kept. What is not said is as the server has it."""
+    """How the output of one call is stored. Absent options have the server's values."""
 
-    compress: bool = Field(default=True, description="False keeps the output in the answer, up to a hard limit.")
+    compress: bool = Field(default=True, description="False: the answer contains the whole output, up to a hard limit.")
     threshold_bytes: int | None = Field(
         default=None, ge=0, le=1_048_576, description="Outputs of more bytes (UTF-8) are stored and summarised."
     )
     ttl_seconds: int | None = Field(
-        default=None, ge=60, le=30 * 24 * 3600, description="How long a stored output is kept; a day by default."
+        default=None,
+        ge=60,
+        le=30 * 24 * 3600,
+        description="How long a stored output is kept, in seconds; a day by default.",
     )
 
 
 class CallOptions(Contract):
-    """How one call is carried out, whatever the tool."""
+    """Options of one call that do not depend on the tool."""
 
     deadline_seconds: int = Field(
         default=DEFAULT_DEADLINE_SECONDS,
         gt=0,
         le=MAX_DEADLINE_SECONDS,
-        description="After this the task fails; its run is aborted.",
+        description="Seconds after which the task fails and its run is aborted.",
     )
     budget: Budget = Budget()
     output: OutputOptions = OutputOptions()
     run_heartbeat_seconds: int = Field(
-        default=30, gt=0, description="How soon a worker that died while it followed a run is replaced."
+        default=30, gt=0, description="Seconds without a heartbeat after which another worker follows the run."
     )
 
 
@@ -252,7 +255,7 @@ class TaskCompleted(Contract):
 
 
 class Progress(Contract):
-    """How far a handler is, in its own words and its own unit."""
+    """The progress of a handler, in its own unit."""
 
     done: float = Field(allow_inf_nan=False)
     total: float | None = Field(default=None, allow_inf_nan=False)

@@ -41,7 +41,7 @@ class ToolSnapshot(Contract):
 
 
 class Budgets(Contract):
-    """What a turn, or all turns of a session, may use at most. An absent limit does not limit."""
+    """What a turn, or all turns of a session, may use at most. A limit that is absent does not apply."""
 
     steps: int | None = Field(default=None, ge=1, description="Calls of the model.")
     tokens: int | None = Field(default=None, ge=1, description="Tokens in and out, cached ones included.")

@@ -145,6 +145,6 @@ def _invalid(violations: tuple[Violation, ...]) -> ErrorEnvelope:
         ErrorCategory.VALIDATION,
         "",
         "The answer does not fit the question, which still waits.",
-        hint="Mend every violation listed and answer again.",
+        hint="Correct every violation listed and answer again.",
         violations=violations,
     )

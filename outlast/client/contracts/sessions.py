@@ -11,7 +11,7 @@ RUNNING = "running"
 
 
 class Budgets(Response):
-    """What a turn, or all turns of a session, may use at most. An absent limit does not limit."""
+    """What a turn, or all turns of a session, may use at most. A limit that is absent does not apply."""
 
     steps: int | None = None
     tokens: int | None = None

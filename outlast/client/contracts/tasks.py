@@ -90,7 +90,7 @@ class Progress(Response):
 
 
 class Task(Response):
-    """A tool call and how far it is."""
+    """A tool call and its state."""
 
     id: str
     tool: str

@@ -12,7 +12,7 @@ class CallOptions(TypedDict, total=False):
     """How one call is carried out. What is left out, or None, is as the server has it."""
 
     mode: str | None
-    """`default` waits for runs, `openai` answers when they have started."""
+    """`default` waits for runs to end, `openai` answers when they have started."""
     session_id: str | None
     """The conversation that the call belongs to."""
     message_id: str | None

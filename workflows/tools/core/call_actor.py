@@ -34,11 +34,11 @@ class RunOptions(Arguments):
     memory: int | None = Field(
         default=None, ge=128, le=32_768, description="Memory in megabytes: a power of two from 128 to 32768."
     )
-    timeout: int | None = Field(default=None, ge=1, description="Time the run may take, in seconds.")
+    timeout: int | None = Field(default=None, ge=1, description="Maximum duration of the run, in seconds.")
     build: str | None = Field(default=None, description="Build tag or number; the Actor's default without it.")
     max_items: int | None = Field(default=None, ge=1, alias="maxItems", description="Rows to be charged at most.")
     max_total_charge_usd: Decimal | None = Field(
-        default=None, gt=0, alias="maxTotalChargeUsd", description="Money the run may cost, in US dollars."
+        default=None, gt=0, alias="maxTotalChargeUsd", description="Maximum cost of the run, in US dollars."
     )
 
 

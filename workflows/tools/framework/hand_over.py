@@ -88,7 +88,7 @@ def _error(tool: str, missing: NoReply) -> ErrorEnvelope:
         hint = "Call again when somebody can answer."
         return ErrorEnvelope.transient(ErrorCategory.TIMEOUT, tool, missing.message, hint=hint)
     if missing.reason == "error":
-        hint = "Tell the user what failed on their machine; call again when it is mended."
+        hint = "Tell the user what failed on their machine; call again when it is fixed."
         return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, missing.message, hint=hint)
     hint = "Do not ask for the same again unless the user wants it."
     return ErrorEnvelope.permanent(ErrorCategory.PERMISSION, tool, missing.message, hint=hint)

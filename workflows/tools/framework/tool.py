@@ -358,7 +358,7 @@ def invalid_arguments(tool_name: str, violations: tuple[Violation, ...]) -> Erro
         ErrorCategory.VALIDATION,
         tool_name,
         f"The arguments of {tool_name} do not fit its schema.",
-        hint="Mend every violation listed and call again.",
+        hint="Correct every violation listed and call again.",
         violations=violations,
     )
 

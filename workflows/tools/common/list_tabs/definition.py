@@ -34,7 +34,7 @@ def _no_tabs(problem: str) -> ErrorEnvelope:
         ErrorCategory.NETWORK,
         "list_tabs",
         f"The user's machine could not list the tabs: {problem}",
-        hint="Tell the user what is wrong; call again when the user has mended it.",
+        hint="Tell the user what is wrong; call again when the user has fixed it.",
     )
 
 

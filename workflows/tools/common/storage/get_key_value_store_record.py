@@ -35,7 +35,7 @@ class RecordArguments(KeyValueStoreArguments):
     record_key: str = Field(
         alias="recordKey", min_length=1, max_length=256, description="Key of the record to retrieve."
     )
-    offset: int = Field(default=0, ge=0, description="For a long text: bytes to skip, as the last answer said.")
+    offset: int = Field(default=0, ge=0, description="For a long text: bytes to skip, as the last answer gives it.")
 
     @field_validator("record_key")
     @classmethod
