@@ -211,7 +211,7 @@ class WorkerSettings(Settings):
         description="How long a model may be silent before its call is repeated.",
     )
     delta_seconds: float = Field(
-        default=1,
+        default=0.2,
         ge=0.05,
         le=60,
         description="How often streamed text is passed on; each time costs the history 4 events.",

@@ -12,7 +12,7 @@ from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.provider_error import NOT_CONFIGURED, UNKNOWN_PROVIDER, ProviderError
 from outlast.activities.heartbeat import heartbeating
-from outlast.activities.llm.contracts import CallModelInput, ModelStep, TextDelta
+from outlast.activities.llm.contracts import ArgumentsDelta, CallModelInput, ModelStep, TextDelta
 from outlast.activities.llm.controls import ChatParamsHook
 from outlast.activities.llm.providers.call_ids import with_portable_call_ids
 from outlast.activities.llm.providers.capabilities import MATRIX
@@ -116,17 +116,23 @@ class ModelActivities:
 
 
 class _Publishing:
-    """Numbers the pieces of one attempt."""
+    """A `Listener` that numbers the pieces of one attempt."""
 
     def __init__(self, request: CallModelInput, attempt: int, sink: DeltaSink) -> None:
-        self._order, self._attempt, self._sink = request, attempt, sink
+        self._request, self._attempt, self._sink = request, attempt, sink
         self._index = 0
 
-    def __call__(self, text: str) -> None:
-        if not text:
-            return
-        request = self._order
-        self._sink.publish(
-            TextDelta(turn_id=request.turn_id, step=request.step, attempt=self._attempt, index=self._index, text=text)
-        )
+    def text(self, piece: str) -> None:
+        if piece:
+            self._sink.publish(TextDelta.model_validate({**self._place(), "text": piece}))
+
+    def arguments(self, call_id: str, tool: str, piece: str) -> None:
+        if piece:
+            self._sink.publish(
+                ArgumentsDelta.model_validate({**self._place(), "call_id": call_id, "tool": tool, "text": piece})
+            )
+
+    def _place(self) -> dict[str, object]:
+        request, index = self._request, self._index
         self._index += 1
+        return {"turn_id": request.turn_id, "step": request.step, "attempt": self._attempt, "index": index}

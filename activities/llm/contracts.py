@@ -160,3 +160,18 @@ class TextDelta(Contract):
     attempt: int
     index: int = Field(description="Number of the piece within its attempt.")
     text: str
+
+
+class ArgumentsDelta(Contract):
+    """A piece of a tool call's arguments, while the model writes them. Readers drop those of older attempts."""
+
+    turn_id: str
+    step: int
+    attempt: int
+    index: int = Field(description="Number of the piece within its attempt, texts included.")
+    call_id: str
+    tool: str = Field(description="The name that the model knows.")
+    text: str = Field(description="A piece of JSON; the pieces of one call, put together, are its arguments.")
+
+
+Delta = TextDelta | ArgumentsDelta

@@ -22,6 +22,7 @@ TaskEventName = Literal[
 
 TurnEventName = Literal[
     "text-delta",
+    "tool-call-delta",
     "tool-call",
     "tool-result",
     "hand-off",

@@ -114,7 +114,9 @@ class MessageRequest(_Request):
     )
     provider_id: str | None = None
     model_id: str | None = None
-    stream: bool = Field(default=False, description="Answer with server-sent events.")
+    stream: bool = Field(
+        default=True, description="Answer with server-sent events; with false, with the turn when it has ended."
+    )
     tool_mask: ToolMask = Field(default=None, description=TOOL_MASK_DESCRIPTION)
     max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS)
     budgets: Budgets = Field(default=Budgets(), description="For this turn.")

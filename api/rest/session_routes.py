@@ -41,7 +41,10 @@ async def get_session(session_id: SessionId, services: ServicesDep, caller: Call
     "/{session_id}/messages",
     response_model=Turn,
     responses={
-        200: {"model": Turn, "description": "The turn has ended; with `stream`, its events as they happen."},
+        200: {
+            "model": Turn,
+            "description": "The turn's events; with `stream: false` the turn, which has ended.",
+        },
         202: {"model": Turn, "description": "The turn still runs; follow it, or ask for it again."},
         **documented_problems(400, 401, 402, 404, 409, 410, 422, 503),
     },
@@ -60,8 +63,8 @@ async def send_message(
 ) -> Response:
     """Send a message; the turn that answers it goes on in any case, also when the client disconnects.
 
-    With `stream` the answer is the turn's events, see its `events`. Send a `messageId` to be able to repeat the
-    request: the same id meets the same turn, and `Last-Event-ID` leaves out what came before.
+    The answer is the turn's events, see its `events`; with `stream: false` the turn itself. Send a `messageId` to be
+    able to repeat the request: the same id meets the same turn, and `Last-Event-ID` leaves out what came before.
     `retryOfAssistantMessageId` answers the message before that one anew, and the conversation goes on from there. One
     turn of a session runs at a time.
     """
@@ -119,9 +122,10 @@ async def follow_turn(
 ) -> StreamingResponse:
     """A turn's events: all of them, or those after `Last-Event-ID`, as they happen.
 
-    `text-delta`, `tool-call`, `tool-result` (with `compressed`, `locator`, `summary` when it was stored), `hand-off`
-    (to be answered at the task), `reminder`, `retry` (with `error_kind`; with `discard_text`, drop the step's text),
-    `step-finish` (with `usage`, always numbers, and `warnings` if there are any), `error`, `finish`.
+    `text-delta`, `tool-call-delta` (a piece of a call's arguments), `tool-call`, `tool-result` (with `compressed`,
+    `locator`, `summary` when it was stored), `hand-off` (to be answered at the task), `reminder`, `retry` (with
+    `error_kind`; with `discard_text`, drop the step's text), `step-finish` (with `usage`, always numbers, and
+    `warnings` if there are any), `error`, `finish`.
     """
     return event_stream(await services.turns.events(caller, session_id, turn_id, after=last_event_id))
 

@@ -25,8 +25,8 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.llm.contracts import ModelStep, TextDelta
-from outlast.activities.llm.streaming import DELTAS_TOPIC, PUBLISH_SIGNAL
+from outlast.activities.llm.contracts import ArgumentsDelta, ModelStep, TextDelta
+from outlast.activities.llm.streaming import ARGUMENTS_TOPIC, DELTAS_TOPIC, PUBLISH_SIGNAL
 from outlast.api.contracts.events import TurnEventName, TurnStreamEvent
 from outlast.api.errors import TemporalUnavailable
 from outlast.api.temporal.errors import temporal_errors, unknown_event_id
@@ -70,6 +70,15 @@ class StepText:
         self.streamed += text
         if not self.sent.startswith(self.streamed):
             yield from self._send(self.streamed)
+
+    def add_arguments(self, delta: ArgumentsDelta) -> Iterator[NamedData]:
+        """A piece of a call's arguments. Pieces of older attempts are ignored; a newer one writes all of them again."""
+        if self.closed or delta.attempt < self.attempt:
+            return
+        if delta.attempt > self.attempt:
+            self.attempt, self.streamed = delta.attempt, ""
+        data = delta.model_dump(mode="json", include={"step", "attempt", "call_id", "tool"})
+        yield "tool-call-delta", {**data, "arguments": delta.text}
 
     def finish(self, attempt: int, text: str) -> Iterator[NamedData]:
         """The whole text of the step's result. Sends the part that no delta delivered."""
@@ -140,11 +149,16 @@ class _TurnFold(RunFold[TurnStreamEvent]):
         if batch.sequence <= self._sequences.get(batch.publisher_id, 0):
             return []
         self._sequences[batch.publisher_id] = batch.sequence
-        deltas = [self._delta(item.data) for item in batch.items if item.topic == DELTAS_TOPIC]
-        return [named for delta in deltas for named in self._text(delta.step).add_delta(delta.attempt, delta.text)]
+        return [named for item in batch.items for named in self._published(item.topic, item.data)]
 
-    def _delta(self, wire: str) -> TextDelta:
-        return self._payloads.from_payload(Payload.FromString(base64.b64decode(wire)), TextDelta)
+    def _published(self, topic: str, wire: str) -> Iterator[NamedData]:
+        payload = Payload.FromString(base64.b64decode(wire))
+        if topic == DELTAS_TOPIC:
+            text = self._payloads.from_payload(payload, TextDelta)
+            yield from self._text(text.step).add_delta(text.attempt, text.text)
+        elif topic == ARGUMENTS_TOPIC:
+            delta = self._payloads.from_payload(payload, ArgumentsDelta)
+            yield from self._text(delta.step).add_arguments(delta)
 
     def _step_started(self, entry: HistoryEvent) -> list[NamedData]:
         """Temporal records the start of an activity when it ends, with the failure of the attempt before."""

@@ -25,7 +25,7 @@ from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.definitions import JsonObject, read_definitions
 from outlast.activities.llm.providers.extra_fields import with_extra
 from outlast.activities.llm.providers.parsing import is_from, sent_arguments, tool_call, without_loose_reasoning
-from outlast.activities.llm.providers.provider import OnText
+from outlast.activities.llm.providers.provider import Listener
 from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
@@ -76,18 +76,18 @@ class AnthropicMessagesProvider:
         """Take a client with the key, the address and the time limits."""
         self._client = client.with_options(max_retries=0)
 
-    async def call(self, request: CallModelInput, on_text: OnText) -> ModelStep:
+    async def call(self, request: CallModelInput, listener: Listener) -> ModelStep:
         """See `Provider`."""
         body, plan = request_body(request)
         with provider_failures(_ID, self._client.api_key or ""):
-            answer = await self._streamed(body, on_text)
+            answer = await self._streamed(body, listener)
         return _step(request, answer, plan)
 
     async def close(self) -> None:
         """See `Provider`."""
         await self._client.close()
 
-    async def _streamed(self, body: JsonObject, on_text: OnText) -> _Answer:
+    async def _streamed(self, body: JsonObject, listener: Listener) -> _Answer:
         stream = await self._client.post(
             "/v1/messages",
             body=body,
@@ -102,9 +102,9 @@ class AnthropicMessagesProvider:
                     case "message_start":
                         answer.count(event.message.usage)
                     case "content_block_start":
-                        _begin(answer, event, on_text)
+                        _begin(answer, event, listener)
                     case "content_block_delta":
-                        _add(answer, event.index, event.delta, on_text)
+                        _add(answer, event.index, event.delta, listener)
                     case "message_delta":
                         answer.stop_reason = event.delta.stop_reason
                         answer.count(event.usage)
@@ -115,13 +115,13 @@ class AnthropicMessagesProvider:
         raise stream_ended_early(_ID)
 
 
-def _begin(answer: _Answer, event: RawContentBlockStartEvent, on_text: OnText) -> None:
+def _begin(answer: _Answer, event: RawContentBlockStartEvent, listener: Listener) -> None:
     block = event.content_block
     match block.type:
         case "text":
             answer.blocks[event.index] = _Block("text", text=block.text)
             if block.text:
-                on_text(block.text)
+                listener.text(block.text)
         case "tool_use":
             answer.blocks[event.index] = _Block("tool_use", block.id, block.name)
         case "thinking":
@@ -132,16 +132,17 @@ def _begin(answer: _Answer, event: RawContentBlockStartEvent, on_text: OnText) -
             pass
 
 
-def _add(answer: _Answer, index: int, delta: RawContentBlockDelta, on_text: OnText) -> None:
+def _add(answer: _Answer, index: int, delta: RawContentBlockDelta, listener: Listener) -> None:
     block = answer.blocks.get(index)
     if block is None:
         return
     match delta.type:
         case "text_delta":
             block.text += delta.text
-            on_text(delta.text)
+            listener.text(delta.text)
         case "input_json_delta":
             block.text += delta.partial_json
+            listener.arguments(block.id, block.name, delta.partial_json)
         case "thinking_delta":
             block.text += delta.thinking
         case "signature_delta":

@@ -31,7 +31,7 @@ from outlast.activities.llm.providers.parsing import (
     tool_call,
     without_loose_reasoning,
 )
-from outlast.activities.llm.providers.provider import OnText
+from outlast.activities.llm.providers.provider import Listener
 from outlast.activities.llm.providers.schemas import is_strict, loose_schema_warnings
 from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
@@ -76,18 +76,18 @@ class OpenAIChatProvider:
         self._id = provider_id
         self._client = client.with_options(max_retries=0)
 
-    async def call(self, request: CallModelInput, on_text: OnText) -> ModelStep:
+    async def call(self, request: CallModelInput, listener: Listener) -> ModelStep:
         """See `Provider`."""
         body, plan = request_body(request, self._id)
         with provider_failures(self._id, self._client.api_key):
-            answer = await self._streamed(body, on_text)
+            answer = await self._streamed(request, body, listener)
         return _step(request, answer, plan)
 
     async def close(self) -> None:
         """See `Provider`."""
         await self._client.close()
 
-    async def _streamed(self, body: JsonObject, on_text: OnText) -> _Answer:
+    async def _streamed(self, request: CallModelInput, body: JsonObject, listener: Listener) -> _Answer:
         stream = await self._client.post(
             "/chat/completions",
             body=body,
@@ -104,9 +104,10 @@ class OpenAIChatProvider:
                     answer.reasoning.append(_reasoning_text(choice.delta))
                     if text := choice.delta.content or getattr(choice.delta, "refusal", None):
                         answer.text.append(text)
-                        on_text(text)
+                        listener.text(text)
                     for call in choice.delta.tool_calls or ():
                         answer.add_call(call)
+                        _pass_on(request, answer.calls[call.index], call, listener)
                     answer.finish_reason = choice.finish_reason or answer.finish_reason
         if answer.finish_reason is None:
             raise stream_ended_early(self._id)
@@ -243,8 +244,17 @@ def _parts(request: CallModelInput, answer: _Answer) -> Iterator[AnswerPart]:
     if text:
         yield TextPart(text=text)
     for index, call in sorted(answer.calls.items()):
-        # Some servers omit the id, which assigns results to calls.
-        yield tool_call(call.id or f"call_{request.step}_{index}", call.name, call.arguments)
+        yield tool_call(_call_id(request, call, index), call.name, call.arguments)
+
+
+def _call_id(request: CallModelInput, call: _Call, index: int) -> str:
+    """The id that assigns a result to its call. Some servers omit it."""
+    return call.id or f"call_{request.step}_{index}"
+
+
+def _pass_on(request: CallModelInput, call: _Call, delta: ChoiceDeltaToolCall, listener: Listener) -> None:
+    if delta.function is not None and delta.function.arguments:
+        listener.arguments(_call_id(request, call, delta.index), call.name, delta.function.arguments)
 
 
 def _finish_reason(answer: _Answer) -> Literal["stop", "tool_calls", "length", "content_filter", "other"]:

@@ -4,7 +4,13 @@ import hashlib
 from typing import Literal
 
 from openai import AsyncOpenAI, AsyncStream, RequestOptions
-from openai.types.responses import Response, ResponseOutputItem, ResponseReasoningItem, ResponseStreamEvent
+from openai.types.responses import (
+    Response,
+    ResponseFunctionToolCall,
+    ResponseOutputItem,
+    ResponseReasoningItem,
+    ResponseStreamEvent,
+)
 from pydantic import JsonValue
 
 from outlast.activities.failures.provider_error import ProviderError
@@ -27,7 +33,7 @@ from outlast.activities.llm.providers.definitions import Definition, JsonObject,
 from outlast.activities.llm.providers.extra_fields import with_extra
 from outlast.activities.llm.providers.models import model_of
 from outlast.activities.llm.providers.parsing import is_from, tokens, tool_call, without_loose_reasoning
-from outlast.activities.llm.providers.provider import OnText
+from outlast.activities.llm.providers.provider import Listener
 from outlast.activities.llm.providers.schemas import is_strict, loose_schema_warnings
 from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
@@ -49,18 +55,18 @@ class OpenAIResponsesProvider:
         """Take a client with the key, the address and the time limits."""
         self._client = client.with_options(max_retries=0)
 
-    async def call(self, request: CallModelInput, on_text: OnText) -> ModelStep:
+    async def call(self, request: CallModelInput, listener: Listener) -> ModelStep:
         """See `Provider`."""
         body, plan = request_body(request)
         with provider_failures(_ID, self._client.api_key):
-            response = await self._streamed(body, on_text)
+            response = await self._streamed(body, listener)
         return _step(request, response, plan)
 
     async def close(self) -> None:
         """See `Provider`."""
         await self._client.close()
 
-    async def _streamed(self, body: JsonObject, on_text: OnText) -> Response:
+    async def _streamed(self, body: JsonObject, listener: Listener) -> Response:
         stream = await self._client.post(
             "/responses",
             body=body,
@@ -69,11 +75,17 @@ class OpenAIResponsesProvider:
             stream_cls=AsyncStream[ResponseStreamEvent],
             options=_OPTIONS,
         )
+        calls: dict[int, ResponseFunctionToolCall] = {}
         async with StreamEvents(stream) as events:
             async for event in events:
                 match event.type:
                     case "response.output_text.delta" | "response.refusal.delta":
-                        on_text(event.delta)
+                        listener.text(event.delta)
+                    case "response.output_item.added" if event.item.type == "function_call":
+                        calls[event.output_index] = event.item
+                    case "response.function_call_arguments.delta" if event.output_index in calls:
+                        call = calls[event.output_index]
+                        listener.arguments(call.call_id, call.name, event.delta)
                     case "response.completed" | "response.incomplete" | "response.failed":
                         return event.response
                     case "error":

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Measure a running server.")
 
 DEFAULT_STEPS = 8
+DEFAULT_MODELS = {"openai": "gpt-5-mini", "anthropic": "claude-haiku-4-5", "zai": "glm-4.7"}
+"""A small model of each provider, so that a first measurement costs little. `generic` is anybody's server: none."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,19 @@ class _Measurement:
     compression: bool
 
     def models(self) -> list[tuple[str, str]]:
-        """Providers with their models. Raises `BadInput` when one has none."""
+        """Providers with their models, the default ones when none is given. Raises `BadInput` when one has none."""
+        if not self.model_ids:
+            return [(provider, _default_model(provider)) for provider in self.providers]
         if len(self.providers) != len(self.model_ids):
-            raise BadInput("Give as many --model as --provider: the first belongs to the first.")
+            raise BadInput("Give as many --model as --provider, or none: the first belongs to the first.")
         return list(zip(self.providers, self.model_ids, strict=True))
+
+
+def _default_model(provider: str) -> str:
+    model = DEFAULT_MODELS.get(provider)
+    if model is None:
+        raise BadInput(f"The provider {provider!r} has no default model: give --model.")
+    return model
 
 
 @app.callback()
@@ -44,10 +55,11 @@ def bench() -> None:
 
 @app.command()
 def tools(
-    provider: Annotated[
-        list[str], typer.Option(metavar="ID", help="Provider of the model; repeat it, each with a --model.")
-    ],
-    model: Annotated[list[str], typer.Option(metavar="ID", help="The model, in its provider's words.")],
+    provider: Annotated[list[str], typer.Option(metavar="ID", help="Provider of the model; repeat it for several.")],
+    model: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="The model of each provider; without it a small one of the provider's."),
+    ] = None,
     runs: Annotated[int, typer.Option(min=1, metavar="N", help="Conversations with each model.")] = 3,
     steps: Annotated[
         int, typer.Option(min=1, max=200, metavar="K", help="Calls of the model per message, at most.")
@@ -68,11 +80,13 @@ def tools(
     Tokens are averages per conversation. The models are called for real, and so are the tools: both may cost money.
 
     Examples:
-      outlast bench tools --provider anthropic --model claude-sonnet-4-5 --runs 5
+      outlast bench tools --provider anthropic --runs 5
       outlast bench tools --provider openai --model gpt-5 --provider generic --model qwen3 --mask
     """
     names = tuple(name.strip() for name in selected.split(",") if name.strip()) if selected else None
-    measurement = _Measurement(tuple(provider), tuple(model), runs, steps, names, mask, compression=not no_compression)
+    measurement = _Measurement(
+        tuple(provider), tuple(model or ()), runs, steps, names, mask, compression=not no_compression
+    )
     run_action(Options(url, token, data_dir, as_json=True), lambda context: _bench(context, measurement))
 
 

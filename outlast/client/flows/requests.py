@@ -135,6 +135,7 @@ def message_body(message: str | Sequence[Body] | None, message_id: str, options:
     return given(
         message=message if message is None or isinstance(message, str) else [dict(part) for part in message],
         messageId=message_id,
+        stream=False,
         retryOfAssistantMessageId=options.get("retry_of"),
         providerId=options.get("provider_id"),
         modelId=options.get("model_id"),

@@ -77,3 +77,19 @@ def test_without_compression_every_output_is_sent_whole(stack: ModelStack) -> No
 def test_every_provider_needs_a_model(stack: ModelStack) -> None:
     code, _ = bench(stack.service.api_url, "--provider", "generic", "--model", "a", "--model", "b")
     assert code == 2
+
+
+def test_without_a_model_each_provider_has_a_small_one(stack: ModelStack) -> None:
+    stack.provider.script = greeter
+    chosen = ("--provider", "anthropic", "--provider", "zai", "--provider", "openai")
+    code, found = bench(stack.service.api_url, *chosen, "--runs", "1")
+    assert code == 0, found
+    models = [(one["providerId"], one["modelId"]) for one in found["providers"]]
+    assert models == [("anthropic", "claude-haiku-4-5"), ("zai", "glm-4.7"), ("openai", "gpt-5-mini")]
+
+
+def test_a_server_of_ones_own_has_no_default_model(stack: ModelStack) -> None:
+    command = outlast_command("bench", "tools", "--provider", "generic")
+    environment = clean_environment(OUTLAST_URL=stack.service.api_url)
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert "The provider 'generic' has no default model: give --model." in ended.stdout + ended.stderr

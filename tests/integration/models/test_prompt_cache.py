@@ -9,7 +9,16 @@ import pytest
 
 from outlast.activities.llm.contracts import ModelMessage, Usage
 from outlast.activities.llm.providers.definitions import canonical_definitions
-from tests.support.providers.model_requests import PROVIDERS, definition, order, providers_for, results, said, user
+from tests.support.providers.model_requests import (
+    PROVIDERS,
+    Heard,
+    definition,
+    order,
+    providers_for,
+    results,
+    said,
+    user,
+)
 from tests.support.providers.script import Asked, Call, Step, says
 from tests.support.providers.sent_prompts import each_begins_as_the_one_before
 from tests.support.providers.server import ProviderServer, SeenRequest, running_provider
@@ -63,7 +72,7 @@ async def converse(server: ProviderServer, name: str, *, masked: bool, dynamic: 
             active_tools=MASKS[number] if masked else None,
             dynamic="It is noon." if dynamic else "",
         )
-        step = await provider.call(asked, lambda _: None)
+        step = await provider.call(asked, Heard())
         usages.append(step.usage)
         messages += [said(step), results(step.tool_calls, f"Answer {number}: " + "durable " * 60)]
     await provider.close()
@@ -93,7 +102,7 @@ async def test_a_broken_prefix_shows_as_lost_cache_reads(server: ProviderServer,
     shuffled = json.dumps(list(reversed(json.loads(canonical_definitions(TOOLS)))))
     reads: list[int] = []
     for definitions in (canonical_definitions(TOOLS), canonical_definitions(TOOLS), shuffled):
-        step = await provider.call(order(name, system=SYSTEM, definitions_json=definitions), lambda _: None)
+        step = await provider.call(order(name, system=SYSTEM, definitions_json=definitions), Heard())
         reads.append(step.usage.cache_read_tokens)
     await provider.close()
     assert reads[0] == reads[2] == 0

@@ -13,7 +13,7 @@ from outlast.activities.failures.provider_error import ProviderError
 from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart
 from outlast.activities.llm.providers.provider import Provider
 from tests.support.eventually import eventually
-from tests.support.providers.model_requests import PROVIDERS, order, providers_for, results, said, user
+from tests.support.providers.model_requests import PROVIDERS, Heard, order, providers_for, results, said, user
 from tests.support.providers.script import Break, Call, Fail, Hold, Refusal, Reply, by_position, in_order, says
 from tests.support.providers.server import KEY, ProviderServer, running_provider
 
@@ -37,10 +37,10 @@ async def called(request: pytest.FixtureRequest, server: ProviderServer) -> Asyn
 async def test_text_comes_whole_and_in_pieces(server: ProviderServer, called: tuple[str, Provider]) -> None:
     name, provider = called
     server.script = by_position(says("Grüß ", "Gott, ", "Welt"))
-    heard: list[str] = []
-    step = await provider.call(order(name), heard.append)
-    assert step.text == "".join(heard) == "Grüß Gott, Welt"
-    assert heard == ["Grüß ", "Gott, ", "Welt"]
+    heard = Heard()
+    step = await provider.call(order(name), heard)
+    assert step.text == "".join(heard.texts) == "Grüß Gott, Welt"
+    assert heard.texts == ["Grüß ", "Gott, ", "Welt"]
     assert (step.finish_reason, step.tool_calls, step.warnings) == ("stop", (), ())
     assert step.usage.input_tokens > 0
     assert step.usage.output_tokens == len("Grüß Gott, Welt".encode()) // 4
@@ -51,12 +51,16 @@ async def test_calls_are_answered_in_the_next_step(server: ProviderServer, calle
     server.script = by_position(
         says("Let me see. ", Call("search", {"q": "ü"}), Call("fetch", {"q": "y"})), says("Found.")
     )
-    first = await provider.call(order(name), _ignore)
+    heard = Heard()
+    first = await provider.call(order(name), heard)
     assert first.finish_reason == "tool_calls"
+    assert list(heard.pieces) == [f"{call.name} {call.id}" for call in first.tool_calls]
+    assert ["".join(pieces) for pieces in heard.pieces.values()] == [call.raw_arguments for call in first.tool_calls]
+    assert all(len(pieces) > 1 for pieces in heard.pieces.values()), "as the model writes them"
     assert [(call.name, call.arguments) for call in first.tool_calls] == [("search", {"q": "ü"}), ("fetch", {"q": "y"})]
     assert len({call.id for call in first.tool_calls}) == 2
     messages = (user("Hello"), said(first), results(first.tool_calls, "the result"))
-    second = await provider.call(order(name, *messages, step=2), _ignore)
+    second = await provider.call(order(name, *messages, step=2), Heard())
     assert second.text == "Found."
     assert server.requests[-1].asked.results == ("the result", "the result")
 
@@ -66,21 +70,21 @@ async def test_arguments_that_are_no_object_are_kept_as_written(
 ) -> None:
     name, provider = called
     server.script = by_position(says(Call("search", '{"q": '), Call("fetch", "[1]"), Call("write", "")), says("Sorry."))
-    step = await provider.call(order(name), _ignore)
+    step = await provider.call(order(name), Heard())
     assert [(call.arguments, call.raw_arguments) for call in step.tool_calls] == [
         (None, '{"q": '),
         (None, "[1]"),
         ({}, ""),
     ]
     messages = (user("Hello"), said(step), results(step.tool_calls, is_error=True))
-    assert (await provider.call(order(name, *messages), _ignore)).text == "Sorry."
+    assert (await provider.call(order(name, *messages), Heard())).text == "Sorry."
 
 
 @pytest.mark.parametrize("finish", ["length", "content_filter"])
 async def test_why_an_answer_ended_is_told(server: ProviderServer, called: tuple[str, Provider], finish: str) -> None:
     name, provider = called
     server.script = by_position(Reply(("Once upon",), finish))  # type: ignore[arg-type]  # one of two words
-    step = await provider.call(order(name), _ignore)
+    step = await provider.call(order(name), Heard())
     assert (step.text, step.finish_reason) == ("Once upon", finish)
 
 
@@ -90,7 +94,7 @@ async def test_pictures_and_dynamic_text_are_taken(server: ProviderServer, calle
     picture = ImagePart(media_type="image/png", data="iVBORw0KGgo=")
     link = ImagePart(media_type="image/png", url="https://pictures.example/1.png")
     message = ModelMessage(role="user", parts=(TextPart(text="What is it?"), picture, link))
-    step = await provider.call(order(name, message, dynamic="It is noon."), _ignore)
+    step = await provider.call(order(name, message, dynamic="It is noon."), Heard())
     assert step.text == "I see."
     raw = server.requests[-1].raw.decode()
     assert raw.index("You are helpful.") < raw.index("noon") < raw.index("What is it?") < raw.index("iVBORw0KGgo=")
@@ -102,10 +106,10 @@ async def test_messages_without_content_do_not_break_a_request(
 ) -> None:
     name, provider = called
     server.script = by_position(says(Call("search", {"q": "x"})), says("Nothing."))
-    first = await provider.call(order(name), _ignore)
+    first = await provider.call(order(name), Heard())
     silent = ModelMessage(role="assistant", parts=(TextPart(text=""),))
     messages = (user("Hello"), said(first), results(first.tool_calls, ""), silent, user("And now?"))
-    assert (await provider.call(order(name, *messages), _ignore)).text
+    assert (await provider.call(order(name, *messages), Heard())).text
 
 
 MASKED = [
@@ -131,7 +135,7 @@ async def test_a_mask_travels_beside_the_definitions(
 ) -> None:
     provider = providers_for(server)[name]
     server.script = by_position(says(Call("fetch", {"q": "x"})))
-    step = await provider.call(order(name, active_tools=active), _ignore)
+    step = await provider.call(order(name, active_tools=active), Heard())
     await provider.close()
     seen = server.requests[-1]
     assert seen.asked.tools == ("fetch", "search", "write")
@@ -144,7 +148,7 @@ async def test_a_mask_travels_beside_the_definitions(
 async def test_without_tools_nothing_is_said_of_them(server: ProviderServer, called: tuple[str, Provider]) -> None:
     name, provider = called
     server.script = by_position(says("Hello."))
-    await provider.call(order(name, definitions_json="[]", active_tools=()), _ignore)
+    await provider.call(order(name, definitions_json="[]", active_tools=()), Heard())
     assert not {"tools", "tool_choice"} & server.requests[-1].body.keys()
 
 
@@ -239,12 +243,8 @@ async def test_silence_is_a_timeout(server: ProviderServer) -> None:
 
 async def _failure(provider: Provider, name: str) -> ProviderError:
     with pytest.raises(ProviderError) as caught:
-        await provider.call(order(name), _ignore)
+        await provider.call(order(name), Heard())
     return caught.value
-
-
-def _ignore(text: str) -> None:
-    pass
 
 
 def open_streams() -> list[str]:
@@ -259,11 +259,12 @@ async def test_a_call_that_stops_reading_leaves_no_stream_open(
     name, provider = called
     server.script = by_position(says("I could go on ", "and on"))
 
-    def stop(_text: str) -> None:
-        raise asyncio.CancelledError
+    class Stopping(Heard):
+        def text(self, piece: str) -> None:
+            raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError) as caught:
-        await provider.call(order(name, stream=True), stop)
+        await provider.call(order(name), Stopping())
     # The error holds the frames of the call, as that of a cancelled activity does, and with them the stream.
     assert caught.value.__traceback__ is not None
     await eventually(lambda: open_streams() == [])

@@ -34,11 +34,24 @@ async def test_a_repeated_message_goes_on_after_any_event(
         assert await repeated(service, session, "Greet.", "m-1", event.id) == seen[position + 1 :]
 
 
+async def test_a_message_is_answered_with_events_unless_it_asks_for_the_turn(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says("Hi."))
+    session = await new_session(api)
+    path = f"/v1/sessions/{session}/messages"
+    streamed_answer = await api.post(path, json={"message": "Hello."})
+    assert streamed_answer.headers["content-type"].startswith("text/event-stream")
+    assert "event: finish" in streamed_answer.text
+    whole_answer = await api.post(path, json={"message": "Hello again.", "stream": False})
+    assert (whole_answer.headers["content-type"], whole_answer.json()["status"]) == ("application/json", "completed")
+
+
 async def test_the_id_of_no_event_begins_no_turn(api: httpx.AsyncClient) -> None:
     session = await new_session(api)
     refused = await api.post(
         f"/v1/sessions/{session}/messages",
-        json={"message": "Greet.", "stream": True},
+        json={"message": "Greet."},
         headers={"Last-Event-ID": "x"},
     )
     assert refused.status_code == 400, refused.text

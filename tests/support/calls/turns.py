@@ -21,14 +21,14 @@ async def new_session(api: httpx.AsyncClient, **options: Any) -> str:
 
 async def sent(api: httpx.AsyncClient, session: str, message: Any, **options: Any) -> Json:
     """The turn that answers a message, when it has ended."""
-    response = await api.post(f"/v1/sessions/{session}/messages", json={"message": message, **options})
+    response = await api.post(f"/v1/sessions/{session}/messages", json={"message": message, "stream": False, **options})
     assert response.status_code == 200, response.text
     return response.json()
 
 
 async def streamed(api: httpx.AsyncClient, session: str, message: Any, **options: Any) -> AsyncIterator[Event]:
     """The events of the turn that answers a message, as they come."""
-    body = {"message": message, "stream": True, **options}
+    body = {"message": message, **options}
     async with api.stream("POST", f"/v1/sessions/{session}/messages", json=body) as response:
         assert response.status_code == 200, await response.aread()
         async for event in _events(response):

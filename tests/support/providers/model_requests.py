@@ -6,9 +6,9 @@ from typing import Self
 from outlast.activities.contracts import Caller
 from outlast.activities.llm.contracts import (
     CallModelInput,
+    Delta,
     ModelMessage,
     ModelStep,
-    TextDelta,
     TextPart,
     ToolCallPart,
     ToolResultPart,
@@ -44,8 +44,22 @@ class Unheard:
     async def __aexit__(self, *_: object) -> None:
         pass
 
-    def publish(self, delta: TextDelta) -> None:
+    def publish(self, delta: Delta) -> None:
         pass
+
+
+class Heard:
+    """What a listener has heard: texts, and the pieces of each call's arguments by its name."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.pieces: dict[str, list[str]] = {}
+
+    def text(self, piece: str) -> None:
+        self.texts.append(piece)
+
+    def arguments(self, call_id: str, tool: str, piece: str) -> None:
+        self.pieces.setdefault(f"{tool} {call_id}", []).append(piece)
 
 
 def said(step: ModelStep) -> ModelMessage:
