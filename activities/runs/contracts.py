@@ -93,6 +93,7 @@ class RunState(Contract):
     exit_code: int | None = None
     usage_total_usd: float | None = None
     stats: dict[str, JsonValue] = Field(default_factory=dict)
+    options: dict[str, JsonValue] = Field(default_factory=dict)
     console_url: str | None = None
     adopted: bool = Field(
         default=False, description="True when a retry found the run that an earlier attempt had started."

@@ -25,6 +25,7 @@ def run_state(run: Run, *, console_url: str | None, adopted: bool = False, actor
         exit_code=run.exit_code,
         usage_total_usd=run.usage_total_usd,
         stats=_stats(run),
+        options=_options(run),
         console_url=f"{console_url.rstrip('/')}/actors/runs/{run.id}" if console_url else None,
         adopted=adopted,
     )
@@ -57,3 +58,10 @@ def _stats(run: Run) -> dict[str, Any]:
     wanted = ("durationMillis", "runTimeSecs", "computeUnits", "memMaxBytes", "restartCount")
     stats = run.stats.model_dump(mode="json", by_alias=True)
     return {name: stats[name] for name in wanted if stats.get(name) is not None}
+
+
+def _options(run: Run) -> dict[str, Any]:
+    """How the run was started, under the platform's own names (Apify API v2, run object, `options`)."""
+    wanted = ("build", "timeoutSecs", "memoryMbytes", "maxItems", "maxTotalChargeUsd")
+    options = run.options.model_dump(mode="json", by_alias=True)
+    return {name: options[name] for name in wanted if options.get(name) is not None}

@@ -1,7 +1,11 @@
 """Cancelled in any phase, a task ends as `cancelled` only when no run of it is running any more."""
 
-import pytest
+from typing import Any
 
+import pytest
+from temporalio.client import WorkflowHandle
+
+from tests.support.stacks.api_server import connect
 from tests.support.stacks.chaos_client import Chaos, Json
 
 START = "/v2/act(or)?s/[^/]+/runs$"
@@ -18,6 +22,11 @@ async def test_before_a_worker_has_seen_the_task(chaos: Chaos) -> None:
     assert chaos.books.starts == 0
     listed = (await chaos.http.get("/v1/tasks", params={"status": "cancelled"})).json()["tasks"]
     assert set(tasks) <= {task["id"] for task in listed}
+    temporal = await connect(chaos.stack.temporal_server.address)
+    for task in tasks:
+        handle: WorkflowHandle[Any, Any] = temporal.get_workflow_handle(task)
+        assert "activityTaskScheduled" not in (await handle.fetch_history()).to_json()
+        assert "tool ended: CancelledError" in chaos.stack.worker.log.read_text()
 
 
 @pytest.mark.parametrize(

@@ -118,12 +118,20 @@ async def test_a_failed_run_fails_a_sync_task_and_leaves_an_async_one_completed(
     assert outcome.run.status == "FAILED"
 
 
-async def test_a_direct_actor_tool_goes_through_the_modes_executor(api: httpx.AsyncClient, temporal: Client) -> None:
-    for mode, kind in (("default", "sync"), ("openai", "async")):
-        body = {"tool": "outlast--sleeper", "arguments": {"seconds": 0.1}, "mode": mode}
-        answer = await completed(api, body)
-        assert (answer["task"]["executor"], answer["task"]["actor"]) == (kind, "outlast/sleeper")
-        assert answer["task"]["status"] == "completed"
+async def test_a_direct_actor_tool_waits_for_its_run_or_answers_when_it_has_started(
+    api: httpx.AsyncClient, sandbox: Sandbox
+) -> None:
+    waited = await completed(api, {"tool": "outlast--sleeper", "arguments": {"seconds": 0.5, "rows": 2}})
+    ended = waited["result"]["structured"]
+    assert (ended["status"], len(ended["items"])) == ("SUCCEEDED", 2)
+    body = {"tool": "outlast--sleeper", "arguments": {"seconds": 300}, "mode": "openai"}
+    answer = await completed(api, body)
+    begun = answer["result"]["structured"]
+    assert sandbox.run(begun["runId"])["status"] in {"READY", "RUNNING"}
+    assert "items" not in begun
+    assert (waited["task"]["executor"], answer["task"]["executor"]) == ("sync", "async")
+    assert waited["task"]["actor"] == answer["task"]["actor"] == "outlast/sleeper"
+    await completed(api, {"tool": "abort-actor-run", "arguments": {"runId": begun["runId"]}})
 
 
 async def test_a_failing_direct_tool_is_named_in_its_error(api: httpx.AsyncClient) -> None:

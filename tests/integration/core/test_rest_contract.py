@@ -1,6 +1,7 @@
 """The task API over a real socket: what is accepted, what is refused, and what each refusal says."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -111,6 +112,24 @@ async def test_the_other_tools_read_and_stop_runs(api: httpx.AsyncClient, sandbo
     gone = await api.post("/v1/tools/get-actor-run/call", json={"arguments": {"runId": "doesNotExist12345"}})
     assert (gone.status_code, gone.json()["task"]["status"]) == (200, "failed")
     assert gone.json()["result"]["error"]["category"] == "not_found"
+
+
+@pytest.mark.parametrize("mode", ["default", "openai"])
+async def test_a_run_is_told_with_how_it_was_started_and_how_it_ended(api: httpx.AsyncClient, mode: str) -> None:
+    failing = {"actor": "outlast/sleeper", "input": {"seconds": 0, "failWith": {"exitCode": 3}}}
+    options = {"memory": 512, "timeout": 77, "maxTotalChargeUsd": 2}
+    failed = await completed(api, {"tool": "call-actor", "arguments": {**failing, "callOptions": options}})
+    body = {"mode": mode, "arguments": {"runId": failed["result"]["structured"]["runId"]}}
+    result = (await api.post("/v1/tools/get-actor-run/call", json=body)).json()["result"]
+    run = result["structured"]
+    assert (run["status"], run["exitCode"]) == ("FAILED", 3)
+    assert run["options"].items() >= {"memoryMbytes": 512, "timeoutSecs": 77, "build": "latest"}.items()
+    assert float(run["options"]["maxTotalChargeUsd"]) == 2
+    assert re.fullmatch(r"\d+\.\d+\.\d+", run["buildNumber"])
+    assert run["stats"]["runTimeSecs"] >= 0
+    if mode == "default":
+        facts = f"Exit code 3, build {run['buildNumber']}, 512 MB of memory, time-out 77 s."
+        assert facts in result["content"][0]["text"]
 
 
 @pytest.mark.parametrize("run_id", ["../users/me", "a/b", "x?y=1", "..", "%2e%2e/users/me", "é"])

@@ -24,9 +24,9 @@ async def counting(_ctx: ToolContext, definition: Tool, proceed: Callable[[], Aw
     return result
 
 
-def test_the_order_is_abort_logging_permission_compression_results() -> None:
+def test_the_order_is_logging_abort_permission_compression_results() -> None:
     names = [wrapper.__name__ for wrapper in middleware.PIPELINE]
-    assert names == ["abort", "logging", "permission", "compression", "results"]
+    assert names == ["logging", "abort", "permission", "compression", "results"]
 
 
 async def test_adding_one_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,19 @@ def describe_size(size_bytes: int | None) -> str:
     return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
 
 
+def describe_run_facts(run: RunState) -> str | None:
+    """The run's exit code, build, memory and time limit, as far as they are known."""
+    memory, seconds = run.options.get("memoryMbytes"), run.options.get("timeoutSecs")
+    facts = [
+        f"exit code {run.exit_code}" if run.exit_code is not None else None,
+        f"build {run.build_number}" if run.build_number else None,
+        f"{memory} MB of memory" if memory else None,
+        f"time-out {seconds} s" if seconds else None,
+    ]
+    known = ", ".join(fact for fact in facts if fact)
+    return f"{known[0].upper()}{known[1:]}." if known else None
+
+
 def describe_run_status(run: RunState) -> str:
     """The run's state in one sentence."""
     message = f" {run.status_message}" if run.status_message else ""

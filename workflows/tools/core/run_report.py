@@ -70,6 +70,11 @@ class RunReport(_Camel):
     status_message: str | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    exit_code: int | None = Field(default=None, description="Of the Actor's process; absent before the run's end.")
+    build_number: str | None = None
+    options: dict[str, JsonValue] | None = Field(
+        default=None, description="How it was started: build, timeoutSecs, memoryMbytes, limits."
+    )
     stats: dict[str, JsonValue] = {}
     usage_total_usd: float | None = Field(default=None, description="US dollars; settles shortly after the run's end.")
     storages: Storages | None = None
@@ -115,6 +120,9 @@ def build_run_report(
         status_message=run.status_message,
         started_at=run.started_at,
         finished_at=run.finished_at,
+        exit_code=run.exit_code,
+        build_number=run.build_number,
+        options=run.options or None,
         stats=run.stats,
         usage_total_usd=run.usage_total_usd,
         storages=Storages(

@@ -6,7 +6,13 @@ from outlast.workflows.contracts.tool_calls import Offers, TextContent, ToolResu
 from outlast.workflows.runtime.executors import ActorOutcome
 from outlast.workflows.tools.answers.answer import ROW_READERS, first_offered
 from outlast.workflows.tools.answers.compressed import describe_stored, restore_hint
-from outlast.workflows.tools.answers.wording import describe_page, describe_run_status, next_page_hint, rows_as_lines
+from outlast.workflows.tools.answers.wording import (
+    describe_page,
+    describe_run_facts,
+    describe_run_status,
+    next_page_hint,
+    rows_as_lines,
+)
 from outlast.workflows.tools.core.run_report import build_run_report, run_failure
 
 
@@ -45,7 +51,9 @@ def present_run_state(run: RunState, offers: Offers, page: DatasetPage | None = 
     report = build_run_report(run, summary=summary, next_step=next_step, page=page)
     rows = [_rows_so_far(page), rows_as_lines(page.items)] if page else []
     return ToolResult(
-        content=(TextContent(text="\n".join(part for part in (summary, *rows, next_step) if part)),),
+        content=(
+            TextContent(text="\n".join(part for part in (summary, describe_run_facts(run), *rows, next_step) if part)),
+        ),
         structured=report.structured(),
     )
 

@@ -82,7 +82,8 @@ class InvalidOutput(Exception):
         super().__init__(f"{tool} does not keep to its output schema: {where}")
 
 
-PIPELINE: tuple[Middleware, ...] = (abort, logging, permission, compression, results)
+PIPELINE: tuple[Middleware, ...] = (logging, abort, permission, compression, results)
+"""The outermost comes first: logging, so that a call which is aborted before it begins is logged too."""
 
 
 async def run_handler(ctx: ToolContext, definition: Tool) -> ToolResult:
