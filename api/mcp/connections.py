@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from cachetools import LRUCache
-from pydantic import SecretStr
 from starlette.requests import Request
 
 from outlast.activities.contracts import Caller
@@ -56,6 +55,10 @@ class Client:
         return self.connection.selection.mode
 
 
+class ActorNotLoaded(Exception):
+    """The platform has no such Actor for this caller, or its tools cannot be read now."""
+
+
 class Connections:
     """The 10,000 connections that were used last. A forgotten connection loses only the Actors it has added."""
 
@@ -92,9 +95,13 @@ class Connections:
         return connection.tools
 
     async def add_actor(self, client: Client, actor: str) -> bool:
-        """Offer `actor` from now on. Returns False when it is offered already or cannot be loaded."""
+        """Offer `actor` from now on. Returns False when it is offered already. Raises `ActorNotLoaded`."""
         tools = await self.tools(client)
-        definitions = await self._services.catalogue.actor_tools(client.mode, actor, client.caller)
+        payment = client.connection.selection.payment
+        loaded = await self._services.catalogue.actor_tools(client.mode, actor, client.caller)
+        definitions = [definition for definition in loaded if payment is None or payment.can_pay(definition)]
+        if not definitions:
+            raise ActorNotLoaded(actor)
         if all(definition.name in tools.tools for definition in definitions):
             return False
         client.connection.added_actors.append(actor)
@@ -142,15 +149,6 @@ def selection_from(query: Mapping[str, str], *, default_mode: str) -> Selection:
         actors=_split_names(query.get("actors")) or (),
         payment=SCHEMES[payment] if payment else None,
     )
-
-
-def split_payment(
-    arguments: Mapping[str, object], property_name: str | None
-) -> tuple[dict[str, object], SecretStr | None]:
-    """The arguments without the payment, and the payment. A payment must not reach a workflow's history."""
-    rest = dict(arguments)
-    payment = rest.pop(property_name, None) if property_name else None
-    return rest, SecretStr(payment) if isinstance(payment, str) and payment else None
 
 
 def _split_names(text: str | None) -> tuple[str, ...] | None:

@@ -4,11 +4,10 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from outlast.api.contracts.visible_meta import visible_meta
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 
 JsonObject = dict[str, JsonValue]
-_UI_PREFIX = "openai/"
-_PRIVATE_PREFIX = "outlast/added"
 
 
 def call_result(result: ToolResult, *, mode: str, meta: JsonObject | None = None) -> dict[str, Any]:
@@ -31,15 +30,6 @@ def _content(result: ToolResult) -> list[Any]:
     if result.raw_content is not None:
         return list(result.raw_content)
     return [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in result.content]
-
-
-def visible_meta(meta: JsonObject, *, mode: str) -> JsonObject:
-    """`meta` without the keys that are not for this client."""
-    return {
-        key: value
-        for key, value in meta.items()
-        if not key.startswith(_PRIVATE_PREFIX) and (mode == "openai" or not key.startswith(_UI_PREFIX))
-    }
 
 
 def text_result(text: str, *, structured: JsonObject | None = None) -> ToolResult:

@@ -23,6 +23,8 @@ from outlast.api.tasks.arguments import check_arguments, check_edited_arguments
 from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
 from outlast.api.tasks.wait_argument import without_wait
 from outlast.workflows.contracts.tool_calls import TaskSummary, ToolCall
+from outlast.workflows.tools.core.actor_names import split_actor_tool
+from outlast.workflows.tools.core.payments import misplaced_payment, unpayable
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.registry import executor_kind
 
@@ -70,11 +72,12 @@ class Admission:
 
         # May the caller call it? An operator's `ask` or `deny` travels with the call: its workflow acts on it.
         self._masks.admit(tool.name, mask, await self._offered_names(caller, mode, request, mask))
-        _refuse_front_door_tool(tool)
+        _refuse_front_door_tool(tool, request)
 
         # Does the call fit?
         request = request.model_copy(update={"arguments": without_wait(tool, mode, request.arguments)})
         actor = await self._called_actor(caller, tool, request.arguments)
+        _check_payment(tool, request, actor)
         check_arguments(tool, request.arguments, actor)
         permission = self._permissions.ruling_of_call(caller.id, tool, actor.name if actor else None)
 
@@ -150,7 +153,16 @@ class Admission:
         return self._sealer.digests([call.tool, call.mode, content])
 
 
-def _refuse_front_door_tool(tool: Tool) -> None:
+def _refuse_front_door_tool(tool: Tool, request: TaskRequest) -> None:
+    if not tool.in_front and tool.needs_connection and tool.name not in request.offered_tools:
+        raise InvalidCall(
+            ErrorEnvelope.permanent(
+                ErrorCategory.VALIDATION,
+                tool.name,
+                f"{tool.name} changes the tools of an MCP connection; this call comes from none.",
+                hint="Call the Actor with call-actor, or as the tool `user--name`.",
+            )
+        )
     if not tool.in_front:
         return
     raise InvalidCall(
@@ -161,6 +173,15 @@ def _refuse_front_door_tool(tool: Tool) -> None:
             hint="Use the endpoints under /v1/tasks, or call it over MCP.",
         )
     )
+
+
+def _check_payment(tool: Tool, request: TaskRequest, actor: CalledActor | None) -> None:
+    """Refuse a payment where it would not pay for the call."""
+    error = misplaced_payment(tool, request.arguments)
+    if request.payment is not None and actor is not None and split_actor_tool(actor.name)[1] is not None:
+        error = unpayable(tool.name, actor.name)
+    if error is not None:
+        raise InvalidCall(error)
 
 
 def _check_size(call: ToolCall) -> None:

@@ -20,7 +20,7 @@ from outlast.workflows.tools.loader import Selection, load_tools
 from outlast.workflows.tools.registry import COMMON, MODES, actor_tool_of
 from outlast.workflows.tools.registry import tools_of as tools_of_mode
 from tests.support.eventually import eventually
-from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire, text_of
+from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire, WireError, text_of
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.service import Service
 
@@ -29,6 +29,15 @@ PAYMENT = pytest.mark.parametrize("payment", ["", "skyfire"])
 REVISIONS = pytest.mark.parametrize("revision", [LEGACY, MODERN])
 CATEGORIES = "actors,runs,docs,storage,experimental,dev,ui"
 ONLY_IN_UI = {"search-actors-internal", "fetch-actor-details-internal"}
+COMPANIONS = {
+    "get-actor-run",
+    "get-actor-output",
+    "get-task",
+    "list-tasks",
+    "cancel-task",
+    "answer-task",
+    "restore-tool-output",
+}
 SECRET = "skyfire-pay-token-planted-0123456789"
 SLEEPER = {"actor": "outlast/sleeper", "input": {"seconds": 0.2, "steps": 2, "rows": 2}}
 
@@ -102,6 +111,23 @@ async def test_the_ui_mode_always_has_what_its_widgets_call(http: httpx.AsyncCli
     assert all(tools[name]["_meta"]["openai/widgetAccessible"] for name in called)
 
 
+@MODE
+@PAYMENT
+@pytest.mark.parametrize("selected", ["call-actor", "outlast/sleeper", "docs,outlast/sleeper"])
+async def test_who_can_run_an_actor_can_follow_its_run_and_its_task(
+    http: httpx.AsyncClient, mode: str, payment: str, selected: str
+) -> None:
+    paid = f"&payment={payment}" if payment else ""
+    tools = await tools_of(Wire(http, MODERN, f"?ui={mode}&tools={selected}{paid}"))
+    assert tools.keys() >= COMPANIONS
+
+
+async def test_who_cannot_run_an_actor_gets_no_companions(http: httpx.AsyncClient) -> None:
+    tools = await tools_of(Wire(http, MODERN, "?tools=docs"))
+    assert tools.keys().isdisjoint(COMPANIONS)
+    assert tools.keys() == {"search-apify-docs", "fetch-apify-docs"}
+
+
 async def test_actor_tools_say_what_they_do_in_the_mode(http: httpx.AsyncClient) -> None:
     purpose = {mode: (await tools_of(wire_of(http, mode)))["outlast--sleeper"]["description"] for mode in MODES}
     assert purpose["default"].startswith("This tool calls the Actor outlast/sleeper and returns what it produced.")
@@ -134,6 +160,7 @@ async def test_output_schemas_are_those_of_the_mode(http: httpx.AsyncClient, mod
 async def test_only_the_ui_mode_links_widgets(http: httpx.AsyncClient, mode: str, payment: str) -> None:
     tools = await tools_of(wire_of(http, mode, payment))
     linked = {name for name, tool in tools.items() if any(key.startswith("openai/") for key in tool.get("_meta", {}))}
+    assert tools["labelled"]["_meta"]["own"] == 1
     if mode == "openai":
         assert {"search-actors", "fetch-actor-details", "call-actor", "get-actor-run", "outlast--sleeper"} <= linked
         resources = (await wire_of(http, mode).request("resources/list"))["resources"]
@@ -141,7 +168,8 @@ async def test_only_the_ui_mode_links_widgets(http: httpx.AsyncClient, mode: str
         assert {tools[name]["_meta"]["openai/outputTemplate"] for name in ("search-actors", "call-actor")} <= offered
     else:
         assert linked == set()
-        assert (await wire_of(http, mode).request("resources/list"))["resources"] == []
+        resources = (await wire_of(http, mode).request("resources/list"))["resources"]
+        assert [resource for resource in resources if resource["uri"].startswith("ui://")] == []
 
 
 @PAYMENT
@@ -235,6 +263,91 @@ def test_definitions_cannot_be_changed() -> None:
         schema = definition.input_schema
         schema.clear()
         assert definition.input_schema != {}
+
+
+async def everything_said_of(http: httpx.AsyncClient, mode: str) -> str:
+    """What each front door says of a call whose answer has `_meta` for widgets and for the front door alone."""
+    said: list[Any] = []
+    call: dict[str, Any] = {"name": "labelled", "arguments": {}}
+    modern, older = wire_of(http, mode), wire_of(http, mode, era=LEGACY)
+    await older.initialize()
+    task_id = (await modern.request("tools/call", call, capabilities=KNOWS_TASKS))["taskId"]
+    said += [await wire.request("tools/call", call) for wire in (modern, older)]
+    said += [await wire.request("tools/list") for wire in (modern, older)]
+    said.append(await modern.request("resources/list"))
+    said += [
+        await modern.request("resources/read", {"uri": uri})
+        for uri in ("test://labelled", f"outlast://tasks/{task_id}")
+    ]
+    started = await older.request("tools/call", {**call, "task": {}})
+    said.append(await older.request("tasks/result", {"taskId": started["task"]["taskId"]}))
+    said.append(await modern.request("tasks/get", {"taskId": task_id}, capabilities=KNOWS_TASKS))
+    said.append(await modern.request("tools/call", {"name": "get-task", "arguments": {"taskId": task_id}}))
+    body = {"tool": "labelled", "mode": mode, "session_id": f"labelled-{mode}"}
+    answers = [
+        await http.post("/v1/tasks", json=body, headers={"Prefer": "wait=60"}),
+        await http.post("/v1/tools/labelled/call", json={"mode": mode}),
+        await http.get(f"/v1/tasks/{task_id}/result"),
+        await http.get(f"/v1/tasks/{task_id}/events"),
+        await http.get(f"/v1/tools?mode={mode}"),
+    ]
+    assert [answer.status_code for answer in answers] == [200] * len(answers)
+    return "\n".join([*(json.dumps(each) for each in said), *(answer.text for answer in answers)])
+
+
+@MODE
+async def test_no_front_door_gives_away_what_is_not_for_its_client(http: httpx.AsyncClient, mode: str) -> None:
+    said = await everything_said_of(http, mode)
+    assert said.count('"own": 1') + said.count('"own":1') >= 10
+    assert "outlast/added" not in said
+    assert ("openai/" in said) is (mode == "openai")
+
+
+UNPAID = [{}, {PAY_ID: ""}, {PAY_ID: "  "}, {PAY_ID: 7}, {PAY_ID: None}, {PAY_ID: [SECRET]}]
+
+
+@ERA
+@pytest.mark.parametrize("mode", ["default", "openai"])
+@pytest.mark.parametrize("tool", ["call-actor", "outlast--sleeper"])
+async def test_a_paid_tool_is_refused_without_payment(
+    http: httpx.AsyncClient, service: Service, mode: str, tool: str, era: str
+) -> None:
+    wire = wire_of(http, mode, "skyfire", era)
+    schema = (await tools_of(wire))[tool]["inputSchema"]
+    assert PAY_ID in schema["required"]
+    arguments: dict[str, Any] = dict(SLEEPER if tool == "call-actor" else SLEEPER["input"])
+    started = service.sandbox.counters["startsAccepted"]
+    for unpaid in UNPAID:
+        call = {"name": tool, "arguments": {**arguments, **unpaid}}
+        answer = await wire.request("tools/call", call)
+        assert (answer["isError"], answer["_meta"]["outlast/error"]["category"]) == (True, "payment")
+        assert "outlast/taskId" not in answer["_meta"]
+        assert text_of(answer).startswith(f"{tool} is paid with `{PAY_ID}`, and the call has none.")
+        if era == LEGACY:
+            with pytest.raises(WireError, match="-32602"):
+                await wire.request("tools/call", {**call, "task": {}})
+        else:
+            assert (await wire.request("tools/call", call, capabilities=KNOWS_TASKS))["isError"]
+    assert service.sandbox.counters["startsAccepted"] == started
+
+
+@pytest.mark.parametrize("mode", ["default", "openai"])
+async def test_a_payment_where_nobody_takes_it_is_refused(http: httpx.AsyncClient, service: Service, mode: str) -> None:
+    started = service.sandbox.counters["startsAccepted"]
+    arguments = {**SLEEPER["input"], PAY_ID: SECRET}
+    answers = [
+        await http.post("/v1/tools/outlast--sleeper/call", json={"mode": mode, "arguments": arguments}),
+        await http.post(
+            "/v1/tasks", json={"tool": "call-actor", "mode": mode, "arguments": {**SLEEPER, PAY_ID: SECRET}}
+        ),
+    ]
+    for answer in answers:
+        assert (answer.status_code, answer.json()["error"]["category"]) == (422, "payment")
+    call = {"name": "outlast--sleeper", "arguments": arguments}
+    refused = await wire_of(http, mode).request("tools/call", call)
+    assert refused["_meta"]["outlast/error"]["category"] == "payment"
+    assert SECRET not in json.dumps([refused, *(answer.json() for answer in answers)])
+    assert service.sandbox.counters["startsAccepted"] == started
 
 
 async def test_a_payment_id_is_found_nowhere(http: httpx.AsyncClient, service: Service) -> None:

@@ -70,7 +70,7 @@ async def load_tools(selection: Selection, load_actor: ActorLoader) -> ToolSet:
     """The tools that `selection` asks for. Raises `UnknownTool` for an unknown mode."""
     available = base_tools(selection.mode)
     selected, actors = _resolve(selection, available)
-    loaded = {actor: await load_actor(actor) for actor in actors}
+    loaded = {actor: _payable(await load_actor(actor), selection.payment) for actor in actors}
     tools = [*selected, *(definition for definitions in loaded.values() for definition in definitions)]
     tools += companions_of(selection.mode)
     tools += _companions(tools, available)
@@ -95,6 +95,11 @@ def _resolve(selection: Selection, available: ToolSet) -> tuple[list[Tool], tupl
         else:
             actors.append(name)
     return tools, tuple(dict.fromkeys([*actors, *selection.actors]))
+
+
+def _payable(tools: tuple[Tool, ...], payment: PaymentScheme | None) -> tuple[Tool, ...]:
+    """Those that the connection's payment can pay, or all when the account pays."""
+    return tuple(definition for definition in tools if payment is None or payment.can_pay(definition))
 
 
 def _companions(tools: list[Tool], available: ToolSet) -> list[Tool]:

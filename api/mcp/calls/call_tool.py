@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, CallToolRequestParams
-from pydantic import JsonValue
+from pydantic import JsonValue, SecretStr
 
 from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.contracts.tasks import Task, TaskAnswer, TaskRequest
@@ -15,7 +15,7 @@ from outlast.api.errors import InvalidCall, MaskedToolCalled, TaskFinished
 from outlast.api.mcp.calls.client_questions import answerable, ask_task_questions, parsed_answers
 from outlast.api.mcp.calls.pending_calls import PendingCalls
 from outlast.api.mcp.calls.progress_notifications import ProgressReporter
-from outlast.api.mcp.connections import Client, Connections, split_payment
+from outlast.api.mcp.connections import ActorNotLoaded, Client, Connections
 from outlast.api.mcp.protocol.request_meta import idempotency_key, task_request, tool_mask
 from outlast.api.mcp.protocol.request_state import RequestStates
 from outlast.api.mcp.protocol.task_shapes import handoffs_meta, input_requests, modern_task
@@ -33,8 +33,10 @@ from outlast.api.tasks.still_working import still_working
 from outlast.api.tasks.tools import TaskTools
 from outlast.api.tasks.wait_argument import split_wait
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
-from outlast.workflows.tools.common.actors.add_actor import ADDED_ACTOR_META
+from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.common.actors.add_actor import ADD_ACTOR, ADDED_ACTOR_META, cannot_be_offered
 from outlast.workflows.tools.common.dev.invalid import shown_input
+from outlast.workflows.tools.core.payments import SCHEMES
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
 from outlast.workflows.tools.loader import ToolSet
 from outlast.workflows.tools.registry import UnknownTool
@@ -77,7 +79,8 @@ class CallToolHandler:
         tools = await self._connections.tools(client)
         definition = self._find_tool(tools, params)
         if definition.in_front:
-            return call_result(await self._call_task_tool(client, tools, definition, params), mode=client.mode)
+            result = await self._call_task_tool(client, tools, definition, params)
+            return call_result(await self.offer_added_actor(ctx, client, result), mode=client.mode)
         _require_client_needs(ctx, definition)
         try:
             return await self._run_call(ctx, self._parse_call(client, tools, definition, params), params)
@@ -100,11 +103,21 @@ class CallToolHandler:
         """`notifications/cancelled` for a request whose client waits: cancel its task."""
         await self._pending.cancel(ctx, await self._connections.client(ctx), request_id)
 
-    async def offer_added_actor(self, ctx: Context, client: Client, result: ToolResult) -> None:
-        """If `result` is that of `add-actor`: offer the Actor on this connection, and notify the client."""
+    async def offer_added_actor(self, ctx: Context, client: Client, result: ToolResult) -> ToolResult:
+        """If `result` is that of `add-actor`: offer the Actor on this connection, and notify the client.
+
+        Returns `result`, or the error when the Actor cannot be offered.
+        """
         actor = result.meta.get(ADDED_ACTOR_META)
-        if isinstance(actor, str) and await self._connections.add_actor(client, actor):
+        if not isinstance(actor, str):
+            return result
+        try:
+            added = await self._connections.add_actor(client, actor)
+        except ActorNotLoaded:
+            return ToolResult.failed(cannot_be_offered(ADD_ACTOR.name, actor))
+        if added:
             await self._on_tools_changed(ctx, client)
+        return result
 
     def _find_tool(self, tools: ToolSet, params: CallToolRequestParams) -> Tool:
         """The called tool. For an unknown name the error has the same data as a call of the tool `invalid`."""
@@ -154,8 +167,8 @@ class CallToolHandler:
         task, client = answer.task, call.client
         meta: dict[str, JsonValue] = {TASK_META: task.id}
         if answer.result is not None:
-            await self.offer_added_actor(ctx, client, answer.result)
-            return call_result(answer.result, mode=client.mode, meta=meta)
+            result = await self.offer_added_actor(ctx, client, answer.result)
+            return call_result(result, mode=client.mode, meta=meta)
         questions = answerable(ctx, task.input_requests) if is_modern(ctx) else {}
         if task.status is TaskStatus.INPUT_REQUIRED and questions:
             state = self._states.state_of(client.caller, task.id, call.definition.name)
@@ -218,8 +231,8 @@ class CallToolHandler:
         self, client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams
     ) -> ParsedCall:
         meta = _meta_of(params)
-        arguments, payment = split_payment(params.arguments or {}, definition.payment_property)
-        arguments, wait = split_wait(definition, client.mode, arguments, meta, self._services.settings.max_wait_seconds)
+        given, payment = _without_payment(definition, cast(dict[str, JsonValue], params.arguments or {}))
+        arguments, wait = split_wait(definition, client.mode, given, meta, self._services.settings.max_wait_seconds)
         request = task_request(
             meta,
             tool=definition.name,
@@ -233,6 +246,18 @@ class CallToolHandler:
 
 def _meta_of(params: CallToolRequestParams) -> dict[str, Any]:
     return cast(dict[str, Any], params.meta or {})
+
+
+def _without_payment(
+    definition: Tool, arguments: dict[str, JsonValue]
+) -> tuple[dict[str, JsonValue], SecretStr | None]:
+    """The arguments and the payment, which must not reach a workflow's history. Raises `InvalidCall` if it is due."""
+    if definition.payment_scheme is None:
+        return arguments, None
+    try:
+        return SCHEMES[definition.payment_scheme].taken_from(arguments, definition.name)
+    except ToolError as error:
+        raise InvalidCall(error.envelope) from error
 
 
 def _returns_task(ctx: Context, call: ParsedCall, *uses: TaskUse) -> bool:

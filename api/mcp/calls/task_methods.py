@@ -27,7 +27,7 @@ from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
 
 _RESULT_WAIT_SECONDS = 60.0
 _QUESTION_PAUSE_SECONDS = 1.0
-OnResult = Callable[[Context, Client, ToolResult], Awaitable[None]]
+OnResult = Callable[[Context, Client, ToolResult], Awaitable[ToolResult]]
 
 
 class TaskParams(RequestParams):
@@ -46,7 +46,7 @@ class TaskMethods:
     """The handlers of `tasks/*`."""
 
     def __init__(self, services: Services, connections: Connections, on_result: OnResult) -> None:
-        """Serve the tasks of `services`. `on_result` is called with each result that a client collects."""
+        """Serve the tasks of `services`. `on_result` turns a result into the one that the collecting client gets."""
         self._tasks = services.tasks
         self._connections = connections
         self._on_result = on_result
@@ -79,9 +79,9 @@ class TaskMethods:
                 self._tasks.answer_or_question(client.caller, params.task_id, wait_seconds=_RESULT_WAIT_SECONDS)
             )
             if answer.result is not None:
-                await self._on_result(ctx, client, answer.result)
+                result = await self._on_result(ctx, client, answer.result)
                 related: dict[str, JsonValue] = {RELATED_TASK_META: {"taskId": params.task_id}}
-                return call_result(answer.result, mode=client.mode, meta=related)
+                return call_result(result, mode=client.mode, meta=related)
             questions = answerable(ctx, answer.task.input_requests)
             if questions:
                 await ask_task_questions(ctx, self._tasks, client.caller, params.task_id, questions)

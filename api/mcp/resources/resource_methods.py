@@ -9,6 +9,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
+from outlast.api.contracts.visible_meta import visible_meta
 from outlast.api.errors import TaskNotFound
 from outlast.api.mcp.connections import Client, Connections
 from outlast.api.mcp.protocol.api_errors import with_mcp_errors
@@ -33,13 +34,15 @@ class ResourceMethods:
 
     async def list(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> JsonObject:
         """`resources/list`."""
-        offered = self._offered_to(await self._connections.client(ctx))
-        return {"resources": [_resource_entry(entry, "uri") for entry in offered if not entry.is_template]}
+        client = await self._connections.client(ctx)
+        offered = self._offered_to(client)
+        return {"resources": [_resource_entry(entry, "uri", client.mode) for entry in offered if not entry.is_template]}
 
     async def templates(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> JsonObject:
         """`resources/templates/list`."""
-        offered = self._offered_to(await self._connections.client(ctx))
-        templates = [_resource_entry(entry, "uriTemplate") for entry in offered if entry.is_template]
+        client = await self._connections.client(ctx)
+        offered = self._offered_to(client)
+        templates = [_resource_entry(entry, "uriTemplate", client.mode) for entry in offered if entry.is_template]
         return {"resourceTemplates": [task_template(), *templates]}
 
     async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> JsonObject:
@@ -51,7 +54,7 @@ class ResourceMethods:
         for resource in self._offered_to(client):
             parts = resource.match(uri)
             if parts is not None:
-                return {"contents": [_resource_contents(resource, uri, resource.read(parts))]}
+                return {"contents": [_resource_contents(resource, uri, resource.read(parts), client.mode)]}
         raise no_such_resource(ctx, uri)
 
     async def require(self, ctx: Context, client: Client, uri: str) -> None:
@@ -84,7 +87,7 @@ def no_such_resource(ctx: Context, uri: str) -> MCPError:
     return MCPError(code, f"There is no resource {uri}.", data={"uri": uri})
 
 
-def _resource_entry(resource: Resource, uri_key: str) -> JsonObject:
+def _resource_entry(resource: Resource, uri_key: str, mode: str) -> JsonObject:
     """MCP `Resource`, or `ResourceTemplate`."""
     entry: JsonObject = {
         uri_key: resource.uri,
@@ -93,14 +96,16 @@ def _resource_entry(resource: Resource, uri_key: str) -> JsonObject:
         "description": resource.description,
         "mimeType": resource.mime_type,
     }
-    return {**entry, "_meta": dict(resource.meta)} if resource.meta else entry
+    meta = visible_meta(dict(resource.meta), mode=mode)
+    return {**entry, "_meta": meta} if meta else entry
 
 
-def _resource_contents(resource: Resource, uri: str, body: str | bytes) -> JsonObject:
+def _resource_contents(resource: Resource, uri: str, body: str | bytes, mode: str) -> JsonObject:
     """MCP `TextResourceContents`, or `BlobResourceContents`."""
     contents: JsonObject = {"uri": uri, "mimeType": resource.mime_type}
     if isinstance(body, bytes):
         contents["blob"] = base64.b64encode(body).decode()
     else:
         contents["text"] = body
-    return {**contents, "_meta": dict(resource.meta)} if resource.meta else contents
+    meta = visible_meta(dict(resource.meta), mode=mode)
+    return {**contents, "_meta": meta} if meta else contents

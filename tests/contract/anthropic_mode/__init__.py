@@ -8,6 +8,7 @@ from outlast.workflows.tools.default import MODE as DEFAULT
 from outlast.workflows.tools.framework.mode import Instruction, Mode
 from outlast.workflows.tools.framework.tool import Tool
 from tests.contract.anthropic_mode.call_actor import call_actor_tool
+from tests.contract.anthropic_mode.labelled import LABELLED, RESOURCE
 from tests.contract.anthropic_mode.list_stores import LIST_STORES
 from tests.contract.anthropic_mode.pick_colour import PICK_COLOUR
 from tests.contract.anthropic_mode.present_run import present_as_artifact
@@ -26,4 +27,5 @@ MODES = (
         instructions=(Instruction("- Results are shown as artifacts."),),
     ),
 )
-TOOLS: tuple[Tool, ...] = (PICK_COLOUR,)
+TOOLS: tuple[Tool, ...] = (PICK_COLOUR, LABELLED)
+RESOURCES = (RESOURCE,)

@@ -155,6 +155,34 @@ async def test_the_newer_revision_hears_of_an_added_actor_where_it_listens(http:
     assert "outlast--big-table" in await names(wire)
 
 
+@pytest.mark.parametrize("era", [LEGACY, MODERN])
+async def test_an_actor_that_does_not_exist_is_not_added(http: httpx.AsyncClient, era: str) -> None:
+    wire = Wire(http, era, "?tools=experimental")
+    if era == LEGACY:
+        await wire.initialize()
+    before = await names(wire)
+    answer = await wire.request("tools/call", {"name": "add-actor", "arguments": {"actor": "outlast/nothing"}})
+    assert (answer["isError"], answer["_meta"]["outlast/error"]["category"]) == (True, "not_found")
+    assert "outlast/nothing" in text_of(answer)
+    assert "is now offered" not in text_of(answer)
+    assert await names(wire) == before
+
+
+async def test_an_actor_is_added_by_its_full_name_wherever_an_id_is_given(
+    http: httpx.AsyncClient, sandbox: Sandbox
+) -> None:
+    wire = Wire(http, MODERN, "?tools=experimental,storage")
+    call = {"name": "add-actor", "arguments": {"actor": sandbox.actor_id("outlast/big-table")}}
+    assert "as the tool outlast--big-table." in text_of(await wire.request("tools/call", call))
+    assert "outlast--big-table" in await names(wire)
+
+
+async def test_without_a_connection_there_is_nothing_to_add_to(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/v1/tools/add-actor/call", json={"arguments": {"actor": "outlast/big-table"}})
+    assert answer.status_code == 422
+    assert "this call comes from none" in answer.json()["error"]["message"]
+
+
 async def names(wire: Wire) -> list[str]:
     return [tool["name"] for tool in (await wire.request("tools/list"))["tools"]]
 

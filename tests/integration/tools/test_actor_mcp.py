@@ -19,8 +19,11 @@ from outlast.workflows.tools.core.actor_mcp import as_tool_result, proxied_tools
 from outlast.workflows.tools.core.actor_names import proxied_tool_name
 from outlast.workflows.tools.loader import Selection
 from tests.integration.tools.conftest import ToolCaller
+from tests.support.eventually import eventually
+from tests.support.http.mcp_wire import MODERN, Wire, text_of
 from tests.support.paths import TEST_ACTORS
 from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service
 
 EVERYTHING: dict[str, Any] = runpy.run_path(str(TEST_ACTORS / "toolbox" / "answers.py"))["EVERYTHING"]
 
@@ -29,19 +32,22 @@ TOOL_NAMES = ["show", "count.calls", "fail", "crash", "whoami", "ask", "complete
 EXPECTED_NAMES = [proxied_tool_name(TOOLBOX, name) for name in TOOL_NAMES]
 
 
-async def ask(http: httpx.AsyncClient, tool: str, **run_input: Any) -> dict[str, Any]:
+async def ask(http: httpx.AsyncClient, tool: str, *, mode: str = "default", **run_input: Any) -> dict[str, Any]:
     arguments = {"actor": f"{TOOLBOX}:{tool}", "input": run_input}
-    answer = await http.post("/v1/tools/call-actor/call", json={"arguments": arguments})
+    answer = await http.post("/v1/tools/call-actor/call", json={"mode": mode, "arguments": arguments})
     assert answer.status_code == 200, answer.text
     return answer.json()["result"]
 
 
 async def test_an_answer_is_passed_on_value_for_value(http: httpx.AsyncClient) -> None:
-    result = await ask(http, "show")
+    result = await ask(http, "show", mode="openai")
     assert result["raw_content"] == EVERYTHING["content"]
     assert result["structured"] == EVERYTHING["structuredContent"]
     assert not result["is_error"]
     assert result["meta"].items() >= EVERYTHING["_meta"].items()
+    outside_the_ui_mode = (await ask(http, "show"))["meta"]
+    assert outside_the_ui_mode["toolbox/cost"] == 0.25
+    assert not any(key.startswith("openai/") for key in outside_the_ui_mode)
 
 
 def test_the_front_door_strips_ui_keys_and_nothing_else() -> None:
@@ -51,6 +57,38 @@ def test_the_front_door_strips_ui_keys_and_nothing_else() -> None:
     wire = call_result(as_tool_result(answer, tool_name="call-actor"), mode="default")
     assert wire == {**EVERYTHING, "_meta": {"toolbox/cost": 0.25}}
     assert call_result(as_tool_result(answer, tool_name="call-actor"), mode="openai") == EVERYTHING
+
+
+async def test_a_server_is_added_under_the_names_of_its_tools(http: httpx.AsyncClient) -> None:
+    wire = Wire(http, MODERN, "?tools=experimental")
+    answer = await wire.request("tools/call", {"name": "add-actor", "arguments": {"actor": TOOLBOX}})
+    assert "their names begin with outlast--toolbox" in text_of(answer)
+    assert {tool["name"] for tool in (await wire.request("tools/list"))["tools"]} >= set(EXPECTED_NAMES)
+
+
+async def test_the_log_sums_up_what_a_connection_is_offered(http: httpx.AsyncClient, service: Service) -> None:
+    await Wire(http, MODERN, f"?tools=docs,outlast/sleeper,{TOOLBOX},nobody/gone").request("tools/list")
+
+    def logged() -> bool:
+        summary = f"in mode default; tools of Actors: 1; of MCP servers: {TOOLBOX} 7; not loaded: nobody/gone"
+        return any(summary in line for line in service.api.log.read_text().splitlines())
+
+    await eventually(logged)
+
+
+async def test_a_payment_that_cannot_pay_a_server_is_refused(http: httpx.AsyncClient) -> None:
+    wire = Wire(http, MODERN, f"?tools=call-actor,experimental,{TOOLBOX}&payment=skyfire")
+    listed = {tool["name"] for tool in (await wire.request("tools/list"))["tools"]}
+    assert "call-actor" in listed
+    assert listed.isdisjoint(EXPECTED_NAMES)
+    assert TOOLBOX in (await wire.request("server/discover"))["instructions"]
+    before = (await ask(http, "count.calls", times=1))["structured"]["calls"]
+    arguments = {"actor": f"{TOOLBOX}:count.calls", "input": {"times": 1}, "skyfire-pay-id": "a-token"}
+    refused = await wire.request("tools/call", {"name": "call-actor", "arguments": arguments})
+    assert refused["_meta"]["outlast/error"]["category"] == "payment"
+    added = await wire.request("tools/call", {"name": "add-actor", "arguments": {"actor": TOOLBOX}})
+    assert added["isError"]
+    assert (await ask(http, "count.calls", times=1))["structured"]["calls"] == before + 1
 
 
 async def test_the_servers_own_error_is_an_error_in_its_own_words(http: httpx.AsyncClient) -> None:

@@ -1,11 +1,14 @@
 """Payment schemes: how a tool's definition asks for payment. Applied when a connection's tools are built."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
-from pydantic import JsonValue
+from pydantic import JsonValue, SecretStr
 
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.tool import Tool
 
 PAY_ID = "skyfire-pay-id"
@@ -20,6 +23,27 @@ class PaymentScheme:
     property_description: str
     paragraph: str
 
+    def can_pay(self, definition: Tool) -> bool:
+        """Whether calls of the tool are free or can be paid. An Actor that is an MCP server is paid by the account."""
+        return definition.calls_actor or not definition.runs_actor
+
+    def taken_from(self, arguments: Mapping[str, JsonValue], tool: str) -> tuple[dict[str, JsonValue], SecretStr]:
+        """The arguments without the payment, and the payment. Raises `ToolError` when there is none."""
+        rest = dict(arguments)
+        payment = rest.pop(self.property_name, None)
+        if not isinstance(payment, str) or not payment.strip():
+            raise ToolError(self._unpaid(tool))
+        return rest, SecretStr(payment.strip())
+
+    def _unpaid(self, tool: str) -> ErrorEnvelope:
+        return ErrorEnvelope.permanent(
+            ErrorCategory.PAYMENT,
+            tool,
+            f"{tool} is paid with `{self.property_name}`, and the call has none. Nothing was started.",
+            hint=f"Call again with `{self.property_name}`: {self.property_description}",
+            violations=(Violation(path=f"/{self.property_name}", message="Required: a string that is not empty."),),
+        )
+
     def applied_to(self, definition: Tool) -> Tool:
         """The definition with the property when the tool costs money; other tools unchanged."""
         if not definition.calls_actor:
@@ -28,13 +52,15 @@ class PaymentScheme:
         properties = cast(dict[str, JsonValue], schema.get("properties") or {})
         schema["properties"] = {
             **properties,
-            self.property_name: {"type": "string", "description": self.property_description},
+            self.property_name: {"type": "string", "minLength": 1, "description": self.property_description},
         }
+        required = cast(list[JsonValue], schema.get("required") or [])
+        schema["required"] = [*required, self.property_name]
         return replace(
             definition,
             description=f"{definition.description}\n\n{self.paragraph}",
             input_schema_json=json.dumps(schema, ensure_ascii=False),
-            payment_property=self.property_name,
+            payment_scheme=self.name,
         )
 
 
@@ -49,3 +75,27 @@ SKYFIRE = PaymentScheme(
 )
 
 SCHEMES = {SKYFIRE.name: SKYFIRE}
+
+
+def unpayable(tool: str, actor: str) -> ErrorEnvelope:
+    """The error for a tool of an Actor that is an MCP server: it would run on the account's money."""
+    return ErrorEnvelope.permanent(
+        ErrorCategory.PAYMENT,
+        tool,
+        f"{actor} is a tool of an MCP server, which this payment cannot pay. Nothing was started.",
+        hint="Call an Actor, or use a connection whose account pays.",
+    )
+
+
+def misplaced_payment(definition: Tool, arguments: Mapping[str, JsonValue]) -> ErrorEnvelope | None:
+    """The error for a payment among the arguments of a tool that takes none; None when there is none."""
+    own = cast(dict[str, JsonValue], definition.input_schema.get("properties") or {})
+    for scheme in SCHEMES.values():
+        if scheme.property_name in arguments and scheme.property_name not in own:
+            return ErrorEnvelope.permanent(
+                ErrorCategory.PAYMENT,
+                definition.name,
+                f"{definition.name} takes no `{scheme.property_name}` here. Nothing was started.",
+                hint=f"To pay per call, connect over MCP with ?payment={scheme.name}; else leave it out.",
+            )
+    return None

@@ -89,7 +89,7 @@ class Tool:
     meta_json: str = "{}"
     calls_actor: bool = False
     actor: str | None = None
-    payment_property: str | None = None
+    payment_scheme: str | None = None
     in_front: bool = False
     task_use: TaskUse = TaskUse.NEVER
     client_needs: tuple[str, ...] = ()

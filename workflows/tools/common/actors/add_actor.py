@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES
@@ -9,7 +10,7 @@ from outlast.workflows.tools.core.actor_names import actor_tool_name, normalised
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
 
 ADDED_ACTOR_META = "outlast/addedActor"
-"""Key in an answer's meta that tells the front door which Actor to offer from now on."""
+"""Key in an answer's meta that tells the front door which Actor to offer from now on. It is shown to nobody."""
 
 
 class AddActorArguments(Arguments):
@@ -19,12 +20,28 @@ class AddActorArguments(Arguments):
 
 
 async def add_actor(ctx: ToolContext, arguments: AddActorArguments) -> ToolResult:
-    """Name the tool that the Actor becomes; the front door has made sure that it can be loaded."""
+    """Look the Actor up and say what it becomes; the front door then offers it. Raises `ToolError` if there is none."""
     actor = normalised_actor(arguments.actor)
-    name = actor_tool_name(actor)
-    text = f"Actor {actor} is now offered as the tool {name}. List the tools again to see its arguments."
+    details = await ctx.actors.details(actor, max_readme_chars=0, infer_output=False)
+    name = details.card.full_name
+    becomes = f"Actor {name} is now offered as the tool {actor_tool_name(name)}."
+    if details.mcp_path is not None:
+        prefix = actor_tool_name(name)
+        becomes = f"The tools of {name}, an MCP server, are now offered: their names begin with {prefix}."
+    text = f"{becomes} List the tools again to see their arguments."
     ctx.say(text)
-    return ToolResult(content=(TextContent(text=text),), meta={ADDED_ACTOR_META: actor})
+    return ToolResult(content=(TextContent(text=text),), meta={ADDED_ACTOR_META: name})
+
+
+def cannot_be_offered(tool: str, actor: str) -> ErrorEnvelope:
+    """The error for an Actor that exists but cannot be made a tool now."""
+    return ErrorEnvelope(
+        tool=tool,
+        message=f"Actor {actor} cannot be offered as a tool now.",
+        category=ErrorCategory.NETWORK,
+        retryable=True,
+        hint="Try again later. Its definition, or the list of its tools, could not be read from the platform.",
+    )
 
 
 ADD_ACTOR = (
