@@ -269,7 +269,7 @@ async def everything_said_of(http: httpx.AsyncClient, mode: str) -> str:
     """What each front door says of a call whose answer has `_meta` for widgets and for the front door alone."""
     said: list[Any] = []
     call: dict[str, Any] = {"name": "labelled", "arguments": {}}
-    modern, older = wire_of(http, mode), wire_of(http, mode, era=LEGACY)
+    modern, older = wire_of(http, mode), wire_of(http, mode, revision=LEGACY)
     await older.initialize()
     task_id = (await modern.request("tools/call", call, capabilities=KNOWS_TASKS))["taskId"]
     said += [await wire.request("tools/call", call) for wire in (modern, older)]
@@ -306,13 +306,13 @@ async def test_no_front_door_gives_away_what_is_not_for_its_client(http: httpx.A
 UNPAID = [{}, {PAY_ID: ""}, {PAY_ID: "  "}, {PAY_ID: 7}, {PAY_ID: None}, {PAY_ID: [SECRET]}]
 
 
-@ERA
+@REVISIONS
 @pytest.mark.parametrize("mode", ["default", "openai"])
 @pytest.mark.parametrize("tool", ["call-actor", "outlast--sleeper"])
 async def test_a_paid_tool_is_refused_without_payment(
-    http: httpx.AsyncClient, service: Service, mode: str, tool: str, era: str
+    http: httpx.AsyncClient, service: Service, mode: str, tool: str, revision: str
 ) -> None:
-    wire = wire_of(http, mode, "skyfire", era)
+    wire = wire_of(http, mode, "skyfire", revision)
     schema = (await tools_of(wire))[tool]["inputSchema"]
     assert PAY_ID in schema["required"]
     arguments: dict[str, Any] = dict(SLEEPER if tool == "call-actor" else SLEEPER["input"])
@@ -323,7 +323,7 @@ async def test_a_paid_tool_is_refused_without_payment(
         assert (answer["isError"], answer["_meta"]["outlast/error"]["category"]) == (True, "payment")
         assert "outlast/taskId" not in answer["_meta"]
         assert text_of(answer).startswith(f"{tool} is paid with `{PAY_ID}`, and the call has none.")
-        if era == LEGACY:
+        if revision == LEGACY:
             with pytest.raises(WireError, match="-32602"):
                 await wire.request("tools/call", {**call, "task": {}})
         else:

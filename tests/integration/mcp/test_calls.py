@@ -155,10 +155,10 @@ async def test_the_newer_revision_hears_of_an_added_actor_where_it_listens(http:
     assert "outlast--big-table" in await names(wire)
 
 
-@pytest.mark.parametrize("era", [LEGACY, MODERN])
-async def test_an_actor_that_does_not_exist_is_not_added(http: httpx.AsyncClient, era: str) -> None:
-    wire = Wire(http, era, "?tools=experimental")
-    if era == LEGACY:
+@pytest.mark.parametrize("revision", [LEGACY, MODERN])
+async def test_an_actor_that_does_not_exist_is_not_added(http: httpx.AsyncClient, revision: str) -> None:
+    wire = Wire(http, revision, "?tools=experimental")
+    if revision == LEGACY:
         await wire.initialize()
     before = await names(wire)
     answer = await wire.request("tools/call", {"name": "add-actor", "arguments": {"actor": "outlast/nothing"}})

@@ -35,11 +35,10 @@ async def add_actor(ctx: ToolContext, arguments: AddActorArguments) -> ToolResul
 
 def cannot_be_offered(tool: str, actor: str) -> ErrorEnvelope:
     """The error for an Actor that exists but cannot be made a tool now."""
-    return ErrorEnvelope(
-        tool=tool,
-        message=f"Actor {actor} cannot be offered as a tool now.",
-        category=ErrorCategory.NETWORK,
-        retryable=True,
+    return ErrorEnvelope.transient(
+        ErrorCategory.NETWORK,
+        tool,
+        f"Actor {actor} cannot be offered as a tool now.",
         hint="Try again later. Its definition, or the list of its tools, could not be read from the platform.",
     )
 
