@@ -4,6 +4,7 @@ from outlast.client.asynchronous.client import AsyncClient
 from outlast.client.asynchronous.transport import AsyncStream
 from outlast.client.blocking.client import Client
 from outlast.client.blocking.transport import Stream
+from outlast.client.client_tools import ClientTool, NoAnswer
 from outlast.client.connection import Connection, find_connection
 from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff
 from outlast.client.contracts.outputs import RowSelection, StoredOutput
@@ -51,6 +52,7 @@ __all__ = [
     "Budgets",
     "CallOptions",
     "Client",
+    "ClientTool",
     "Conflict",
     "Connection",
     "ConnectionFailed",
@@ -64,6 +66,7 @@ __all__ = [
     "Message",
     "MessageOptions",
     "MessagePart",
+    "NoAnswer",
     "NoServer",
     "NotFound",
     "OnWaiting",

@@ -51,6 +51,15 @@ def extension_entries(attribute: str) -> tuple[Any, ...]:
     return tuple(entry for module in _LOADED.values() for entry in cast(Iterable[Any], getattr(module, attribute, ())))
 
 
+def named_modules(names: Sequence[str]) -> dict[str, ModuleType]:
+    """The modules called `names`, found as `load_extensions` finds them. Raises `ExtensionError`.
+
+    Nothing of them is offered by this process.
+    """
+    _make_importable(Path.cwd())
+    return {name: _import_module(_module_of_file(Path(name)) if name.endswith(".py") else name) for name in names}
+
+
 def _make_importable(folder: Path) -> None:
     if str(folder) not in sys.path:
         sys.path.append(str(folder))

@@ -3,9 +3,8 @@
 from rich.markup import escape
 
 from outlast.api.cli.ask.prompts import Lines
-from outlast.api.cli.client_tools.devtools import JsonObject
-from outlast.api.cli.client_tools.offered import ClientTool
 from outlast.api.cli.show.output import Output
+from outlast.client import ClientTool, OpenHandoff
 
 _YES = ("y", "yes")
 
@@ -20,13 +19,15 @@ class Consent:
         self._server_url = server_url
         self._allowed: set[tuple[str, str]] = set()
 
-    async def given_for(self, tool: ClientTool, parameters: JsonObject) -> bool:
-        """Whether the tool may run with these parameters.
+    async def given_for(self, tool: ClientTool, handoff: OpenHandoff) -> bool:
+        """Whether the tool may run for this hand-off.
 
         A yes is remembered for calls that send the same, a no is for this one time; so is the end of all input.
         """
-        leaves = tool.leaves(parameters)
-        if self._lines is None or (tool.tool, leaves) in self._allowed:
+        if self._lines is None:
+            return True
+        leaves = tool.sends_for(handoff.parameters)
+        if (tool.tool, leaves) in self._allowed:
             return True
         self._output.note(f"[magenta]?[/] [bold]{tool.tool}[/] sends to {self._server_url}: {escape(leaves)}.")
         try:

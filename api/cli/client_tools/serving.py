@@ -1,21 +1,27 @@
 """Answering hand-offs: one after the other, each once, and leaving be what others have answered."""
 
 import asyncio
-from collections.abc import Mapping
+import json
+import traceback
+from dataclasses import dataclass
+from typing import Any, Literal
 
+from pydantic import BaseModel
 from rich.markup import escape
 
 from outlast.api.cli.client_errors import cli_error
 from outlast.api.cli.client_tools.consent import Consent
 from outlast.api.cli.client_tools.devtools import JsonObject
-from outlast.api.cli.client_tools.offered import ClientTool
+from outlast.api.cli.client_tools.offered import Offered
 from outlast.api.cli.show.output import Output
 from outlast.client import (
     ApiError,
     AsyncClient,
+    ClientTool,
     Conflict,
     ConnectionFailed,
     HandoffEvent,
+    NoAnswer,
     NotFound,
     OpenHandoff,
     PermissionDenied,
@@ -26,13 +32,23 @@ from outlast.client import (
 
 Identity = tuple[str, str, object]
 
+MAX_MESSAGE_CHARS = 500
+"""What the server takes of a reason."""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """An answer to a hand-off, as it is sent."""
+
+    action: Literal["accept", "decline", "cancel", "error"]
+    content: JsonObject | None = None
+    message: str = ""
+
 
 class Serving:
     """One client at work."""
 
-    def __init__(
-        self, client: AsyncClient, output: Output, tools: Mapping[tuple[str, str], ClientTool], consent: Consent
-    ) -> None:
+    def __init__(self, client: AsyncClient, output: Output, tools: Offered, consent: Consent) -> None:
         """Answer what `tools` can, when `consent` is given."""
         self._client = client
         self._output = output
@@ -89,12 +105,15 @@ class Serving:
     async def _answer(self, handoff: OpenHandoff) -> None:
         tool = self._tools[handoff.tool, handoff.phase]
         self._say("asked", f"{handoff.tool} is asked by task {handoff.task_id}.", handoff)
-        if not await self._consent.given_for(tool, handoff.parameters):
-            answer: JsonObject = {"action": "decline"}
-        else:
-            answer = {"action": "accept", "content": await tool.run(handoff.parameters)}
+        answer = await self._answer_of(tool, handoff)
         try:
-            await self._client.answer(handoff.task_id, answer.get("content"), key=handoff.key, action=answer["action"])
+            await self._client.answer(
+                handoff.task_id,
+                answer.content,
+                key=handoff.key,
+                action=answer.action,
+                message=answer.message[:MAX_MESSAGE_CHARS] or None,
+            )
         except (ConnectionFailed, RateLimited, Unavailable) as trouble:
             self._done.discard(handoff.identity)
             self._open[handoff.identity] = handoff
@@ -105,6 +124,21 @@ class Serving:
             self._refused(handoff, refused)
         else:
             self._say(*_outcome(answer), handoff)
+
+    async def _answer_of(self, tool: ClientTool, handoff: OpenHandoff) -> _Answer:
+        """What the tool answers. What its author did not expect is shown here, and is no more than named there."""
+        try:
+            if not await self._consent.given_for(tool, handoff):
+                return _Answer("decline")
+            async with asyncio.timeout(tool.timeout_seconds):
+                return _Answer("accept", _as_json(await tool.run(handoff)))
+        except NoAnswer as none:
+            return _Answer(none.action, message=none.message)
+        except TimeoutError:
+            return _Answer("error", message=f"It did not end within {tool.timeout_seconds:g} seconds.")
+        except Exception as error:  # noqa: BLE001  # the author of the tool needs the place, the server only a name
+            self._output.note(escape("".join(traceback.format_exception(error)).rstrip()))
+            return _Answer("error", message=f"The client's part of {tool.tool} has a defect ({type(error).__name__}).")
 
     def _refused(self, handoff: OpenHandoff, error: ApiError) -> None:
         if isinstance(error, Conflict | NotFound):
@@ -120,6 +154,13 @@ class Serving:
         self._output.note(f"{_MARKS[event]} {escape(text)}")
 
 
+def _as_json(value: Any) -> JsonObject:
+    """A dict or a model as the content of an answer. Raises for what is no JSON object."""
+    content = value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else dict(value)
+    json.dumps(content, allow_nan=False)
+    return content
+
+
 _MARKS = {
     "connected": "[green]●[/]",
     "asked": "[magenta]?[/]",
@@ -132,11 +173,9 @@ _MARKS = {
 }
 
 
-def _outcome(answer: JsonObject) -> tuple[str, str]:
+def _outcome(answer: _Answer) -> tuple[str, str]:
     """What was done, as an event and in words."""
-    if answer["action"] == "decline":
-        return "declined", "Declined; nothing was sent."
-    content = answer["content"]
-    if content.get("problem"):
-        return "failed", f"Answered that it cannot be done: {content['problem']}"
-    return "answered", "Answered."
+    if answer.action in ("decline", "cancel"):
+        return "declined", f"Declined: {answer.message}" if answer.message else "Declined; nothing was sent."
+    problem = answer.message if answer.action == "error" else (answer.content or {}).get("problem")
+    return ("failed", f"Answered that it cannot be done: {problem}") if problem else ("answered", "Answered.")

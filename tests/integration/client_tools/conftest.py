@@ -25,6 +25,7 @@ ANN, BOB = "ann-has-this-long-key", "bob-has-another-long-key"
 
 
 service = service_fixture(
+    tools=["docs.examples.hello_tools", "tests.support.tools.phase_tools"],
     callers={"ann": ANN, "bob": BOB},
     permissions=["key:bob:list_tabs=ask"],
     settings={"OUTLAST_DEFAULT_TOOLS": "experimental"},
@@ -87,10 +88,10 @@ def start_client(service: Service, tmp_path: Path) -> Iterator[StartClient]:
     """Starts clients; they end with the test."""
     with ExitStack() as stack:
 
-        def start(browser_url: str, *, token: str = ANN, url: str = service.api_url) -> ClientProcess:
+        def start(browser_url: str, *options: str, token: str = ANN, url: str = service.api_url) -> ClientProcess:
             said = tmp_path / f"client-{len(list(tmp_path.glob('client-*')))}"
             process = subprocess.Popen(
-                outlast_command("client", "--yes", "--json", "--browser-url", browser_url),
+                outlast_command("client", "--yes", "--json", "--browser-url", browser_url, *options),
                 cwd=ROOT,
                 env={**clean_environment(), "OUTLAST_URL": url, "OUTLAST_TOKEN": token},
                 stdin=subprocess.DEVNULL,
