@@ -4,7 +4,10 @@ Contracts are frozen and import no I/O library, so that workflow code can use th
 default: inputs recorded by an older version must stay readable.
 """
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+JsonObject = dict[str, JsonValue]
+"""A JSON object whose shape is not known here."""
 
 
 class Contract(BaseModel):

@@ -1,12 +1,11 @@
 """An Actor's definition, from which its direct tool and the check of its input are built."""
 
 from apify_client import ApifyClientAsync
-from pydantic import Field, JsonValue, TypeAdapter, field_validator
+from pydantic import Field, TypeAdapter, field_validator
 
 from outlast.activities.apify_models import ActorResource
-from outlast.activities.contracts import Contract
+from outlast.activities.contracts import Contract, JsonObject
 
-JsonObject = dict[str, JsonValue]
 _OBJECT = TypeAdapter(JsonObject)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import orjson
 from pydantic import JsonValue
 
-JsonObject = dict[str, JsonValue]
+from outlast.activities.contracts import JsonObject
 
 _FORMATS = {
     "date-time": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII),

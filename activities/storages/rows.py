@@ -7,10 +7,10 @@ from apify_client import ApifyClientAsync
 from apify_client.http_clients import HttpResponse
 from pydantic import JsonValue
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.not_found import not_found
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 
-JsonObject = dict[str, JsonValue]
 _SHOWN_ENTRIES = 3
 
 

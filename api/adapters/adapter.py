@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from outlast.activities.contracts import Caller
+from outlast.activities.contracts import Caller, JsonObject
 from outlast.api.access.callers import LOCAL_CALLER
 from outlast.api.adapters.anthropic_messages import AnthropicMessages
 from outlast.api.adapters.mcp_messages import McpMessages
-from outlast.api.adapters.model_calls import BackEnd, CallReport, JsonObject
+from outlast.api.adapters.model_calls import BackEnd, CallReport
 from outlast.api.adapters.offered import load_callable, load_offered
 from outlast.api.adapters.openai_chat import OpenAIChat
 from outlast.api.adapters.openai_responses import OpenAIResponses

@@ -10,7 +10,8 @@ from typing import Any, cast
 from mcp_types import INVALID_PARAMS
 from pydantic import JsonValue
 
-from outlast.api.adapters.model_calls import JsonObject, ModelCall, Outcome, plain, read_call
+from outlast.activities.contracts import JsonObject
+from outlast.api.adapters.model_calls import ModelCall, Outcome, plain, read_call
 from outlast.api.errors import BadRequest
 from outlast.api.offer.mcp_results import call_result
 from outlast.api.offer.portable_schemas import PortableTool

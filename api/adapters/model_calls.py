@@ -5,16 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import BadRequest
 from outlast.api.offer.portable_schemas import PortableTool
 from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
-
-JsonObject = dict[str, JsonValue]
 
 MAX_ID_CHARS = 200
 _MAX_NAME_CHARS = 128

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from outlast.activities.contracts import Caller
-from outlast.api.adapters.model_calls import BackEnd, JsonObject
+from outlast.activities.contracts import Caller, JsonObject
+from outlast.api.adapters.model_calls import BackEnd
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.offer.portable_names import fitting_names
 from outlast.api.offer.portable_schemas import portable

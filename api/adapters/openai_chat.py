@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from outlast.api.adapters.model_calls import JsonObject, ModelCall, Outcome, entries_of, plain, read_call
+from outlast.activities.contracts import JsonObject
+from outlast.api.adapters.model_calls import ModelCall, Outcome, entries_of, plain, read_call
 from outlast.api.adapters.pieces import pieces_of
 from outlast.api.errors import BadRequest
 from outlast.api.offer.portable_schemas import PortableTool

@@ -5,8 +5,9 @@ from typing import cast
 
 from pydantic import JsonValue
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.llm.providers.tool_media import PDF, SHOWN, data_url
-from outlast.api.adapters.model_calls import JsonObject, ModelCall, Outcome, entries_of, read_call
+from outlast.api.adapters.model_calls import ModelCall, Outcome, entries_of, read_call
 from outlast.api.adapters.pieces import pieces_of
 from outlast.api.offer.portable_schemas import PortableTool
 from outlast.workflows.tools.answers.pieces import Piece

@@ -5,16 +5,13 @@ What a provider cannot show is described in text, never dropped.
 
 from collections.abc import Container
 
-from pydantic import JsonValue
-
+from outlast.activities.contracts import JsonObject
 from outlast.activities.llm.contracts import MediaPart
 from outlast.activities.llm.providers.tool_media import is_shown
 from outlast.api.adapters.model_calls import Outcome
 from outlast.api.tasks.question_text import is_approval
 from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.tools.answers.pieces import Piece, answer_facts, answer_pieces, as_json
-
-JsonObject = dict[str, JsonValue]
 
 
 def pieces_of(outcome: Outcome, shown: Container[str] = frozenset()) -> list[Piece]:

@@ -4,9 +4,9 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from outlast.activities.contracts import Caller
+from outlast.activities.contracts import Caller, JsonObject
 from outlast.api.adapters.adapter import BACK_ENDS, Adapter
 from outlast.api.adapters.model_calls import CallReport
 from outlast.api.http.dependencies import CallerDep, ServicesDep
@@ -19,8 +19,6 @@ from outlast.workflows.contracts.tool_calls import CallOptions
 from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
 router = APIRouter(prefix="/v1/adapters", tags=["adapters"], route_class=ModelMessageRoute)
-
-JsonObject = dict[str, JsonValue]
 
 
 class Provider(StrEnum):

@@ -2,12 +2,9 @@
 
 from typing import Any
 
-from pydantic import JsonValue
-
+from outlast.activities.contracts import JsonObject
 from outlast.api.contracts.visible_meta import visible_meta
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-
-JsonObject = dict[str, JsonValue]
 
 
 def call_result(result: ToolResult, *, mode: str, meta: JsonObject | None = None) -> dict[str, Any]:

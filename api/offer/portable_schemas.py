@@ -8,12 +8,9 @@ whose names no provider takes get other names. The server checks every argument 
 import json
 from dataclasses import dataclass
 
-from pydantic import JsonValue
-
+from outlast.activities.contracts import JsonObject
 from outlast.api.offer.portable_names import FIELD_NAME, fitting_names
 from outlast.workflows.tools.framework.tool import Tool
-
-JsonObject = dict[str, JsonValue]
 
 _REFUSED_AT_THE_TOP = ("oneOf", "anyOf", "allOf", "not", "enum")
 

@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pydantic import JsonValue
-
-from outlast.activities.contracts import Caller
+from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.tool_masks import MaskGate, narrowed
@@ -31,8 +29,6 @@ from outlast.workflows.tools.registry import executor_kind
 MAX_CALL_BYTES = 32 * 1024 * 1024
 """A worker holds a call in memory several times. Calls over 256 KB are kept in the output store, so that the history
 stays small. OUTLAST_MAX_BODY_BYTES, 8 MB by default, rejects larger REST requests earlier."""
-
-JsonObject = dict[str, JsonValue]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import Violation
 from outlast.activities.secrets.sealed_json import MASK, places_of_masks
 from outlast.api.errors import InvalidCall
@@ -13,7 +14,6 @@ from outlast.workflows.runtime.schema_check import schema_violations
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
 
-JsonObject = dict[str, JsonValue]
 Violations = tuple[Violation, ...]
 
 

@@ -8,13 +8,12 @@ from collections.abc import Callable
 
 from pydantic import JsonValue
 
-from outlast.activities.contracts import Caller
+from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.secrets.sealed_json import MASK, seal_value
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.offer.catalogue import CalledActor
 from outlast.workflows.tools.framework.tool import Tool
 
-JsonObject = dict[str, JsonValue]
 Seal = Callable[[JsonValue], JsonValue]
 
 

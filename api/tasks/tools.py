@@ -3,9 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from pydantic import JsonValue
-
-from outlast.activities.contracts import Caller
+from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import ApiError, tool_error
@@ -21,8 +19,6 @@ from outlast.workflows.tools.common.tasks.task_tools import (
     TaskArguments,
 )
 from outlast.workflows.tools.framework.tool import Tool
-
-JsonObject = dict[str, JsonValue]
 
 
 class TaskTools:

@@ -7,13 +7,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from outlast.activities.contracts import Contract
+from outlast.activities.contracts import Contract, JsonObject
 from outlast.activities.failures.contracts import Violation
-
-JsonObject = dict[str, JsonValue]
-
 
 InputMethod = Literal["elicitation/create", "sampling/createMessage", "roots/list"]
 """Whom the question is for: the client's user (a form), the client's model, or the client itself (its roots)."""

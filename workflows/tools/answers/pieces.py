@@ -6,10 +6,10 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.llm.contracts import MediaPart
 from outlast.workflows.contracts.tool_calls import ToolResult
 
-JsonObject = dict[str, JsonValue]
 Piece = str | MediaPart
 
 

@@ -9,9 +9,8 @@ import re
 
 from pydantic import JsonValue
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.storages.item_schema import schema_of_items
-
-JsonObject = dict[str, JsonValue]
 
 MAX_FIELD_DESCRIPTION_CHARS = 500
 MAX_ENUM_CHARS = 2_000

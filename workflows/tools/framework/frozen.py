@@ -1,7 +1,8 @@
 """`FrozenObject`: a JSON object inside a definition, which nobody can change."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 from pydantic import JsonValue
 
@@ -38,7 +39,7 @@ class FrozenObject(Mapping[str, JsonValue]):
 def _thawed(value: object) -> object:
     """`value` with plain dicts and lists, which `json` can write."""
     if isinstance(value, Mapping):
-        return {key: _thawed(part) for key, part in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        return {key: _thawed(part) for key, part in cast(Mapping[str, object], value).items()}
     if isinstance(value, list | tuple):
-        return [_thawed(part) for part in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_thawed(part) for part in cast(Sequence[object], value)]
     return value

@@ -19,8 +19,7 @@ from typing import Any, cast
 import orjson
 
 from outlast.deploy.local.sandbox.clock import derived_id
-
-JsonObject = dict[str, Any]
+from outlast.deploy.local.sandbox.json_object import JsonObject
 
 DEFAULT_OWNER = "outlast"
 DEFAULT_MEMORY_MBYTES = 1024

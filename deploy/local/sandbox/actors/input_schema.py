@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 import orjson
 
 from outlast.deploy.local.sandbox.http.errors import ApiError
+from outlast.deploy.local.sandbox.json_object import JsonObject
 
 if TYPE_CHECKING:
     import jsonschema
-
-JsonObject = dict[str, Any]
 
 _KEPT = (
     "type", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "uniqueItems",

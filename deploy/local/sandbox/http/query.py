@@ -13,8 +13,7 @@ from starlette.responses import Response
 
 from outlast.deploy.local.sandbox.clock import parse_iso
 from outlast.deploy.local.sandbox.http.errors import ApiError, invalid_parameter
-
-JsonObject = dict[str, Any]
+from outlast.deploy.local.sandbox.json_object import JsonObject
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 

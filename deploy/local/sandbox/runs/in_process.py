@@ -8,16 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import orjson
 
 from outlast.deploy.local.sandbox.clock import iso, now
+from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.runs.run_table import Run
 from outlast.deploy.local.sandbox.storages.datasets import Datasets
 from outlast.deploy.local.sandbox.storages.key_value_stores import KeyValueStores
-
-JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,13 @@ import re
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 import orjson
 
 from outlast.deploy.local.sandbox.clock import iso, iso_or_none, now
 from outlast.deploy.local.sandbox.database import Database, Value
 from outlast.deploy.local.sandbox.http.errors import not_found
-
-JsonObject = dict[str, Any]
+from outlast.deploy.local.sandbox.json_object import JsonObject
 
 FINAL_STATUSES = frozenset({"SUCCEEDED", "FAILED", "ABORTED", "TIMED-OUT"})
 OPEN_STATUSES = ("READY", "RUNNING", "TIMING-OUT", "ABORTING")

@@ -10,12 +10,12 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from outlast.deploy.local.sandbox.accounts.users import Users
 from outlast.deploy.local.sandbox.actors.catalogue import Catalogue
 from outlast.deploy.local.sandbox.actors.folder import Actor
 from outlast.deploy.local.sandbox.clock import iso, now
+from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.runs.environment import actor_environment
 from outlast.deploy.local.sandbox.runs.execution import (
     CoroutineExecution,
@@ -36,7 +36,6 @@ logger = logging.getLogger(__name__)
 _TICK_SECONDS = 0.1
 _MEMORY_TICKS = 5
 
-JsonObject = dict[str, Any]
 Observer = Callable[[Run, str], None]
 
 

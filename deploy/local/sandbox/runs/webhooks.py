@@ -14,12 +14,11 @@ import orjson
 from outlast.deploy.local.sandbox.clock import iso, new_id, now
 from outlast.deploy.local.sandbox.database import Database
 from outlast.deploy.local.sandbox.http.errors import ApiError, invalid_parameter, not_found
+from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.runs.run_table import Run, Runs
 from outlast.deploy.local.sandbox.settings import Settings
 
 logger = logging.getLogger(__name__)
-
-JsonObject = dict[str, Any]
 
 _VARIABLE = re.compile(r"\{\{\s*([\w.]+)\s*\}\}")
 

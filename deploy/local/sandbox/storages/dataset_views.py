@@ -10,8 +10,7 @@ import orjson
 from starlette.requests import Request
 
 from outlast.deploy.local.sandbox.http.query import flag, names
-
-JsonObject = dict[str, Any]
+from outlast.deploy.local.sandbox.json_object import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

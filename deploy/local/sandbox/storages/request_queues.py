@@ -6,15 +6,13 @@ import base64
 import hashlib
 import re
 import sqlite3
-from typing import Any
 
 import orjson
 
 from outlast.deploy.local.sandbox.clock import iso, now
 from outlast.deploy.local.sandbox.database import Database
 from outlast.deploy.local.sandbox.http.errors import ApiError, invalid_parameter, not_found
-
-JsonObject = dict[str, Any]
+from outlast.deploy.local.sandbox.json_object import JsonObject
 
 
 def request_id_of(unique_key: str) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlast.deploy.local.sandbox.database import Database
+from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.runs.run_table import Runs
-
-JsonObject = dict[str, Any]
 
 _IDS = re.compile(r"(?<=/)(?:[A-Za-z0-9]{17}|[a-z0-9-]+~[a-z0-9-]+)(?=/|$)")
 

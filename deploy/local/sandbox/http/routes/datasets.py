@@ -10,8 +10,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from outlast.deploy.local.sandbox.http.errors import invalid_parameter
-from outlast.deploy.local.sandbox.http.query import JsonObject, body_bytes, data_response, flag, integer, json_response
+from outlast.deploy.local.sandbox.http.query import body_bytes, data_response, flag, integer, json_response
 from outlast.deploy.local.sandbox.http.routes.storages import StorageRoutes, fields_of
+from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.storages.dataset_files import INDEX_STEP
 from outlast.deploy.local.sandbox.storages.dataset_formats import (

@@ -10,8 +10,9 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from outlast.deploy.local.sandbox.http.errors import not_found
-from outlast.deploy.local.sandbox.http.query import JsonObject, body_chunks, data_response, flag, integer
+from outlast.deploy.local.sandbox.http.query import body_chunks, data_response, flag, integer
 from outlast.deploy.local.sandbox.http.routes.storages import StorageRoutes, path_text
+from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.platform import Platform
 
 

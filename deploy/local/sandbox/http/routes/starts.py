@@ -12,7 +12,8 @@ from outlast.deploy.local.sandbox.actors.folder import Actor
 from outlast.deploy.local.sandbox.actors.input_schema import prepared_input
 from outlast.deploy.local.sandbox.clock import new_id, now
 from outlast.deploy.local.sandbox.http.errors import ApiError, invalid_parameter
-from outlast.deploy.local.sandbox.http.query import JsonObject, integer_or_none, number_or_none
+from outlast.deploy.local.sandbox.http.query import integer_or_none, number_or_none
+from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.runs.run_table import Run
 from outlast.deploy.local.sandbox.runs.webhooks import parse_webhooks
