@@ -1,4 +1,4 @@
-"""The data converter of histories: JSON by pydantic, without fields that are None."""
+"""The data converter of histories: JSON by pydantic, without fields that are None, and rows of answers only once."""
 
 import dataclasses
 from typing import Any
@@ -7,6 +7,9 @@ from pydantic_core import to_json
 from temporalio.api.common.v1 import Payload
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter, pydantic_data_converter
 from temporalio.converter import CompositePayloadConverter, DefaultPayloadConverter, JSONPlainPayloadConverter
+
+from outlast.workflows.contracts.row_text import without_repeated_rows
+from outlast.workflows.contracts.tool_calls import ToolOutcome, ToolResult
 
 
 class LeanJSONPayloadConverter(PydanticJSONPlainPayloadConverter):
@@ -18,7 +21,22 @@ class LeanJSONPayloadConverter(PydanticJSONPlainPayloadConverter):
 
     def to_payload(self, value: Any) -> Payload | None:
         """Write `value` as JSON."""
-        return Payload(metadata={"encoding": self.encoding.encode()}, data=to_json(value, exclude_none=True))
+        return Payload(metadata={"encoding": self.encoding.encode()}, data=_written(value))
+
+
+def _written(value: Any) -> bytes:
+    match value:
+        case ToolOutcome(result=result):
+            outcome = value.model_dump(mode="json", exclude_none=True)
+            return to_json({**outcome, "result": without_repeated_rows(_document(result))})
+        case ToolResult():
+            return to_json(without_repeated_rows(_document(value)))
+        case _:
+            return to_json(value, exclude_none=True)
+
+
+def _document(result: ToolResult) -> dict[str, Any]:
+    return result.model_dump(mode="json", exclude_none=True)
 
 
 class LeanPayloadConverter(CompositePayloadConverter):

@@ -5,12 +5,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
 from outlast.activities.contracts import Caller, Contract, SealedSecret
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.activities.runs.contracts import Budget, RunState
+from outlast.workflows.contracts.row_text import with_repeated_rows
 
 DEFAULT_DEADLINE_SECONDS = 24 * 3600
 
@@ -110,6 +111,11 @@ class ToolResult(Contract):
         default=None,
         description="Locator of the whole output when it was stored: see `compressed` and `summary` in `structured`.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_it_was_recorded(cls, recorded: object) -> object:
+        return with_repeated_rows(recorded)
 
     @property
     def text(self) -> str:

@@ -15,9 +15,6 @@ from outlast.workflows.contracts.tool_calls import Offers, ToolResult, offers_al
 from outlast.workflows.runtime.context import ToolContext
 
 INLINE_ROWS = 1_000
-INLINE_BYTES = 2_048
-"""The rows of an answer are in the history three times: as read, as text and as data. With 2 KB of rows the history of
-a sync call stays within 15 KB. Larger results are stored, unless the call sets another threshold."""
 
 
 @dataclass(frozen=True)
@@ -94,13 +91,11 @@ class AsyncActorExecutor:
 
 
 def inline_bytes(ctx: ToolContext) -> int:
-    """Size in bytes up to which an answer holds all rows."""
+    """Size in bytes up to which an answer holds all rows: the call's threshold, else the server's."""
     policy = ctx.call.output
     if not policy.compress:
         return policy.inline_limit_bytes
-    if policy.threshold_bytes is not None:
-        return policy.threshold_bytes
-    return min(policy.default_threshold_bytes, INLINE_BYTES)
+    return policy.default_threshold_bytes if policy.threshold_bytes is None else policy.threshold_bytes
 
 
 def _whole_dataset(ctx: ToolContext, run: RunState) -> DatasetItemsInput:

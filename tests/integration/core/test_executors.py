@@ -3,6 +3,7 @@
 from typing import Any
 
 import httpx
+import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.sdk.v1 import WorkflowMetadata
@@ -150,6 +151,24 @@ async def test_a_sync_actor_call_costs_few_events(api: httpx.AsyncClient, tempor
     # Sent, delivered, and a workflow task: a signal that is not awaited is lost when its sender ends.
     assert len(in_session.events) <= len(alone.events) + 5
     assert in_session.size_bytes <= 15_000
+
+
+@pytest.mark.parametrize(("row_bytes", "is_whole"), [(280, True), (340, False)], ids=["below", "above"])
+async def test_rows_are_answered_whole_up_to_the_threshold_and_recorded_once_in_the_answer(
+    api: httpx.AsyncClient, temporal: Client, row_bytes: int, is_whole: bool
+) -> None:
+    """Ten rows, of about 380 and 440 bytes each; the threshold is 4,096 bytes."""
+    answer = await completed(api, sleeper_call(0.1, rows=10, rowBytes=row_bytes))
+    structured = answer["result"]["structured"]
+    assert ("locator" not in structured) is is_whole
+    if is_whole:
+        assert len(structured["items"]) == 10
+        assert answer["result"]["content"][0]["text"].count("z" * row_bytes) == 10
+        history = await History.of(temporal, answer["task"]["id"])
+        recorded = history.events[-1].workflow_execution_completed_event_attributes.result.payloads[0].data
+        assert recorded.count(b"z" * row_bytes) == 10
+        # As much as a call without rows, and the rows twice: as they were read, and in the answer.
+        assert history.size_bytes <= 17_000
 
 
 async def events_of(temporal: Client, session_id: str, caller_id: str = "local") -> list[TaskCompleted]:

@@ -3,9 +3,10 @@
 from pydantic import Field, JsonValue
 
 from outlast.activities.storages.contracts import DatasetPage
+from outlast.workflows.contracts.row_text import rows_as_lines
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.tools.answers.answer import Answer, answered
-from outlast.workflows.tools.answers.wording import describe_page, next_page_hint, rows_as_lines
+from outlast.workflows.tools.answers.wording import describe_page, next_page_hint
 
 
 class Rows(Answer):

@@ -1,16 +1,7 @@
 """Texts about rows, lists and runs, for models to act on."""
 
-import json
-
-from pydantic import JsonValue
-
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage
-
-
-def rows_as_lines(items: tuple[JsonValue, ...]) -> str:
-    """One JSON object per line, without spaces: they cost tokens."""
-    return "\n".join(json.dumps(item, ensure_ascii=False, separators=(",", ":")) for item in items)
 
 
 def describe_page(page: DatasetPage) -> str:

@@ -3,10 +3,11 @@
 from pydantic import Field
 from temporalio import workflow
 
+from outlast.activities.outputs.contracts import DEFAULT_THRESHOLD_BYTES
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.runtime.executors import INLINE_BYTES, INLINE_ROWS
+from outlast.workflows.runtime.executors import INLINE_ROWS
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES
 from outlast.workflows.tools.core.run_report import RunReport
@@ -29,7 +30,7 @@ async def run_with_rows(ctx: ToolContext, run_id: str) -> tuple[RunState, Datase
         caller=ctx.call.caller,
         dataset_id=run.dataset_id,
         limit=INLINE_ROWS,
-        max_bytes=INLINE_BYTES,
+        max_bytes=DEFAULT_THRESHOLD_BYTES,
         whole=True,
         describe_run_store=run.key_value_store_id,
         describe_run_actor=run.actor_id,

@@ -2,6 +2,7 @@
 
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage
+from outlast.workflows.contracts.row_text import rows_as_lines
 from outlast.workflows.contracts.tool_calls import Offers, TextContent, ToolResult
 from outlast.workflows.runtime.executors import ActorOutcome
 from outlast.workflows.tools.answers.answer import ROW_READERS, first_offered
@@ -11,7 +12,6 @@ from outlast.workflows.tools.answers.wording import (
     describe_run_facts,
     describe_run_status,
     next_page_hint,
-    rows_as_lines,
 )
 from outlast.workflows.tools.core.run_report import build_run_report, run_failure
 

@@ -16,6 +16,9 @@ from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.answers.compressed import compressed_form, describe_stored, restore_hint
 from outlast.workflows.tools.framework.tool import Tool
 
+RUN_REPORT_BYTES = 8_192
+"""Room for what is reported of a run besides its rows."""
+
 
 async def compression(ctx: ToolContext, definition: Tool, proceed: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
     """Store an answer that is larger than the call's threshold. Raises `ToolError` when it may not be stored."""
@@ -30,11 +33,17 @@ async def compression(ctx: ToolContext, definition: Tool, proceed: Callable[[], 
 
 
 def threshold_bytes(ctx: ToolContext, definition: Tool) -> int:
-    """Size in bytes above which an answer is stored: the call's setting, else the tool's, else the server's."""
+    """Size in bytes above which an answer is stored: the call's setting, else the tool's, else the server's.
+
+    For a tool that runs an Actor it is the size of the rows: what is reported around them comes on top.
+    """
     policy = ctx.call.output
+    room = RUN_REPORT_BYTES if definition.calls_actor else 0
     if policy.threshold_bytes is not None:
-        return policy.threshold_bytes
-    return policy.default_threshold_bytes if definition.output_threshold is None else definition.output_threshold
+        return policy.threshold_bytes + room
+    if definition.output_threshold is not None:
+        return definition.output_threshold
+    return policy.default_threshold_bytes + room
 
 
 def size_bytes(result: ToolResult) -> int:

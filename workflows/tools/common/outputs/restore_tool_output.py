@@ -11,10 +11,11 @@ from outlast.activities.outputs.contracts import (
     RestoredOutput,
     RestoreOutputInput,
 )
+from outlast.workflows.contracts.row_text import rows_as_lines
 from outlast.workflows.contracts.tool_calls import BlobResource, EmbeddedResource, ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.answers.answer import Answer, answered
-from outlast.workflows.tools.answers.wording import describe_size, rows_as_lines
+from outlast.workflows.tools.answers.wording import describe_size
 from outlast.workflows.tools.core.storage_arguments import FieldNames
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
 
