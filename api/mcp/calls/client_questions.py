@@ -55,8 +55,8 @@ async def ask_task_questions(
 ) -> None:
     """MCP 2025-11-25: send each question to the client as a request, and submit its answer to the task.
 
-    After an invalid answer the client is asked again, with the reason. An answer that comes after somebody else's is
-    ignored.
+    After an invalid answer the client is asked again, with the reason; a client that gives only invalid answers has
+    failed, and the task is told so. An answer that comes after somebody else's is ignored.
     """
     for key, question in questions.items():
         await _ask_until_valid(ctx, tasks, caller, task_id, {key: question})
@@ -86,6 +86,9 @@ async def _ask_until_valid(ctx: Context, tasks: TaskClient, caller: Caller, task
             question = question.model_copy(update={"message": _message_with_reason(question, error.envelope)})
         else:
             return
+    failed = InputAnswer(action="error", message=f"It gave {_MAX_ATTEMPTS} answers that do not fit.")
+    with suppress(AnswerNotTaken, TaskFinished):
+        await tasks.submit_input(caller, task_id, {key: failed})
 
 
 async def _answer_or_failure(ctx: Context, question: InputRequest, meta: Mapping[str, Any]) -> InputAnswer:

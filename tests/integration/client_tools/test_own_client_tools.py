@@ -86,6 +86,7 @@ async def test_a_program_in_another_language_answers(api: httpx.AsyncClient, sta
     await client.tells("answered")
     declined = await result(api, await started(api, call("pick_colour", colours=["red", "none"])))
     assert 'It said: "There is no colour."' in declined["error"]["message"]
+    assert declined["error"]["category"] == "permission"
 
 
 PROGRAMS = {

@@ -151,6 +151,20 @@ async def test_a_stored_answer_keeps_the_note_and_what_the_client_said(api: http
     assert "a word of mine" in stored.text
 
 
+async def test_an_mcp_client_that_gives_only_wrong_answers_gets_the_result(api: httpx.AsyncClient) -> None:
+    wire = Wire(api, LEGACY)
+    await wire.initialize({"elicitation": {}})
+    body = {"name": "server_client", "arguments": {}, "_meta": {"outlast/wait-secs": 110}}
+    asked, done = 0, dict[str, Any]()
+    async for message in wire.messages("tools/call", body):
+        if message.get("method") == "elicitation/create":
+            asked += 1
+            await wire.reply(message, {"action": "accept", "content": {"seen": "perhaps"}})
+            assert asked <= 3
+        done = message.get("result", done)
+    assert 'It said: "It gave 3 answers that do not fit."' in text_of(done)
+
+
 async def test_an_mcp_client_that_answers_with_an_error_gets_the_result(api: httpx.AsyncClient) -> None:
     wire = Wire(api, LEGACY)
     await wire.initialize({"elicitation": {}})
