@@ -298,6 +298,7 @@ class TurnWorkflow:
             before=turn.conversation,
             spent=state.spent.model_copy(update={"seconds": seconds}),
             error=ending.error,
+            asked=turn.asked,
         )
         result = await self._kept(report)
         ended = TurnEnded(

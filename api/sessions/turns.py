@@ -36,6 +36,7 @@ from outlast.api.sessions.client import SessionClient
 from outlast.api.sessions.kept import KeptConversations
 from outlast.api.sessions.model_options import model_options
 from outlast.api.sessions.profile import carried_rules
+from outlast.api.sessions.retries import as_before, asked_options
 from outlast.api.sessions.views import abnormal_turn, running_turn, turn_view
 from outlast.api.settings import ApiSettings
 from outlast.api.temporal.errors import temporal_errors
@@ -83,8 +84,10 @@ class TurnClient:
         if request.message_id is not None and await self._has_begun(caller, session_id, turn_id, overview):
             return turn_id
         profile = overview.profile or await self._sessions.opened(caller, session_id)
-        options = model_options(profile, request, self._settings.model_limits)
         retried = await self._retried(caller, session_id, request.retry_of_assistant_message_id, overview)
+        if retried is not None:
+            request = as_before(request, retried.report.asked)
+        options = model_options(profile, request, self._settings.model_limits)
         parts = _parts(request, retried)
         before = retried.report.before if retried is not None else overview.conversation
         # Before a place is taken: what cannot be continued must not leave a turn behind that never was.
@@ -111,6 +114,7 @@ class TurnClient:
             max_output_tokens=options.max_output_tokens,
             controls=options.controls,
             earlier_failures=place.failures,
+            asked=asked_options(request, profile, options),
         )
         await self._start(turn_input)
         return turn_id

@@ -133,6 +133,7 @@ class TurnInput(Contract):
     max_output_tokens: int = 4_096
     controls: ModelControls = ModelControls()
     earlier_failures: EarlierFailures = Field(default=EarlierFailures(), description="Those of the session before.")
+    asked: dict[str, JsonValue] = Field(default_factory=dict, description="The options that a retry of it keeps.")
     so_far: TurnState | None = None
 
 
@@ -171,6 +172,7 @@ class TurnReport(Contract):
     before: ConversationRef = Field(description="The conversation that the turn goes on from.")
     spent: Spent
     error: ErrorEnvelope | None = None
+    asked: dict[str, JsonValue] = Field(default_factory=dict, description="The options that a retry of it keeps.")
 
 
 class TurnResult(TurnReport):
