@@ -78,6 +78,9 @@ class ApiSettings(Settings):
     mcp_session_idle_seconds: int = Field(
         default=1_800, ge=1, le=30 * 86_400, description="An MCP session without a request for this long ends."
     )
+    compaction: bool = Field(
+        default=True, description="Whether a conversation that nears its model's window is summarised by the model."
+    )
     model_limits: dict[str, ModelLimits] = Field(
         default={}, description="Windows and output limits of models in tokens, as JSON by `provider/model`."
     )

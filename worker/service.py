@@ -15,6 +15,7 @@ from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.conversations.activities import ConversationActivities
 from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.conversations.sweep import ConversationSweep
+from outlast.activities.llm.compaction import CompactionActivities
 from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.sweep.activities import OutputSweepActivities
@@ -176,6 +177,6 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             outputs.store_content,
             outputs.restore_output,
         ),
-        models=(models.call_model,),
+        models=(models.call_model, CompactionActivities(models, conversations).compact_conversation),
         close=models.close,
     )

@@ -59,6 +59,7 @@ from outlast.workflows.contracts.turns import (
     TurnStatus,
 )
 from outlast.workflows.metrics import count_step, count_turn, record_mask_resolution
+from outlast.workflows.runtime.masks import Resolution
 from outlast.workflows.stubs.call_activity import tool_errors
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.stubs.search_attributes import upsert_search_attributes
@@ -67,6 +68,12 @@ from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.registry import executor_kind
 from outlast.workflows.turns import events
 from outlast.workflows.turns.budgets import added, exceeded, last_step
+from outlast.workflows.turns.compacting import (
+    can_be_compacted,
+    compacted,
+    conversation_before,
+    is_refused_for_length,
+)
 from outlast.workflows.turns.steps import (
     PlannedCall,
     active_tools,
@@ -165,7 +172,7 @@ class TurnWorkflow:
         if answer.tool_calls and not is_last:
             return None
         if not answer.tool_calls and not ran_out(self._input, self._state.step):
-            reason = answer.finish_reason if answer.finish_reason != "tool_calls" else "other"
+            reason = "other" if answer.finish_reason in ("tool_calls", "too_long") else answer.finish_reason
             return Ending(status=TurnStatus.COMPLETED, reason=reason)
         money_and_tokens = self._input.budgets.model_copy(update={"steps": None})
         if (answer.tool_calls or not answer.text) and exceeded(money_and_tokens, self._state.spent) is None:
@@ -178,8 +185,7 @@ class TurnWorkflow:
         began = workflow.now()
         active = active_tools(self._input, self._state.step)
         record_mask_resolution(active, self._state.step)
-        call = model_call(self._input, self._state, active)
-        answer = await self._call_model(last_words(self._input, call) if only_words else call)
+        answer = await self._answer(active, only_words=only_words)
         count_step(self._input.provider_id, answer)
         message = assistant_message(answer)
         text = answer.text or (self._state.text if only_words else "")
@@ -189,6 +195,20 @@ class TurnWorkflow:
         seconds = StepSeconds.of((workflow.now() - began).total_seconds(), answer.seconds, tool_seconds)
         events.publish(events.step_finish(self._state.step, answer, self._state.spent, active.active, seconds))
         return answer, next((one for one in verdicts if one.action == "stop"), None)
+
+    async def _answer(self, active: Resolution, *, only_words: bool) -> ModelStep:
+        """The model's answer in this step. A conversation that is too long is summarised once, then sent again."""
+        call = self._next_call(active, only_words=only_words)
+        compactable = can_be_compacted(self._input, self._state)
+        answer = await self._call_model(call.model_copy(update={"may_be_too_long": compactable}))
+        if not is_refused_for_length(answer):
+            return answer
+        self._state = await compacted(self._input, self._state)
+        return await self._call_model(self._next_call(active, only_words=only_words))
+
+    def _next_call(self, active: Resolution, *, only_words: bool) -> CallModelInput:
+        call = model_call(self._input, self._state, active)
+        return last_words(self._input, call) if only_words else call
 
     def _keep(self, *messages: ModelMessage, **changes: object) -> None:
         self._state = self._state.model_copy(update={"messages": (*self._state.messages, *messages), **changes})
@@ -319,7 +339,7 @@ class TurnWorkflow:
         turn = self._input
         order = KeepMessagesInput(
             owner=ConversationOwner(caller_id=turn.caller.id, session_id=turn.session_id),
-            conversation=turn.conversation,
+            conversation=conversation_before(turn, self._state),
             messages=self._state.messages,
             about=report.model_dump(mode="json", exclude_none=True),
         )

@@ -60,6 +60,7 @@ _BY_PROVIDER_KIND = {
     refusals.NOT_CONFIGURED: ErrorCategory.AUTHENTICATION,
     refusals.UNKNOWN_PROVIDER: ErrorCategory.VALIDATION,
     refusals.REFUSED_HERE: ErrorCategory.VALIDATION,
+    refusals.TOO_LONG: ErrorCategory.VALIDATION,
     # OpenAI answers 429 both for too many requests and for an account without money.
     "insufficient_quota": ErrorCategory.PAYMENT,
     "billing_error": ErrorCategory.PAYMENT,

@@ -10,6 +10,8 @@ CONNECTION = "connection"
 TIMEOUT = "timeout"
 NOT_CONFIGURED = "not_configured"
 UNKNOWN_PROVIDER = "unknown_provider"
+TOO_LONG = "too_long"
+"""The conversation is longer than the model's window, as Outlast counts it."""
 REFUSED_HERE = "refused_here"
 """Outlast refused the call before it was sent: the provider or the model has no such control."""
 

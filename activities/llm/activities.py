@@ -17,9 +17,10 @@ from outlast.activities.llm.controls import ChatParamsHook
 from outlast.activities.llm.providers.call_ids import with_portable_call_ids
 from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.prices import Price, cost_usd
-from outlast.activities.llm.providers.provider import Provider
+from outlast.activities.llm.providers.provider import Listener, Provider
 from outlast.activities.llm.request_hooks import checked_request
 from outlast.activities.llm.streaming import DeltaSink, OpenSink, WorkflowDeltas
+from outlast.activities.llm.windows import check_window, is_too_long
 
 CALL_MODEL_ATTEMPT_TIMEOUT = timedelta(minutes=20)
 CALL_MODEL_HEARTBEAT_TIMEOUT = timedelta(seconds=20)
@@ -78,13 +79,32 @@ class ModelActivities:
             request = checked_request(request, self._hooks)
             async with heartbeating(1 / _BEATS_PER_TIMEOUT), self._open_sink() as sink:
                 request = await self._with_conversation(request)
-                began = time.monotonic()
-                fitting = request.model_copy(update={"messages": with_portable_call_ids(request.messages)})
-                step = await provider.call(fitting, _Publishing(request, activity.info().attempt, sink))
-                seconds = time.monotonic() - began
-            self._warn_once(step.warnings)
-            cost = cost_usd(self._prices, request.provider_id, request.model_id, step.usage)
-            return step.model_copy(update={"cost_usd": cost, "seconds": seconds})
+                return await self._answered(provider, request, _Publishing(request, activity.info().attempt, sink))
+
+    async def ask(self, request: CallModelInput) -> ModelStep:
+        """Call the model for another activity; its text is not published. Raises `ProviderError`."""
+        provider = self._provider(request.provider_id)
+        return await self._timed(provider, checked_request(request, self._hooks), _Unheard())
+
+    async def _answered(self, provider: Provider, request: CallModelInput, listener: Listener) -> ModelStep:
+        """The answer; where the turn can shorten the conversation, `too_long` is one, counted here or refused there."""
+        try:
+            if request.may_be_too_long:
+                check_window(request)
+            return await self._timed(provider, request, listener)
+        except ProviderError as error:
+            if not request.may_be_too_long or not is_too_long(error):
+                raise
+            return ModelStep(finish_reason="too_long", warnings=(error.message,))
+
+    async def _timed(self, provider: Provider, request: CallModelInput, listener: Listener) -> ModelStep:
+        began = time.monotonic()
+        fitting = request.model_copy(update={"messages": with_portable_call_ids(request.messages)})
+        step = await provider.call(fitting, listener)
+        seconds = time.monotonic() - began
+        self._warn_once(step.warnings)
+        cost = cost_usd(self._prices, request.provider_id, request.model_id, step.usage)
+        return step.model_copy(update={"cost_usd": cost, "seconds": seconds})
 
     async def _with_conversation(self, request: CallModelInput) -> CallModelInput:
         """The call with all messages that the provider is sent. Raises `ConversationDamaged`."""
@@ -113,6 +133,16 @@ class ModelActivities:
             if warning not in self._warned:
                 self._warned.add(warning)
                 log.warning("A provider falls back: %s", warning)
+
+
+class _Unheard:
+    """A `Listener` that keeps nothing: the step has the whole answer."""
+
+    def text(self, piece: str) -> None:
+        pass
+
+    def arguments(self, call_id: str, tool: str, piece: str) -> None:
+        pass
 
 
 class _Publishing:

@@ -124,6 +124,10 @@ class CallModelInput(Contract):
     max_output_tokens: int = 4_096
     controls: ModelControls = ModelControls()
     extra: dict[str, JsonValue] = Field(default_factory=dict, description="Fields that request hooks have added.")
+    window_tokens: int | None = Field(default=None, description="Of prompt and answer together; None: not known.")
+    may_be_too_long: bool = Field(
+        default=False, description="Whether a conversation that is too long is an answer (`too_long`), not a failure."
+    )
 
     @property
     def owner(self) -> ConversationOwner:
@@ -135,7 +139,7 @@ class ModelStep(Contract):
     """The model's answer in one step."""
 
     parts: tuple[AnswerPart, ...] = Field(default=(), description="In the model's order, which reasoning depends on.")
-    finish_reason: Literal["stop", "tool_calls", "length", "content_filter", "other"]
+    finish_reason: Literal["stop", "tool_calls", "length", "content_filter", "other", "too_long"]
     usage: Usage = Usage()
     cost_usd: float | None = Field(default=None, description="None when the model's prices are not known.")
     warnings: tuple[str, ...] = Field(default=(), description="Fallbacks of the provider adapter, each once.")

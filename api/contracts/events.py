@@ -22,6 +22,7 @@ TaskEventName = Literal[
 
 TurnEventName = Literal[
     "text-delta",
+    "compaction",
     "tool-call-delta",
     "tool-call",
     "tool-result",

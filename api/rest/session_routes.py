@@ -122,10 +122,10 @@ async def follow_turn(
 ) -> StreamingResponse:
     """A turn's events: all of them, or those after `Last-Event-ID`, as they happen.
 
-    `text-delta`, `tool-call-delta` (a piece of a call's arguments), `tool-call`, `tool-result` (with `compressed`,
-    `locator`, `summary` when it was stored), `hand-off` (to be answered at the task), `reminder`, `retry` (with
-    `error_kind`; with `discard_text`, drop the step's text), `step-finish` (with `usage`, always numbers, and
-    `warnings` if there are any), `error`, `finish`.
+    `compaction` (older messages were summarised), `text-delta`, `tool-call-delta` (a piece of a call's arguments),
+    `tool-call`, `tool-result` (with `compressed`, `locator`, `summary` when it was stored), `hand-off` (to be answered
+    at the task), `reminder`, `retry` (with `error_kind`; with `discard_text`, drop the step's text), `step-finish`
+    (with `usage`, always numbers, and `warnings` if there are any), `error`, `finish`.
     """
     return event_stream(await services.turns.events(caller, session_id, turn_id, after=last_event_id))
 

@@ -19,6 +19,8 @@ class ModelOptions:
     model_id: str
     max_output_tokens: int
     controls: ModelControls
+    window_tokens: int | None
+    """Of prompt and answer together; None when it is not known."""
 
 
 def model_options(profile: SessionProfile, request: MessageRequest, limits: Mapping[str, ModelLimits]) -> ModelOptions:
@@ -37,4 +39,4 @@ def model_options(profile: SessionProfile, request: MessageRequest, limits: Mapp
     )
     if refusal is not None:
         raise BadRequest(refusal)
-    return ModelOptions(provider_id, model_id, max_output_tokens, controls)
+    return ModelOptions(provider_id, model_id, max_output_tokens, controls, model.window_tokens)

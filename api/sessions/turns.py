@@ -113,6 +113,8 @@ class TurnClient:
             rules=carried_rules(self._rules, caller),
             max_output_tokens=options.max_output_tokens,
             controls=options.controls,
+            window_tokens=options.window_tokens,
+            compaction=self._settings.compaction,
             earlier_failures=place.failures,
             asked=asked_options(request, profile, options),
         )

@@ -177,6 +177,8 @@ class _TurnFold(RunFold[TurnStreamEvent]):
         if step is None:
             return []
         result = await self.decode(completed.result.payloads[0], ModelStep)
+        if result.finish_reason == "too_long":
+            return []  # The step goes on after the compaction, with another call of the model.
         return list(self._text(step).finish(self._attempts.get(completed.scheduled_event_id, 1), result.text))
 
     def _text(self, step: int) -> StepText:

@@ -108,6 +108,9 @@ class TurnState(Contract):
     failures: SelfCorrection = SelfCorrection()
     reminded: tuple[str, ...] = Field(default=(), description="Failures that the model was reminded of, by signature.")
     text: str = Field(default="", description="What the model has said in the latest step.")
+    conversation: ConversationRef | None = Field(
+        default=None, description="What the turn's messages follow, after a compaction in this turn."
+    )
 
 
 class TurnInput(Contract):
@@ -132,6 +135,8 @@ class TurnInput(Contract):
     rules: tuple[CarriedRule, ...] = ()
     max_output_tokens: int = 4_096
     controls: ModelControls = ModelControls()
+    window_tokens: int | None = Field(default=None, description="The model's, of prompt and answer; None: not known.")
+    compaction: bool = Field(default=False, description="Whether a conversation that is too long is summarised.")
     earlier_failures: EarlierFailures = Field(default=EarlierFailures(), description="Those of the session before.")
     asked: dict[str, JsonValue] = Field(default_factory=dict, description="The options that a retry of it keeps.")
     so_far: TurnState | None = None
@@ -240,7 +245,7 @@ class SessionOverview(Contract):
 class TurnEvent(Contract):
     """An event that the workflow itself tells; streamed text and retries are read from its history."""
 
-    name: Literal["tool-call", "tool-result", "reminder", "step-finish", "finish", "error"]
+    name: Literal["compaction", "tool-call", "tool-result", "reminder", "step-finish", "finish", "error"]
     data: dict[str, JsonValue]
 
 

@@ -6,6 +6,9 @@ Streamed text and retries of a model's call are read from the history, where the
 from pydantic import JsonValue
 from temporalio import workflow
 
+with workflow.unsafe.imports_passed_through():
+    from outlast.activities.llm.compaction import Compacted
+
 from outlast.activities.llm.contracts import ModelStep
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.tool_calls import ToolResult
@@ -57,6 +60,18 @@ def tool_result(step: int, call: PlannedCall, result: ToolResult) -> TurnEvent:
 def reminder(step: int, tool: str, text: str) -> TurnEvent:
     """The model was reminded, once, not to repeat a failure."""
     return TurnEvent(name="reminder", data={"step": step, "tool": tool, "text": text})
+
+
+def compaction(step: int, found: Compacted) -> TurnEvent:
+    """Older messages were summarised, because the conversation is longer than the model's window."""
+    data: dict[str, JsonValue] = {
+        "step": step,
+        "summarised_messages": found.summarised,
+        "summary": found.summary[:_SUMMARY_CHARS],
+        "usage": found.usage.model_dump(),
+        "cost_usd": found.cost_usd,
+    }
+    return TurnEvent(name="compaction", data=data)
 
 
 def step_finish(

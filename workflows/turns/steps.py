@@ -99,10 +99,11 @@ def model_call(turn: TurnInput, state: TurnState, active: Resolution) -> CallMod
         dynamic=turn.dynamic,
         definitions_json=turn.snapshot.definitions_json,
         active_tools=None if everything else names,
-        conversation=turn.conversation,
+        conversation=state.conversation or turn.conversation,
         messages=state.messages,
         max_output_tokens=turn.max_output_tokens,
         controls=turn.controls,
+        window_tokens=turn.window_tokens,
     )
 
 

@@ -19,6 +19,6 @@ def settings(provider: ProviderServer) -> dict[str, str]:
         "OUTLAST_TOOL_MASKING": "true",
         "OUTLAST_DELTA_SECONDS": "0.2",
         "OUTLAST_MODEL_PRICES": '{"generic/priced": {"input": 1000, "output": 1000}}',
-        "OUTLAST_MODEL_LIMITS": '{"generic/small": {"window": 4096, "output": 300}}',
+        "OUTLAST_MODEL_LIMITS": '{"generic/small": {"output": 300}, "generic/windowed": {"window": 16000}}',
         **provider.environment,
     }
