@@ -268,6 +268,11 @@ async def test_arguments_too_large_for_a_worker_are_refused_before_anything_star
         assert "key-value store" in problem(response, 413, "call-too-large")["detail"]
 
 
+async def test_a_tool_that_manages_tasks_cannot_run_as_a_task(api: httpx.AsyncClient) -> None:
+    response = await api.post("/v1/tasks", json={"tool": "get-task", "arguments": {"taskId": "t"}})
+    assert "/v1/tasks" in problem(response, 422, "invalid-call")["error"]["hint"]
+
+
 @pytest.mark.parametrize("depth", [200, 2_000, 100_000])
 async def test_deeply_nested_bodies_do_no_harm(api: httpx.AsyncClient, depth: int) -> None:
     body = b'{"tool": "get-dataset-items", "arguments": {"datasetId": ' + b"[" * depth + b"]" * depth + b"}}"

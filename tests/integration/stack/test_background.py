@@ -1,15 +1,22 @@
 """A stack in the background: started, found and stopped from other processes."""
 
+import asyncio
+import fcntl
 import os
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from outlast.deploy.local.addresses import StackAddresses
 from outlast.deploy.local.background import start_detached, stop_running
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.errors import NotReadyError
-from outlast.deploy.local.state import find_running
+from outlast.deploy.local.state import StackState, find_running, write_state
 from tests.support.eventually import eventually
 from tests.support.stacks.stack_config import free_ports_config, is_running, stand_in
 
@@ -53,3 +60,29 @@ async def test_a_second_detached_stack_is_told_who_has_the_directory(tmp_path: P
     finally:
         os.kill(state.pid, signal.SIGTERM)
         await eventually(lambda: find_running(tmp_path) is None)
+
+
+@pytest.fixture
+def bystander() -> Iterator["subprocess.Popen[bytes]"]:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+async def test_a_process_that_was_given_the_id_of_a_stack_later_is_not_stopped(
+    tmp_path: Path, bystander: "subprocess.Popen[bytes]"
+) -> None:
+    an_hour_ago = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+    state = StackState(pid=bystander.pid, started_at=an_hour_ago, addresses=StackAddresses(), parts={}, ports={})
+    write_state(tmp_path, state)
+    lock = os.open(tmp_path / "stack.lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stopping = asyncio.create_task(stop_running(tmp_path))
+        await asyncio.sleep(0)
+        assert not stopping.done()
+    finally:
+        os.close(lock)
+    assert await stopping == state
+    assert bystander.poll() is None
