@@ -260,9 +260,13 @@ async def test_a_person_is_asked_before_the_first_use(
         terminal.type("yes")
         assert not (await result(api, task_id))["is_error"]
         assert not (await result(api, await started(api, call("list_tabs"))))["is_error"]
+        task_id = await started(api, call("list_tabs", mode="incognito"))
+        terminal.wait_for(r"title and address of every incognito tab")
+        terminal.type("no")
+        assert (await result(api, task_id))["is_error"]
         terminal.press_ctrl_c()
         assert terminal.end() == 130
-    assert terminal.screen.count("Allow it") == 2
+    assert terminal.screen.count("Allow it") == 3
     assert "Stopped" in terminal.screen
 
 
