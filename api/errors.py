@@ -144,6 +144,22 @@ class SessionNotFound(ApiError):
     title = "There is no such session"
 
 
+class SessionDiffers(ApiError):
+    """A session with this id exists, with other settings or with a conversation of its own."""
+
+    status = 409
+    slug = "session-differs"
+    title = "The session exists and is another one"
+
+
+class MessageDiffers(ApiError):
+    """The message id was used for another message."""
+
+    status = 409
+    slug = "message-differs"
+    title = "The message id belongs to another message"
+
+
 class SessionGone(ApiError):
     """The session has expired or was deleted, and its conversation with it. Another one may take its id."""
 

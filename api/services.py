@@ -11,6 +11,7 @@ from outlast.api.access.callers import CallerResolver
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.outputs import StoredOutputs
 from outlast.api.sessions.client import SessionClient
+from outlast.api.sessions.collection import SessionCollection
 from outlast.api.sessions.kept import KeptConversations
 from outlast.api.sessions.turns import TurnClient
 from outlast.api.settings import ApiSettings
@@ -33,6 +34,7 @@ class Services:
     sealer: SecretSealer
     outputs: StoredOutputs
     sessions: SessionClient
+    session_collection: SessionCollection
     turns: TurnClient
     session_events: SessionEvents
 
@@ -60,6 +62,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         sealer=sealer,
         outputs=StoredOutputs(objects),
         sessions=sessions,
+        session_collection=SessionCollection(client, sessions, kept),
         turns=TurnClient(client, sessions, kept, settings),
         session_events=SessionEvents(client),
     )

@@ -14,6 +14,7 @@ from outlast.activities.actors.activities import ActorActivities
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.conversations.activities import ConversationActivities
 from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.conversations.deletion import SessionDeletionActivities
 from outlast.activities.conversations.sweep import ConversationSweep
 from outlast.activities.llm.compaction import CompactionActivities
 from outlast.activities.mcp_actors.activities import McpActorActivities
@@ -135,38 +136,23 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
         request_timeout=settings.request_timeout,
     )
     runs = RunActivities(platform, console_url=settings.console, timing=timing)
-    actors, mcp_actors = ActorActivities(platform), McpActorActivities(platform)
-    datasets, listings, records = DatasetActivities(platform), ListingActivities(platform), RecordActivities(platform)
+    mcp_actors = McpActorActivities(platform)
     objects = output_objects(settings)
     outputs = OutputActivities(platform, objects)
     conversations = ConversationBlocks(objects, sealer, namespace=client.namespace)
     tasks = TemporalTasks(client)
     ended_sessions = ConversationSweep(objects, conversations, tasks, grace=settings.sweep_grace)
     sweep = OutputSweepActivities(objects, tasks, grace=settings.sweep_grace, conversations=ended_sessions)
-    web = web_activities(settings)
     models = model_activities(settings, conversations)
     return Activities(
         short=(
             runs.start_run,
             runs.abort_run,
             runs.get_run,
-            datasets.fetch_dataset_items,
-            datasets.infer_dataset_schema,
-            RunLogActivities(platform).fetch_run_log,
-            actors.search_actors,
-            actors.fetch_actor_details,
             mcp_actors.list_mcp_tools,
-            listings.list_runs,
-            listings.describe_dataset,
-            listings.list_datasets,
-            listings.describe_key_value_store,
-            listings.list_key_value_stores,
-            listings.list_keys,
-            records.fetch_record,
+            *_platform_reads(platform),
             ConversationActivities(conversations).keep_messages,
-            web.search_docs,
-            web.fetch_docs_page,
-            web.fetch_html_skeleton,
+            *_web_reads(settings),
             *shared_tool_activities(settings),
         ),
         waiting=(runs.wait_for_run, mcp_actors.call_mcp_tool),
@@ -176,7 +162,32 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             outputs.store_record,
             outputs.store_content,
             outputs.restore_output,
+            SessionDeletionActivities(client, objects, conversations).forget_session,
         ),
         models=(models.call_model, CompactionActivities(models, conversations).compact_conversation),
         close=models.close,
     )
+
+
+def _platform_reads(platform: ApifyPlatform) -> Sequence[Callable[..., Any]]:
+    actors, datasets = ActorActivities(platform), DatasetActivities(platform)
+    listings, records = ListingActivities(platform), RecordActivities(platform)
+    return (
+        datasets.fetch_dataset_items,
+        datasets.infer_dataset_schema,
+        RunLogActivities(platform).fetch_run_log,
+        actors.search_actors,
+        actors.fetch_actor_details,
+        listings.list_runs,
+        listings.describe_dataset,
+        listings.list_datasets,
+        listings.describe_key_value_store,
+        listings.list_key_value_stores,
+        listings.list_keys,
+        records.fetch_record,
+    )
+
+
+def _web_reads(settings: WorkerSettings) -> Sequence[Callable[..., Any]]:
+    web = web_activities(settings)
+    return (web.search_docs, web.fetch_docs_page, web.fetch_html_skeleton)

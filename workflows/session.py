@@ -4,9 +4,22 @@ It receives the task-completed signal of every call, and the messages that tools
 """
 
 from datetime import timedelta
+from typing import Literal
 
 from temporalio import workflow
 
+with workflow.unsafe.imports_passed_through():
+    from outlast.activities.conversations.deletion import (
+        FORGET_ATTEMPT_TIMEOUT,
+        FORGET_HEARTBEAT_TIMEOUT,
+        FORGET_RETRY_POLICY,
+        SessionDeletionActivities,
+    )
+
+from outlast.activities.conversations.contracts import ForgetSessionInput
+from outlast.activities.conversations.references import ConversationOwner
+from outlast.workflows.contracts import memo
+from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
 from outlast.workflows.contracts.self_correction import EarlierFailures, Verdict, verdict_on
 from outlast.workflows.contracts.sessions import (
     CALL_REFUSED_SIGNAL,
@@ -22,13 +35,16 @@ from outlast.workflows.contracts.sessions import (
 )
 from outlast.workflows.contracts.tool_calls import CallRefused, TaskCompleted
 from outlast.workflows.contracts.turns import (
+    AdoptConversation,
     BeginTurn,
     Budgets,
+    SessionListing,
     SessionOverview,
     SessionProfile,
     TurnEnded,
     TurnPlace,
     TurnRef,
+    turn_workflow_id,
 )
 from outlast.workflows.turns.budgets import left, total
 
@@ -43,8 +59,9 @@ class SessionWorkflow:
     @workflow.init
     def __init__(self, state: SessionState) -> None:
         """Continue from `state`."""
-        self._state = state
+        self._state = state if state.began else state.model_copy(update={"began": workflow.now()})
         self._changed = False
+        self._deletion: Literal["none", "asked", "done"] = "none"
 
     @workflow.run
     async def run(self, _state: SessionState) -> None:
@@ -55,6 +72,9 @@ class SessionWorkflow:
             try:
                 await workflow.wait_condition(lambda: self._changed, timeout=idle)
             except TimeoutError:
+                return
+            if self._deletion == "asked":
+                await self._forget()
                 return
         await workflow.wait_condition(workflow.all_handlers_finished)
         workflow.continue_as_new(self._state)
@@ -79,7 +99,48 @@ class SessionWorkflow:
         """Let turns begin. The first profile counts, so that all turns see the same tools."""
         kept = self._state.profile or profile
         self._change(profile=kept)
+        self._list()
         return kept
+
+    @workflow.update
+    def change_profile(self, profile: SessionProfile) -> SessionProfile:
+        """Let later turns have another profile."""
+        self._change(profile=profile)
+        self._list()
+        return profile
+
+    @workflow.update
+    def rename(self, title: str) -> None:
+        """Give the session another title."""
+        self._change(title=title)
+        self._list()
+
+    @workflow.update
+    def adopt(self, imported: AdoptConversation) -> bool:
+        """Take over an imported conversation; False when the session has one already."""
+        if self._state.turns:
+            return False
+        turns = imported.turns[-KEPT_EVENTS:]
+        self._change(
+            title=imported.title or self._state.title,
+            turns=turns,
+            turn_count=len(imported.turns),
+            head=turns[-1].turn_id if turns else None,
+            conversation=imported.conversation,
+        )
+        self._list()
+        return True
+
+    @workflow.update
+    async def delete(self) -> TurnRef | None:
+        """Delete the session with all that was kept of it; gives the turn that has to end first, if there is one."""
+        running = next((turn for turn in self._state.turns if turn.turn_id == self._state.running), None)
+        if running is not None:
+            return running
+        self._deletion = "asked" if self._deletion == "none" else self._deletion
+        self._changed = True
+        await workflow.wait_condition(lambda: self._deletion == "done")
+        return None
 
     @workflow.update
     def begin_turn(self, asked: BeginTurn) -> TurnPlace:
@@ -103,10 +164,16 @@ class SessionWorkflow:
             parent=retried.parent if retried else self._state.head,
             retry_of=asked.retry_of,
             began=workflow.now(),
+            asked_digest=asked.asked_digest,
             before=asked.retried_before if asked.retry_of else state.conversation,
         )
         others = tuple(other for other in state.turns if other is not known)
-        self._change(turns=(*others, turn)[-KEPT_EVENTS:], running=turn.turn_id)
+        self._change(
+            turns=(*others, turn)[-KEPT_EVENTS:],
+            running=turn.turn_id,
+            turn_count=state.turn_count + (known is None),
+            title=state.title or asked.title,
+        )
         return TurnPlace(turn=turn, spent=state.spent, failures=failures)
 
     @workflow.signal(name=TURN_ENDED_SIGNAL)
@@ -125,6 +192,7 @@ class SessionWorkflow:
             spent=total(self._state.spent, ended.spent),
             reminded=(*self._state.reminded, *ended.reminded)[-KEPT_EVENTS:],
         )
+        self._list()
 
     @workflow.query
     def overview(self) -> SessionOverview:
@@ -132,11 +200,14 @@ class SessionWorkflow:
         state = self._state
         return SessionOverview(
             profile=state.profile,
+            title=state.title,
+            began=state.began,
             turns=state.turns,
             head=state.head,
             conversation=state.conversation,
             running=state.running,
             spent=state.spent,
+            deleted=self._deletion != "none",
         )
 
     @workflow.query
@@ -149,6 +220,36 @@ class SessionWorkflow:
         """The failures of the session's calls, counted, and the verdict on the latest call."""
         counted = self._state.self_correction
         return SelfCorrectionView(counted=counted, verdict=verdict_on(counted))
+
+    async def _forget(self) -> None:
+        state = self._state
+        ended = tuple(turn_workflow_id(state.caller_id, state.session_id, turn.turn_id) for turn in state.turns)
+        await workflow.execute_activity_method(
+            SessionDeletionActivities.forget_session,
+            ForgetSessionInput(
+                owner=ConversationOwner(caller_id=state.caller_id, session_id=state.session_id), ended_workflows=ended
+            ),
+            task_queue=OUTPUTS_TASK_QUEUE,
+            start_to_close_timeout=FORGET_ATTEMPT_TIMEOUT,
+            heartbeat_timeout=FORGET_HEARTBEAT_TIMEOUT,
+            retry_policy=FORGET_RETRY_POLICY,
+            summary="delete the session",
+        )
+        self._deletion = "done"
+        await workflow.wait_condition(workflow.all_handlers_finished)
+
+    def _list(self) -> None:
+        """Let lists show the session as it is now."""
+        state, profile = self._state, self._state.profile or SessionProfile()
+        listing = SessionListing(
+            title=state.title,
+            provider_id=profile.provider_id,
+            model_id=profile.model_id,
+            began=state.began,
+            updated=workflow.now(),
+            turns=state.turn_count,
+        )
+        workflow.upsert_memo({memo.SESSION: listing})
 
     def _change(self, **changes: object) -> None:
         self._state = self._state.model_copy(update=changes)

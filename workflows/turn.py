@@ -32,7 +32,7 @@ from outlast.activities.contracts import Contract
 from outlast.activities.conversations.contracts import KeepMessagesInput
 from outlast.activities.conversations.references import ConversationOwner
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.llm.contracts import CallModelInput, ModelMessage, ModelStep
+from outlast.activities.llm.contracts import CallModelInput, ModelMessage, ModelStep, TextPart
 from outlast.activities.runs.contracts import RunState
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, TaskAsks
@@ -85,6 +85,7 @@ from outlast.workflows.turns.steps import (
     ran_out,
     result_part,
 )
+from outlast.workflows.turns.words_so_far import words_so_far
 
 Told = TypeVar("Told", CallRefused, TurnEnded)
 STEP_ACTIVITY_PREFIX = "step-"
@@ -101,6 +102,7 @@ class TurnWorkflow:
         self._input = turn
         self._stream = WorkflowStream()
         user = ModelMessage(role="user", parts=turn.parts)
+        self._is_answering = False
         self._stopped_runs: dict[str, RunState] = {}
         self._state = turn.so_far or TurnState(began=workflow.now(), messages=(user,))
 
@@ -142,7 +144,16 @@ class TurnWorkflow:
         except BaseException as error:
             if not is_cancelled_exception(error):
                 raise
+            self._keep_words()
             return stopped
+
+    def _keep_words(self) -> None:
+        """Keep what the model has said in an answer that was cut off. Its tool calls, if it wrote any, are not kept."""
+        if not self._is_answering:
+            return
+        said = words_so_far(self._stream.get_state(), self._state.step, workflow.payload_converter())
+        if said:
+            self._keep(ModelMessage(role="assistant", parts=(TextPart(text=said),)), text=said)
 
     def _seconds_left(self) -> float | None:
         minutes = self._input.budgets.minutes
@@ -215,7 +226,8 @@ class TurnWorkflow:
 
     async def _call_model(self, call: CallModelInput) -> ModelStep:
         with tool_errors(self._input.model_id):
-            return await workflow.execute_activity_method(
+            self._is_answering = True
+            answer = await workflow.execute_activity_method(
                 ModelActivities.call_model,
                 call,
                 activity_id=f"{STEP_ACTIVITY_PREFIX}{self._state.step}",
@@ -225,6 +237,8 @@ class TurnWorkflow:
                 retry_policy=CALL_MODEL_RETRY_POLICY,
                 summary=f"{self._input.model_id}, step {self._state.step}",
             )
+            self._is_answering = False
+            return answer
 
     async def _carry_out_all(self, calls: list[PlannedCall]) -> tuple[list[Verdict], float]:
         """Carry out all calls at once, and keep their results, also when the turn is cancelled meanwhile.
@@ -323,7 +337,7 @@ class TurnWorkflow:
         result = await self._kept(report)
         ended = TurnEnded(
             turn_id=turn.turn_id,
-            counts=len(state.messages) > 1,
+            counts=len(state.messages) > 1 or result.status is TurnStatus.CANCELLED,
             conversation=result.conversation,
             spent=result.spent,
             reminded=state.reminded,

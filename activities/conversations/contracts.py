@@ -37,3 +37,17 @@ class KeepMessagesInput(Contract):
     messages: tuple[ModelMessage, ...]
     about: dict[str, JsonValue] = Field(default_factory=dict)
     summary_of: ConversationRef | None = None
+
+
+class ForgetSessionInput(Contract):
+    """Input of `forget_session`: deletes a session that its owner does not want any more."""
+
+    owner: ConversationOwner
+    ended_workflows: tuple[str, ...] = Field(default=(), description="Turns whose histories hold what was said.")
+
+
+class ForgottenSession(Contract):
+    """What was deleted."""
+
+    outputs: int
+    histories: int

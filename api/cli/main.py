@@ -6,7 +6,20 @@ from typing import Annotated
 import typer
 
 from outlast.api.cli.client_tools import command as client_tools
-from outlast.api.cli.commands import bench_tools, call, chat, demo, doctor, down, mcp, outputs, tasks, tools, up
+from outlast.api.cli.commands import (
+    bench_tools,
+    call,
+    chat,
+    demo,
+    doctor,
+    down,
+    mcp,
+    outputs,
+    sessions,
+    tasks,
+    tools,
+    up,
+)
 
 EXIT_CODES = (
     "Exit codes: [bold]0[/] it worked; [bold]1[/] the task failed or was cancelled, a check failed, or the stack could "
@@ -32,6 +45,7 @@ app.command(rich_help_panel="The stack")(mcp.mcp)
 app.command(rich_help_panel="Tools and tasks")(call.call)
 app.command(rich_help_panel="Tools and tasks")(chat.chat)
 app.command(rich_help_panel="Tools and tasks")(client_tools.client)
+app.add_typer(sessions.app, name="sessions", rich_help_panel="Tools and tasks")
 app.add_typer(tasks.app, name="tasks", rich_help_panel="Tools and tasks")
 app.add_typer(outputs.app, name="output", rich_help_panel="Tools and tasks")
 app.add_typer(tools.app, name="tools", rich_help_panel="Tools and tasks")

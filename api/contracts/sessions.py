@@ -2,7 +2,7 @@
 
 import json
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
@@ -10,12 +10,13 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 from pydantic.alias_generators import to_camel
 
 from outlast.activities.failures.contracts import ErrorEnvelope
-from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart, Usage
+from outlast.activities.llm.contracts import ImagePart, ModelMessage, Part, TextPart, Usage
 from outlast.activities.llm.controls import ModelControls
 from outlast.workflows.contracts.tool_calls import OutputOptions
 from outlast.workflows.contracts.turns import DEFAULT_MAX_STEPS, MAX_STEPS, Budgets, FinishReason, Spent, TurnStatus
 from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
+MAX_TITLE = 200
 _ID = r"^[\w.@-]+$"
 _MAX_SCHEMA_CHARS = 32_000
 MessagePart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
@@ -93,6 +94,17 @@ class SessionRequest(_Request):
     output: OutputOptions = Field(
         default=OutputOptions(), description="How outputs of its tools are kept, unless a message says otherwise."
     )
+    title: str | None = Field(
+        default=None, min_length=1, max_length=MAX_TITLE, description="Without it, how the first message begins."
+    )
+    update: bool = Field(
+        default=False, description="Whether a session with this id takes these settings, if it has others."
+    )
+
+    @property
+    def settings(self) -> dict[str, JsonValue]:
+        """What was asked for, but for names: the same for the same settings."""
+        return self.model_dump(mode="json", exclude={"session_id", "title", "update"}, exclude_defaults=True)
 
 
 class MessageRequest(_Request):
@@ -159,6 +171,8 @@ class Session(BaseModel):
     """A conversation."""
 
     id: str
+    title: str | None = None
+    began: datetime | None = None
     provider_id: str | None = None
     model_id: str | None = None
     tools: tuple[str, ...] = Field(default=(), description="By the names that the model knows.")
@@ -187,3 +201,95 @@ class Turn(BaseModel):
     usage: Usage = Usage()
     cost_usd: float = 0.0
     error: ErrorEnvelope | None = None
+
+
+class SessionTitle(_Request):
+    """A new title of a session."""
+
+    title: str = Field(min_length=1, max_length=MAX_TITLE)
+
+
+class SessionEntry(BaseModel):
+    """A session in a list."""
+
+    id: str
+    title: str | None = None
+    provider_id: str | None = None
+    model_id: str | None = None
+    began: datetime | None = None
+    updated: datetime | None = Field(default=None, description="When its last turn ended or its settings changed.")
+    turns: int = 0
+
+
+class SessionPage(BaseModel):
+    """Sessions, those first that began last."""
+
+    sessions: list[SessionEntry]
+    next_page_token: str | None = Field(
+        default=None, description="Pass as page_token for the next page; absent on the last."
+    )
+
+
+class SessionMessage(BaseModel):
+    """One message of a conversation. `tool` messages hold the results of the calls of the message before."""
+
+    turn_id: str | None = None
+    role: Literal["user", "assistant", "tool"]
+    parts: tuple[Part, ...]
+
+
+class MessagePage(BaseModel):
+    """Messages in the order in which they were said. The first page has the latest, later pages older ones."""
+
+    messages: list[SessionMessage]
+    next_page_token: str | None = Field(
+        default=None, description="Pass as page_token for the messages before these; absent when there are none."
+    )
+
+
+class ExportedTurn(BaseModel):
+    """A turn of an exported conversation."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str = Field(min_length=1, max_length=100, pattern=_ID)
+    message_id: str = Field(min_length=1, max_length=200)
+    status: TurnStatus = TurnStatus.COMPLETED
+    reason: FinishReason = "stop"
+    text: str = ""
+    spent: Spent = Spent()
+    messages: tuple[ModelMessage, ...] = Field(min_length=1, description="The user's first.")
+
+    @field_validator("messages")
+    @classmethod
+    def _begins_with_the_user(cls, messages: tuple[ModelMessage, ...]) -> tuple[ModelMessage, ...]:
+        if messages[0].role != "user":
+            raise ValueError("begin with a message of another role: a turn begins with the user's message")
+        return messages
+
+    @field_validator("status")
+    @classmethod
+    def _has_ended(cls, status: TurnStatus) -> TurnStatus:
+        if status is TurnStatus.RUNNING:
+            raise ValueError("is `running`: only turns that have ended can be imported")
+        return status
+
+
+class SessionExport(BaseModel):
+    """A whole conversation: what `export` answers and `import` takes."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: Literal[1] = 1
+    title: str | None = Field(default=None, max_length=MAX_TITLE)
+    settings: SessionRequest = Field(default=SessionRequest(), description="What the session was begun with.")
+    turns: tuple[ExportedTurn, ...] = Field(
+        default=(), max_length=10_000, description="Those that lead to the latest turn."
+    )
+
+    @field_validator("turns")
+    @classmethod
+    def _are_told_apart(cls, turns: tuple[ExportedTurn, ...]) -> tuple[ExportedTurn, ...]:
+        if len({turn.id for turn in turns}) != len(turns):
+            raise ValueError("have an id twice: each turn needs an id of its own")
+        return turns

@@ -5,11 +5,21 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from outlast.api.contracts.sessions import MessageRequest, Session, SessionRequest, Turn
+from outlast.api.contracts.sessions import (
+    MessagePage,
+    MessageRequest,
+    Session,
+    SessionExport,
+    SessionPage,
+    SessionRequest,
+    SessionTitle,
+    Turn,
+)
 from outlast.api.http.dependencies import CallerDep, ServicesDep
 from outlast.api.http.event_stream import event_stream
 from outlast.api.http.problems import documented_problems
 from outlast.api.http.surrogates import SoundTextRoute
+from outlast.api.sessions.collection import MAX_PAGE
 from outlast.api.temporal.turn_events import position_of
 from outlast.workflows.contracts.turns import TurnStatus
 
@@ -20,13 +30,36 @@ TurnId = Annotated[str, Path(min_length=1, max_length=200, description="Id of th
 _STREAM: dict[str, Any] = {"content": {"text/event-stream": {}}, "description": "Server-sent events to its end."}
 
 
-@router.post("", status_code=201, responses=documented_problems(400, 401, 404, 422, 503))
+@router.post("", status_code=201, responses=documented_problems(400, 401, 404, 409, 410, 422, 503))
 async def begin_session(body: SessionRequest, services: ServicesDep, caller: CallerDep, response: Response) -> Session:
     """Begin a conversation. Its tools are fixed now, so that every turn shows a model the same bytes.
 
-    A session that is there already stays as it was begun.
+    The same id with the same settings finds the session again. With other settings it is refused (409), unless `update`
+    says that the session takes them: then later turns see the new tools.
     """
     session = await services.sessions.create(caller, body)
+    response.headers["Location"] = f"/v1/sessions/{session.id}"
+    return session
+
+
+@router.get("", responses=documented_problems(400, 401, 422, 503))
+async def list_sessions(
+    services: ServicesDep,
+    caller: CallerDep,
+    page_size: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Sessions per page.")] = 50,
+    page_token: Annotated[str | None, Query(description="`next_page_token` of the page before.")] = None,
+) -> SessionPage:
+    """Your sessions, those first that began last. Works while no worker is alive."""
+    return await services.session_collection.list(caller, page_size=page_size, page_token=page_token)
+
+
+@router.post("/import", status_code=201, responses=documented_problems(400, 401, 404, 409, 410, 422, 503))
+async def import_session(body: SessionExport, services: ServicesDep, caller: CallerDep, response: Response) -> Session:
+    """Begin a session with a conversation, as `export` gives it. `settings.sessionId` chooses its id.
+
+    Its tools are looked up anew; locators in its messages lead only to outputs that are still stored here.
+    """
+    session = await services.session_collection.import_(caller, body)
     response.headers["Location"] = f"/v1/sessions/{session.id}"
     return session
 
@@ -35,6 +68,42 @@ async def begin_session(body: SessionRequest, services: ServicesDep, caller: Cal
 async def get_session(session_id: SessionId, services: ServicesDep, caller: CallerDep) -> Session:
     """A conversation: its model and tools, what it has used, its latest turns."""
     return await services.sessions.describe(caller, session_id)
+
+
+@router.patch("/{session_id}", responses=documented_problems(401, 404, 410, 422, 503))
+async def rename_session(
+    session_id: SessionId, body: SessionTitle, services: ServicesDep, caller: CallerDep
+) -> Session:
+    """Give a conversation another title."""
+    return await services.sessions.rename(caller, session_id, body.title)
+
+
+@router.delete("/{session_id}", status_code=204, responses=documented_problems(401, 404, 409, 410, 503))
+async def delete_session(session_id: SessionId, services: ServicesDep, caller: CallerDep) -> None:
+    """Delete a conversation, the stored outputs of its calls, and its turns. Later requests answer 410.
+
+    Refused (409) while a turn runs. Its tasks stay until Temporal removes them.
+    """
+    await services.session_collection.delete(caller, session_id)
+
+
+@router.get("/{session_id}/messages", responses=documented_problems(400, 401, 404, 410, 422, 503))
+async def list_messages(
+    session_id: SessionId,
+    services: ServicesDep,
+    caller: CallerDep,
+    page_size: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Messages per page.")] = 50,
+    page_token: Annotated[str | None, Query(description="`next_page_token` of the page before.")] = None,
+) -> MessagePage:
+    """All messages that lead to the latest turn that has ended: first the latest page, then older ones."""
+    collection = services.session_collection
+    return await collection.messages(caller, session_id, page_size=page_size, page_token=page_token)
+
+
+@router.get("/{session_id}/export", responses=documented_problems(401, 404, 410, 503))
+async def export_session(session_id: SessionId, services: ServicesDep, caller: CallerDep) -> SessionExport:
+    """A conversation as one document: its settings, and the turns that lead to its latest one."""
+    return await services.session_collection.export(caller, session_id)
 
 
 @router.post(

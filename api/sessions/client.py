@@ -6,10 +6,11 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.workflow import UpdateMethodMultiParam
 
 from outlast.activities.contracts import Caller
 from outlast.api.contracts.sessions import Session, SessionRequest
-from outlast.api.errors import SessionNotFound, TemporalUnavailable
+from outlast.api.errors import SessionDiffers, SessionNotFound, TemporalUnavailable
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.sessions.kept import KeptConversations, session_gone, session_not_found
 from outlast.api.sessions.profile import profile_for
@@ -19,10 +20,11 @@ from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.session_starts import ensure_session
 from outlast.api.temporal.task_view import owner_of
 from outlast.workflows.contracts.sessions import session_workflow_id
-from outlast.workflows.contracts.turns import BeginTurn, SessionOverview, SessionProfile, TurnPlace
+from outlast.workflows.contracts.turns import BeginTurn, SessionOverview, SessionProfile, TurnPlace, TurnRef
 from outlast.workflows.session import SessionWorkflow
 
 Answer = TypeVar("Answer")
+Request = TypeVar("Request")
 _WORKER_SECONDS = 30.0
 
 
@@ -37,20 +39,29 @@ class SessionClient:
         self._settings = settings
 
     async def create(self, caller: Caller, request: SessionRequest) -> Session:
-        """Start a session. An existing session is returned unchanged."""
+        """Start a session, or find the one with the same settings.
+
+        With `update`, a session that has other settings takes these. Raises `SessionDiffers` without it.
+        """
         session_id = request.session_id or f"s-{secrets.token_hex(10)}"
-        profile = await profile_for(
-            request,
-            self._catalogue,
-            caller,
-            skills_dir=self._settings.skills_dir,
-            masking=self._settings.masks_are_heeded,
-        )
-        with temporal_errors(missing=SessionNotFound(f"{session_id!r} cannot be the id of a session.")):
-            await ensure_session(self._client, caller.id, session_id, idle=self._settings.session_idle)
-            await answer_of_worker(
-                self._handle(caller, session_id).execute_update(SessionWorkflow.open, profile)  # pyright: ignore[reportUnknownMemberType]
-            )
+        profile = await self._profile(caller, request)
+        kept = await self._open(caller, session_id, profile)
+        if kept.asked != profile.asked:
+            if not request.update:
+                raise SessionDiffers(
+                    f"Session {session_id!r} has other settings. Send them, leave out its id for a new session, "
+                    "or set `update` to change them."
+                )
+            await self.update(caller, session_id, SessionWorkflow.change_profile, profile)
+        found = await self.describe(caller, session_id)
+        if request.title is None or request.title == found.title or (found.title is not None and not request.update):
+            return found
+        return await self.rename(caller, session_id, request.title)
+
+    async def rename(self, caller: Caller, session_id: str, title: str) -> Session:
+        """Give a session another title. Raises `SessionNotFound`, `SessionGone`."""
+        await self.overview(caller, session_id)
+        await self.update(caller, session_id, SessionWorkflow.rename, title)
         return await self.describe(caller, session_id)
 
     async def describe(self, caller: Caller, session_id: str) -> Session:
@@ -72,19 +83,55 @@ class SessionClient:
             reason = await self._kept.absence(caller, session_id)
             raise session_gone(session_id) if isinstance(reason, SessionNotFound) else reason
         with temporal_errors(missing=missing):
-            return await answer_of_worker(handle.query(SessionWorkflow.overview))
+            overview = await answer_of_worker(handle.query(SessionWorkflow.overview))
+        if overview.deleted:
+            raise session_gone(session_id, "deleted")
+        return overview
 
     async def opened(self, caller: Caller, session_id: str) -> SessionProfile:
         """The session's profile, created now if the session began with a tool call."""
-        await self.create(caller, SessionRequest(session_id=session_id))
-        overview = await self.overview(caller, session_id)
-        return overview.profile or SessionProfile()
+        return await self._open(caller, session_id, await self._profile(caller, SessionRequest()))
 
     async def begin_turn(self, caller: Caller, session_id: str, asked: BeginTurn) -> TurnPlace:
         """The turn's place in the session."""
+        return await self.update(caller, session_id, SessionWorkflow.begin_turn, asked)
+
+    async def delete(self, caller: Caller, session_id: str) -> TurnRef | None:
+        """Delete a session, unless a turn still runs: then that one."""
         with temporal_errors(missing=session_gone(session_id)):
             return await answer_of_worker(
-                self._handle(caller, session_id).execute_update(SessionWorkflow.begin_turn, asked)  # pyright: ignore[reportUnknownMemberType]
+                self._handle(caller, session_id).execute_update(SessionWorkflow.delete)  # pyright: ignore[reportUnknownMemberType]
+            )
+
+    async def update(
+        self,
+        caller: Caller,
+        session_id: str,
+        update: UpdateMethodMultiParam[[SessionWorkflow, Request], Answer],
+        request: Request,
+    ) -> Answer:
+        """Have the session's workflow carry out one of its updates. Raises `SessionGone` when it has ended."""
+        handle = self._client.get_workflow_handle(session_workflow_id(caller.id, session_id))
+        with temporal_errors(missing=session_gone(session_id)):
+            return await answer_of_worker(
+                handle.execute_update(update, request)  # pyright: ignore[reportUnknownMemberType]
+            )
+
+    async def _profile(self, caller: Caller, request: SessionRequest) -> SessionProfile:
+        return await profile_for(
+            request,
+            self._catalogue,
+            caller,
+            skills_dir=self._settings.skills_dir,
+            masking=self._settings.masks_are_heeded,
+        )
+
+    async def _open(self, caller: Caller, session_id: str, profile: SessionProfile) -> SessionProfile:
+        """The profile of the session, which is started if there is none: the first profile counts."""
+        with temporal_errors(missing=SessionNotFound(f"{session_id!r} cannot be the id of a session.")):
+            await ensure_session(self._client, caller.id, session_id, idle=self._settings.session_idle)
+            return await answer_of_worker(
+                self._handle(caller, session_id).execute_update(SessionWorkflow.open, profile)  # pyright: ignore[reportUnknownMemberType]
             )
 
     def _handle(self, caller: Caller, session_id: str) -> "WorkflowHandle[SessionWorkflow, None]":

@@ -9,8 +9,9 @@ from outlast.activities.conversations.contracts import Block
 from outlast.activities.conversations.references import ConversationOwner, ConversationRef
 from outlast.activities.conversations.removal import why_removed
 from outlast.activities.conversations.sealed_blocks import ConversationDamaged
+from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.api.errors import ConversationLost, OutputStoreUnavailable, SessionGone, SessionNotFound
+from outlast.api.errors import BadRequest, ConversationLost, OutputStoreUnavailable, SessionGone, SessionNotFound
 
 
 class KeptConversations:
@@ -36,6 +37,18 @@ class KeptConversations:
             async with aclosing(self._blocks.newest_first(_owner(caller, session_id), conversation)) as blocks:
                 async for block in blocks:
                     yield block
+
+    async def append(
+        self, caller: Caller, session_id: str, conversation: ConversationRef, block: Block
+    ) -> ConversationRef:
+        """Add the messages of an imported turn. Raises `BadRequest` when they are too large."""
+        with _store_errors():
+            try:
+                return await self._blocks.append(_owner(caller, session_id), conversation, block)
+            except ConversationDamaged:
+                raise
+            except ToolFailure as error:
+                raise BadRequest(str(error)) from error
 
     async def check(self, caller: Caller, session_id: str, conversation: ConversationRef) -> None:
         """Raise `ConversationLost` when the conversation cannot be continued."""

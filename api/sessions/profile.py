@@ -54,6 +54,7 @@ async def profile_for(
         controls=request.controls.over(ModelControls()),
         budgets=request.budgets,
         output=request.output,
+        asked=request.settings,
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from textwrap import shorten
 
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
@@ -27,6 +28,7 @@ from outlast.api.errors import (
     BadRequest,
     BudgetUsedUp,
     ConversationLost,
+    MessageDiffers,
     TurnFinished,
     TurnNotFound,
     TurnRunning,
@@ -57,6 +59,7 @@ from outlast.workflows.contracts.turns import (
 from outlast.workflows.turn import TurnWorkflow, turn_attributes
 from outlast.workflows.turns.budgets import left
 
+_TITLE_CHARS = 80
 _START_GRACE = timedelta(minutes=1)
 """A turn without a workflow after this long was never started: the process that reserved it has died."""
 
@@ -76,11 +79,12 @@ class TurnClient:
     async def send(self, caller: Caller, session_id: str, request: MessageRequest) -> str:
         """Start the turn that answers a message and return its ID. The same message ID gives the same turn.
 
-        Raises `SessionNotFound`, `TurnRunning`, `BudgetUsedUp`, `BadRequest`, and `TurnNotFound` for an unknown turn to
-        retry.
+        Raises `SessionNotFound`, `MessageDiffers`, `TurnRunning`, `BudgetUsedUp`, `BadRequest`, and `TurnNotFound` for
+        an unknown turn to retry.
         """
         overview = await self._sessions.overview(caller, session_id)
         turn_id = _turn_id(session_id, request.message_id, request.retry_of_assistant_message_id)
+        _check_same_message(_turn_of(overview, turn_id), request)
         if request.message_id is not None and await self._has_begun(caller, session_id, turn_id, overview):
             return turn_id
         profile = overview.profile or await self._sessions.opened(caller, session_id)
@@ -208,6 +212,8 @@ class TurnClient:
             message_id=request.message_id or turn_id,
             retry_of=request.retry_of_assistant_message_id,
             retried_before=before,
+            asked_digest=_digest_of(request),
+            title=_beginning(request),
         )
         place = await self._sessions.begin_turn(caller, session_id, asked)
         if place.busy is not None:
@@ -286,6 +292,28 @@ class _EndedTurn:
 
 def _turn_of(overview: SessionOverview, turn_id: str) -> TurnRef | None:
     return next((turn for turn in overview.turns if turn.turn_id == turn_id), None)
+
+
+def _check_same_message(known: TurnRef | None, request: MessageRequest) -> None:
+    """Raise `MessageDiffers` when the id of the message stands for another one."""
+    if known is not None and known.asked_digest not in (None, _digest_of(request)):
+        raise MessageDiffers(
+            f"Message {request.message_id!r} was sent with another text or other parts. Send this one with a new id."
+        )
+
+
+def _digest_of(request: MessageRequest) -> str:
+    """What tells a message from another: its text or parts, not how it is to be answered."""
+    parts = request.message
+    content = parts if isinstance(parts, str | None) else [part.model_dump(mode="json") for part in parts]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _beginning(request: MessageRequest) -> str | None:
+    """A title for the session, of the first words of its first message."""
+    texts = (request.message,) if isinstance(request.message, str) else (request.message or ())
+    words = " ".join(part if isinstance(part, str) else part.text for part in texts if not isinstance(part, ImagePart))
+    return shorten(words, _TITLE_CHARS, placeholder="…") or None
 
 
 def _turn_id(session_id: str, message_id: str | None, retry_of: str | None) -> str:

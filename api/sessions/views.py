@@ -25,6 +25,8 @@ def session_view(session_id: str, overview: SessionOverview) -> Session:
     )
     return Session(
         id=session_id,
+        title=overview.title,
+        began=overview.began,
         provider_id=profile.provider_id,
         model_id=profile.model_id,
         tools=tuple(tool.shown for tool in profile.snapshot.tools),

@@ -6,6 +6,7 @@ from typing import Any, Final
 from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.runs.activities import RunActivities
+from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.framework.plain_functions import RUN_PLAIN_FUNCTION
 
@@ -15,6 +16,7 @@ def _name_of(definition: Callable[..., Any] | type) -> str:
     return definition.__name__
 
 
+SESSION_WORKFLOW: Final = _name_of(SessionWorkflow)
 TASK_WORKFLOW: Final = _name_of(ToolCallWorkflow)
 WAIT_FOR_RUN: Final = _name_of(RunActivities.wait_for_run)
 ABORT_RUN: Final = _name_of(RunActivities.abort_run)

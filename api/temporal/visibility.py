@@ -5,7 +5,7 @@ import binascii
 import hashlib
 
 from outlast.api.errors import BadRequest
-from outlast.api.temporal.definitions import TASK_WORKFLOW
+from outlast.api.temporal.definitions import SESSION_WORKFLOW, TASK_WORKFLOW
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
@@ -22,6 +22,12 @@ def list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, s
     if session_id is not None:
         parts.append(f"{search_attributes.SESSION.name} = {_quoted(session_id)}")
     return " AND ".join(parts)
+
+
+def sessions_query(caller_id: str) -> str:
+    """The visibility query for a caller's sessions that go on."""
+    own = f"{search_attributes.CALLER.name} = {_quoted(caller_id)}"
+    return f"WorkflowType = '{SESSION_WORKFLOW}' AND {own} AND ExecutionStatus = 'Running'"
 
 
 def write_page_token(token: bytes, query: str) -> str:

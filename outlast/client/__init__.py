@@ -8,7 +8,18 @@ from outlast.client.client_tools import ClientTool, NoAnswer
 from outlast.client.connection import Connection, find_connection
 from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff
 from outlast.client.contracts.outputs import RowSelection, StoredOutput
-from outlast.client.contracts.sessions import Budgets, Message, MessagePart, Session, Spent, Turn, TurnSummary, Usage
+from outlast.client.contracts.sessions import (
+    Budgets,
+    Message,
+    MessagePage,
+    MessagePart,
+    Session,
+    SessionEntry,
+    Spent,
+    Turn,
+    TurnSummary,
+    Usage,
+)
 from outlast.client.contracts.tasks import (
     Content,
     Handoff,
@@ -65,6 +76,7 @@ __all__ = [
     "InvalidRequest",
     "Message",
     "MessageOptions",
+    "MessagePage",
     "MessagePart",
     "NoAnswer",
     "NoServer",
@@ -80,6 +92,7 @@ __all__ = [
     "RowSelection",
     "Run",
     "Session",
+    "SessionEntry",
     "SessionOptions",
     "Spent",
     "StoredOutput",

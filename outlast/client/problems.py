@@ -78,6 +78,14 @@ def parsed(model: type[M], response: HttpResponse, url: str) -> M:
         ) from error
 
 
+def document(response: HttpResponse, url: str) -> dict[str, JsonValue]:
+    """The body, a JSON object, as it is. Raises `UnexpectedAnswer`."""
+    found = _document(response.body)
+    if not found:
+        raise UnexpectedAnswer(f"{url} did not answer with a JSON object.")
+    return found
+
+
 def _document(body: bytes) -> dict[str, JsonValue]:
     try:
         return _OBJECT.validate_json(body)

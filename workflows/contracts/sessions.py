@@ -59,6 +59,9 @@ class SessionState(Contract):
     caller_id: str
     session_id: str
     idle_seconds: float = Field(default=SESSION_IDLE.total_seconds(), description="Its life without an event.")
+    title: str | None = None
+    began: datetime | None = Field(default=None, description="When its first run began.")
+    turn_count: int = Field(default=0, description="All of its turns, those that are no longer listed too.")
     next_number: int = 1
     events: tuple[SessionEvent, ...] = Field(default=(), description=f"The latest {KEPT_EVENTS} events.")
     self_correction: SelfCorrection = Field(default=SelfCorrection(), description="The failures of its calls, counted.")

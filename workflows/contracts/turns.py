@@ -96,6 +96,9 @@ class SessionProfile(Contract):
     controls: ModelControls = ModelControls()
     budgets: Budgets = Budgets()
     output: OutputOptions = OutputOptions()
+    asked: dict[str, JsonValue] = Field(
+        default_factory=dict, description="The settings that it was begun with, as they were given: what an export has."
+    )
 
 
 class TurnState(Contract):
@@ -195,6 +198,7 @@ class TurnRef(Contract):
     retry_of: str | None = None
     began: datetime
     ended: bool = False
+    asked_digest: str | None = Field(default=None, description="SHA-256 of the message, and of nothing else.")
     before: ConversationRef = Field(default=ConversationRef(), description="The conversation that it goes on from.")
     conversation: ConversationRef | None = Field(default=None, description="Up to its end, once it has ended.")
 
@@ -205,6 +209,8 @@ class BeginTurn(Contract):
     turn_id: str
     message_id: str
     retry_of: str | None = None
+    asked_digest: str | None = None
+    title: str | None = Field(default=None, description="For a session that has none: how the message begins.")
     retried_before: ConversationRef = Field(
         default=ConversationRef(), description="With `retry_of`: the conversation that the retried turn goes on from."
     )
@@ -235,11 +241,33 @@ class SessionOverview(Contract):
     """A session as it is: its profile, its latest turns, the turn that the conversation goes on from."""
 
     profile: SessionProfile | None = None
+    title: str | None = None
+    began: datetime | None = None
     turns: tuple[TurnRef, ...] = ()
     head: str | None = None
     conversation: ConversationRef = ConversationRef()
     running: str | None = None
     spent: Spent = Spent()
+    deleted: bool = False
+
+
+class SessionListing(Contract):
+    """A session as lists show it: the memo of its workflow, so that no worker has to be asked."""
+
+    title: str | None = None
+    provider_id: str | None = None
+    model_id: str | None = None
+    began: datetime | None = None
+    updated: datetime | None = None
+    turns: int = 0
+
+
+class AdoptConversation(Contract):
+    """Take a conversation over that was imported. Only a session without turns does."""
+
+    title: str | None = None
+    turns: tuple[TurnRef, ...]
+    conversation: ConversationRef
 
 
 class TurnEvent(Contract):

@@ -1,5 +1,6 @@
 """`outlast chat`: a conversation on the terminal, with a model that works with Outlast's tools."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +12,7 @@ from outlast.api.cli.running import Context, run_action
 if TYPE_CHECKING:
     from outlast.api.cli.ask.prompts import Lines
     from outlast.api.cli.chat.chat_turns import ChatTurns
-    from outlast.client import MessageOptions, SessionOptions
+    from outlast.client import MessageOptions, Session, SessionOptions
 
 
 def chat(
@@ -50,7 +51,7 @@ async def _chat(context: Context, message: str | None, wanted: "SessionOptions")
     from outlast.api.cli.chat.chat_turns import ChatTurns  # noqa: PLC0415 (costs httpx, which `--help` must not pay)
 
     provider, model = wanted.get("provider_id"), wanted.get("model_id")
-    session = await context.client.sessions.create(**wanted)
+    session = await _session(context, wanted)
     if not (provider or session.provider_id) or not (model or session.model_id):
         raise _no_model(context.client.connection.url)
     options: MessageOptions = {"provider_id": provider, "model_id": model}
@@ -64,6 +65,17 @@ async def _chat(context: Context, message: str | None, wanted: "SessionOptions")
     async with typed_lines() as lines:
         await _talk(context, turns, lines)
     return ExitCode.OK
+
+
+async def _session(context: Context, wanted: "SessionOptions") -> "Session":
+    """The conversation to go on with, as it was begun; a new one when there is none with this id."""
+    from outlast.client import NotFound  # noqa: PLC0415 (httpx)
+
+    session_id = wanted.get("session_id")
+    if session_id is not None:
+        with suppress(NotFound):
+            return await context.client.sessions.get(session_id)
+    return await context.client.sessions.create(**wanted)
 
 
 async def _talk(context: Context, turns: "ChatTurns", lines: "Lines") -> None:

@@ -1,11 +1,13 @@
 """`client.sessions`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Unpack
+
+from pydantic import JsonValue
 
 from outlast.client.blocking.transport import Stream, Transport
 from outlast.client.contracts.events import Event
-from outlast.client.contracts.sessions import Message, Session, Turn
+from outlast.client.contracts.sessions import Message, MessagePage, Session, SessionEntry, Turn
 from outlast.client.flows import sessions
 from outlast.client.flows.requests import Body, MessageOptions, SessionOptions
 from outlast.client.flows.server import Server
@@ -19,7 +21,7 @@ class Sessions:
         self._transport = transport
 
     def create(self, **options: Unpack[SessionOptions]) -> Session:
-        """Begin a session. Its tools are fixed now. A session with this id stays as it was begun."""
+        """Begin a session. Its tools are fixed now. A session with this id has to have the same settings."""
         return self._transport.run(sessions.create(self._server, options))
 
     def get(self, session_id: str) -> Session:
@@ -56,5 +58,29 @@ class Sessions:
         return self._transport.run(sessions.cancel(self._server, session_id, turn_id))
 
     def conversation(self, session_id: str) -> tuple[Message, ...]:
-        """Return all messages up to the latest turn, the oldest first."""
+        """Return all messages up to the latest turn that has ended, the oldest first."""
         return self._transport.run(sessions.conversation(self._server, session_id))
+
+    def messages_page(self, session_id: str, *, page_size: int = 50, page_token: str | None = None) -> MessagePage:
+        """Return one page of a conversation: the latest messages, or those before the page whose token is given."""
+        return self._transport.run(sessions.messages_page(self._server, session_id, page_size, page_token))
+
+    def list(self, *, limit: int | None = None) -> Stream[SessionEntry]:
+        """Iterate over your sessions, those first that began last. Pages are read as needed."""
+        return self._transport.stream(sessions.listed(self._server, limit))
+
+    def rename(self, session_id: str, title: str) -> Session:
+        """Give a session another title."""
+        return self._transport.run(sessions.rename(self._server, session_id, title))
+
+    def delete(self, session_id: str) -> None:
+        """Delete a session and the stored outputs of its calls. Raises `Conflict` while a turn runs."""
+        return self._transport.run(sessions.delete(self._server, session_id))
+
+    def export(self, session_id: str) -> dict[str, JsonValue]:
+        """Return a session as a JSON document: its settings, and the turns that lead to its latest one."""
+        return self._transport.run(sessions.export(self._server, session_id))
+
+    def import_(self, exported: Mapping[str, JsonValue], *, session_id: str | None = None) -> Session:
+        """Begin a session with an exported conversation. Raises `Conflict` when the named one has a conversation."""
+        return self._transport.run(sessions.import_(self._server, exported, session_id))

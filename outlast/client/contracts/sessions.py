@@ -52,6 +52,8 @@ class Session(Response):
     """A conversation. `head` is the turn that the next message goes on from, `running` the one that runs now."""
 
     id: str
+    title: str | None = None
+    began: datetime | None = None
     provider_id: str | None = None
     model_id: str | None = None
     tools: tuple[str, ...] = ()
@@ -63,6 +65,25 @@ class Session(Response):
     turns: tuple[TurnSummary, ...] = ()
     head: str | None = None
     running: str | None = None
+
+
+class SessionEntry(Response):
+    """A session in a list."""
+
+    id: str
+    title: str | None = None
+    provider_id: str | None = None
+    model_id: str | None = None
+    began: datetime | None = None
+    updated: datetime | None = None
+    turns: int = 0
+
+
+class SessionPage(Response):
+    """A page of a list of sessions."""
+
+    sessions: tuple[SessionEntry, ...] = ()
+    next_page_token: str | None = None
 
 
 class MessagePart(Response):
@@ -86,11 +107,19 @@ class Message(Response):
 
     role: str
     parts: tuple[MessagePart, ...] = ()
+    turn_id: str | None = None
 
     @property
     def text(self) -> str:
         """The text parts, put together."""
         return "".join(part.text or "" for part in self.parts if part.type == "text")
+
+
+class MessagePage(Response):
+    """A page of a conversation, in the order in which it was said; the next page has what was said before."""
+
+    messages: tuple[Message, ...] = ()
+    next_page_token: str | None = None
 
 
 class Turn(Response):

@@ -60,7 +60,10 @@ class SessionOptions(TypedDict, total=False):
     """How a session is begun. What is left out, or None, is as the server has it."""
 
     session_id: str | None
-    """An id of your own. A session that exists already stays as it was begun."""
+    """An id of your own. A session that exists already has to have the same settings, or is a `Conflict`."""
+    title: str | None
+    update: bool | None
+    """Whether a session that exists takes these settings."""
     provider_id: str | None
     model_id: str | None
     tools: Sequence[str] | None
@@ -117,6 +120,8 @@ def session_body(session_id: str, options: SessionOptions) -> Body:
     tools = options.get("tools")
     return given(
         sessionId=session_id,
+        title=options.get("title"),
+        update=options.get("update"),
         providerId=options.get("provider_id"),
         modelId=options.get("model_id"),
         tools=None if tools is None else list(tools),

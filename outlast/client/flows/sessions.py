@@ -2,18 +2,20 @@
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
+from pydantic import JsonValue
+
 from outlast.client.contracts.events import Event
-from outlast.client.contracts.sessions import Message, Session, Turn
-from outlast.client.errors import Conflict, WaitTimedOut
-from outlast.client.flows.commands import Emitting, Flow, HttpRequest, Params, Pause
+from outlast.client.contracts.sessions import Message, MessagePage, Session, SessionEntry, SessionPage, Turn
+from outlast.client.errors import Conflict, NotFound, WaitTimedOut
+from outlast.client.flows.commands import Emitting, Flow, HttpRequest, Item, Params, Pause
 from outlast.client.flows.events import follow
 from outlast.client.flows.requests import Body, MessageOptions, SessionOptions, message_body, session_body
 from outlast.client.flows.server import Attempts, Server, request
-from outlast.client.flows.tasks import LONGEST_WAIT_SECONDS
-from outlast.client.problems import parsed
+from outlast.client.flows.tasks import LONGEST_WAIT_SECONDS, PAGE_SIZE
+from outlast.client.problems import document, parsed
 
 
 def create(server: Server, options: SessionOptions) -> Flow[Session]:
@@ -71,18 +73,72 @@ def cancel(server: Server, session_id: str, turn_id: str) -> Flow[Turn]:
 
 
 def conversation(server: Server, session_id: str) -> Flow[tuple[Message, ...]]:
-    """All messages that lead to the session's latest turn, the oldest first.
-
-    Turns that were answered anew, and what came after them, are left out. The server lists the latest 200 turns.
-    """
-    session = yield from get(server, session_id)
-    parents = {summary.id: summary.parent for summary in session.turns}
-    turn_id, messages = session.running or session.head, list[Message]()
-    while turn_id is not None:
-        found = yield from turn(server, session_id, turn_id, 0)
+    """All messages of the turns that have ended and lead to the session's latest one, the oldest first."""
+    messages, token = list[Message](), None
+    while True:
+        found = yield from messages_page(server, session_id, PAGE_SIZE, token)
         messages = [*found.messages, *messages]
-        turn_id = parents.get(turn_id)
-    return tuple(messages)
+        token = found.next_page_token
+        if token is None:
+            return tuple(messages)
+
+
+def messages_page(server: Server, session_id: str, page_size: int, page_token: str | None) -> Flow[MessagePage]:
+    """One page of messages: the latest, or those before the page whose token it is."""
+    params = _page_params(page_size, page_token)
+    response = yield from request(server, HttpRequest("GET", f"{_path(session_id)}/messages", params=params))
+    return parsed(MessagePage, response, server.url)
+
+
+def listed(server: Server, limit: int | None) -> Emitting[SessionEntry]:
+    """The caller's sessions, page by page as they are read, `limit` at most."""
+    left, token = limit, None
+    while left is None or left > 0:
+        params = _page_params(min(left or PAGE_SIZE, PAGE_SIZE), token)
+        response = yield from request(server, HttpRequest("GET", "/v1/sessions", params=params))
+        found = parsed(SessionPage, response, server.url)
+        for entry in found.sessions:
+            yield Item(entry)
+        left = None if left is None else left - len(found.sessions)
+        token = found.next_page_token
+        if token is None:
+            return
+
+
+def rename(server: Server, session_id: str, title: str) -> Flow[Session]:
+    """Give a session another title."""
+    wanted = HttpRequest("PATCH", _path(session_id), body={"title": title})
+    return parsed(Session, (yield from request(server, wanted)), server.url)
+
+
+def delete(server: Server, session_id: str) -> Flow[None]:
+    """Delete a session. When an earlier attempt was lost, one that is gone is no error."""
+    attempts = Attempts(server, server.policy.request_seconds)
+    try:
+        yield from request(server, HttpRequest("DELETE", _path(session_id)), attempts)
+    except NotFound:
+        if not attempts.may_have_arrived:
+            raise
+
+
+def export(server: Server, session_id: str) -> Flow[Body]:
+    """A session as a document, for `import_`."""
+    return document((yield from request(server, HttpRequest("GET", f"{_path(session_id)}/export"))), server.url)
+
+
+def import_(server: Server, exported: Mapping[str, JsonValue], session_id: str | None) -> Flow[Session]:
+    """Begin a session with an exported conversation. When an earlier attempt was lost, the session may be there."""
+    settings = exported.get("settings")
+    wanted_id = session_id or f"s-{secrets.token_hex(6)}"
+    body: Body = {**exported, "settings": {**(settings if isinstance(settings, dict) else {}), "sessionId": wanted_id}}
+    attempts = Attempts(server, server.policy.request_seconds)
+    try:
+        response = yield from request(server, HttpRequest("POST", "/v1/sessions/import", body=body), attempts)
+    except Conflict:
+        if not attempts.may_have_arrived:
+            raise
+        return (yield from get(server, wanted_id))
+    return parsed(Session, response, server.url)
 
 
 def turn_events(server: Server, session_id: str, turn_id: str, after: str | None) -> Emitting[Event]:
@@ -107,6 +163,11 @@ def events(server: Server, session_id: str, after: str | None) -> Emitting[Event
 
     path = f"{_path(session_id)}/events"
     return follow(server, path, after=after, is_last=lambda _: False, has_ended=has_ended)
+
+
+def _page_params(page_size: int, page_token: str | None) -> Params:
+    token: Params = (("page_token", page_token),) if page_token else ()
+    return (("page_size", str(page_size)), *token)
 
 
 def _turn_once(server: Server, session_id: str, turn_id: str, wait_seconds: float) -> Flow[Turn]:

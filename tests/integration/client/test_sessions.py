@@ -2,7 +2,9 @@
 
 import asyncio
 
-from outlast.client import AsyncClient, Client
+import pytest
+
+from outlast.client import AsyncClient, Client, NotFound
 from tests.support.providers.script import Call, Hold, by_position, says
 from tests.support.providers.server import ProviderServer
 
@@ -55,3 +57,21 @@ async def test_tasks_of_a_turn_show_in_the_sessions_events(async_client: AsyncCl
             if event.name == "task_completed":
                 break
     assert (await sessions.wait(session.id, turn.id)).status == "completed"
+
+
+def test_sessions_are_listed_renamed_exported_imported_and_deleted(client: Client, provider: ProviderServer) -> None:
+    provider.script = by_position(says("Here."))
+    session = client.sessions.create(provider_id="generic", model_id="m", tools=["dev"], title="Melons")
+    client.sessions.wait(session.id, client.sessions.send(session.id, "Hello?").id)
+    assert client.sessions.rename(session.id, "Pears").title == "Pears"
+    with client.sessions.list() as entries:
+        assert session.id in {entry.id for entry in entries}
+    copy = client.sessions.import_(client.sessions.export(session.id))
+    assert copy.title == "Pears"
+    assert client.sessions.conversation(copy.id) == client.sessions.conversation(session.id)
+    page = client.sessions.messages_page(copy.id, page_size=1)
+    assert [message.text for message in page.messages] == ["Here."]
+    client.sessions.delete(session.id)
+    with pytest.raises(NotFound, match="was deleted"):
+        client.sessions.get(session.id)
+    assert client.sessions.get(copy.id).title == "Pears"

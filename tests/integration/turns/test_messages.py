@@ -96,27 +96,60 @@ async def test_a_picture_needs_no_words_and_a_retry_no_message(
     assert retried["messages"][0] == turn["messages"][0]
 
 
-async def test_a_message_without_any_answer_is_dropped_from_the_conversation(
+async def test_a_message_whose_answer_failed_is_dropped_from_the_conversation(
     api: httpx.AsyncClient, provider: ProviderServer
 ) -> None:
     provider.script = by_position(says("One."), Refusal(400, "invalid_request_error", "No."))
     session = await new_session(api)
     first = await sent(api, session, "First?")
     failed = await sent(api, session, "Lost?")
+    provider.script = by_position(says("One."), says("Two."))
+    turn = await sent(api, session, "Second?")
+    assert (failed["status"], turn["text"]) == ("failed", "Two.")
+    assert said_to_the_model(provider) == ["First?", "One.", "Second?"]
+    turns = (await api.get(f"/v1/sessions/{session}")).json()["turns"]
+    assert [one.get("parent") for one in turns] == [None, first["id"], first["id"]]
+    retried = await sent(api, session, None, retryOfAssistantMessageId=failed["id"])
+    assert retried["messages"][0] == failed["messages"][0]
+
+
+async def test_a_cancelled_turn_keeps_the_message_and_the_words_said_so_far(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
     provider.script = by_position(says("One."), says("And then ", Hold("dropped")))
+    session, running = await new_session(api), ""
+    await sent(api, session, "First?")
     async for event in streamed(api, session, "Stopped?"):
         if event.name == "text-delta":
             running = (await api.get(f"/v1/sessions/{session}")).json()["running"]
             assert (await api.post(f"/v1/sessions/{session}/turns/{running}/cancel")).status_code == 202
-    provider.script = by_position(says("One."), says("Two."))
-    turn = await sent(api, session, "Second?")
-    assert (failed["status"], turn["text"]) == ("failed", "Two.")
-    asked = [message["content"] for message in provider.requests[-1].body["messages"] if message["role"] == "user"]
-    assert asked == ["First?", "Second?"]
-    turns = (await api.get(f"/v1/sessions/{session}")).json()["turns"]
-    assert [one.get("parent") for one in turns] == [None, *[first["id"]] * 3]
-    retried = await sent(api, session, None, retryOfAssistantMessageId=failed["id"])
-    assert retried["messages"][0] == failed["messages"][0]
+    cancelled = (await api.get(f"/v1/sessions/{session}/turns/{running}")).json()
+    assert (cancelled["status"], cancelled["text"]) == ("cancelled", "And then ")
+    provider.script = lambda _: says("Two.")
+    await sent(api, session, "Second?")
+    assert said_to_the_model(provider) == ["First?", "One.", "Stopped?", "And then ", "Second?"]
+
+
+async def test_a_turn_that_is_cancelled_before_any_word_keeps_the_message(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says(Hold("silent")))
+    session = await new_session(api)
+    begun = await api.post(
+        f"/v1/sessions/{session}/messages", params={"wait": 0}, json={"message": "Stopped?", "stream": False}
+    )
+    turn = begun.json()["id"]
+    assert (await api.post(f"/v1/sessions/{session}/turns/{turn}/cancel")).status_code == 202
+    ended = (await api.get(f"/v1/sessions/{session}/turns/{turn}", params={"wait": 60})).json()
+    assert ended["status"] == "cancelled"
+    provider.script = lambda _: says("Two.")
+    await sent(api, session, "Second?")
+    assert said_to_the_model(provider) == ["Stopped?", "Second?"]
+
+
+def said_to_the_model(provider: ProviderServer) -> list[str]:
+    messages = provider.requests[-1].body["messages"]
+    return [message["content"] for message in messages if message["role"] in ("user", "assistant")]
 
 
 @pytest.mark.parametrize("budgets", [{"tokens": 1}, {"minutes": 0.02}])

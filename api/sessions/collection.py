@@ -1,0 +1,171 @@
+"""`SessionCollection`: a caller's sessions as things of their own: listed, read, deleted, exported and imported."""
+
+import re
+from datetime import UTC, datetime
+
+from temporalio.client import Client, WorkflowExecution
+
+from outlast.activities.contracts import Caller
+from outlast.activities.conversations.contracts import Block
+from outlast.activities.conversations.references import ConversationRef
+from outlast.api.contracts.sessions import (
+    ExportedTurn,
+    MessagePage,
+    Session,
+    SessionEntry,
+    SessionExport,
+    SessionMessage,
+    SessionPage,
+    SessionRequest,
+)
+from outlast.api.errors import BadRequest, SessionDiffers, TurnRunning
+from outlast.api.sessions.client import SessionClient
+from outlast.api.sessions.kept import KeptConversations
+from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.task_view import memo_model
+from outlast.api.temporal.visibility import read_page_token, sessions_query, write_page_token
+from outlast.workflows.contracts import memo
+from outlast.workflows.contracts.search_attributes import SESSION
+from outlast.workflows.contracts.turns import (
+    AdoptConversation,
+    SessionListing,
+    SessionProfile,
+    TurnRef,
+    TurnReport,
+)
+from outlast.workflows.session import SessionWorkflow
+
+MAX_PAGE = 200
+_OLD_PAGE = "The page token is no longer valid; list again from the first page."
+_TOKEN = re.compile(r"([0-9a-f]{64})\.(\d{1,9})")
+
+
+class SessionCollection:
+    """Raises the `ApiError`s of `api.errors`; every method on one session `SessionNotFound` and `SessionGone`."""
+
+    def __init__(self, client: Client, sessions: SessionClient, kept: KeptConversations) -> None:
+        """List through `client`; read conversations from `kept`."""
+        self._client = client
+        self._sessions = sessions
+        self._kept = kept
+
+    async def list(self, caller: Caller, *, page_size: int = 50, page_token: str | None = None) -> SessionPage:
+        """The caller's sessions that go on, those first that began last. No worker is needed."""
+        query = sessions_query(caller.id)
+        token = read_page_token(page_token, query) if page_token else None
+        size = min(page_size, MAX_PAGE)
+        pages = self._client.list_workflows(query, page_size=size, next_page_token=token)
+        with temporal_errors(invalid=BadRequest(_OLD_PAGE)):
+            await pages.fetch_next_page(page_size=size)
+        entries = [await _entry(execution) for execution in pages.current_page or ()]
+        next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None
+        return SessionPage(sessions=entries, next_page_token=next_token)
+
+    async def messages(
+        self, caller: Caller, session_id: str, *, page_size: int = 50, page_token: str | None = None
+    ) -> MessagePage:
+        """The messages of turns that have ended and lead to the latest one: the latest messages, or those before.
+
+        A page token stays valid while the conversation goes on: it counts from the message that was the last.
+        """
+        overview = await self._sessions.overview(caller, session_id)
+        end, skipped = _position(page_token, overview.conversation)
+        wanted = min(page_size, MAX_PAGE)
+        newest_first: list[SessionMessage] = []
+        async for block in self._kept.newest_first(caller, session_id, end):
+            newest_first += [_message(block, number) for number in reversed(range(len(block.messages)))]
+            if len(newest_first) > skipped + wanted:
+                break
+        page = newest_first[skipped : skipped + wanted]
+        more = len(newest_first) > skipped + wanted
+        return MessagePage(
+            messages=page[::-1], next_page_token=f"{end.head}.{skipped + wanted}" if more and end.head else None
+        )
+
+    async def delete(self, caller: Caller, session_id: str) -> None:
+        """Delete a session: its conversation, its outputs, its turns. Raises `TurnRunning` while one runs."""
+        await self._sessions.overview(caller, session_id)
+        running = await self._sessions.delete(caller, session_id)
+        if running is not None:
+            raise TurnRunning(f"Turn {running.turn_id} has not ended. Wait for it or cancel it, then delete again.")
+
+    async def export(self, caller: Caller, session_id: str) -> SessionExport:
+        """The whole conversation, as `import_` takes it. Stored outputs stay where they are."""
+        overview = await self._sessions.overview(caller, session_id)
+        blocks = self._kept.newest_first(caller, session_id, overview.conversation)
+        turns = [_exported(block) async for block in blocks]
+        profile = overview.profile or SessionProfile()
+        return SessionExport(
+            title=overview.title, settings=SessionRequest.model_validate(profile.asked), turns=tuple(reversed(turns))
+        )
+
+    async def import_(self, caller: Caller, imported: SessionExport) -> Session:
+        """Begin a session with a conversation. Raises `SessionDiffers` when the named one has one already."""
+        session = await self._sessions.create(caller, imported.settings)
+        if session.turns:
+            raise SessionDiffers(f"Session {session.id!r} has a conversation already. Import under another id.")
+        conversation, turns = ConversationRef(), list[TurnRef]()
+        for turn in imported.turns:
+            before, parent = conversation, turns[-1].turn_id if turns else None
+            report = TurnReport(
+                turn_id=turn.id,
+                message_id=turn.message_id,
+                status=turn.status,
+                reason=turn.reason,
+                text=turn.text,
+                before=before,
+                spent=turn.spent,
+            )
+            about = report.model_dump(mode="json", exclude_none=True)
+            block = Block(messages=turn.messages, about=about)
+            conversation = await self._kept.append(caller, session.id, before, block)
+            turns.append(
+                TurnRef(
+                    turn_id=turn.id,
+                    message_id=turn.message_id,
+                    parent=parent,
+                    began=session.began or datetime.now(UTC),
+                    ended=True,
+                    before=before,
+                    conversation=conversation,
+                )
+            )
+        adopted = AdoptConversation(title=imported.title, turns=tuple(turns), conversation=conversation)
+        if not await self._sessions.update(caller, session.id, SessionWorkflow.adopt, adopted):
+            raise SessionDiffers(f"Session {session.id!r} has a conversation already. Import under another id.")
+        return await self._sessions.describe(caller, session.id)
+
+
+async def _entry(execution: WorkflowExecution) -> SessionEntry:
+    listing = await memo_model(execution, memo.SESSION, SessionListing) or SessionListing(began=execution.start_time)
+    session_id = execution.typed_search_attributes.get(SESSION) or ""
+    return SessionEntry(id=session_id, **listing.model_dump())
+
+
+def _position(page_token: str | None, conversation: ConversationRef) -> tuple[ConversationRef, int]:
+    """The end from which messages are counted, and how many were shown. Raises `BadRequest`."""
+    if page_token is None:
+        return conversation, 0
+    match = _TOKEN.fullmatch(page_token)
+    if match is None:
+        raise BadRequest("The page token is malformed; pass next_page_token of the previous page unchanged.")
+    return ConversationRef(head=match[1]), int(match[2])
+
+
+def _message(block: Block, number: int) -> SessionMessage:
+    turn_id = block.about.get("turn_id")
+    message = block.messages[number]
+    return SessionMessage(turn_id=turn_id if isinstance(turn_id, str) else None, role=message.role, parts=message.parts)
+
+
+def _exported(block: Block) -> ExportedTurn:
+    report = TurnReport.model_validate(block.about)
+    return ExportedTurn(
+        id=report.turn_id,
+        message_id=report.message_id,
+        status=report.status,
+        reason=report.reason,
+        text=report.text,
+        spent=report.spent,
+        messages=block.messages,
+    )

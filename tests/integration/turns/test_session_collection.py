@@ -1,0 +1,180 @@
+"""Sessions as things of their own: listed, read in pages, renamed, deleted, exported and imported."""
+
+import secrets
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.calls.turns import Json, new_session, sent, streamed
+from tests.support.eventually import eventually
+from tests.support.providers.script import Call, Hold, by_position, says
+from tests.support.providers.server import ProviderServer
+
+
+async def listed(api: httpx.AsyncClient, **params: Any) -> Json:
+    response = await api.get("/v1/sessions", params=params)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+async def entry_of(api: httpx.AsyncClient, session: str) -> Json | None:
+    return next((one for one in (await listed(api, page_size=200))["sessions"] if one["id"] == session), None)
+
+
+async def messages(api: httpx.AsyncClient, session: str, **params: Any) -> Json:
+    response = await api.get(f"/v1/sessions/{session}/messages", params=params)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def texts(page: Json) -> list[str]:
+    return [part["text"] for message in page["messages"] for part in message["parts"]]
+
+
+async def test_sessions_are_listed_in_pages_with_title_model_and_number_of_turns(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says("One."))
+    sessions = [await new_session(api) for _ in range(3)]
+    await sent(api, sessions[0], "Where  do\nmelons grow?")
+
+    async def is_listed() -> bool:
+        entries = [await entry_of(api, session) for session in sessions]
+        return all(entries) and bool(entries[0] and entries[0]["turns"] == 1 and entries[0].get("title"))
+
+    await eventually(is_listed)
+    entry = await entry_of(api, sessions[0])
+    assert entry is not None
+    assert (entry["title"], entry["provider_id"], entry["model_id"]) == ("Where do melons grow?", "generic", "m")
+    assert entry["began"] <= entry["updated"]
+    first = await listed(api, page_size=2)
+    second = await listed(api, page_size=2, page_token=first["next_page_token"])
+    assert not {one["id"] for one in first["sessions"]} & {one["id"] for one in second["sessions"]}
+    assert (await api.get("/v1/sessions", params={"page_token": "x"})).status_code == 400
+
+
+async def test_messages_are_read_in_pages_from_the_latest_to_the_first(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(*(says(f"Answer {number}.") for number in range(4)))
+    session = await new_session(api)
+    for number in range(3):
+        await sent(api, session, f"Question {number}?")
+    latest = await messages(api, session, page_size=4)
+    assert texts(latest) == ["Question 1?", "Answer 1.", "Question 2?", "Answer 2."]
+    assert len({message["turn_id"] for message in latest["messages"]}) == 2
+    await sent(api, session, "Question 3?")
+    before = await messages(api, session, page_size=4, page_token=latest["next_page_token"])
+    assert (texts(before), before["next_page_token"]) == (["Question 0?", "Answer 0."], None)
+    refused = await api.get(f"/v1/sessions/{session}/messages", params={"page_token": "x"})
+    assert refused.status_code == 400
+
+
+async def test_a_session_is_renamed(api: httpx.AsyncClient) -> None:
+    session = await new_session(api, title="Melons")
+    assert (await api.get(f"/v1/sessions/{session}")).json()["title"] == "Melons"
+    renamed = await api.patch(f"/v1/sessions/{session}", json={"title": "Pears"})
+    assert (renamed.status_code, renamed.json()["title"]) == (200, "Pears")
+    assert (await api.patch("/v1/sessions/nobodys", json={"title": "Pears"})).status_code == 404
+    assert (await api.patch(f"/v1/sessions/{session}", json={"title": ""})).status_code == 422
+
+
+async def test_a_deleted_session_is_gone_with_its_outputs_and_turns(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    run = {"actor": "outlast/sleeper", "input": {"seconds": 0.1, "rows": 400}}
+    provider.script = by_position(says(Call("call-actor", run)), says("There are rows."))
+    session, other = await new_session(api), await new_session(api)
+    locators: list[str] = []
+    for one in (session, other):
+        seen = [event async for event in streamed(api, one, "Run it.")]
+        locators += [event.data["locator"] for event in seen if event.name == "tool-result"]
+    turn = (await api.get(f"/v1/sessions/{session}")).json()["head"]
+    assert (await api.delete(f"/v1/sessions/{session}")).status_code == 204
+    assert [(await api.get(f"/v1/outputs/{locator}/info")).status_code for locator in locators] == [410, 200]
+    for gone in (f"/v1/sessions/{session}", f"/v1/sessions/{session}/messages"):
+        answer = await api.get(gone)
+        assert (answer.status_code, "was deleted" in answer.text) == (410, True)
+    assert (await api.post(f"/v1/sessions/{session}/messages", json={"message": "Hello?"})).status_code == 410
+
+    async def is_removed() -> bool:
+        return (await api.get(f"/v1/sessions/{session}/turns/{turn}")).status_code == 410
+
+    await eventually(is_removed)
+    assert (await api.delete(f"/v1/sessions/{session}")).status_code == 410
+
+
+async def test_a_session_whose_turn_runs_is_not_deleted(api: httpx.AsyncClient, provider: ProviderServer) -> None:
+    provider.script = by_position(says("A", Hold("delete"), "B"))
+    session = await new_session(api)
+    async for event in streamed(api, session, "Slowly."):
+        if event.name == "text-delta" and not provider.gate("delete").is_open:
+            refused = await api.delete(f"/v1/sessions/{session}")
+            assert refused.status_code == 409, refused.text
+            provider.gate("delete").open()
+    assert (await api.get(f"/v1/sessions/{session}")).status_code == 200
+
+
+async def test_an_exported_conversation_goes_on_where_it_is_imported(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says(Call("hello_world", {"name": "Ann"})), says("Greeted."), says("Bye."))
+    session = await new_session(api, instructions="Be brief.", maxSteps=7)
+    for text in ("Greet.", "Leave."):
+        await sent(api, session, text)
+    exported = (await api.get(f"/v1/sessions/{session}/export")).json()
+    taken = f"imported-{secrets.token_hex(4)}"
+    body = exported | {"settings": exported["settings"] | {"sessionId": taken}}
+    response = await api.post("/v1/sessions/import", json=body)
+    assert response.status_code == 201, response.text
+    assert (response.json()["id"], response.json()["max_steps"], response.json()["title"]) == (taken, 7, "Greet.")
+    assert (await messages(api, taken))["messages"] == (await messages(api, session))["messages"]
+    provider.script = by_position(says("Here again."))
+    provider.requests.clear()
+    assert (await sent(api, taken, "Back?"))["text"] == "Here again."
+    asked = provider.requests[-1].body["messages"]
+    assert [message["role"] for message in asked] == ["system", "user", "assistant", "tool", "assistant", "user",
+                                                      "assistant", "user"]  # fmt: skip
+    assert "Be brief." in str(asked[0])
+    first = exported["turns"][0]
+    turn = (await api.get(f"/v1/sessions/{taken}/turns/{first['id']}")).json()
+    assert (turn["status"], turn["text"], turn["steps"]) == ("completed", "Greeted.", 2)
+    again = await api.post("/v1/sessions/import", json=body)
+    assert again.status_code == 409, again.text
+
+
+@pytest.mark.parametrize(
+    ("turn", "flaw"),
+    [
+        ({"messages": []}, "at least 1 item"),
+        ({"messages": [{"role": "assistant", "parts": []}]}, "the user's message"),
+        ({"status": "running", "messages": [{"role": "user", "parts": []}]}, "have ended"),
+    ],
+)
+async def test_what_is_no_conversation_is_not_imported(api: httpx.AsyncClient, turn: Json, flaw: str) -> None:
+    body = {"settings": {}, "turns": [{"id": "t-1", "message_id": "m-1", **turn}]}
+    refused = await api.post("/v1/sessions/import", json=body)
+    assert refused.status_code == 422
+    assert flaw in refused.text
+
+
+async def test_a_message_id_stands_for_one_message(api: httpx.AsyncClient, provider: ProviderServer) -> None:
+    provider.script = by_position(says("One."))
+    session = await new_session(api)
+    first = await sent(api, session, "First?", messageId="m-1")
+    assert (await sent(api, session, "First?", messageId="m-1", maxSteps=3))["id"] == first["id"]
+    refused = await api.post(f"/v1/sessions/{session}/messages", json={"message": "Other?", "messageId": "m-1"})
+    assert refused.status_code == 409, refused.text
+    assert "with another text" in refused.json()["detail"]
+
+
+async def test_a_session_id_stands_for_one_set_of_settings_unless_they_are_updated(api: httpx.AsyncClient) -> None:
+    session = await new_session(api, maxSteps=3)
+    again = {"sessionId": session, "providerId": "generic", "modelId": "m"}
+    assert (await api.post("/v1/sessions", json=again | {"maxSteps": 3})).status_code == 201
+    refused = await api.post("/v1/sessions", json=again | {"maxSteps": 4})
+    assert refused.status_code == 409, refused.text
+    assert (await api.get(f"/v1/sessions/{session}")).json()["max_steps"] == 3
+    updated = await api.post("/v1/sessions", json=again | {"maxSteps": 4, "update": True})
+    assert (updated.status_code, updated.json()["max_steps"]) == (201, 4)
