@@ -11,7 +11,7 @@ from outlast.activities.failures.contracts import ErrorEnvelope, Violation
 from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.adapters.model_calls import ModelCall, Outcome
 from outlast.api.adapters.offered import OfferedTools, definition_named
-from outlast.api.contracts.tasks import TaskRequest
+from outlast.api.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.api.errors import ApiError, BadRequest, InvalidCall, MaskedToolCalled, UnknownToolCalled, tool_error
 from outlast.api.offer.portable_schemas import portable
 from outlast.api.services import Services
@@ -117,7 +117,7 @@ class CallRunner:
                 await self._tasks.report_refused_call(caller, scope.session_id, error.envelope)
                 raise
             return Outcome(call, definition.name, await self._task_tools.call(caller, definition, arguments))
-        request = TaskRequest(
+        request = ConnectedTaskRequest(
             tool=definition.name,
             arguments=arguments,
             mode=offered.tools.mode,

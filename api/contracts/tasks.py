@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, SecretStr, field_serializer
-from pydantic.json_schema import SkipJsonSchema
 
 from outlast.activities.runs.contracts import RunState
 from outlast.api.contracts.visible_meta import visible_meta
@@ -45,8 +44,15 @@ class TaskRequest(BaseModel):
     tool_mask: ToolMask = Field(
         default=None, validation_alias=AliasChoices("toolMask", "tool_mask"), description=TOOL_MASK_DESCRIPTION
     )
-    payment: SkipJsonSchema[SecretStr | None] = Field(default=None, exclude=True)
-    offered_tools: SkipJsonSchema[tuple[str, ...]] = Field(default=(), exclude=True)
+
+
+class ConnectedTaskRequest(TaskRequest):
+    """A `TaskRequest` as a front door makes it for its client; no client can send these fields."""
+
+    payment: SecretStr | None = Field(default=None, exclude=True, description="Pays for the call, not the account.")
+    offered_tools: tuple[str, ...] = Field(
+        default=(), exclude=True, description="Tools that the client is offered; empty when it is offered all."
+    )
 
 
 class Task(BaseModel):

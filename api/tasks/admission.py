@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from pydantic import SecretStr
+
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.tool_masks import MaskGate, narrowed
-from outlast.api.contracts.tasks import TaskRequest
+from outlast.api.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.api.errors import CallTooLarge, InvalidCall, UnknownToolCalled
 from outlast.api.offer.catalogue import CalledActor, Catalogue
 from outlast.api.permissions import PermissionRules, forbidden
@@ -61,19 +63,21 @@ class Admission:
         Raises `UnknownToolCalled`, `MaskedToolCalled`, `InvalidCall`, `CallTooLarge`, `Unauthenticated`, and
         `PlatformUnavailable` when an Actor has to be looked up and cannot be.
         """
+        payment, offered = _from_connection(request)
+
         # Which tool is it?
         mode = request.mode or self._settings.mode
         mask = self._masks.effective(request.tool_mask)
         tool = await self._find_tool(caller, mode, request.tool, mask)
 
         # May the caller call it? An operator's `ask` or `deny` travels with the call: its workflow acts on it.
-        self._masks.admit(tool.name, mask, await self._offered_names(caller, mode, request, mask))
-        _refuse_front_door_tool(tool, request)
+        self._masks.admit(tool.name, mask, offered or await self._offered_names(caller, mode, mask))
+        _refuse_front_door_tool(tool, offered)
 
         # Does the call fit?
         request = request.model_copy(update={"arguments": without_wait(tool, mode, request.arguments)})
         actor = await self._called_actor(caller, tool, request.arguments)
-        _check_payment(tool, request, actor)
+        _check_payment(tool, request.arguments, payment, actor)
         check_arguments(tool, request.arguments, actor)
         permission = self._permissions.ruling_of_call(caller.id, tool, actor.name if actor else None)
 
@@ -88,8 +92,8 @@ class Admission:
             tool_call_id=request.tool_call_id,
             output=self._settings.output_policy(request.options.output),
             actor=tool.actor,
-            payment=self._sealer.seal(request.payment, purpose=caller.id) if request.payment else None,
-            offered_tools=request.offered_tools,
+            payment=self._sealer.seal(payment, purpose=caller.id) if payment else None,
+            offered_tools=offered,
             tool_mask=mask,
             permission=permission,
             options=request.options.model_copy(update={"run_heartbeat_seconds": self._settings.run_heartbeat_seconds}),
@@ -126,12 +130,10 @@ class Admission:
         except UnknownToolCalled as error:
             raise UnknownToolCalled(narrowed(error.envelope, mask)) from error
 
-    async def _offered_names(
-        self, caller: Caller, mode: str, request: TaskRequest, mask: Mapping[str, bool] | None
-    ) -> tuple[str, ...]:
-        """The tools that an error about the mask may name."""
-        if request.offered_tools or mask is None:
-            return request.offered_tools
+    async def _offered_names(self, caller: Caller, mode: str, mask: Mapping[str, bool] | None) -> tuple[str, ...]:
+        """The tools that an error about the mask may name, for a client that is offered all."""
+        if mask is None:
+            return ()
         return tuple((await self._catalogue.tools(mode, caller)).tools)
 
     async def _called_actor(self, caller: Caller, tool: Tool, arguments: JsonObject) -> CalledActor | None:
@@ -149,8 +151,15 @@ class Admission:
         return self._sealer.digests([call.tool, call.mode, content])
 
 
-def _refuse_front_door_tool(tool: Tool, request: TaskRequest) -> None:
-    if not tool.in_front and tool.needs_connection and tool.name not in request.offered_tools:
+def _from_connection(request: TaskRequest) -> tuple[SecretStr | None, tuple[str, ...]]:
+    """What pays for the call instead of the account, and the tools that the client is offered."""
+    if isinstance(request, ConnectedTaskRequest):
+        return request.payment, request.offered_tools
+    return None, ()
+
+
+def _refuse_front_door_tool(tool: Tool, offered: tuple[str, ...]) -> None:
+    if not tool.in_front and tool.needs_connection and tool.name not in offered:
         raise InvalidCall(
             ErrorEnvelope.permanent(
                 ErrorCategory.VALIDATION,
@@ -171,10 +180,10 @@ def _refuse_front_door_tool(tool: Tool, request: TaskRequest) -> None:
     )
 
 
-def _check_payment(tool: Tool, request: TaskRequest, actor: CalledActor | None) -> None:
+def _check_payment(tool: Tool, arguments: JsonObject, payment: SecretStr | None, actor: CalledActor | None) -> None:
     """Refuse a payment where it would not pay for the call."""
-    error = misplaced_payment(tool, request.arguments)
-    if request.payment is not None and actor is not None and split_actor_tool(actor.name)[1] is not None:
+    error = misplaced_payment(tool, arguments)
+    if payment is not None and actor is not None and split_actor_tool(actor.name)[1] is not None:
         error = unpayable(tool.name, actor.name)
     if error is not None:
         raise InvalidCall(error)

@@ -343,6 +343,9 @@ async def test_a_payment_where_nobody_takes_it_is_refused(http: httpx.AsyncClien
     ]
     for answer in answers:
         assert (answer.status_code, answer.json()["error"]["category"]) == (422, "payment")
+    for field in ({"payment": SECRET}, {"offered_tools": ["add-actor"]}):
+        answers.append(await http.post("/v1/tasks", json={"tool": "call-actor", "arguments": SLEEPER, **field}))
+        assert (answers[-1].status_code, "Extra inputs" in answers[-1].text) == (422, True)
     call = {"name": "outlast--sleeper", "arguments": arguments}
     refused = await wire_of(http, mode).request("tools/call", call)
     assert refused["_meta"]["outlast/error"]["category"] == "payment"

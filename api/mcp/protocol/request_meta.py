@@ -7,7 +7,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from pydantic import ValidationError
 
-from outlast.api.contracts.tasks import TaskRequest
+from outlast.api.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.workflows.runtime.masks import normalised
 
 IDEMPOTENCY_META = "outlast/idempotency-key"
@@ -30,7 +30,7 @@ def task_request(meta: Mapping[str, Any], **fields: Any) -> TaskRequest:
     """The request with `fields` and the values of `meta`. Raises -32602 that names the invalid keys."""
     from_meta = {field: meta[key] for key, field in _FIELDS.items() if meta.get(key) is not None}
     try:
-        return TaskRequest(**fields, **from_meta)
+        return ConnectedTaskRequest(**fields, **from_meta)
     except ValidationError as error:
         messages = {str(entry["loc"][0]): entry["msg"] for entry in error.errors(include_url=False)}
         text = "; ".join(f"_meta[{key!r}]: {messages[field]}" for key, field in _FIELDS.items() if field in messages)
