@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.llm.providers.tool_media import PDF, SHOWN
-from outlast.api.adapters.model_calls import ModelCall, Outcome, entries_of, read_call
+from outlast.api.adapters.model_calls import ModelCall, Outcome, entries_of, plain, read_call, with_cut_off
 from outlast.api.adapters.pieces import pieces_of
 from outlast.api.offer.portable_schemas import PortableTool
 from outlast.workflows.tools.answers.pieces import Piece
@@ -24,12 +24,13 @@ class AnthropicMessages:
 
     def calls(self, message: object) -> tuple[ModelCall, ...]:
         """The `tool_use` blocks. Others (text, thinking, the provider's own tools) are ignored."""
-        blocks = entries_of(message, "content")
-        return tuple(
+        whole = plain(message)
+        calls = tuple(
             read_call(block.get("id"), block.get("name"), block.get("input"))
-            for block in blocks
+            for block in entries_of(whole, "content")
             if block.get("type") == "tool_use"
         )
+        return with_cut_off(calls, at_limit=isinstance(whole, dict) and whole.get("stop_reason") == "max_tokens")
 
     def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
         """One user message with all results, as the API requires; empty if there were no calls."""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 from pydantic import BaseModel, Field
@@ -25,7 +25,8 @@ _MAX_FLAW_CHARS = 300
 class ModelCall:
     """One call as a model made it. `flaw` says why the arguments cannot be read; they are empty then.
 
-    With `marks_retry` the ID is unique to the call, so that the same ID again is the same call.
+    With `marks_retry` the ID is unique to the call, so that the same ID again is the same call. `cut_off`: the model's
+    output limit ended its answer inside this call.
     """
 
     id: str | int
@@ -33,6 +34,7 @@ class ModelCall:
     arguments: JsonObject
     flaw: str | None = None
     marks_retry: bool = True
+    cut_off: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,13 @@ def read_call(call_id: object, name: object, arguments: object) -> ModelCall:
     if not isinstance(value, dict):
         return ModelCall(call_id, name, {}, flaw="The arguments must be one JSON object.")
     return ModelCall(call_id, name, cast(JsonObject, value))
+
+
+def with_cut_off(calls: tuple[ModelCall, ...], *, at_limit: bool) -> tuple[ModelCall, ...]:
+    """The calls of an answer, the last of them marked when the answer ended at the output limit and inside it."""
+    if not at_limit or not calls or calls[-1].arguments:
+        return calls
+    return (*calls[:-1], replace(calls[-1], cut_off=True))
 
 
 def _json_value(value: object) -> object:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from outlast.activities.contracts import JsonObject
-from outlast.api.adapters.model_calls import ModelCall, Outcome, entries_of, plain, read_call
+from outlast.api.adapters.model_calls import ModelCall, Outcome, entries_of, plain, read_call, with_cut_off
 from outlast.api.adapters.pieces import pieces_of
 from outlast.api.errors import BadRequest
 from outlast.api.offer.portable_schemas import PortableTool
@@ -27,8 +27,10 @@ class OpenAIChat:
 
     def calls(self, message: object) -> tuple[ModelCall, ...]:
         """The calls of functions. Calls of the provider's custom tools are ignored."""
-        calls = entries_of(_message(plain(message)), "tool_calls")
-        return tuple(_call(call) for call in calls if call.get("type", "function") == "function")
+        whole = plain(message)
+        entries = entries_of(_message(whole), "tool_calls")
+        calls = tuple(_call(call) for call in entries if call.get("type", "function") == "function")
+        return with_cut_off(calls, at_limit=_ended_at_limit(whole))
 
     def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
         """One message per call. It has only text; an error is in the last line, as JSON."""
@@ -51,6 +53,14 @@ def _message(value: Any) -> Any:
             return []
         case _:
             return value
+
+
+def _ended_at_limit(completion: Any) -> bool:
+    match completion:
+        case {"choices": [{"finish_reason": "length"}, *_]}:
+            return True
+        case _:
+            return False
 
 
 def _call(call: JsonObject) -> ModelCall:

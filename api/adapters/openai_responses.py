@@ -1,13 +1,13 @@
 """OpenAI's Responses API: `function_call` items in, `function_call_output` items out."""
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.llm.providers.tool_media import PDF, SHOWN, data_url
-from outlast.api.adapters.model_calls import ModelCall, Outcome, entries_of, read_call
+from outlast.api.adapters.model_calls import ModelCall, Outcome, entries_of, plain, read_call, with_cut_off
 from outlast.api.adapters.pieces import pieces_of
 from outlast.api.offer.portable_schemas import PortableTool
 from outlast.workflows.tools.answers.pieces import Piece
@@ -30,12 +30,13 @@ class OpenAIResponses:
 
     def calls(self, message: object) -> tuple[ModelCall, ...]:
         """The `function_call` items. Others (messages, reasoning, the provider's own tools) are ignored."""
-        items = entries_of(message, "output")
-        return tuple(
+        whole = plain(message)
+        calls = tuple(
             read_call(item.get("call_id"), item.get("name"), item.get("arguments"))
-            for item in items
+            for item in entries_of(whole, "output")
             if item.get("type") == "function_call"
         )
+        return with_cut_off(calls, at_limit=_ended_at_limit(whole))
 
     def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
         """One item per call. The protocol has no mark for errors: the last line of the output has them as JSON."""
@@ -43,6 +44,14 @@ class OpenAIResponses:
             {"type": "function_call_output", "call_id": outcome.call.id, "output": _output(outcome)}
             for outcome in outcomes
         ]
+
+
+def _ended_at_limit(response: Any) -> bool:
+    match response:
+        case {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}:
+            return True
+        case _:
+            return False
 
 
 def _output(outcome: Outcome) -> JsonValue:

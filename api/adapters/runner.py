@@ -21,6 +21,7 @@ from outlast.workflows.contracts.tool_calls import CallOptions, ToolResult
 from outlast.workflows.tools.common.dev.invalid import invalid_result
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
 from outlast.workflows.tools.registry import UnknownTool
+from outlast.workflows.turns.cut_off import cut_off_call
 
 MAX_CALLS = 128
 """Maximum number of calls in one message."""
@@ -71,7 +72,9 @@ class CallRunner:
         _check(scope)
         scope = replace(scope, tool_mask=self._masks.effective(scope.tool_mask, offered.names))
         wait = max(0.0, min(wait_seconds, self._max_wait_seconds))
-        running = [self._outcome(caller, offered, call, scope, wait) for call in calls]
+        running = [
+            _cut_off(call) if call.cut_off else self._outcome(caller, offered, call, scope, wait) for call in calls
+        ]
         outcomes = await asyncio.gather(*running, return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
@@ -134,6 +137,11 @@ class CallRunner:
             return Outcome(call, definition.name, answer.result, answer.task)
         unfinished = still_working(answer.task, run_report=definition.calls_actor)
         return Outcome(call, definition.name, unfinished, answer.task, finished=False)
+
+
+async def _cut_off(call: ModelCall) -> Outcome:
+    """The outcome of a call that is not whole. Its session does not count it."""
+    return Outcome(call, call.name, ToolResult.failed(cut_off_call(call.name)))
 
 
 def _check(scope: CallScope) -> None:

@@ -240,6 +240,16 @@ async def test_a_task_knows_the_id_that_the_model_gave_the_call(http: httpx.Asyn
     }
 
 
+async def test_a_call_that_the_output_limit_cut_off_is_told_as_that(http: httpx.AsyncClient) -> None:
+    call = {"id": new_id(), "type": "function", "function": {"name": "say", "arguments": '{"text": "Once upon'}}
+    message = {"choices": [{"message": {"role": "assistant", "tool_calls": [call]}, "finish_reason": "length"}]}
+    answered = (await http.post("/v1/adapters/openai-chat/calls", json={"message": message})).raise_for_status().json()
+    (said,) = answered["append"]
+    assert "cut at its output limit" in said["content"]
+    assert "JSON" not in said["content"]
+    assert answered["calls"][0].get("task_id") is None
+
+
 @pytest.mark.parametrize("door", [ResponsesDoor, ChatDoor])
 @pytest.mark.parametrize(
     ("arguments", "flaw"),

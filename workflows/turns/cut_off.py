@@ -13,11 +13,12 @@ def is_cut_off(answer: ModelStep, part: ToolCallPart) -> bool:
     return answer.finish_reason == "length" and part is answer.tool_calls[-1] and not part.arguments
 
 
-def cut_off_call(tool: str, *, tokens: int) -> ErrorEnvelope:
+def cut_off_call(tool: str, *, tokens: int | None = None) -> ErrorEnvelope:
     """The error for a call that was cut after `tokens` tokens of output. It may be repeated, but not as it was."""
+    limit = f"after {tokens} tokens, its limit," if tokens else "at its output limit,"
     return ErrorEnvelope.transient(
         ErrorCategory.VALIDATION,
         tool,
-        f"Your answer was cut after {tokens} tokens, its limit, inside this call. The call was not carried out.",
+        f"Your answer was cut {limit} inside this call. The call was not carried out.",
         hint="Write less at once: call the tool with shorter arguments, or do the work in several calls.",
     )

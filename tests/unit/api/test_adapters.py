@@ -174,6 +174,33 @@ def test_a_chat_message_calls_only_functions() -> None:
     assert back_end.calls({"role": "assistant", "content": "Just text.", "tool_calls": None}) == ()
 
 
+CUT = '{"text": "Once upon a ti'
+TOOL_USE: dict[str, Any] = {"type": "tool_use", "id": "1", "name": "say", "input": {}}
+CHAT_CALL: dict[str, Any] = {"id": "1", "type": "function", "function": {"name": "say", "arguments": CUT}}
+FUNCTION_CALL: dict[str, Any] = {"type": "function_call", "call_id": "1", "name": "say", "arguments": CUT}
+
+
+@pytest.mark.parametrize(
+    ("back_end", "message", "is_cut"),
+    [
+        ("anthropic", {"content": [TOOL_USE], "stop_reason": "max_tokens"}, True),
+        ("anthropic", {"content": [TOOL_USE], "stop_reason": "tool_use"}, False),
+        ("anthropic", {"content": [{**TOOL_USE, "input": {"x": 1}}], "stop_reason": "max_tokens"}, False),
+        ("openai-chat", {"choices": [{"message": {"tool_calls": [CHAT_CALL]}, "finish_reason": "length"}]}, True),
+        ("openai-chat", {"choices": [{"message": {"tool_calls": [CHAT_CALL]}, "finish_reason": "stop"}]}, False),
+        (
+            "openai-responses",
+            {"output": [FUNCTION_CALL], "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
+            True,
+        ),
+        ("openai-responses", {"output": [FUNCTION_CALL], "status": "completed", "incomplete_details": None}, False),
+    ],
+)
+def test_a_call_at_the_output_limit_is_cut_off_unless_it_is_whole(back_end: str, message: Any, is_cut: bool) -> None:
+    (call,) = BACK_ENDS[back_end].calls(message)
+    assert call.cut_off is is_cut
+
+
 @pytest.mark.parametrize("back_end", BACK_ENDS)
 @pytest.mark.parametrize("said", [{"hello": 1}, [1], 7, {"content": [1], "output": [1], "tool_calls": [1]}])
 def test_what_is_no_message_is_refused(back_end: str, said: Any) -> None:
