@@ -89,8 +89,8 @@ def test_a_module_that_is_not_there_is_one_line_that_says_where_it_was_looked_fo
 
 
 def test_the_users_folder_takes_no_modules_place(tmp_path: Path, temporal_server: TemporalServer) -> None:
-    """Their `httpx.py` is not the library, and their tools are still found."""
-    (tmp_path / "httpx.py").write_text("raise RuntimeError('the wrong module')\n")
-    (tmp_path / "my_tools.py").write_text("import httpx\n\nTOOLS = httpx.__name__ and None\n")
+    """Their `tabnanny.py` is not the library's, which nothing has loaded before, and their tools are still found."""
+    (tmp_path / "tabnanny.py").write_text("raise RuntimeError('the wrong module')\n")
+    (tmp_path / "my_tools.py").write_text("import tabnanny\n\nTOOLS = tabnanny.check and None\n")
     done = started("outlast.worker", tmp_path, temporal_server)
     assert "has no TOOLS" in done.stderr, done.stderr
