@@ -122,9 +122,9 @@ class TaskFailed(OutlastError):
         self.answer = answer
         self.task_id = answer.task.id
         self.error: ToolError | None = result.error if result else None
-        said = self.error.message if self.error else (result.text if result else answer.task.status_message)
+        message = self.error.message if self.error else (result.text if result else answer.task.status_message)
         super().__init__(
-            f"Task {answer.task.id} ({answer.task.tool}) {_ENDED.get(answer.task.status, 'failed')}: {said or '-'}",
+            f"Task {answer.task.id} ({answer.task.tool}) {_ENDED.get(answer.task.status, 'failed')}: {message or '-'}",
             hint=self.error.hint if self.error else None,
         )
 
