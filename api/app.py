@@ -14,6 +14,7 @@ from outlast.api.rest import (
     handoff_routes,
     operator_routes,
     output_routes,
+    provider_routes,
     session_routes,
     task_routes,
     tool_routes,
@@ -30,6 +31,7 @@ awaited or collected later. Errors are problem documents (RFC 9457) whose `detai
 _ROUTES = (
     task_routes,
     handoff_routes,
+    provider_routes,
     session_routes,
     tool_routes,
     output_routes,

@@ -50,6 +50,10 @@ class Settings(BaseSettings):
         description="Where outputs are stored: `s3://bucket/prefix`, `gs://…`, `az://…`, or a folder; the same for "
         "worker and API. Without it, `outputs` in the data directory.",
     )
+    model_prices: dict[str, Price] = Field(
+        default={},
+        description="US dollars per million tokens, as JSON by `provider/model`; the same for worker and API.",
+    )
     skills_dir: Path | None = Field(
         default=None, description="Folder of skills, `NAME/SKILL.md`; the same for worker and API."
     )
@@ -215,9 +219,6 @@ class WorkerSettings(Settings):
         ge=0.05,
         le=60,
         description="How often streamed text is passed on; each time costs the history 4 events.",
-    )
-    model_prices: dict[str, Price] = Field(
-        default={}, description="US dollars per million tokens, as JSON by `provider/model`."
     )
 
     @property

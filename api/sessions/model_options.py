@@ -1,14 +1,31 @@
 """How the model of a turn is called: the message's options over the session's over what is known of the model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from outlast.activities.llm.controls import ModelControls
+from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.models import ModelLimits, model_of
+from outlast.activities.llm.providers.prices import Price
 from outlast.activities.llm.providers.refusals import refused_controls, refused_output_limit
 from outlast.api.contracts.sessions import MessageRequest
 from outlast.api.errors import BadRequest
-from outlast.workflows.contracts.turns import SessionProfile
+from outlast.workflows.contracts.turns import Budgets, SessionProfile
+
+
+def check_model(
+    provider_id: str | None, model_id: str | None, budgets: Sequence[Budgets], prices: Mapping[str, Price]
+) -> None:
+    """Raise `BadRequest` for an unknown provider, and for a budget of money with a model that has no price."""
+    if provider_id is not None and provider_id not in MATRIX:
+        raise BadRequest(f"Unknown provider {provider_id[:50]!r}. Use one of: {', '.join(MATRIX)}.")
+    if provider_id is None or model_id is None or f"{provider_id}/{model_id}" in prices:
+        return
+    if any(budget.usd is not None for budget in budgets):
+        raise BadRequest(
+            f"A budget in US dollars needs the price of {provider_id}/{model_id}, which is not known. Leave `usd` out, "
+            "or have the operator set the price in OUTLAST_MODEL_PRICES (0 for a model that costs nothing)."
+        )
 
 
 @dataclass(frozen=True)
@@ -23,14 +40,20 @@ class ModelOptions:
     """Of prompt and answer together; None when it is not known."""
 
 
-def model_options(profile: SessionProfile, request: MessageRequest, limits: Mapping[str, ModelLimits]) -> ModelOptions:
-    """The options of the turn that answers `request`; `limits` are the operator's, by `provider/model`.
+def model_options(
+    profile: SessionProfile,
+    request: MessageRequest,
+    limits: Mapping[str, ModelLimits],
+    prices: Mapping[str, Price],
+) -> ModelOptions:
+    """The options of the turn that answers `request`; `limits` and `prices` are the operator's, by `provider/model`.
 
     Raises `BadRequest` when no model is named, and by its name for a control that the provider or the model lacks.
     """
     provider_id, model_id = request.provider_id or profile.provider_id, request.model_id or profile.model_id
     if not provider_id or not model_id:
         raise BadRequest("Name the model: set providerId and modelId, in the session or in the message.")
+    check_model(provider_id, model_id, (profile.budgets, request.budgets), prices)
     model = model_of(provider_id, model_id, limits)
     controls = request.controls.over(profile.controls)
     max_output_tokens = request.max_output_tokens or profile.max_output_tokens or model.default_output_tokens

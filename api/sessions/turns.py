@@ -91,7 +91,7 @@ class TurnClient:
         retried = await self._retried(caller, session_id, request.retry_of_assistant_message_id, overview)
         if retried is not None:
             request = as_before(request, retried.report.asked)
-        options = model_options(profile, request, self._settings.model_limits)
+        options = model_options(profile, request, self._settings.model_limits, self._settings.model_prices)
         parts = _parts(request, retried)
         before = retried.report.before if retried is not None else overview.conversation
         # Before a place is taken: what cannot be continued must not leave a turn behind that never was.

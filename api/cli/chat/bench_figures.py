@@ -17,6 +17,7 @@ class Figures:
     conversations: int = 0
     turns: int = 0
     failed_turns: int = 0
+    masked_turns: int = 0
     steps: int = 0
     tokens: dict[str, int] = field(default_factory=dict[str, int])
     tool_calls: int = 0
@@ -24,8 +25,8 @@ class Figures:
     stored_outputs: int = 0
     seconds: list[dict[str, float]] = field(default_factory=list[dict[str, float]])
 
-    def add_turn(self, events: Iterable[Event]) -> None:
-        """Count one turn, given all its events."""
+    def add_turn(self, events: Iterable[Event], *, offered: int = 0) -> None:
+        """Count one turn, given all its events and the number of tools that its session offers."""
         self.turns += 1
         completed = False
         for event in events:
@@ -34,6 +35,8 @@ class Figures:
                     self._add_result(event.data)
                 case "step-finish":
                     self._add_step(event.data)
+                    active = event.data.get("active_tools")
+                    self.masked_turns += event.data.get("step") == 1 and active is not None and len(active) < offered
                 case "finish":
                     completed = event.data.get("status") == "completed"
                 case _:
@@ -46,6 +49,7 @@ class Figures:
             "conversations": self.conversations,
             "turns": self.turns,
             "failedTurns": self.failed_turns,
+            "maskedTurns": self.masked_turns,
             "steps": self.steps,
             "avgSteps": _share(self.steps, self.turns),
             "avgInputTokens": self._average("input_tokens"),

@@ -102,12 +102,15 @@ async def _bench(context: Context, measurement: _Measurement) -> ExitCode:
             await _converse(context, measurement, provider_id, model_id, figures)
         failed += figures.failed_turns
         measured.append({"providerId": provider_id, "modelId": model_id, **figures.document()})
+    if measurement.mask and not any(one["maskedTurns"] for one in measured):
+        context.output.note("The server does not heed masks: OUTLAST_TOOL_MASKING is off, or its kill switch is on.")
     context.output.document(
         {
             "runs": measurement.runs,
             "messages": len(PROMPTS),
             "maxSteps": measurement.steps,
             "mask": measurement.mask,
+            "maskInForce": any(one["maskedTurns"] for one in measured),
             "compression": measurement.compression,
             "providers": measured,
         }
@@ -137,4 +140,4 @@ async def _converse(
         mask = mask_of(prompt, list(session.tools)) if measurement.mask else None
         turn = await sessions.send(session_id, prompt.message, tool_mask=mask)
         async with sessions.turn_events(session_id, turn.id) as events:
-            figures.add_turn([event async for event in events])
+            figures.add_turn([event async for event in events], offered=len(session.tools))

@@ -32,6 +32,7 @@ OPERATIONS = {
     ("get", "/v1/tools/{name}"),
     ("post", "/v1/tasks/{task_id}/input"),
     ("post", "/v1/tools/{name}/call"),
+    ("get", "/v1/providers"),
     ("post", "/v1/sessions"),
     ("get", "/v1/sessions"),
     ("post", "/v1/sessions/import"),

@@ -57,7 +57,8 @@ def test_with_a_mask_the_others_are_refused(stack: ModelStack) -> None:
     stack.provider.script = greeter
     begin = len(stack.provider.requests)
     code, found = bench(stack.service.api_url, "--provider", "generic", "--model", "b-3", "--runs", "1", "--mask")
-    assert (code, found["mask"]) == (0, True)
+    assert (code, found["mask"], found["maskInForce"]) == (0, True, True)
+    assert found["providers"][0]["maskedTurns"] == len(PROMPTS)
     assert found["providers"][0]["toolSuccessRate"] == 0
     assert "allowed_tools" in stack.provider.requests[begin + 1].asked.results[0]
 
@@ -66,7 +67,7 @@ def test_without_compression_every_output_is_sent_whole(stack: ModelStack) -> No
     stack.provider.script = reader
     chosen = ("--provider", "generic", "--model", "b-4", "--runs", "1")
     code, stored = bench(stack.service.api_url, *chosen)
-    assert (code, stored["compression"]) == (0, True)
+    assert (code, stored["compression"], stored["maskInForce"]) == (0, True, False)
     assert stored["providers"][0]["storedOutputs"] > 0
     code, whole = bench(stack.service.api_url, *chosen, "--no-compression")
     assert (code, whole["compression"]) == (0, False)

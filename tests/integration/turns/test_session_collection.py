@@ -178,3 +178,31 @@ async def test_a_session_id_stands_for_one_set_of_settings_unless_they_are_updat
     assert (await api.get(f"/v1/sessions/{session}")).json()["max_steps"] == 3
     updated = await api.post("/v1/sessions", json=again | {"maxSteps": 4, "update": True})
     assert (updated.status_code, updated.json()["max_steps"]) == (201, 4)
+
+
+@pytest.mark.parametrize("where", ["session", "message"])
+async def test_a_budget_of_money_needs_the_price_of_the_model(api: httpx.AsyncClient, where: str) -> None:
+    budgets = {"budgets": {"usd": 1}}
+    if where == "session":
+        refused = await api.post("/v1/sessions", json={"providerId": "generic", "modelId": "m", **budgets})
+    else:
+        session = await new_session(api)
+        refused = await api.post(f"/v1/sessions/{session}/messages", json={"message": "Hello?", **budgets})
+    assert refused.status_code == 400, refused.text
+    assert "the price of generic/m" in refused.json()["detail"]
+
+
+async def test_an_unknown_provider_is_refused_when_the_session_begins(api: httpx.AsyncClient) -> None:
+    refused = await api.post("/v1/sessions", json={"providerId": "opnai", "modelId": "m"})
+    assert refused.status_code == 400, refused.text
+    assert "openai, anthropic" in refused.json()["detail"]
+
+
+async def test_providers_are_listed_with_their_controls_and_models(api: httpx.AsyncClient) -> None:
+    found = {one["id"]: one for one in (await api.get("/v1/providers")).json()["providers"]}
+    assert list(found) == ["openai", "anthropic", "zai", "generic"]
+    assert "seed" in found["generic"]["controls"]
+    assert all(model["window_tokens"] for model in found["anthropic"]["models"])
+    assert [(one["name"], one["has_price"], one["is_family"]) for one in found["generic"]["models"]] == [
+        ("priced", True, False)
+    ]

@@ -1,0 +1,39 @@
+"""Model providers and models as the front doors list them."""
+
+from pydantic import BaseModel, Field
+
+from outlast.activities.llm.controls import ControlName, Effort
+
+
+class ModelEntry(BaseModel):
+    """A model that is known, or a family of models whose names begin alike."""
+
+    name: str = Field(description="The model, or with `is_family` how the names of its family begin.")
+    is_family: bool
+    window_tokens: int | None = Field(default=None, description="Tokens of prompt and answer together.")
+    output_tokens: int | None = Field(default=None, description="Tokens of one answer at most.")
+    reasons: bool | None = Field(default=None, description="Whether it always reasons; None when that is not known.")
+    lacks: tuple[ControlName, ...] = Field(default=(), description="Controls of its provider that it does not have.")
+    has_price: bool = Field(description="Whether its cost is counted, so that budgets in US dollars are accepted.")
+
+
+class ProviderEntry(BaseModel):
+    """A provider: what its requests can say, and the models that are known of it. Others work too, with defaults."""
+
+    id: str
+    protocol: str
+    base_url: str | None = Field(default=None, description="Its default address; None: the operator sets one.")
+    limits_active_tools: bool = Field(
+        description="Whether it is sent the mask; else other calls are refused."
+    )
+    caching: str
+    controls: tuple[ControlName, ...]
+    efforts: tuple[Effort, ...]
+    keeps_reasoning: bool
+    models: list[ModelEntry]
+
+
+class ProviderList(BaseModel):
+    """All providers."""
+
+    providers: list[ProviderEntry]
