@@ -23,9 +23,7 @@ class ProviderEntry(BaseModel):
     id: str
     protocol: str
     base_url: str | None = Field(default=None, description="Its default address; None: the operator sets one.")
-    limits_active_tools: bool = Field(
-        description="Whether it is sent the mask; else other calls are refused."
-    )
+    limits_active_tools: bool = Field(description="Whether it is sent the mask; else other calls are refused.")
     caching: str
     controls: tuple[ControlName, ...]
     efforts: tuple[Effort, ...]
