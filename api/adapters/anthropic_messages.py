@@ -24,13 +24,14 @@ class AnthropicMessages:
 
     def calls(self, message: object) -> tuple[ModelCall, ...]:
         """The `tool_use` blocks. Others (text, thinking, the provider's own tools) are ignored."""
-        whole = plain(message)
+        whole: JsonValue = plain(message)
+        stop_reason = whole.get("stop_reason") if isinstance(whole, dict) else None
         calls = tuple(
             read_call(block.get("id"), block.get("name"), block.get("input"))
             for block in entries_of(whole, "content")
             if block.get("type") == "tool_use"
         )
-        return with_cut_off(calls, at_limit=isinstance(whole, dict) and whole.get("stop_reason") == "max_tokens")
+        return with_cut_off(calls, at_limit=stop_reason == "max_tokens")
 
     def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
         """One user message with all results, as the API requires; empty if there were no calls."""

@@ -11,6 +11,7 @@ from outlast.client.contracts.outputs import RowSelection, StoredOutput
 from outlast.client.contracts.sessions import (
     Budgets,
     Message,
+    MessageMedia,
     MessagePage,
     MessagePart,
     Session,
@@ -75,6 +76,7 @@ __all__ = [
     "InputRequest",
     "InvalidRequest",
     "Message",
+    "MessageMedia",
     "MessageOptions",
     "MessagePage",
     "MessagePart",

@@ -23,7 +23,10 @@ def rows_as_lines(items: Iterable[JsonValue]) -> str:
 def without_repeated_rows(result: dict[str, Any]) -> dict[str, Any]:
     """The recorded form of a result: as it is unless its first text holds exactly the rows of its structured form."""
     match result:
-        case {"content": [{"type": "text", "text": str(text)} as first, *others], "structured": {"items": list(items)}}:
+        case {
+            "content": [{"type": "text", "text": str(text)} as first, *others],
+            "structured": {"items": [*items]},
+        }:
             rows = rows_as_lines(cast(list[JsonValue], items))
             at = text.find(rows) if len(rows) >= _WORTH_BYTES else -1
             if at < 0:
@@ -42,7 +45,7 @@ def with_repeated_rows(recorded: Any) -> Any:
         case {
             "rows_at": int(at),
             "content": [{"text": str(text)} as first, *others],
-            "structured": {"items": list(items)},
+            "structured": {"items": [*items]},
         }:
             rows = rows_as_lines(cast(list[JsonValue], items))
             whole = {**first, "text": text[:at] + rows + text[at:]}

@@ -36,7 +36,9 @@ class Figures:
                 case "step-finish":
                     self._add_step(event.data)
                     active = event.data.get("active_tools")
-                    self.masked_turns += event.data.get("step") == 1 and active is not None and len(active) < offered
+                    self.masked_turns += (
+                        event.data.get("step") == 1 and isinstance(active, list) and len(active) < offered
+                    )
                 case "finish":
                     completed = event.data.get("status") == "completed"
                 case _:

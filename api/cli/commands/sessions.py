@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.markup import escape
@@ -188,7 +188,7 @@ def _document(file: Path) -> "dict[str, JsonValue]":
         raise _unreadable(file, str(error)) from error
     if not isinstance(found, dict):
         raise _unreadable(file, "it is no JSON object")
-    return found
+    return cast("dict[str, JsonValue]", found)
 
 
 def _unreadable(file: Path, reason: str) -> typer.BadParameter:

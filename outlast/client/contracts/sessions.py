@@ -86,6 +86,15 @@ class SessionPage(Response):
     next_page_token: str | None = None
 
 
+class MessageMedia(Response):
+    """A picture, a sound or a file of a tool's answer; `data` is base64."""
+
+    type: str
+    media_type: str
+    name: str = ""
+    data: str = Field(default="", repr=False)
+
+
 class MessagePart(Response):
     """A part of a message: `text`, `image`, `reasoning`, `tool_call` or `tool_result`, as `type` says."""
 
@@ -98,6 +107,7 @@ class MessagePart(Response):
     name: str | None = None
     arguments: dict[str, JsonValue] | None = None
     call_id: str | None = None
+    media: tuple[MessageMedia, ...] = ()
     is_error: bool | None = None
     locator: str | None = None
 

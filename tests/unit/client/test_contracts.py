@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from outlast.activities.failures.contracts import ErrorEnvelope, Violation
 from outlast.activities.llm import contracts as llm
+from outlast.activities.llm.controls import ModelControls
 from outlast.activities.outputs.contracts import FieldSummary, StoredOutput
 from outlast.activities.runs.contracts import RunState
 from outlast.api.contracts import events, outputs, problems, sessions, tasks, tools
@@ -30,7 +31,9 @@ ANSWERS: dict[type[BaseModel], type[Response]] = {
     Violation: client_tasks.Violation,
     events.OpenHandoff: client_events.OpenHandoff,
     llm.ImagePart: client_sessions.MessagePart,
+    llm.MediaPart: client_sessions.MessageMedia,
     llm.ModelMessage: client_sessions.Message,
+    llm.ReasoningPart: client_sessions.MessagePart,
     llm.TextPart: client_sessions.MessagePart,
     llm.ToolCallPart: client_sessions.MessagePart,
     llm.ToolResultPart: client_sessions.MessagePart,
@@ -65,7 +68,9 @@ EVENTS: tuple[type[BaseModel], ...] = (events.TaskEvent, events.TurnStreamEvent,
 """Read as `outlast.client.Event`."""
 
 REQUESTS: tuple[type[BaseModel], ...] = (
+    ModelControls,
     outputs.OutputSelection,
+    sessions.ControlsRequest,
     sessions.MessageRequest,
     sessions.SessionExport,
     sessions.SessionRequest,
@@ -83,13 +88,22 @@ READ_OTHERWISE: dict[type[BaseModel], str] = {
     events.HandoffEvent: "data of an event, which the client passes on as JSON; OpenHandoff has its fields",
     events.HandoffList: "the client follows the stream of hand-offs instead",
     problems.Problem: "ApiError carries the whole document",
+    tasks.ConnectedTaskRequest: "what a connection adds to a request inside the API; no client sends it",
     sessions.ExportedTurn: "a part of an exported session, which the client passes on as JSON",
     tool_calls.BlobResource: "for the program that gets the block of content",
 }
 
 UNNAMED: dict[type[BaseModel], dict[str, str]] = {
-    RunState: {"stats": "the platform's own numbers, which differ from Actor to Actor"},
+    RunState: {
+        "options": "what the platform was asked for, in its own words",
+        "stats": "the platform's own numbers, which differ from Actor to Actor",
+    },
     StoredOutput: {"fields": "for a person who reads the whole document of an output"},
+    llm.ReasoningPart: {
+        "block": "the provider's own object, of use to that provider only",
+        "provider_id": "belongs to `block`",
+        "model_id": "belongs to `block`",
+    },
     llm.ToolCallPart: {"raw_arguments": "the model's text, of use only where `arguments` is None"},
     tool_calls.EmbeddedResource: {"resource": "for the program that gets the block of content"},
     tool_calls.ResourceLink: {"size": "for the program that gets the block of content"},

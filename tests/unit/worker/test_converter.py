@@ -1,10 +1,9 @@
 """What is left out of a payload must come back when it is read."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from outlast.activities.contracts import Caller, Contract
@@ -50,7 +49,7 @@ def test_nulls_in_the_data_of_others_are_kept() -> None:
     assert lean_data_converter.payload_converter.from_payload(payload, ToolCall) == call
 
 
-ROWS: list[dict[str, Any]] = [
+ROWS: list[JsonValue] = [
     {"id": "first-row", "name": "Zoë\n\U0001f600", "price": 1e22, "none": None, "list": [1, 2.50, "x" * 200]},
     {"id": "second-row", "big": 2**70, "small": -0.0},
 ]
@@ -61,7 +60,7 @@ ROWS: list[dict[str, Any]] = [
 def test_rows_of_an_answer_are_written_once_and_read_in_both_places(outcome: bool, around: tuple[str, str]) -> None:
     text = rows_as_lines(ROWS).join(around)
     picture = ImageContent(data="AAAA", mimeType="image/png")
-    structured = {"items": ROWS, "runId": "R", "summary": None}
+    structured: dict[str, JsonValue] = {"items": ROWS, "runId": "R", "summary": None}
     result = ToolResult(content=(TextContent(text=text), picture), structured=structured, meta={"a": None})
     value = ToolOutcome(result=result, seconds=1.5) if outcome else result
     [payload] = lean_data_converter.payload_converter.to_payloads([value])
