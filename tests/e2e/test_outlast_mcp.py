@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -35,7 +35,9 @@ async def started_by_client(data_dir: Path, *flags: str, version: str = "legacy"
 
 def kill_everything(state: StackState) -> None:
     for pid in (state.pid, *running_children(state)):
-        psutil.Process(pid).kill()
+        # The supervisor stops its parts itself when the client has left.
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(pid).kill()
 
 
 async def gone(data_dir: Path) -> None:

@@ -311,7 +311,8 @@ def _turn(index: int, role: str, blocks: Sequence[Mapping[str, Any]], called: li
         _known(f"messages.{index}.{block['type']}: Extra inputs are not permitted", block, _all_fields(kind))
         if block["type"] == "text" and not block["text"].strip():
             raise Refused("messages: text content blocks must contain non-whitespace text")
-        for part in block.get("content", ()) if block["type"] == "tool_result" else ():
+        content = block.get("content", ()) if block["type"] == "tool_result" else ()
+        for part in () if isinstance(content, str) else content:
             if part["type"] not in ("text", "image", "document"):
                 raise Refused(f"messages.{index}: Input tag '{part['type']}' found in tool_result")
     results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]

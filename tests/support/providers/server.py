@@ -176,7 +176,7 @@ def running_provider(script: Script, port: int = 0) -> Iterator[ProviderServer]:
         target=lambda: asyncio.run(server.serve(sockets=[listener])), name=_THREAD_NAME, daemon=True
     )
     logger = logging.getLogger("uvicorn.error")
-    logger.addFilter(_is_of_other_servers)
+    logger.addFilter(_is_no_cut)
     thread.start()
     try:
         yield provider
@@ -185,12 +185,12 @@ def running_provider(script: Script, port: int = 0) -> Iterator[ProviderServer]:
         server.should_exit = True
         thread.join()
         listener.close()
-        logger.removeFilter(_is_of_other_servers)
+        logger.removeFilter(_is_no_cut)
 
 
-def _is_of_other_servers(record: logging.LogRecord) -> bool:
-    """Whether uvicorn logs this for another server: to it, a connection that a script cuts is an error."""
-    return record.threadName != _THREAD_NAME
+def _is_no_cut(record: logging.LogRecord) -> bool:
+    """Whether uvicorn logs something else than a connection that a script cuts, which is an error to it."""
+    return record.threadName != _THREAD_NAME or "without completing response" not in record.getMessage()
 
 
 class _Server(uvicorn.Server):

@@ -21,7 +21,7 @@ NAMES: dict[type, tuple[str, set[str], set[str], set[str]]] = {
     SessionWorkflow: (
         "SessionWorkflow",
         {"task_completed", "call_refused", "posted", "turn_ended"},
-        {"open", "begin_turn"},
+        {"open", "begin_turn", "change_profile", "rename", "adopt", "delete"},
         {"overview", "events", "self_correction"},
     ),
     TurnWorkflow: ("TurnWorkflow", {"task_asks", "run_stopped"}, set(), set()),

@@ -42,7 +42,10 @@ def test_every_kind_of_call_was_recorded() -> None:
 
 @pytest.mark.parametrize("name", RECORDED)
 async def test_a_recorded_history_replays(name: str) -> None:
-    replayer = Replayer(workflows=[ToolCallWorkflow, SessionWorkflow, TurnWorkflow], plugins=[OutlastPlugin()])
+    # Without debug mode, a machine that stands still for two seconds counts as a deadlock of the workflow.
+    replayer = Replayer(
+        workflows=[ToolCallWorkflow, SessionWorkflow, TurnWorkflow], plugins=[OutlastPlugin()], debug_mode=True
+    )
     result = await replayer.replay_workflow(history(name), raise_on_replay_failure=False)
     assert result.replay_failure is None, f"{HINT}\n{result.replay_failure}"
 

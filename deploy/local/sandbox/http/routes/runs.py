@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from outlast.deploy.local.sandbox.accounts.users import User
 from outlast.deploy.local.sandbox.clock import now
-from outlast.deploy.local.sandbox.http.errors import ApiError, not_found
+from outlast.deploy.local.sandbox.http.errors import ApiError
 from outlast.deploy.local.sandbox.http.query import (
     body_bytes,
     body_object,
@@ -180,8 +180,6 @@ class RunRoutes:
         platform = self._platform
         _, run = self._caller_and_run(request)
         path = platform.supervisor.log_path(run.id)
-        if not path.exists() and not platform.supervisor.is_open(run.id):
-            raise not_found("Log")
         follow = flag(request, "stream")
         pieces = read_log(path, lambda: platform.supervisor.is_open(run.id), follow=follow)
         return StreamingResponse(pieces, media_type="text/plain; charset=utf-8")
