@@ -55,7 +55,7 @@ async def test_a_task_outlives_its_client_and_the_death_of_the_whole_stack(tmp_p
     kill_everything(state)
     await gone(tmp_path)
     async with started_by_client(tmp_path, *own, "--ui", "openai", version="auto") as client:
-        assert "search-actors-internal" not in [tool.name for tool in (await client.list_tools()).tools]
+        assert "search-actors-internal" in [tool.name for tool in (await client.list_tools()).tools]
         found = await client.call_tool("get-task", {"taskId": left.meta["outlast/taskId"], "waitSecs": 50})
         state = find_running(tmp_path)
         assert state is not None
