@@ -49,6 +49,7 @@ def build_app(services: Services) -> FastAPI:
         separate_input_output_schemas=False,
         docs_url=None,
         redoc_url=None,
+        lifespan=lambda _: services.policy.watched(),
     )
     app.state.services = services
     install_problem_handlers(app)

@@ -23,6 +23,9 @@ REQUEST_SECONDS = Histogram(
 MASK_RESOLUTIONS = Counter(
     "outlast_tool_mask_resolutions", "Tool masks resolved, by outcome.", ["outcome"], registry=REGISTRY
 )
+POLICY_LOADS = Counter(
+    "outlast_policy_loads", "Times the policy file was read again, by outcome.", ["outcome"], registry=REGISTRY
+)
 OPEN_TASKS = Gauge("outlast_open_tasks", "Tasks whose workflow has not ended; NaN while unknown.", registry=REGISTRY)
 
 _UNKNOWN_ROUTE = "(none)"

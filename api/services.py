@@ -8,6 +8,7 @@ from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.callers import CallerResolver
+from outlast.api.access.policy.source import PolicySource
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.outputs import StoredOutputs
 from outlast.api.sessions.client import SessionClient
@@ -27,6 +28,7 @@ class Services:
     """One instance of each service."""
 
     settings: ApiSettings
+    policy: PolicySource
     tasks: TaskClient
     handoffs: Handoffs
     catalogue: Catalogue
@@ -40,13 +42,14 @@ class Services:
 
 
 def build_services(settings: ApiSettings, client: Client) -> Services:
-    """Build the services. Raises `SealError` when the settings name no key ring."""
+    """Build the services. Raises `SealError` when the settings name no key ring, and `PolicyError`."""
     sealer = sealer_from(settings)
     platform = ApifyPlatform(
         api_base_url=settings.apify_api_base_url, operator_token=settings.apify_token, sealer=sealer
     )
     catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
-    admission = Admission(catalogue, sealer, settings)
+    policy = PolicySource(settings.policy_file, base=settings.policy)
+    admission = Admission(catalogue, sealer, settings, policy)
     tasks = TaskClient(
         client, admission, fair=settings.fairness, ui_url=settings.temporal_ui_url, session_idle=settings.session_idle
     )
@@ -55,6 +58,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     sessions = SessionClient(client, catalogue, kept, settings)
     return Services(
         settings=settings,
+        policy=policy,
         tasks=tasks,
         handoffs=Handoffs(tasks),
         catalogue=catalogue,
@@ -63,6 +67,6 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         outputs=StoredOutputs(objects),
         sessions=sessions,
         session_collection=SessionCollection(client, sessions, kept),
-        turns=TurnClient(client, sessions, kept, settings),
+        turns=TurnClient(client, sessions, kept, settings, policy),
         session_events=SessionEvents(client),
     )

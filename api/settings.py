@@ -1,6 +1,7 @@
 """Settings of the API process."""
 
 from datetime import timedelta
+from pathlib import Path
 
 from pydantic import Field, SecretStr, field_validator
 
@@ -11,7 +12,9 @@ from outlast.activities.outputs.contracts import (
     DEFAULT_TTL_SECONDS,
     OutputPolicy,
 )
-from outlast.api.permissions import PermissionRules
+from outlast.activities.spending.contracts import SpendingCaps
+from outlast.api.access.permissions import PermissionRules
+from outlast.api.access.policy.contracts import CallerEntry, Limits, PermissionEntry, Policy
 from outlast.worker.settings import Settings
 from outlast.workflows.contracts.sessions import SESSION_IDLE
 from outlast.workflows.contracts.tool_calls import OutputOptions
@@ -47,6 +50,15 @@ class ApiSettings(Settings):
     permissions: str = Field(
         default="",
         description="Who may call what: `CALLER:TOOL=allow`, `=ask` or `=deny`, comma-separated; the first wins.",
+    )
+    policy_file: Path | None = Field(
+        default=None,
+        description="File that says who calls, with which keys, limits, caps and permissions (TOML). "
+        "It is read again when it changes and on SIGHUP.",
+    )
+    limits: Limits = Field(default_factory=Limits, description="How much one caller may use at once, as JSON.")
+    spending: SpendingCaps = Field(
+        default_factory=SpendingCaps, description="What one caller may spend, in US dollars, as JSON."
     )
     fairness: bool = Field(
         default=False,
@@ -143,6 +155,15 @@ class ApiSettings(Settings):
     def _readable(cls, value: str) -> str:
         PermissionRules.parse(value)
         return value
+
+    @property
+    def policy(self) -> Policy:
+        """What these settings say of callers. It holds where a policy file is silent."""
+        rules = PermissionRules.parse(self.permissions).rules
+        return Policy(
+            defaults=CallerEntry(limits=self.limits, spending=self.spending),
+            rules=tuple(PermissionEntry(caller=rule.caller, tool=rule.tool, action=rule.action) for rule in rules),
+        )
 
     @property
     def actors(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from outlast.api.cli.commands import (
     down,
     mcp,
     outputs,
+    policy,
     sessions,
     tasks,
     tools,
@@ -49,6 +50,7 @@ app.add_typer(sessions.app, name="sessions", rich_help_panel="Tools and tasks")
 app.add_typer(tasks.app, name="tasks", rich_help_panel="Tools and tasks")
 app.add_typer(outputs.app, name="output", rich_help_panel="Tools and tasks")
 app.add_typer(tools.app, name="tools", rich_help_panel="Tools and tasks")
+app.add_typer(policy.app, name="policy", rich_help_panel="The stack")
 app.add_typer(bench_tools.app, name="bench", rich_help_panel="The stack")
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from outlast.activities.contracts import Caller
 from outlast.activities.llm.controls import ModelControls
 from outlast.activities.llm.providers.definitions import Definition, canonical_definitions
+from outlast.api.access.permissions import PermissionRules
 from outlast.api.contracts.sessions import SessionRequest
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.offer.instructions import offered_skills, server_instructions
 from outlast.api.offer.portable_names import fitting_names
 from outlast.api.offer.portable_schemas import PortableTool, portable
-from outlast.api.permissions import PermissionRules
 from outlast.workflows.contracts.turns import CarriedRule, SessionProfile, ToolSnapshot, TurnTool
 from outlast.workflows.tools.extensions import extension_entries
 from outlast.workflows.tools.loader import Selection, tool_set

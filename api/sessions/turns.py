@@ -21,6 +21,8 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from outlast.activities.contracts import Caller
 from outlast.activities.conversations.references import ConversationRef
 from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart
+from outlast.api.access.permissions import PermissionRules
+from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.tool_masks import MaskGate
 from outlast.api.contracts.events import TurnStreamEvent
 from outlast.api.contracts.sessions import MessageRequest, Turn
@@ -33,7 +35,6 @@ from outlast.api.errors import (
     TurnNotFound,
     TurnRunning,
 )
-from outlast.api.permissions import PermissionRules
 from outlast.api.sessions.client import SessionClient
 from outlast.api.sessions.kept import KeptConversations
 from outlast.api.sessions.model_options import model_options
@@ -67,14 +68,21 @@ _START_GRACE = timedelta(minutes=1)
 class TurnClient:
     """The turns of sessions. Raises the `ApiError`s of `api.errors`."""
 
-    def __init__(self, client: Client, sessions: SessionClient, kept: KeptConversations, settings: ApiSettings) -> None:
-        """Run turns as `settings` say."""
+    def __init__(
+        self,
+        client: Client,
+        sessions: SessionClient,
+        kept: KeptConversations,
+        settings: ApiSettings,
+        policy: PolicySource,
+    ) -> None:
+        """Run turns as `settings` and the `policy` in force say."""
         self._client = client
         self._sessions = sessions
         self._kept = kept
         self._settings = settings
         self._masks = MaskGate(settings)
-        self._rules = PermissionRules.parse(settings.permissions)
+        self._policy = policy
 
     async def send(self, caller: Caller, session_id: str, request: MessageRequest) -> str:
         """Start the turn that answers a message and return its ID. The same message ID gives the same turn.
@@ -114,7 +122,7 @@ class TurnClient:
             conversation=turn.before,
             output=self._settings.output_policy(request.output or profile.output),
             run_heartbeat_seconds=self._settings.run_heartbeat_seconds,
-            rules=carried_rules(self._rules, caller),
+            rules=carried_rules(PermissionRules.of(self._policy.current), caller),
             max_output_tokens=options.max_output_tokens,
             controls=options.controls,
             window_tokens=options.window_tokens,

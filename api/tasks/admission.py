@@ -13,11 +13,12 @@ from pydantic import SecretStr
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.secrets.sealer import SecretSealer
+from outlast.api.access.permissions import PermissionRules, forbidden
+from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.api.errors import CallTooLarge, InvalidCall, UnknownToolCalled
 from outlast.api.offer.catalogue import CalledActor, Catalogue
-from outlast.api.permissions import PermissionRules, forbidden
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.arguments import check_arguments, check_edited_arguments
 from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
@@ -49,12 +50,12 @@ class AdmittedCall:
 class Admission:
     """Checks calls and seals their secrets. Starts nothing."""
 
-    def __init__(self, catalogue: Catalogue, sealer: SecretSealer, settings: ApiSettings) -> None:
-        """Apply the rules, limits and defaults of `settings`."""
+    def __init__(self, catalogue: Catalogue, sealer: SecretSealer, settings: ApiSettings, policy: PolicySource) -> None:
+        """Apply the rules of the `policy` in force, and the limits and defaults of `settings`."""
         self._catalogue = catalogue
         self._sealer = sealer
         self._settings = settings
-        self._permissions = PermissionRules.parse(settings.permissions)
+        self._policy = policy
         self._masks = MaskGate(settings)
 
     async def admit(self, caller: Caller, request: TaskRequest) -> AdmittedCall:
@@ -123,6 +124,10 @@ class Admission:
         ruling = self._permissions.ruling(caller.id, (tool.name,))
         if ruling is not None and ruling.action != "allow":
             raise InvalidCall(forbidden(tool.name, caller.id, ruling.rule))
+
+    @property
+    def _permissions(self) -> PermissionRules:
+        return PermissionRules.of(self._policy.current)
 
     async def _find_tool(self, caller: Caller, mode: str, name: str, mask: Mapping[str, bool] | None) -> Tool:
         try:

@@ -73,7 +73,12 @@ class DurationLog:
 
     @staticmethod
     def _is_whole_run(config: pytest.Config) -> bool:
-        chosen = config.option.keyword or config.option.lf or config.option.maxfail or config.option.collectonly
+        chosen = (
+            config.option.keyword
+            or getattr(config.option, "lf", False)
+            or config.option.maxfail
+            or config.option.collectonly
+        )
         return not chosen and config.args == config.getini("testpaths") and "not thorough" in config.option.markexpr
 
     def _write(self) -> None:

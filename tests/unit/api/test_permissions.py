@@ -2,7 +2,7 @@
 
 import pytest
 
-from outlast.api.permissions import PermissionRules, names_of
+from outlast.api.access.permissions import PermissionRules, names_of
 from outlast.api.settings import ApiSettings
 from outlast.workflows.tools.core.call_actor import actor_tool
 from outlast.workflows.tools.registry import MODES, tools_of

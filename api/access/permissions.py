@@ -1,4 +1,4 @@
-"""Who may call what: the operator's rules (OUTLAST_PERMISSIONS), decided at the front door for each call.
+"""Who may call what: the operator's rules (the policy file, then OUTLAST_PERMISSIONS), decided for each call.
 
 A rule is `CALLER:TOOL=ACTION`. Caller and tool may have `*` in them; a caller's own id may have colons, a tool's name
 has none. The first rule that fits decides; a call that fits none is allowed. A call of an Actor goes by more than one
@@ -8,14 +8,14 @@ name (`call-actor`, and the Actor's own tool): each has to be allowed, and the s
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal, cast, get_args
+from typing import cast, get_args
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.api.access.policy.contracts import Action, PermissionEntry, Policy
 from outlast.workflows.contracts.tool_calls import PermissionRuling
 from outlast.workflows.tools.core.actor_names import actor_tool_name, proxied_tool_name, split_actor_tool
 from outlast.workflows.tools.framework.tool import Tool
 
-Action = Literal["allow", "ask", "deny"]
 _STRICTNESS: tuple[str, ...] = get_args(Action)
 
 
@@ -38,6 +38,11 @@ class Rule:
                 f"{text!r} is not a permission: write CALLER:TOOL=allow, =ask or =deny, as in `key:ci:call-actor=ask`"
             )
         return cls(caller, tool, cast(Action, action), text)
+
+    @classmethod
+    def of(cls, entry: PermissionEntry) -> "Rule":
+        """A rule of a policy file."""
+        return cls(entry.caller, entry.tool, entry.action, f"{entry.caller}:{entry.tool}={entry.action}")
 
     def fits_caller(self, caller: str) -> bool:
         """Whether the rule is about this caller, whatever the tool."""
@@ -62,6 +67,11 @@ class PermissionRules:
     def parse(cls, text: str) -> "PermissionRules":
         """The comma-separated rules in `text`. Raises `ValueError` for what is none."""
         return cls(tuple(Rule.parse(part.strip()) for part in text.split(",") if part.strip()))
+
+    @classmethod
+    def of(cls, policy: Policy) -> "PermissionRules":
+        """The rules of a policy."""
+        return cls(tuple(Rule.of(entry) for entry in policy.rules))
 
     def ruling_of_call(self, caller: str, tool: Tool, actor: str | None) -> PermissionRuling | None:
         """What the rules say of a call of `tool` that runs `actor`; None when no rule is about it."""

@@ -1,0 +1,1 @@
+"""What paid calls may cost, and what they did cost."""

@@ -1,0 +1,116 @@
+"""What a policy file says. Every model rejects keys that it does not know, so that a misspelt one changes nothing."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from outlast.activities.spending.contracts import SpendingCaps
+
+M = TypeVar("M", bound=BaseModel)
+
+Action = Literal["allow", "ask", "deny"]
+Scope = Literal["call", "read", "cancel", "approve", "admin"]
+ALL_SCOPES: frozenset[Scope] = frozenset({"call", "read", "cancel", "approve", "admin"})
+
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+CallerId = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Limits(_Entry):
+    """How much one caller may use at once. The defaults are far above what one honest user needs."""
+
+    requests_per_second: float = Field(default=50, gt=0, description="Requests per second over longer times.")
+    request_burst: int = Field(default=500, ge=1, description="Requests that may come at once.")
+    open_streams: int = Field(default=200, ge=1, description="Event streams open at once.")
+    waiting_requests: int = Field(default=500, ge=1, description="Requests that wait for a result at once.")
+    concurrent_tasks: int = Field(default=500, ge=1, description="Tasks that run at once; further ones are queued.")
+    queued_tasks: int = Field(default=20_000, ge=0, description="Tasks that wait for one of those to end.")
+    concurrent_commands: int = Field(default=4, ge=1, description="Commands (`Bash`) that run at once.")
+    concurrent_queries: int = Field(default=8, ge=1, description="Queries of stored outputs (JMESPath) at once.")
+    sessions: int = Field(default=10_000, ge=1, description="Sessions that are kept.")
+    stored_bytes: int = Field(default=20 * 1024**3, ge=1, description="Bytes of stored outputs.")
+    actors_per_connection: int = Field(default=50, ge=1, description="Actors in one `?actors=` of an MCP connection.")
+
+
+class KeyEntry(_Entry):
+    """An API key. The key itself is not here: `hash` proves it."""
+
+    id: Name = Field(description="The part of the key that is no secret: a key reads `ol_ID_SECRET`.")
+    caller: CallerId = Field(description="Whose key it is, as a caller's id: `key:NAME`.")
+    hash: str = Field(description="`scrypt$N$R$P$SALT$HASH`, salt and hash as base64 (RFC 7914).")
+    created: AwareDatetime | None = None
+    expires: AwareDatetime | None = Field(default=None, description="When it ends; never without.")
+    scopes: frozenset[Scope] = Field(
+        default=frozenset({"call", "read", "cancel"}), description="What it may be used for."
+    )
+
+    def is_expired(self, now: datetime | None = None) -> bool:
+        """Whether its time is over."""
+        return self.expires is not None and self.expires <= (now or datetime.now(UTC))
+
+
+class PermissionEntry(_Entry):
+    """One rule: calls of `tool` by `caller` are allowed, denied, or need an approval. `*` stands for any part."""
+
+    caller: CallerId
+    tool: str = Field(min_length=1, max_length=200)
+    action: Action
+    approver: Name | None = Field(
+        default=None,
+        description="With `ask`: the role that approves. Whoever made the call cannot approve it then.",
+    )
+
+
+class CallerEntry(_Entry):
+    """What the file says of one caller, or of all (`[defaults]`)."""
+
+    roles: frozenset[Name] = Field(default=frozenset(), description="Roles that rules name as approvers.")
+    apify_token_env: str | None = Field(default=None, description="Variable that holds the Apify token of its runs.")
+    apify_token_file: Path | None = Field(default=None, description="File that holds the Apify token of its runs.")
+    models: tuple[str, ...] = Field(
+        default=("*",), description="Models it may use: `provider/model`, `*` for any part."
+    )
+    reach: Literal["own", "account"] | None = Field(
+        default=None,
+        description="Which runs and storages its tools reach: those of its own tasks, or all of the Apify account.",
+    )
+    limits: Limits = Limits()
+    spending: SpendingCaps = SpendingCaps()
+
+
+class Policy(_Entry):
+    """A whole policy file."""
+
+    unmatched: Action = Field(default="allow", description="What holds for a call that no rule is about.")
+    defaults: CallerEntry = Field(default=CallerEntry(), description="What holds for every caller.")
+    callers: dict[CallerId, CallerEntry] = Field(
+        default={}, description="By the caller's id: `key:NAME`, `apify:ACCOUNT ID`, `jwt:SUBJECT` or `local`."
+    )
+    rules: tuple[PermissionEntry, ...] = Field(default=(), description="The first one that fits decides.")
+    keys: tuple[KeyEntry, ...] = ()
+
+    def of(self, caller_id: str) -> CallerEntry:
+        """What holds for a caller: its own entry, and the defaults where that says nothing."""
+        own = self.callers.get(caller_id)
+        return self.defaults if own is None else _merged(self.defaults, own)
+
+    def over(self, base: "Policy") -> "Policy":
+        """This policy, and `base` where it says nothing. The rules of `base` come last."""
+        merged = _merged(base, self.model_copy(update={"defaults": _merged(base.defaults, self.defaults)}))
+        return merged.model_copy(update={"rules": (*self.rules, *base.rules)})
+
+
+def _merged(base: M, own: M) -> M:
+    """What `own` says, over `base`; tables inside as well."""
+    said: dict[str, object] = {}
+    for name in own.model_fields_set:
+        default, value = getattr(base, name), getattr(own, name)
+        tables = isinstance(default, Limits | SpendingCaps) and isinstance(value, Limits | SpendingCaps)
+        said[name] = _merged(default, value) if tables else value
+    return base.model_copy(update=said)

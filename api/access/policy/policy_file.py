@@ -1,0 +1,81 @@
+"""Reading a policy file (TOML)."""
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from outlast.activities.spending.contracts import SpendingCaps
+from outlast.api.access.policy.contracts import CallerEntry, KeyEntry, Limits, PermissionEntry, Policy
+
+MAX_BYTES = 4 * 1024 * 1024
+_MODELS: tuple[type[BaseModel], ...] = (Policy, CallerEntry, KeyEntry, Limits, PermissionEntry, SpendingCaps)
+
+
+class PolicyError(ValueError):
+    """The policy cannot be used. `problems` has one line for each reason, without any secret of the file."""
+
+    def __init__(self, path: Path, problems: Iterable[str]) -> None:
+        """Problems of the file at `path`."""
+        self.problems = tuple(problems)
+        super().__init__(f"{path}: " + "; ".join(self.problems))
+
+
+def read_policy(path: Path) -> Policy:
+    """The policy in the file at `path`. Raises `PolicyError` with a line for each thing that is wrong."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise PolicyError(path, [f"cannot be read: {error.strerror or error}"]) from error
+    if len(text) > MAX_BYTES:
+        raise PolicyError(path, [f"is larger than {MAX_BYTES} bytes"])
+    try:
+        content: dict[str, object] = tomllib.loads(text.decode())
+    except UnicodeDecodeError as error:
+        raise PolicyError(path, [f"is not UTF-8 (byte {error.start})"]) from None
+    except tomllib.TOMLDecodeError as error:
+        raise PolicyError(path, [f"is not TOML: {error}"]) from None
+    try:
+        policy = Policy.model_validate(content)
+    except ValidationError as error:
+        raise PolicyError(path, _problems(error)) from None
+    problems = [*_double_keys(policy), *_double_tokens(policy)]
+    if problems:
+        raise PolicyError(path, problems)
+    return policy
+
+
+def _problems(error: ValidationError) -> list[str]:
+    found = error.errors(include_input=False, include_url=False, include_context=False)
+    return [f"{_place(entry['loc'])}: {_reason(entry['type'], entry['loc'], entry['msg'])}" for entry in found]
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    return ".".join(
+        f'"{part}"' if isinstance(part, str) and not part.isidentifier() else str(part) for part in location
+    )
+
+
+def _reason(kind: str, location: tuple[int | str, ...], message: str) -> str:
+    if kind != "extra_forbidden":
+        return message
+    known = {name for model in _MODELS for name in model.model_fields}
+    near = difflib.get_close_matches(str(location[-1]), known, n=1)
+    return f"there is no such setting{f'; did you mean {near[0]!r}?' if near else ''}"
+
+
+def _double_keys(policy: Policy) -> list[str]:
+    ids = [key.id for key in policy.keys]
+    return [f"keys: two keys have the id {name!r}" for name in sorted({name for name in ids if ids.count(name) > 1})]
+
+
+def _double_tokens(policy: Policy) -> list[str]:
+    entries: Mapping[str, CallerEntry] = {"defaults": policy.defaults, **policy.callers}
+    return [
+        f"{name}: name either apify_token_env or apify_token_file"
+        for name, entry in entries.items()
+        if entry.apify_token_env is not None and entry.apify_token_file is not None
+    ]

@@ -1,0 +1,89 @@
+"""The policy in force, and how it changes while the API runs."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from watchfiles import awatch
+
+from outlast.api.access.policy.contracts import CallerEntry, Policy
+from outlast.api.access.policy.policy_file import PolicyError, read_policy
+from outlast.api.metrics import POLICY_LOADS
+
+log = logging.getLogger("outlast.api")
+
+
+class PolicySource:
+    """Holds the policy in force. Ask `current` for each decision: it changes when the file does.
+
+    A file that cannot be used leaves the policy in force as it was, and says so in the log and in the metric
+    `outlast_policy_loads_total{outcome="error"}`.
+    """
+
+    def __init__(self, path: Path | None, *, base: Policy | None = None) -> None:
+        """The policy in the file at `path`, and `base` for what the file leaves open. Raises `PolicyError`."""
+        self._path = path
+        self._base = base or Policy()
+        self._policy = self._read()
+        self._observers: list[Callable[[Policy], None]] = []
+
+    @property
+    def current(self) -> Policy:
+        """The policy in force."""
+        return self._policy
+
+    def of(self, caller_id: str) -> CallerEntry:
+        """What the policy in force says of a caller."""
+        return self._policy.of(caller_id)
+
+    def on_change(self, observer: Callable[[Policy], None]) -> None:
+        """Call `observer` with each new policy."""
+        self._observers.append(observer)
+
+    def reload(self) -> bool:
+        """Read the file again. Returns whether it could be used; otherwise the policy in force stays."""
+        if self._path is None:
+            return True
+        try:
+            policy = self._read()
+        except PolicyError as error:
+            POLICY_LOADS.labels("error").inc()
+            log.error("The policy in force stays: %s", error)  # noqa: TRY400  # the operator needs the message
+            return False
+        POLICY_LOADS.labels("ok").inc()
+        if policy != self._policy:
+            self._policy = policy
+            for observer in self._observers:
+                observer(policy)
+            log.info("Policy loaded", extra={"callers": len(policy.callers), "keys": len(policy.keys)})
+        return True
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Reload on every change of the file, and on SIGHUP, until left."""
+        if self._path is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        with suppress(NotImplementedError, ValueError, RuntimeError):  # no signals off the main thread
+            loop.add_signal_handler(signal.SIGHUP, self.reload)
+        watcher = asyncio.create_task(self._watch(self._path))
+        try:
+            yield
+        finally:
+            watcher.cancel()
+            with suppress(asyncio.CancelledError):
+                await watcher
+            with suppress(NotImplementedError, ValueError, RuntimeError):
+                loop.remove_signal_handler(signal.SIGHUP)
+
+    def _read(self) -> Policy:
+        return read_policy(self._path).over(self._base) if self._path is not None else self._base
+
+    async def _watch(self, path: Path) -> None:
+        """Watch the folder: editors and Kubernetes replace files instead of writing into them."""
+        async for _ in awatch(path.parent, recursive=False):
+            self.reload()

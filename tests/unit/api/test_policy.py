@@ -1,0 +1,106 @@
+"""The policy file: what it may say, what is refused, and how it comes into force while the API runs."""
+
+from pathlib import Path
+
+import pytest
+
+from outlast.api.access.policy.contracts import CallerEntry, Limits, PermissionEntry, Policy
+from outlast.api.access.policy.policy_file import PolicyError, read_policy
+from outlast.api.access.policy.source import PolicySource
+from outlast.api.settings import ApiSettings
+from tests.support.eventually import eventually
+
+WHOLE = """
+unmatched = "deny"
+
+[defaults.limits]
+concurrent_tasks = 7
+sessions = 3
+
+[defaults.spending]
+per_day_usd = 20
+
+[callers."key:nightly"]
+roles = ["lead"]
+limits = { concurrent_tasks = 70 }
+spending = { per_task_usd = 5 }
+
+[[rules]]
+caller = "key:ci"
+tool = "call-actor"
+action = "ask"
+approver = "lead"
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "policy.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_callers_own_entry_goes_before_the_defaults(tmp_path: Path) -> None:
+    policy = read_policy(write(tmp_path, WHOLE))
+    nightly, other = policy.of("key:nightly"), policy.of("key:other")
+    assert (nightly.limits.concurrent_tasks, nightly.limits.sessions) == (70, 3)
+    assert (nightly.spending.per_task_usd, nightly.spending.per_day_usd) == (5, 20)
+    assert (other.limits.concurrent_tasks, other.spending.per_task_usd) == (7, None)
+    assert nightly.roles == {"lead"}
+    assert not other.roles
+
+
+def test_the_variables_hold_where_the_file_is_silent(tmp_path: Path) -> None:
+    settings = ApiSettings(permissions="*:*=deny", limits=Limits(sessions=9, request_burst=11), policy_file=None)
+    policy = PolicySource(write(tmp_path, WHOLE), base=settings.policy).current
+    assert [rule.action for rule in policy.rules] == ["ask", "deny"]
+    assert (policy.defaults.limits.sessions, policy.defaults.limits.request_burst) == (3, 11)
+    assert policy.unmatched == "deny"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[defaults.limts]\nsessions = 1", "defaults.limts: there is no such setting; did you mean 'limits'?"),
+        ('[callers."key:a".limits]\nsessions = 0', 'callers."key:a".limits.sessions: Input should be greater than'),
+        ("[[rules]]\ncaller = 'a'\ntool = 'b'\naction = 'maybe'", "rules.0.action: Input should be 'allow', 'ask' or"),
+        ("rules = [", "is not TOML"),
+        ("[defaults]\napify_token_env = 'A'\napify_token_file = 'b'", "defaults: name either apify_token_env or"),
+        (
+            "[[keys]]\nid='a'\ncaller='key:a'\nhash='x'\n[[keys]]\nid='a'\ncaller='key:b'\nhash='y'",
+            "two keys have the id",
+        ),
+        ("[[keys]]\nid='a'\ncaller='key:a'\nhash='x'\nexpires=2030-01-01T00:00:00", "keys.0.expires"),
+    ],
+)
+def test_what_cannot_be_used_is_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(PolicyError) as refused:
+        read_policy(write(tmp_path, text))
+    assert said in str(refused.value)
+
+
+async def test_a_changed_file_comes_into_force_and_a_broken_one_does_not(tmp_path: Path) -> None:
+    path = write(tmp_path, "unmatched = 'ask'")
+    source = PolicySource(path)
+    seen: list[Policy] = []
+    source.on_change(seen.append)
+    async with source.watched():
+        # As editors and Kubernetes do: a new file takes the place of the old one. Written until the watch has begun.
+        def changed() -> bool:
+            (tmp_path / "new").write_text("unmatched = 'deny'")
+            (tmp_path / "new").replace(path)
+            return source.current.unmatched == "deny"
+
+        await eventually(changed)
+    assert [policy.unmatched for policy in seen] == ["deny"]
+    path.write_text("unmatched = 'perhaps'")
+    assert not source.reload()
+    assert source.current.unmatched == "deny"
+
+
+def test_without_a_file_the_variables_are_the_policy() -> None:
+    source = PolicySource(None, base=ApiSettings(permissions="key:a:x=deny").policy)
+    assert source.reload()
+    assert source.current == Policy(
+        defaults=CallerEntry(limits=Limits(), spending=source.current.defaults.spending),
+        rules=(PermissionEntry(caller="key:a", tool="x", action="deny"),),
+    )
