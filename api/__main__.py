@@ -18,6 +18,7 @@ from outlast.api.services import build_services
 from outlast.api.settings import ApiSettings
 from outlast.api.startup_checks import settings_problems
 from outlast.api.temporal.errors import temporal_errors
+from outlast.paths import keep_files_private
 from outlast.worker.connection import connect
 from outlast.worker.environment import unknown_variables
 from outlast.worker.logs import configure_early_logging, configure_logging
@@ -84,6 +85,7 @@ async def _prepare_namespace(client: Client) -> None:
 
 def main() -> int:
     """Exit code 0 after a clean stop, 1 when the API could not start."""
+    keep_files_private()
     unknown = unknown_variables(os.environ)
     if unknown:
         configure_early_logging()

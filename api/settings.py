@@ -96,6 +96,10 @@ class ApiSettings(Settings):
     model_limits: dict[str, ModelLimits] = Field(
         default={}, description="Windows and output limits of models in tokens, as JSON by `provider/model`."
     )
+    model_providers: str | None = Field(
+        default=None,
+        description="Providers that the workers have keys or addresses for, comma-separated; unset: not known.",
+    )
     session_idle_days: float = Field(
         default=SESSION_IDLE / timedelta(days=1),
         gt=0,
@@ -174,6 +178,11 @@ class ApiSettings(Settings):
     def selectors(self) -> tuple[str, ...]:
         """`default_tools` as a tuple."""
         return split_names(self.default_tools)
+
+    @property
+    def configured_providers(self) -> frozenset[str] | None:
+        """`model_providers` as a set, None while it is not known."""
+        return None if self.model_providers is None else frozenset(split_names(self.model_providers))
 
     @property
     def hosts(self) -> tuple[str, ...]:

@@ -1,8 +1,11 @@
 """Where Outlast keeps its state and finds its documentation: for an installed package, and for a checkout."""
 
+import os
 from pathlib import Path
 
 import platformdirs
+
+_PRIVATE = 0o077
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -21,6 +24,11 @@ def default_data_dir() -> Path:
     """
     repository = checkout()
     return repository / ".outlast" if repository else platformdirs.user_data_path("outlast", appauthor=False)
+
+
+def keep_files_private() -> None:
+    """Let only their owner read what this process creates from now on, wherever the settings put it."""
+    os.umask(_PRIVATE)
 
 
 def docs_dir() -> Path:

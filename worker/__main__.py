@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from temporalio.client import Client
 
 from outlast.activities.secrets.sealer import SealError
+from outlast.paths import keep_files_private
 from outlast.worker.connection import connect
 from outlast.worker.environment import unknown_variables
 from outlast.worker.logs import configure_early_logging, configure_logging
@@ -50,6 +51,7 @@ async def _until_stopped(client: Client, stop: asyncio.Event) -> None:
 
 def main() -> int:
     """Exit code 0 after a clean stop, 1 when the worker could not start."""
+    keep_files_private()
     unknown = unknown_variables(os.environ)
     if unknown:
         configure_early_logging()

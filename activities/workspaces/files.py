@@ -30,7 +30,7 @@ class Workspaces:
 
     def path(self, owner: WorkspaceOwner) -> Path:
         """The folder of `owner`, created when it does not exist. Its name does not reveal the owner."""
-        self._root.mkdir(mode=0o711, parents=True, exist_ok=True)
+        self._make_root()
         folder = self._root / folder_name(owner)
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -38,6 +38,13 @@ class Workspaces:
             if self._uid is not None and os.fstat(descriptor).st_uid != self._uid:
                 os.fchown(descriptor, self._uid, self._uid)
         return folder
+
+    def _make_root(self) -> None:
+        """Create the root. Folders that are created may be passed through by the user who runs commands, not listed."""
+        missing = [folder for folder in (self._root, *self._root.parents) if not folder.exists()]
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o700 if self._uid is None else 0o711)  # the process's umask may leave nothing of a mode
 
     @contextmanager
     def opened(self, owner: WorkspaceOwner) -> Generator[int]:

@@ -23,6 +23,9 @@ class ProviderEntry(BaseModel):
     id: str
     protocol: str
     base_url: str | None = Field(default=None, description="Its default address; None: the operator sets one.")
+    configured: bool | None = Field(
+        default=None, description="Whether its key or address is set, so that it can be called; None: not known."
+    )
     limits_active_tools: bool = Field(description="Whether it is sent the mask; else other calls are refused.")
     caching: str
     controls: tuple[ControlName, ...]

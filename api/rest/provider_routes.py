@@ -14,6 +14,8 @@ router = APIRouter(prefix="/v1/providers", tags=["sessions"])
 async def list_providers(services: ServicesDep, _caller: CallerDep) -> ProviderList:
     """The providers of models: their controls, and the models that are known of each with their limits.
 
-    A model that is not listed works too, with careful defaults. Whether a provider's key is set only the worker knows.
+    A model that is not listed works too, with careful defaults. Keys are the workers': whether one
+    is set is told by `OUTLAST_MODEL_PROVIDERS`, which the embedded stack sets.
     """
-    return provider_list(services.settings.model_limits, services.settings.model_prices)
+    settings = services.settings
+    return provider_list(settings.model_limits, settings.model_prices, settings.configured_providers)

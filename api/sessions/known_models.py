@@ -1,6 +1,7 @@
 """What is known of providers and their models. Pure."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 from outlast.activities.llm.providers.capabilities import MATRIX, Capabilities
 from outlast.activities.llm.providers.models import KNOWN, ModelLimits, model_of
@@ -8,9 +9,17 @@ from outlast.activities.llm.providers.prices import Price
 from outlast.api.contracts.providers import ModelEntry, ProviderEntry, ProviderList
 
 
-def provider_list(limits: Mapping[str, ModelLimits], prices: Mapping[str, Price]) -> ProviderList:
-    """All providers, each with its families of models and the models that the operator has named."""
-    return ProviderList(providers=[_provider(name, found, limits, prices) for name, found in MATRIX.items()])
+def provider_list(
+    limits: Mapping[str, ModelLimits], prices: Mapping[str, Price], configured: AbstractSet[str] | None
+) -> ProviderList:
+    """All providers, each with its families of models and the models that the operator has named.
+
+    `configured` are those that can be called, None while that is not known.
+    """
+    entries = [_provider(name, found, limits, prices) for name, found in MATRIX.items()]
+    if configured is not None:
+        entries = [entry.model_copy(update={"configured": entry.id in configured}) for entry in entries]
+    return ProviderList(providers=entries)
 
 
 def _provider(

@@ -14,6 +14,7 @@ import psutil
 from outlast.deploy.local.config import StackConfig
 from outlast.deploy.local.errors import NotReadyError, StackError
 from outlast.deploy.local.plan import STOP_GRACE_SECONDS
+from outlast.deploy.local.private_files import UMASK, private_data_dir, private_file, private_folder
 from outlast.deploy.local.processes.logs import tail
 from outlast.deploy.local.state import StackState, find_running
 
@@ -33,10 +34,10 @@ def start_process(config: StackConfig, *options: str) -> "subprocess.Popen[bytes
     Its output goes to `logs/stack.log`. Without options it ends when nobody uses it; with `--keep` when it is stopped.
     """
     log = config.data_dir / "logs" / LOG_NAME
-    log.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(private_data_dir(config.data_dir) / "logs")
     given = config.model_dump_json(exclude={"environment"})
     command = [sys.executable, "-P", "-m", "outlast.deploy.local.on_demand", given, *options]
-    with log.open("ab") as output:
+    with private_file(log, "ab") as output:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -44,6 +45,7 @@ def start_process(config: StackConfig, *options: str) -> "subprocess.Popen[bytes
             stderr=output,
             env=dict(config.environment),
             start_new_session=True,
+            umask=UMASK,
         )
 
 

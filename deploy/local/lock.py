@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from outlast.deploy.local.errors import DataDirectoryInUseError
+from outlast.deploy.local.private_files import private_data_dir
 from outlast.deploy.local.state import read_state
 
 
@@ -19,7 +20,7 @@ class DataDirectoryLock:
 
     def acquire(self) -> Self:
         """Take the lock, or raise `DataDirectoryInUseError` naming the stack that has it."""
-        self._data_dir.mkdir(parents=True, exist_ok=True)
+        private_data_dir(self._data_dir)
         # Not inherited by children (PEP 446), so none of them can keep the lock after this process.
         descriptor = os.open(self._data_dir / "stack.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not _try_lock(descriptor):

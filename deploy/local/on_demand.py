@@ -22,6 +22,7 @@ from outlast.deploy.local.errors import DataDirectoryInUseError, NotReadyError, 
 from outlast.deploy.local.events import OnEvent, StackEvent
 from outlast.deploy.local.outside import look_outside
 from outlast.deploy.local.plan import components_to_run
+from outlast.deploy.local.private_files import private_data_dir
 from outlast.deploy.local.processes.logs import tail
 from outlast.deploy.local.processes.readiness import answers_http
 from outlast.deploy.local.stack import Stack
@@ -38,7 +39,7 @@ async def used_stack(config: StackConfig) -> AsyncGenerator[StackAddresses]:
 
     Joins the one that runs, else starts one. Raises `StackError` when it does not become ready.
     """
-    config.data_dir.mkdir(parents=True, exist_ok=True)
+    private_data_dir(config.data_dir)
     lock = os.open(config.data_dir / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_SH)

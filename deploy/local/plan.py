@@ -11,8 +11,10 @@ from pathlib import Path
 from outlast.deploy.local import keys, ports
 from outlast.deploy.local.addresses import StackAddresses, http_url
 from outlast.deploy.local.config import Component, StackConfig
+from outlast.deploy.local.environments import plain_environment, without_secrets_of_others
 from outlast.deploy.local.outside import Outside
 from outlast.deploy.local.ports import PortPicker, PortWish
+from outlast.deploy.local.private_files import private_folder
 from outlast.deploy.local.processes.process import ChildSpec
 from outlast.deploy.local.processes.readiness import Probe, always, answers_http
 from outlast.deploy.local.temporal_server import TemporalServer
@@ -161,8 +163,8 @@ class Planner:
 
     def _temporal(self) -> ChildSpec:
         server = self._server()
-        (self._data_dir / "temporal").mkdir(parents=True, exist_ok=True)
-        return self._spec(Component.TEMPORAL, server.command(), self._bare_environment(), server.is_ready())
+        private_folder(self._data_dir / "temporal")
+        return self._spec(Component.TEMPORAL, server.command(), self._plain_environment(), server.is_ready())
 
     def _sandbox(self) -> ChildSpec:
         command = [sys.executable, "-P", "-m", "outlast.deploy.local.sandbox", "--host", LOOPBACK]
@@ -175,7 +177,7 @@ class Planner:
         ready = answers_http(f"{self._url('sandbox')}/sandbox/healthz")
         # Not on the command line, which every user of the machine can read.
         token = {"OUTLAST_SANDBOX_TOKEN": keys.ensure_sandbox_token(self._data_dir)}
-        return self._spec(Component.SANDBOX, tuple(command), self._bare_environment() | token, ready)
+        return self._spec(Component.SANDBOX, tuple(command), self._plain_environment() | token, ready)
 
     def _worker(self) -> ChildSpec:
         command = (sys.executable, "-P", "-m", "outlast.worker")
@@ -208,11 +210,9 @@ class Planner:
             stop_grace_seconds=STOP_GRACE_SECONDS[component],
         )
 
-    def _bare_environment(self) -> dict[str, str]:
-        """Return what the server and the sandbox get: the user's environment without credentials and settings."""
-        inherited = self._config.environment.items()
-        kept = {name: value for name, value in inherited if not name.startswith(("TEMPORAL_", "OUTLAST_", "APIFY_"))}
-        return {**kept, "PYTHONUNBUFFERED": "1"}
+    def _plain_environment(self) -> dict[str, str]:
+        """Return what the Temporal server and the sandbox get: no credential, no setting."""
+        return {**plain_environment(self._config.environment), "PYTHONUNBUFFERED": "1"}
 
     def _environment(self, component: Component) -> dict[str, str]:
         """Return what the worker or the API gets: the contract between the stack and them."""
@@ -222,7 +222,7 @@ class Planner:
             "OUTLAST_INSTANCE_ID": self._config.instance_id,
             _READY_FILE: str(self._data_dir / "ready" / f"{component}.json"),
         }
-        contract = stack_environment(self._config, self.addresses())
+        contract = without_secrets_of_others(component, stack_environment(self._config, self.addresses()))
         return contract | {name: value for name, value in ports.items() if value is not None}
 
     def _port(self, name: str) -> str | None:

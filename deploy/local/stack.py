@@ -31,6 +31,7 @@ from outlast.deploy.local.lock import DataDirectoryLock
 from outlast.deploy.local.outside import Outside, look_outside
 from outlast.deploy.local.plan import Planner, StackPlan, components_to_run, lost_a_port, pick_ports
 from outlast.deploy.local.ports import PortWish
+from outlast.deploy.local.private_files import private_folder
 from outlast.deploy.local.processes.process import ChildSpec, Observers, SupervisedProcess
 from outlast.deploy.local.processes.restarts import RestartPolicy
 from outlast.deploy.local.processes.status import ProcessState, ProcessStatus
@@ -141,7 +142,7 @@ class Stack:
         if Component.TEMPORAL in self._config.components:
             await preflight.check_temporal(outside)
         await preflight.await_leftovers(read_state(self._config.data_dir))
-        (self._config.data_dir / "logs").mkdir(parents=True, exist_ok=True)
+        private_folder(self._config.data_dir / "logs")
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         for _ in range(_STARTS_ON_OTHER_PORTS):
             try:

@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from outlast.deploy.local.addresses import StackAddresses
+from outlast.deploy.local.private_files import private_file
 from outlast.deploy.local.processes.status import ProcessState, ProcessStatus
 
 FILE_NAME = "stack.json"
@@ -40,7 +41,8 @@ class StackState(BaseModel):
 def write_state(data_dir: Path, state: StackState) -> None:
     """Replace the file in one step: a reader sees the old one or the new one."""
     draft = data_dir / f"{FILE_NAME}.tmp"
-    draft.write_text(state.model_dump_json(indent=2) + "\n")
+    with private_file(draft, "wb") as file:
+        file.write(f"{state.model_dump_json(indent=2)}\n".encode())
     draft.replace(data_dir / FILE_NAME)
 
 

@@ -12,6 +12,7 @@ from outlast.api.cli.checks.check import Check, fail, ok, skip, warn
 from outlast.api.cli.show.wording import size
 from outlast.deploy.local import ports
 from outlast.deploy.local.errors import MissingServerError
+from outlast.deploy.local.private_files import is_private
 from outlast.deploy.local.temporal_server import find_executable
 
 _OLDEST_PYTHON = (3, 11)
@@ -45,6 +46,8 @@ def check_data_dir(data_dir: Path) -> Check:
     if not os.access(nearest, os.W_OK | os.X_OK):
         return fail(name, f"{nearest} cannot be written to", f"Get write permission (chmod or chown {nearest}).")
     shown = _relative(data_dir)
+    if data_dir.is_dir() and not is_private(data_dir):
+        return warn(name, f"{shown} can be read by others", f"chmod 700 {shown}, or let it hold nothing but Outlast's.")
     return ok(name, shown if data_dir.exists() else f"{shown}, made by the first `outlast up`")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from outlast.deploy.local.errors import NotReadyError, SupervisionError
 from outlast.deploy.local.events import OnEvent, StackEvent, StackEventKind
+from outlast.deploy.local.private_files import UMASK, private_file, private_folder
 from outlast.deploy.local.processes import logs
 from outlast.deploy.local.processes.orphans import die_with_parent
 from outlast.deploy.local.processes.readiness import Probe, holds_ports, read_ready_file
@@ -112,9 +113,9 @@ class SupervisedProcess:
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         if self.spec.ready_file is not None:
-            self.spec.ready_file.parent.mkdir(exist_ok=True)
+            private_folder(self.spec.ready_file.parent)
             self.spec.ready_file.unlink(missing_ok=True)
-        with self.spec.log_path.open("ab") as log:
+        with private_file(self.spec.log_path, "ab") as log:
             self._log_start = log.tell()
             process = await asyncio.create_subprocess_exec(
                 *self.spec.command,
@@ -124,6 +125,7 @@ class SupervisedProcess:
                 stderr=log,
                 # Ctrl-C in the terminal reaches the stack only, which then stops its children in order.
                 start_new_session=True,
+                umask=UMASK,
                 preexec_fn=die_with_parent(),
             )
         self._process = process

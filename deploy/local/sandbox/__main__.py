@@ -19,11 +19,12 @@ from outlast.deploy.local.sandbox.http.app import build_app
 from outlast.deploy.local.sandbox.platform import DataDirectoryInUseError, build_platform
 from outlast.deploy.local.sandbox.runs.in_process import IN_PROCESS_ACTORS
 from outlast.deploy.local.sandbox.settings import Settings, is_loopback
-from outlast.paths import default_data_dir
+from outlast.paths import default_data_dir, keep_files_private
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parses the flags, serves, returns the exit code."""
+    keep_files_private()
     parser = _parser()
     options = parser.parse_args(arguments)
     if not is_loopback(options.host):

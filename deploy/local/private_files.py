@@ -1,0 +1,67 @@
+"""Files and folders that only their owner can read."""
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO, cast
+
+UMASK = 0o077
+"""Of every process of a stack: what it creates is readable by its owner only."""
+
+_MARKS = ("stack.lock", "users.lock", "stack.json", "seal.keys")
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def private_folder(path: Path) -> Path:
+    """Create the folder, and those above it that are missing, for their owner only; an existing one stays."""
+    if not path.is_dir():
+        private_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+def private_file(path: Path, mode: str) -> BinaryIO:
+    """`open` in a binary mode; a file that is created is for its owner only."""
+    return cast("BinaryIO", open(path, mode, opener=_open_private))
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def private_data_dir(path: Path) -> Path:
+    """Create the data directory for its owner only; tighten one that an earlier version left readable by others.
+
+    A folder that holds other things than a stack's keeps its own mode: it may be `/tmp`, or shared on purpose.
+    `outlast doctor` warns about it. What the stack makes in it is private in any case.
+    """
+    if path.is_dir() and not _is_ours(path):
+        return path
+    private_folder(path)
+    tighten(path)
+    for entry in _entries(path):
+        tighten(entry)
+        for inner in _entries(entry):
+            tighten(inner)
+    return path
+
+
+def tighten(path: Path) -> None:
+    """Take the rights of others away. Links, and what belongs to another user, stay as they are."""
+    found = path.lstat()
+    if not stat.S_ISLNK(found.st_mode) and found.st_uid == os.geteuid() and found.st_mode & _OTHERS:
+        path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
+
+
+def is_private(path: Path) -> bool:
+    """Whether only its owner has any right to the folder."""
+    return not path.stat().st_mode & _OTHERS
+
+
+def _is_ours(path: Path) -> bool:
+    names = {entry.name for entry in _entries(path)}
+    return not names or not names.isdisjoint(_MARKS)
+
+
+def _entries(path: Path) -> list[Path]:
+    return list(path.iterdir()) if path.is_dir() and not path.is_symlink() else []
