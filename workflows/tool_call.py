@@ -81,7 +81,9 @@ class ToolCallWorkflow:
         seconds = (workflow.now() - workflow.info().start_time).total_seconds()
         await self._complete(ctx, TaskStatus.FAILED if result.is_error else TaskStatus.COMPLETED, result)
         run = ctx.runs.latest if ctx.guarded is None else await self._guard(ctx, ctx.guarded)
-        return ToolOutcome(result=result, run=run, seconds=seconds)
+        outcome = ToolOutcome(result=result, run=run, seconds=seconds)
+        # A turn takes its tools' answers from its own history, so they must be whole.
+        return outcome if workflow.info().parent else outcome.without_rows(ctx.recorded_rows)
 
     async def _answer(self, ctx: ToolContext) -> ToolResult:
         try:

@@ -46,6 +46,7 @@ from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.submitted_input import answer_error, sealed_answers
 from outlast.api.temporal.definitions import TASK_WORKFLOW
 from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.recorded_rows import whole_outcome
 from outlast.api.temporal.session_starts import ensure_session, report_refused_call
 from outlast.api.temporal.task_events import position_of, stream_events, task_events
 from outlast.api.temporal.task_view import memo_model, owner_of, task_from
@@ -348,7 +349,8 @@ class TaskClient:
         handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
         try:
             with temporal_errors(missing=_task_not_found(task_id)):
-                return await asyncio.wait_for(handle.result(), seconds)
+                outcome = await asyncio.wait_for(handle.result(), seconds)
+                return await whole_outcome(self._client, task_id, outcome)
         except TimeoutError:
             return None
         except WorkflowFailureError as error:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.runs.activities import RunActivities
+from outlast.activities.storages.datasets import DatasetActivities
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.framework.plain_functions import RUN_PLAIN_FUNCTION
@@ -22,6 +23,7 @@ WAIT_FOR_RUN: Final = _name_of(RunActivities.wait_for_run)
 ABORT_RUN: Final = _name_of(RunActivities.abort_run)
 CALL_MCP_TOOL: Final = _name_of(McpActorActivities.call_mcp_tool)
 PLAIN_FUNCTION: Final = RUN_PLAIN_FUNCTION
+FETCH_DATASET_ITEMS: Final = _name_of(DatasetActivities.fetch_dataset_items)
 STORE_DATASET: Final = _name_of(OutputActivities.store_dataset)
 STORE_RECORD: Final = _name_of(OutputActivities.store_record)
 SUBMIT_INPUT: Final = _name_of(ToolCallWorkflow.submit_input)

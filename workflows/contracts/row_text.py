@@ -1,8 +1,10 @@
 """Rows stand once in a history: an answer's text repeats the rows of its structured form, and is recorded without them.
 
-Pure. The recorded form of a `ToolResult` has `rows_at`, where in its first text the rows belong.
+Pure. The recorded form of a `ToolResult` has `rows_at`, where in its first text the rows belong. The rows of a run stand in
+the result of the activity that read them, so a task's outcome refers to them by their digest.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable
 from typing import Any, cast
@@ -11,13 +13,18 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 ROWS_AT = "rows_at"
-_WORTH_BYTES = 200
+WORTH_CHARS = 200
 """Fewer characters of rows are recorded twice: the mark costs some too."""
 
 
 def rows_as_lines(items: Iterable[JsonValue]) -> str:
     """One JSON value per line, without spaces: they cost tokens."""
     return "\n".join(json.dumps(item, ensure_ascii=False, separators=(",", ":")) for item in items)
+
+
+def digest_of_rows(rows: str) -> str:
+    """SHA-256 of rows as lines, by which an outcome refers to them."""
+    return hashlib.sha256(rows.encode(errors="surrogatepass")).hexdigest()
 
 
 def without_repeated_rows(result: dict[str, Any]) -> dict[str, Any]:
@@ -28,7 +35,7 @@ def without_repeated_rows(result: dict[str, Any]) -> dict[str, Any]:
             "structured": {"items": [*items]},
         }:
             rows = rows_as_lines(cast(list[JsonValue], items))
-            at = text.find(rows) if len(rows) >= _WORTH_BYTES else -1
+            at = text.find(rows) if len(rows) >= WORTH_CHARS else -1
             if at < 0:
                 return result
             shortened = {**first, "text": text[:at] + text[at + len(rows) :]}

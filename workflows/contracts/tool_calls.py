@@ -1,6 +1,6 @@
 """Contracts of a tool call: the call, its result, and the description of its task."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ from outlast.activities.contracts import Caller, Contract, SealedSecret
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.activities.runs.contracts import Budget, RunState
-from outlast.workflows.contracts.row_text import with_repeated_rows
+from outlast.workflows.contracts.row_text import WORTH_CHARS, digest_of_rows, rows_as_lines, with_repeated_rows
 
 DEFAULT_DEADLINE_SECONDS = 24 * 3600
 
@@ -216,12 +216,51 @@ def offers_all(_tool: str) -> bool:
     return True
 
 
+class RecordedRows(Contract):
+    """Names the rows that an answer is recorded without: an activity's result in the same history has them."""
+
+    sha256: str = Field(description="Digest of the rows as lines of JSON.")
+    text_at: int | None = Field(default=None, description="Where they belong in the first text; None when not in it.")
+
+
 class ToolOutcome(Contract):
     """Result of ToolCallWorkflow: the handler's answer, and how the run it started ended, if it started one."""
 
     result: ToolResult
     run: RunState | None = None
     seconds: float = Field(default=0.0, description="From the call's start until its handler returned.")
+    rows: RecordedRows | None = Field(default=None, description="What `result` lacks; absent when it is whole.")
+
+    def without_rows(self, items: Sequence[JsonValue]) -> "ToolOutcome":
+        """This outcome, referring to `items` where the answer's structured form has exactly these rows."""
+        lines, structured = rows_as_lines(items), self.result.structured
+        if len(lines) < WORTH_CHARS or structured is None or structured.get("items") != list(items):
+            return self
+        at = _first_text(self.result).find(lines)
+        rows = RecordedRows(sha256=digest_of_rows(lines), text_at=at if at >= 0 else None)
+        result = _with_first_text(self.result, lambda text: text.replace(lines, "", 1))
+        result = result.model_copy(update={"structured": {**structured, "items": []}})
+        return self.model_copy(update={"result": result, "rows": rows})
+
+    def with_rows(self, items: Sequence[JsonValue]) -> "ToolOutcome":
+        """This outcome as it was before `without_rows`. `items` are the rows that `rows` names."""
+        at, result = self.rows.text_at if self.rows else None, self.result
+        if at is not None:
+            result = _with_first_text(result, lambda text: text[:at] + rows_as_lines(items) + text[at:])
+        result = result.model_copy(update={"structured": {**(result.structured or {}), "items": list(items)}})
+        return self.model_copy(update={"result": result, "rows": None})
+
+
+def _first_text(result: ToolResult) -> str:
+    first = result.content[0] if result.content else None
+    return first.text if isinstance(first, TextContent) else ""
+
+
+def _with_first_text(result: ToolResult, change: Callable[[str], str]) -> ToolResult:
+    if not _first_text(result):
+        return result
+    first = TextContent(text=change(_first_text(result)))
+    return result.model_copy(update={"content": (first, *result.content[1:])})
 
 
 class CallRefused(Contract):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
+from pydantic import JsonValue
 from temporalio import workflow
 
 from outlast.activities.runs.contracts import Budget, RunState
@@ -41,6 +42,8 @@ class ToolContext:
         """Act for the caller of `call`."""
         self.call = call
         self.guarded: Guarded | None = None
+        self.recorded_rows: tuple[JsonValue, ...] = ()
+        """Rows that stand in the result of an activity of this call; the outcome refers to them."""
         self.questions = OpenQuestions()
         self.runs = Runs(call)
         self.storages = Storages(call)

@@ -70,6 +70,7 @@ class SyncActorExecutor:
         if page.end < page.total:
             outcome = await _with_large_output(ctx, outcome, page)
         ctx.say(describe_run(run, rows=page.total))
+        ctx.recorded_rows = outcome.preview.items if outcome.preview else ()
         return self._present(outcome)
 
 

@@ -1,5 +1,7 @@
 """When does a tool's handler return? Read from the history that the server recorded, in both executors."""
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -153,22 +155,33 @@ async def test_a_sync_actor_call_costs_few_events(api: httpx.AsyncClient, tempor
     assert in_session.size_bytes <= 15_000
 
 
-@pytest.mark.parametrize(("row_bytes", "is_whole"), [(280, True), (340, False)], ids=["below", "above"])
-async def test_rows_are_answered_whole_up_to_the_threshold_and_recorded_once_in_the_answer(
-    api: httpx.AsyncClient, temporal: Client, row_bytes: int, is_whole: bool
+CALLED: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "call-actor": lambda run_input: {"actor": "outlast/sleeper", "input": run_input},
+    "outlast--sleeper": lambda run_input: run_input,
+}
+"""Arguments of a call that runs the sleeper, by tool."""
+
+
+@pytest.mark.parametrize(("row_bytes", "is_whole"), [(280, True), (340, False)], ids=["whole", "stored"])
+@pytest.mark.parametrize("called", CALLED)
+async def test_rows_are_answered_whole_up_to_the_threshold_and_stand_once_in_the_history(
+    api: httpx.AsyncClient, temporal: Client, called: str, row_bytes: int, is_whole: bool
 ) -> None:
     """Ten rows, of about 380 and 440 bytes each; the threshold is 4,096 bytes."""
-    answer = await completed(api, sleeper_call(0.1, rows=10, rowBytes=row_bytes))
-    structured = answer["result"]["structured"]
+    run_input = {"seconds": 0.1, "steps": 2, "rows": 10, "rowBytes": row_bytes}
+    answer = await completed(api, {"tool": called, "arguments": CALLED[called](run_input)})
+    structured, [content] = answer["result"]["structured"], answer["result"]["content"]
     assert ("locator" not in structured) is is_whole
-    if is_whole:
-        assert len(structured["items"]) == 10
-        assert answer["result"]["content"][0]["text"].count("z" * row_bytes) == 10
-        history = await History.of(temporal, answer["task"]["id"])
-        recorded = history.events[-1].workflow_execution_completed_event_attributes.result.payloads[0].data
-        assert recorded.count(b"z" * row_bytes) == 10
-        # As much as a call without rows, and the rows twice: as they were read, and in the answer.
-        assert history.size_bytes <= 17_000
+    rows = [json.dumps(item, separators=(",", ":"), ensure_ascii=False) for item in structured["items"]]
+    assert len(rows) == 10 if is_whole else 1 < len(rows) < 10
+    assert content["text"].count("\n".join(rows)) == 1
+    later = (await result_of(api, answer["task"]["id"]))["result"]
+    assert (later["structured"], later["content"]) == (structured, [content])
+    history = await History.of(temporal, answer["task"]["id"])
+    recorded = b"".join(event.SerializeToString() for event in history.events)
+    assert [recorded.count(row.encode()) for row in rows] == [1] * len(rows)
+    # As much as a call without rows, and the rows once.
+    assert history.size_bytes <= 14_000
 
 
 async def events_of(temporal: Client, session_id: str, caller_id: str = "local") -> list[TaskCompleted]:

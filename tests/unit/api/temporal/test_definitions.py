@@ -11,6 +11,7 @@ from outlast.activities.llm.streaming import PUBLISH_SIGNAL
 from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.runs.activities import RunActivities
+from outlast.activities.storages.datasets import DatasetActivities
 from outlast.api.temporal import definitions
 from outlast.workflows.tool_call import ToolCallWorkflow
 
@@ -21,6 +22,7 @@ from outlast.workflows.tool_call import ToolCallWorkflow
         (definitions.WAIT_FOR_RUN, RunActivities.wait_for_run),
         (definitions.ABORT_RUN, RunActivities.abort_run),
         (definitions.CALL_MCP_TOOL, McpActorActivities.call_mcp_tool),
+        (definitions.FETCH_DATASET_ITEMS, DatasetActivities.fetch_dataset_items),
         (definitions.STORE_DATASET, OutputActivities.store_dataset),
         (definitions.STORE_RECORD, OutputActivities.store_record),
         (definitions.STORE_CONTENT, OutputActivities.store_content),
