@@ -13,6 +13,7 @@ from outlast.api.adapters.offered import load_callable, load_offered
 from outlast.api.adapters.openai_chat import OpenAIChat
 from outlast.api.adapters.openai_responses import OpenAIResponses
 from outlast.api.adapters.runner import CallRunner, CallScope
+from outlast.api.offer.listing_log import log_listing
 from outlast.api.services import Services, build_services
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS
@@ -63,6 +64,7 @@ class Adapter:
     async def tools(self) -> list[JsonObject]:
         """The list of tools to send with every request. Raises `UnknownToolCalled` for an unknown mode."""
         offered = await load_offered(self._services.catalogue, self._caller, mode=self._mode, selectors=self._selectors)
+        log_listing(offered.tools, self._selectors, caller=self._caller.id)
         return offered.listed(self._back_end)
 
     async def answer(

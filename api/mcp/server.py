@@ -30,6 +30,7 @@ from outlast.api.mcp.subscriptions.listen_streams import ListenStreams
 from outlast.api.mcp.subscriptions.resource_updates import ResourceUpdates
 from outlast.api.mcp.subscriptions.task_status import TaskStatusNotifier
 from outlast.api.offer.instructions import offered_skills, server_instructions
+from outlast.api.offer.listing_log import log_listing
 from outlast.api.services import Services
 from outlast.workflows.tools.loader import Selection, tool_set
 
@@ -137,6 +138,7 @@ class McpServer:
     async def _list_tools(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> dict[str, Any]:
         client = await self._connections.client(ctx)
         tools = await with_mcp_errors(self._connections.tools(client))
+        log_listing(tools, client.connection.selection.selectors, caller=client.caller.id)
         max_wait = self._services.settings.max_wait_seconds
         return {"tools": tool_entries(tools, legacy=not is_modern(ctx), max_wait_seconds=max_wait)}
 

@@ -1,7 +1,6 @@
 """Which tools a caller is offered, direct Actor tools included."""
 
 import logging
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -78,11 +77,9 @@ class Catalogue:
             return await self._load_actor(selection.mode, normalised_actor(actor), caller)
 
         try:
-            tools = await load_tools(chosen, load_actor)
+            return await load_tools(chosen, load_actor)
         except UnknownTool as error:
             raise UnknownToolCalled(error.envelope) from error
-        log.info("%s", _summary(tools))
-        return tools
 
     async def actor_tools(self, mode: str, actor: str, caller: Caller) -> tuple[Tool, ...]:
         """The direct tool of `actor`, or its tools if it is an MCP server.
@@ -205,23 +202,6 @@ class Catalogue:
             definition = None
         self._definitions[key] = definition
         return definition
-
-
-def _summary(tools: ToolSet) -> str:
-    """One line for the log: how many tools a connection is offered, and where they come from."""
-    actors = [definition.name for definition in tools.tools.values() if definition.actor and definition.calls_actor]
-    servers = Counter(
-        split_actor_tool(definition.actor)[0]
-        for definition in tools.tools.values()
-        if definition.actor and not definition.calls_actor
-    )
-    parts = [
-        f"Offering {len(tools.tools)} tools in mode {tools.mode}",
-        f"tools of Actors: {len(actors)}",
-        f"of MCP servers: {', '.join(f'{name} {count}' for name, count in servers.items()) or 'none'}",
-        f"not loaded: {', '.join(tools.missing_actors) or 'none'}",
-    ]
-    return "; ".join(parts)
 
 
 def _tool_of(mode: str, definition: ActorDefinition) -> Tool:

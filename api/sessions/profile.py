@@ -12,6 +12,7 @@ from outlast.api.access.permissions import PermissionRules
 from outlast.api.contracts.sessions import SessionRequest
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.offer.instructions import offered_skills, server_instructions
+from outlast.api.offer.listing_log import log_listing
 from outlast.api.offer.portable_names import fitting_names
 from outlast.api.offer.portable_schemas import PortableTool, portable
 from outlast.workflows.contracts.turns import CarriedRule, SessionProfile, ToolSnapshot, TurnTool
@@ -38,6 +39,7 @@ async def profile_for(
     Raises `UnknownToolCalled`.
     """
     loaded = await catalogue.load(Selection(TURN_MODE, request.tools), caller)
+    log_listing(loaded, request.tools, caller=caller.id)
     usable = [tool for tool in loaded.tools.values() if not tool.in_front and not tool.needs_connection]
     offered = tool_set(TURN_MODE, usable, loaded.missing_actors)
     shown = [portable(offered.tools[own], name) for name, own in fitting_names(offered.tools).items()]

@@ -1,7 +1,8 @@
 """Rows stand once in a history: an answer's text repeats the rows of its structured form, and is recorded without them.
 
-Pure. The recorded form of a `ToolResult` has `rows_at`, where in its first text the rows belong. The rows of a run stand in
-the result of the activity that read them, so a task's outcome refers to them by their digest.
+Pure. The recorded form of a `ToolResult` has `rows_at`, where in its first text the rows belong.
+
+The rows of a run stand in the result of the activity that read them, so a task's outcome refers to them by their digest.
 """
 
 import hashlib

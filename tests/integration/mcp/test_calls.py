@@ -1,6 +1,7 @@
 """Plain calls, as clients make them that know no tasks. The SDK's own client, in both protocol versions."""
 
 import asyncio
+import json
 import sys
 from contextlib import aclosing
 from pathlib import Path
@@ -261,6 +262,38 @@ async def test_selectors_actors_and_payment_are_taken_from_the_url(http: httpx.A
     assert "get-dataset" in tools
     assert "call-actor" not in tools
     assert "skyfire-pay-id" in tools["outlast--big-table"]["inputSchema"]["properties"]
+
+
+@pytest.mark.parametrize("revision", [LEGACY, MODERN])
+async def test_each_list_of_tools_is_logged_in_one_line(
+    http: httpx.AsyncClient, service: Service, revision: str
+) -> None:
+    """The second list comes from the connection's cache."""
+
+    def logged() -> list[dict[str, Any]]:
+        lines = [json.loads(line) for line in service.api.log.read_text().splitlines() if line.startswith("{")]
+        return [line for line in lines if line["event"] == "tools listed" and line["selected"] == selected]
+
+    selected = ["docs", "call-actor", "outlast/big-table", f"nobody/nothing-{revision}"]
+    chosen = Wire(http, revision, f"?ui=openai&tools={','.join(selected)}&payment=skyfire")
+    if revision == LEGACY:
+        await chosen.initialize()
+    listed = [(await chosen.request("tools/list"))["tools"] for _ in range(2)]
+    lines = await eventually(lambda: found if len(found := logged()) >= 2 else None)
+    assert len(lines) == 2
+    told = {
+        "level": "info",
+        "mode": "openai",
+        "tools": len(listed[0]),
+        "actors": 1,
+        "mcp_servers": {},
+        "not_loaded": selected[-1:],
+    }
+    assert [{name: line[name] for name in told} for line in lines] == [told, told]
+    everything = Wire(http, MODERN, "?ui=openai&tools=actors,runs,docs,storage,experimental,dev,ui")
+    names = {tool["name"] for tool in (await everything.request("tools/list"))["tools"]}
+    hidden = names - {tool["name"] for tool in listed[0]}
+    assert lines[0]["hidden"] >= len(hidden) > 5
 
 
 async def test_bodies_hosts_and_origins_are_checked(http: httpx.AsyncClient) -> None:
