@@ -187,7 +187,7 @@ def _refuse_front_door_tool(tool: Tool, offered: tuple[str, ...]) -> None:
 
 def _check_payment(tool: Tool, arguments: JsonObject, payment: SecretStr | None, actor: CalledActor | None) -> None:
     """Refuse a payment where it would not pay for the call."""
-    error = misplaced_payment(tool, arguments)
+    error = misplaced_payment(tool.name, tool.input_schema, arguments)
     if payment is not None and actor is not None and split_actor_tool(actor.name)[1] is not None:
         error = unpayable(tool.name, actor.name)
     if error is not None:

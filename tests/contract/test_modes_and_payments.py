@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import httpx
 import pytest
 from jsonschema import Draft202012Validator
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from temporalio.client import WorkflowHandle
 
 from outlast.api.mcp.widgets import widget_page
@@ -19,10 +22,12 @@ from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import Selection, load_tools
 from outlast.workflows.tools.registry import COMMON, MODES, actor_tool_of
 from outlast.workflows.tools.registry import tools_of as tools_of_mode
+from tests.support.calls.back_ends import AdapterDoor, AnthropicDoor, ChatDoor, ResponsesDoor, new_id
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire, WireError, text_of
+from tests.support.paths import ROOT
 from tests.support.stacks.api_server import connect
-from tests.support.stacks.service import Service
+from tests.support.stacks.service import Service, settings_environment
 
 MODE = pytest.mark.parametrize("mode", ["default", "openai", "anthropic"])
 PAYMENT = pytest.mark.parametrize("payment", ["", "skyfire"])
@@ -328,6 +333,38 @@ async def test_a_paid_tool_is_refused_without_payment(
                 await wire.request("tools/call", {**call, "task": {}})
         else:
             assert (await wire.request("tools/call", call, capabilities=KNOWS_TASKS))["isError"]
+    assert service.sandbox.counters["startsAccepted"] == started
+
+
+@pytest.mark.parametrize("revision", ["legacy", MODERN])
+async def test_a_paid_tool_is_refused_without_payment_over_stdio_too(
+    service: Service, tmp_path: Path, revision: str
+) -> None:
+    started = service.sandbox.counters["startsAccepted"]
+    environment = settings_environment(service.temporal_address, service.sandbox, OUTLAST_DATA_DIR=str(tmp_path))
+    command = ["-m", "tests.support.http.stdio_server", "tools=actors,outlast/sleeper", "payment=skyfire"]
+    server = StdioServerParameters(command=sys.executable, args=command, env=environment, cwd=ROOT)
+    async with Client(stdio_client(server), mode=revision) as mcp:
+        for tool, arguments in (("call-actor", SLEEPER), ("outlast--sleeper", SLEEPER["input"])):
+            for unpaid in UNPAID:
+                answer = await mcp.call_tool(tool, {**arguments, **unpaid})
+                assert answer.is_error
+                assert answer.meta is not None
+                assert answer.meta["outlast/error"]["category"] == "payment"
+                assert "outlast/taskId" not in answer.meta
+    assert service.sandbox.counters["startsAccepted"] == started
+
+
+@pytest.mark.parametrize("tool", ["call-actor", "outlast--sleeper"])
+@pytest.mark.parametrize("adapter", [AnthropicDoor, ResponsesDoor, ChatDoor])
+async def test_a_payment_that_a_model_makes_up_is_refused_by_the_adapters(
+    http: httpx.AsyncClient, service: Service, adapter: type[AdapterDoor], tool: str
+) -> None:
+    started = service.sandbox.counters["startsAccepted"]
+    arguments: dict[str, Any] = dict(SLEEPER if tool == "call-actor" else SLEEPER["input"])
+    for invented in ("", "made-up", None, 7):
+        answer = await adapter(http).call(tool, {**arguments, PAY_ID: invented}, call_id=new_id())
+        assert (answer.is_error, answer.category, answer.task_id) == (True, "payment", None)
     assert service.sandbox.counters["startsAccepted"] == started
 
 

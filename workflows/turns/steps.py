@@ -25,6 +25,7 @@ from outlast.workflows.runtime.masks import Outcome, Resolution, masked_tool, re
 from outlast.workflows.runtime.schema_check import schema_violations
 from outlast.workflows.tools.answers.pieces import answer_facts, answer_pieces, as_json
 from outlast.workflows.tools.common.dev.invalid import invalid_result
+from outlast.workflows.tools.core.payments import misplaced_payment
 from outlast.workflows.tools.framework.tool import invalid_arguments
 from outlast.workflows.turns.budgets import last_step
 from outlast.workflows.turns.cut_off import cut_off_call, is_cut_off
@@ -162,7 +163,7 @@ def _planned(
         return PlannedCall(part, tool.name, refusal=ToolResult.failed(_too_many(tool.name)))
     arguments = _own_arguments(tool, part)
     actor = tool.actor or _actor_argument(tool, arguments)
-    refusal = _broken(tool, part, arguments) or nameless_actor(turn.rules, tool.name, actor)
+    refusal = _refusal(tool, part, arguments) or nameless_actor(turn.rules, tool.name, actor)
     if refusal is not None:
         return PlannedCall(part, tool.name, refusal=ToolResult.failed(refusal))
     call = ToolCall(
@@ -203,12 +204,20 @@ def _actor_argument(tool: TurnTool, arguments: dict[str, JsonValue]) -> str | No
     return actor if isinstance(actor, str) else None
 
 
-def _broken(tool: TurnTool, part: ToolCallPart, arguments: dict[str, JsonValue]) -> ErrorEnvelope | None:
-    """The error for arguments that are no JSON object or break the schema; the tool checks them again itself."""
+def _refusal(tool: TurnTool, part: ToolCallPart, arguments: dict[str, JsonValue]) -> ErrorEnvelope | None:
+    """The error for arguments that are no JSON object, hold a payment or break the schema.
+
+    The tool checks the schema again itself. The account pays for the calls of a turn: a payment among the arguments is
+    one that the model made up.
+    """
     if part.arguments is None:
         flaw = f"The arguments are no JSON object: {part.raw_arguments[:200]!r}"
         return invalid_arguments(tool.name, (Violation(path="", message=flaw),))
-    violations = schema_violations(json.loads(tool.input_schema_json), arguments)
+    schema = json.loads(tool.input_schema_json)
+    misplaced = misplaced_payment(tool.name, schema, arguments)
+    if misplaced is not None:
+        return misplaced
+    violations = schema_violations(schema, arguments)
     return invalid_arguments(tool.name, violations) if violations else None
 
 

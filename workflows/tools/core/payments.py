@@ -87,15 +87,17 @@ def unpayable(tool: str, actor: str) -> ErrorEnvelope:
     )
 
 
-def misplaced_payment(definition: Tool, arguments: Mapping[str, JsonValue]) -> ErrorEnvelope | None:
+def misplaced_payment(
+    tool: str, input_schema: Mapping[str, JsonValue], arguments: Mapping[str, JsonValue]
+) -> ErrorEnvelope | None:
     """The error for a payment among the arguments of a tool that takes none; None when there is none."""
-    own = cast(dict[str, JsonValue], definition.input_schema.get("properties") or {})
+    own = cast(dict[str, JsonValue], input_schema.get("properties") or {})
     for scheme in SCHEMES.values():
         if scheme.property_name in arguments and scheme.property_name not in own:
             return ErrorEnvelope.permanent(
                 ErrorCategory.PAYMENT,
-                definition.name,
-                f"{definition.name} takes no `{scheme.property_name}` here. Nothing was started.",
+                tool,
+                f"{tool} takes no `{scheme.property_name}` here. Nothing was started.",
                 hint=f"To pay per call, connect over MCP with ?payment={scheme.name}; else leave it out.",
             )
     return None
