@@ -1,6 +1,5 @@
 """Maps the platform's Actor objects to cards. Tolerant of missing and malformed fields: publishers write them."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import cast
 
@@ -8,8 +7,7 @@ from pydantic import JsonValue
 
 from outlast.activities.actors import contracts as contract
 from outlast.activities.apify_models import ActorNotice, ActorResource, ActorStats, StoreActor
-
-JsonObject = Mapping[str, JsonValue]
+from outlast.activities.contracts import JsonObject
 
 _STORE_PAGE = "https://apify.com"
 _MAX_EVENTS = 20

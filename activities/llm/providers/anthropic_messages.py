@@ -7,6 +7,7 @@ from anthropic import AsyncAnthropic, AsyncStream
 from anthropic.types import Message, RawContentBlockDelta, RawContentBlockStartEvent, RawMessageStreamEvent
 from pydantic import JsonValue
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.llm.contracts import (
     AnswerPart,
     CallModelInput,
@@ -22,7 +23,7 @@ from outlast.activities.llm.contracts import (
     Usage,
 )
 from outlast.activities.llm.providers.capabilities import MATRIX
-from outlast.activities.llm.providers.definitions import JsonObject, read_definitions
+from outlast.activities.llm.providers.definitions import read_definitions
 from outlast.activities.llm.providers.extra_fields import with_extra
 from outlast.activities.llm.providers.parsing import is_from, sent_arguments, tool_call, without_loose_reasoning
 from outlast.activities.llm.providers.provider import Listener

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
-from pydantic import JsonValue
-
-JsonObject = dict[str, JsonValue]
+from outlast.activities.contracts import JsonObject
 
 
 @dataclass(frozen=True)

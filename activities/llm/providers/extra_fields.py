@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.provider_error import REFUSED_HERE, ProviderError
-from outlast.activities.llm.providers.definitions import JsonObject
 
 _OWN = frozenset(
     {

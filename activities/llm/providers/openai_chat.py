@@ -9,6 +9,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.chat.chat_completion_chunk import ChoiceDelta, ChoiceDeltaToolCall
 from pydantic import JsonValue, TypeAdapter
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.llm.contracts import (
     AnswerPart,
     CallModelInput,
@@ -22,7 +23,7 @@ from outlast.activities.llm.contracts import (
     Usage,
 )
 from outlast.activities.llm.providers.capabilities import MATRIX
-from outlast.activities.llm.providers.definitions import Definition, JsonObject, read_definitions
+from outlast.activities.llm.providers.definitions import Definition, read_definitions
 from outlast.activities.llm.providers.extra_fields import with_extra
 from outlast.activities.llm.providers.parsing import (
     is_from,

@@ -13,6 +13,7 @@ from openai.types.responses import (
 )
 from pydantic import JsonValue
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.provider_error import ProviderError
 from outlast.activities.llm.contracts import (
     AnswerPart,
@@ -29,7 +30,7 @@ from outlast.activities.llm.contracts import (
     Usage,
 )
 from outlast.activities.llm.providers.capabilities import MATRIX
-from outlast.activities.llm.providers.definitions import Definition, JsonObject, read_definitions
+from outlast.activities.llm.providers.definitions import Definition, read_definitions
 from outlast.activities.llm.providers.extra_fields import with_extra
 from outlast.activities.llm.providers.models import model_of
 from outlast.activities.llm.providers.parsing import is_from, tokens, tool_call, without_loose_reasoning

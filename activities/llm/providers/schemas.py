@@ -5,7 +5,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from outlast.activities.llm.providers.definitions import JsonObject
+from outlast.activities.contracts import JsonObject
 
 
 def is_strict(schema: JsonObject) -> bool:

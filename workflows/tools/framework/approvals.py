@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, JsonValue, ValidationError
 from temporalio import workflow
 
-from outlast.activities.contracts import Contract
+from outlast.activities.contracts import Contract, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.secrets.sealed_json import masked, places_of_masks, unmasked
 from outlast.workflows.contracts.questions import Handoff, InputRequest
@@ -14,7 +14,7 @@ from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.runtime.schema_check import schema_violations
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.durations import in_words
-from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE, Approval, JsonObject, violations_of
+from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE, Approval, violations_of
 from outlast.workflows.tools.framework.tool import Tool
 
 APPROVAL_KEY = "approval"

@@ -5,9 +5,10 @@ from typing import Any, cast
 
 from pydantic import BaseModel, JsonValue
 
+from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import CLIENT_META, TextContent, ToolResult
 from outlast.workflows.tools.framework.hand_over import NoReply
-from outlast.workflows.tools.framework.phases import ClientPhase, JsonObject, Reply
+from outlast.workflows.tools.framework.phases import ClientPhase, Reply
 
 _STANDS = "The result above is complete and stands: do not repeat the call because of this."
 

@@ -6,12 +6,13 @@ from typing import Any, Literal
 
 from temporalio import workflow
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.questions import Handoff, InputAnswer, InputRequest
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.durations import in_words
-from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE, ClientPhase, JsonObject, Reply
+from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE, ClientPhase, Reply
 
 NoReplyReason = Literal["declined", "cancelled", "error", "timeout", "not_handed"]
 

@@ -8,6 +8,7 @@ from typing import Any
 from temporalio import workflow
 from temporalio.exceptions import is_cancelled_exception
 
+from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.runtime.schema_check import schema_violations
@@ -20,7 +21,7 @@ from outlast.workflows.tools.framework.client_records import (
     without_answer,
 )
 from outlast.workflows.tools.framework.hand_over import NoReply, hand_over, not_handed, required_reply
-from outlast.workflows.tools.framework.phases import ClientPhase, JsonObject, PlainFunction, Reply
+from outlast.workflows.tools.framework.phases import ClientPhase, PlainFunction, Reply
 from outlast.workflows.tools.framework.plain_functions import Step, run_plain_function
 from outlast.workflows.tools.framework.results import as_result
 

@@ -10,12 +10,12 @@ from typing import Any, Generic, TypeVar, overload
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import Violation
 from outlast.workflows.contracts.questions import Audience
 from outlast.workflows.runtime.schema_check import schema_violations
 from outlast.workflows.tools.framework.frozen import FrozenObject
 
-JsonObject = dict[str, JsonValue]
 Answer = TypeVar("Answer")
 
 DEFAULT_DEADLINE = timedelta(days=7)
