@@ -5,6 +5,7 @@ Messages of a provider are made and read with the types of its own library.
 
 import itertools
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -80,11 +81,12 @@ class RestDoor:
         (await self._http.post(f"/v1/tasks/{task_id}/input", json=body)).raise_for_status()
 
 
-class _ModelDoor:
+class _ModelDoor(ABC):
     """What looks after its tasks with the task tools, as a model does."""
 
+    @abstractmethod
     async def call(self, tool: str, arguments: dict[str, Any], *, call_id: str, wait: float = 30) -> Meaning:
-        raise NotImplementedError
+        """What the call means to the model."""
 
     async def look(self, task_id: str) -> Meaning:
         return await self.call("get-task", {"taskId": task_id, "waitSecs": 30}, call_id=new_id())
@@ -129,13 +131,13 @@ class AdapterDoor(_ModelDoor):
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
 
+    @abstractmethod
     def message(self, *calls: tuple[str, str, str]) -> Any:
         """What the model says when it calls: ids, tools, arguments as JSON."""
-        raise NotImplementedError
 
+    @abstractmethod
     def outputs(self, append: list[Any]) -> list[tuple[str, str, bool | None]]:
         """Ids, texts and marks of an error (where the protocol has one) of what is appended."""
-        raise NotImplementedError
 
     async def send(self, message: Any, **body: Any) -> dict[str, Any]:
         """The answer of the endpoint."""
