@@ -2,21 +2,16 @@
 
 import gc
 import importlib
+import sys
 
 from outlast.deploy.local.processes.orphans import die_with_parent
 
-for _module in (
-    "uvicorn",
-    "outlast.api.app",
-    "outlast.api.services",
-    "outlast.worker.providers",
-    "outlast.worker.schedules",
-    "outlast.worker.service",
-    "outlast.deploy.local.sandbox.http.app",
-    "outlast.deploy.local.sandbox.platform",
-    "tests.support.tools.protocol_tools",
-):
-    importlib.import_module(_module)
+for _part in ("outlast.worker", "outlast.api", "outlast.deploy.local.sandbox"):
+    importlib.import_module(f"{_part}.__main__")
+    # `python -m` is to find its program not yet imported; what the program imports stays.
+    del sys.modules[f"{_part}.__main__"]
+# The libraries of the providers: a worker imports them when it is given a provider.
+importlib.import_module("outlast.worker.providers")
 # What is here stays: no forked process needs to look through it for garbage.
 gc.collect()
 gc.freeze()
