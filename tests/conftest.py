@@ -1,9 +1,12 @@
 """Fixtures that every test may use."""
 
+import functools
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import httpx
+import httpx2
 import hypothesis
 import pytest
 from xdist.remote import Producer
@@ -17,6 +20,10 @@ from tests.support.stacks.temporal import running_temporal
 # A machine that also runs servers is now slow, now fast; the examples are the same in every run.
 hypothesis.settings.register_profile("outlast", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("outlast")
+
+# Each client would read all certificates of the machine, which takes 15 ms of a core; there are thousands of clients.
+for _library, _create in (("httpx", httpx.create_ssl_context), ("httpx2", httpx2.create_ssl_context)):
+    pytest.MonkeyPatch().setattr(f"{_library}._transports.default.create_ssl_context", functools.cache(_create))
 
 _INTEGRATION = Path(__file__).with_name("integration")
 _UNITS = pytest.StashKey[dict[str, str]]()
