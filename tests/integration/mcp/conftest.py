@@ -30,7 +30,7 @@ async def older(http: httpx.AsyncClient) -> Wire:
     return client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def strangers_token(service: Service) -> str:
     """The Apify token of somebody else."""
     return service.sandbox.add_user("stranger").token

@@ -31,7 +31,7 @@ def expected_failures(revision: str) -> set[str]:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def suite() -> Path:
     return npm_package(*PACKAGE) / "dist" / "index.js"
 

@@ -22,13 +22,13 @@ full_service = service_fixture(sandbox_from="shared_sandbox", settings_from="set
 plain_service = service_fixture(sandbox_from="shared_sandbox")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     with running_sandbox(tmp_path_factory.mktemp("shared-sandbox")) as sandbox:
         yield sandbox
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def reachable() -> Iterator[Path]:
     """A folder that commands can reach, which are nobody's when the tests are root's; pytest's own are its owner's."""
     folder = Path(tempfile.mkdtemp(prefix="outlast-workspaces-"))
@@ -37,7 +37,7 @@ def reachable() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def skills_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("skills")
     (root / "invoices" / "rules").mkdir(parents=True)
@@ -47,7 +47,7 @@ def skills_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def session_receiver() -> Iterator[WebhookReceiver]:
     with receiving_webhooks() as receiver:
         yield receiver
@@ -61,7 +61,7 @@ def receiver(session_receiver: WebhookReceiver) -> WebhookReceiver:
     return session_receiver
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def settings(session_receiver: WebhookReceiver, skills_dir: Path, reachable: Path) -> dict[str, str]:
     return {
         "OUTLAST_RESPONDER_WEBHOOK_URL": session_receiver.url,

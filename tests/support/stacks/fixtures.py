@@ -21,12 +21,12 @@ from tests.support.stacks.service import OutlastOptions, Service, running_outlas
 
 def service_fixture(
     *,
-    scope: Literal["session", "module"] = "session",
+    scope: Literal["package", "module"] = "package",
     sandbox_from: str | None = None,
     settings_from: str | None = None,
     **options: Unpack[OutlastOptions],
 ):
-    """The fixture of an Outlast.
+    """The fixture of an Outlast. It ends with the last test of its folder, so that no idle one takes processor time.
 
     `sandbox_from` names a fixture with its platform, `settings_from` one with further environment variables.
     """

@@ -122,6 +122,13 @@ def test_what_takes_long_begins_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [test.nodeid for test in tests] == ["t::1", "s::1", "many::1", "many::2", "a::1", "b::1"]
 
 
+def test_folders_with_a_service_are_packages_so_that_it_ends_with_their_last_test() -> None:
+    """pytest takes the scope `package` for `session` in a folder without `__init__.py`."""
+    folders = {path.parent for path in (ROOT / "tests").rglob("conftest.py") if "service_fixture(" in path.read_text()}
+    assert len(folders) > 5
+    assert {folder for folder in folders if not (folder / "__init__.py").is_file()} == set()
+
+
 def test_every_recorded_unit_exists() -> None:
     for unit in recorded_seconds():
         place, _, name = unit.partition("::")
