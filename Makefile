@@ -11,6 +11,8 @@ TEST_WORKERS ?= 4
 ARGS ?=
 
 export UV_PYTHON_DOWNLOADS := never
+# Tests start hundreds of processes; without bytecode on the disk, each of them compiles what it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo up test thorough bench histories lint format docs release lock clean
