@@ -43,6 +43,7 @@ def python_with(*requirements: str) -> Path:
     def install(folder: Path) -> None:
         _run([sys.executable, "-m", "venv", str(folder)], folder)
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip += ["--no-compile"]  # most of what a client brings is never imported
         _run([*pip, *requirements], folder)
 
     return _installed("venv", " ".join((*requirements, sys.version)), install) / "bin" / "python"
