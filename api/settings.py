@@ -5,7 +5,6 @@ from pathlib import Path
 
 from pydantic import Field, SecretStr, field_validator
 
-from outlast.activities.llm.providers.models import ModelLimits
 from outlast.activities.outputs.contracts import (
     DEFAULT_INLINE_LIMIT_BYTES,
     DEFAULT_THRESHOLD_BYTES,
@@ -92,9 +91,6 @@ class ApiSettings(Settings):
     )
     compaction: bool = Field(
         default=True, description="Whether a conversation that nears its model's window is summarised by the model."
-    )
-    model_limits: dict[str, ModelLimits] = Field(
-        default={}, description="Windows and output limits of models in tokens, as JSON by `provider/model`."
     )
     model_providers: str | None = Field(
         default=None,

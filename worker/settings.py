@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from outlast.activities.llm.providers.models import ModelLimits
 from outlast.activities.llm.providers.prices import Price
 from outlast.paths import default_data_dir
 
@@ -53,6 +54,11 @@ class Settings(BaseSettings):
     model_prices: dict[str, Price] = Field(
         default={},
         description="US dollars per million tokens, as JSON by `provider/model`; the same for worker and API.",
+    )
+    model_limits: dict[str, ModelLimits] = Field(
+        default={},
+        description="Models that Outlast does not know, with their windows and output limits in tokens, as JSON by "
+        "`provider/model` or `provider/start*`; the same for worker and API.",
     )
     skills_dir: Path | None = Field(
         default=None, description="Folder of skills, `NAME/SKILL.md`; the same for worker and API."

@@ -79,6 +79,7 @@ def model_activities(settings: WorkerSettings, conversations: ConversationBlocks
         prices=settings.model_prices,
         open_sink=partial(WorkflowDeltas, steady=timedelta(seconds=settings.delta_seconds)),
         hooks=extension_entries(CHAT_PARAMS_HOOKS),
+        limits=settings.model_limits,
     )
 
 

@@ -16,6 +16,7 @@ from outlast.activities.llm.contracts import ArgumentsDelta, CallModelInput, Mod
 from outlast.activities.llm.controls import ChatParamsHook
 from outlast.activities.llm.providers.call_ids import with_portable_call_ids
 from outlast.activities.llm.providers.capabilities import MATRIX
+from outlast.activities.llm.providers.models import ModelLimits
 from outlast.activities.llm.providers.prices import Price, cost_usd
 from outlast.activities.llm.providers.provider import Listener, Provider
 from outlast.activities.llm.request_hooks import checked_request
@@ -54,8 +55,10 @@ class ModelActivities:
         prices: Mapping[str, Price] | None = None,
         open_sink: OpenSink = WorkflowDeltas,
         hooks: Sequence[ChatParamsHook] = (),
+        limits: Mapping[str, ModelLimits] | None = None,
     ) -> None:
-        """`providers` by `provider_id`; `prices` by `provider/model`; `open_sink` opens the sink of streamed text.
+        """`providers` by `provider_id`; `prices` and the operator's `limits` by `provider/model`; `open_sink` opens the
+        sink of streamed text.
 
         `hooks` see and change the parameters of every call, in their order. Without
         `conversations`, for a provider alone, every call has to bring all messages itself.
@@ -65,6 +68,7 @@ class ModelActivities:
         self._prices = prices or {}
         self._open_sink = open_sink
         self._hooks = tuple(hooks)
+        self._limits = limits or {}
         self._warned: set[str] = set()
 
     @activity.defn
@@ -76,7 +80,7 @@ class ModelActivities:
         """
         with as_activity_failure():
             provider = self._provider(request.provider_id)
-            request = checked_request(request, self._hooks)
+            request = checked_request(request, self._hooks, self._limits)
             async with heartbeating(1 / _BEATS_PER_TIMEOUT), self._open_sink() as sink:
                 request = await self._with_conversation(request)
                 return await self._answered(provider, request, _Publishing(request, activity.info().attempt, sink))
@@ -84,7 +88,7 @@ class ModelActivities:
     async def ask(self, request: CallModelInput) -> ModelStep:
         """Call the model for another activity; its text is not published. Raises `ProviderError`."""
         provider = self._provider(request.provider_id)
-        return await self._timed(provider, checked_request(request, self._hooks), _Unheard())
+        return await self._timed(provider, checked_request(request, self._hooks, self._limits), _Unheard())
 
     async def _answered(self, provider: Provider, request: CallModelInput, listener: Listener) -> ModelStep:
         """The answer; where the turn can shorten the conversation, `too_long` is one, counted here or refused there."""

@@ -1,21 +1,24 @@
 """Request hooks: functions of the user's modules that see and change the parameters of each model call."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from outlast.activities.failures.provider_error import REFUSED_HERE, ProviderError
 from outlast.activities.llm.contracts import CallModelInput
 from outlast.activities.llm.controls import ChatParams, ChatParamsHook
-from outlast.activities.llm.providers.models import model_of
-from outlast.activities.llm.providers.refusals import refused_controls
+from outlast.activities.llm.providers.models import ModelLimits, model_of
+from outlast.activities.llm.providers.refusals import refused_controls, refused_output_limit
 
 CHAT_PARAMS_HOOKS = "CHAT_PARAMS_HOOKS"
 """Attribute of a tools module (OUTLAST_TOOLS_FROM): functions from `ChatParams` to `ChatParams`."""
 
 
-def checked_request(request: CallModelInput, hooks: Sequence[ChatParamsHook]) -> CallModelInput:
-    """The request after all hooks, in their order.
+def checked_request(
+    request: CallModelInput, hooks: Sequence[ChatParamsHook], limits: Mapping[str, ModelLimits]
+) -> CallModelInput:
+    """The request after all hooks, in their order; `limits` are the operator's, by `provider/model`.
 
-    Raises `ProviderError` when a hook fails, and when the provider or the model has no such control.
+    Raises `ProviderError` when a hook fails, when the provider or the model has no such control, and when the output
+    limit is more than the model can write.
     """
     if hooks:
         params = _params(request)
@@ -28,8 +31,10 @@ def checked_request(request: CallModelInput, hooks: Sequence[ChatParamsHook]) ->
                 "extra": params.extra,
             }
         )
-    model = model_of(request.provider_id, request.model_id)
-    refusal = refused_controls(request.provider_id, request.model_id, model, request.controls)
+    model = model_of(request.provider_id, request.model_id, limits)
+    refusal = refused_controls(request.provider_id, request.model_id, model, request.controls) or refused_output_limit(
+        request.model_id, model, request.controls, request.max_output_tokens
+    )
     if refusal is not None:
         raise ProviderError(request.provider_id, refusal, kinds=(REFUSED_HERE,))
     return request

@@ -16,6 +16,7 @@ from outlast.api.cli.commands import (
     mcp,
     outputs,
     policy,
+    providers,
     sessions,
     tasks,
     tools,
@@ -46,6 +47,7 @@ app.command(rich_help_panel="The stack")(mcp.mcp)
 app.command(rich_help_panel="Tools and tasks")(call.call)
 app.command(rich_help_panel="Tools and tasks")(chat.chat)
 app.command(rich_help_panel="Tools and tasks")(client_tools.client)
+app.command(rich_help_panel="Tools and tasks")(providers.providers)
 app.add_typer(sessions.app, name="sessions", rich_help_panel="Tools and tasks")
 app.add_typer(tasks.app, name="tasks", rich_help_panel="Tools and tasks")
 app.add_typer(outputs.app, name="output", rich_help_panel="Tools and tasks")

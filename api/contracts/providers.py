@@ -18,7 +18,7 @@ class ModelEntry(BaseModel):
 
 
 class ProviderEntry(BaseModel):
-    """A provider: what its requests can say, and the models that are known of it. Others work too, with defaults."""
+    """A provider: what its requests can say, and the models that are known of it. See `takes_any_model` for others."""
 
     id: str
     protocol: str
@@ -31,6 +31,7 @@ class ProviderEntry(BaseModel):
     controls: tuple[ControlName, ...]
     efforts: tuple[Effort, ...]
     keeps_reasoning: bool
+    takes_any_model: bool = Field(description="Whether sessions may name models that are not in `models`.")
     models: list[ModelEntry]
 
 

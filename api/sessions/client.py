@@ -13,7 +13,7 @@ from outlast.api.contracts.sessions import Session, SessionRequest
 from outlast.api.errors import SessionDiffers, SessionNotFound, TemporalUnavailable
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.sessions.kept import KeptConversations, session_gone, session_not_found
-from outlast.api.sessions.model_options import check_model
+from outlast.api.sessions.model_options import check_session
 from outlast.api.sessions.profile import profile_for
 from outlast.api.sessions.views import session_view
 from outlast.api.settings import ApiSettings
@@ -43,10 +43,10 @@ class SessionClient:
         """Start a session, or find the one with the same settings.
 
         With `update`, a session that has other settings takes these. Raises `SessionDiffers` without it, and
-        `BadRequest` for an unknown provider or a budget of money without a price.
+        `BadRequest` for a provider, a model or controls that do not exist, or a budget of money without a price.
         """
         session_id = request.session_id or f"s-{secrets.token_hex(10)}"
-        check_model(request.provider_id, request.model_id, (request.budgets,), self._settings.model_prices)
+        check_session(request, self._settings.model_limits, self._settings.model_prices)
         profile = await self._profile(caller, request)
         kept = await self._open(caller, session_id, profile)
         if kept.asked != profile.asked:

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import asdict
 
-from outlast.activities.llm.providers.capabilities import MATRIX, Capabilities
-from outlast.activities.llm.providers.models import KNOWN, ModelLimits, model_of
+from outlast.activities.llm.providers.capabilities import MATRIX
+from outlast.activities.llm.providers.models import ANY, KNOWN, ModelLimits, model_of
 from outlast.activities.llm.providers.prices import Price
 from outlast.api.contracts.providers import ModelEntry, ProviderEntry, ProviderList
 
@@ -16,40 +17,32 @@ def provider_list(
 
     `configured` are those that can be called, None while that is not known.
     """
-    entries = [_provider(name, found, limits, prices) for name, found in MATRIX.items()]
-    if configured is not None:
-        entries = [entry.model_copy(update={"configured": entry.id in configured}) for entry in entries]
-    return ProviderList(providers=entries)
-
-
-def _provider(
-    provider_id: str, capabilities: Capabilities, limits: Mapping[str, ModelLimits], prices: Mapping[str, Price]
-) -> ProviderEntry:
-    own = f"{provider_id}/"
-    named = sorted({key.removeprefix(own) for key in (*limits, *prices) if key.startswith(own)})
-    names = [(name, True) for name in KNOWN.get(provider_id, {})] + [(name, False) for name in named]
-    models: list[ModelEntry] = []
-    for name, is_family in names:
-        model = model_of(provider_id, name, {} if is_family else limits)
-        models.append(
-            ModelEntry(
-                name=name,
-                is_family=is_family,
-                window_tokens=model.window_tokens,
-                output_tokens=model.output_tokens,
-                reasons=model.reasons,
-                lacks=model.lacks,
-                has_price=not is_family and f"{own}{name}" in prices,
+    return ProviderList(
+        providers=[
+            ProviderEntry.model_validate(
+                asdict(capabilities)
+                | {
+                    "id": provider_id,
+                    "configured": None if configured is None else provider_id in configured,
+                    "takes_any_model": provider_id not in KNOWN or f"{provider_id}/{ANY}" in limits,
+                    "models": _models(provider_id, limits, prices),
+                }
             )
-        )
-    return ProviderEntry(
-        id=provider_id,
-        protocol=capabilities.protocol,
-        base_url=capabilities.base_url,
-        limits_active_tools=capabilities.limits_active_tools,
-        caching=capabilities.caching,
-        controls=capabilities.controls,
-        efforts=capabilities.efforts,
-        keeps_reasoning=capabilities.keeps_reasoning,
-        models=models,
+            for provider_id, capabilities in MATRIX.items()
+        ]
     )
+
+
+def _models(provider_id: str, limits: Mapping[str, ModelLimits], prices: Mapping[str, Price]) -> list[ModelEntry]:
+    own = f"{provider_id}/"
+    named = {key.removeprefix(own) for key in (*limits, *prices) if key.startswith(own)} - {ANY}
+    names = [*(f"{start}{ANY}" for start in KNOWN.get(provider_id, {})), *sorted(named)]
+    return [_model(provider_id, name, limits, prices) for name in dict.fromkeys(names)]
+
+
+def _model(provider_id: str, name: str, limits: Mapping[str, ModelLimits], prices: Mapping[str, Price]) -> ModelEntry:
+    start, is_family = name.removesuffix(ANY), name.endswith(ANY)
+    # What is set for one model does not hold for the family whose start is its name.
+    fitting = {key: found for key, found in limits.items() if key.endswith(ANY)} if is_family else limits
+    own = {"name": start, "is_family": is_family, "has_price": f"{provider_id}/{name}" in prices}
+    return ModelEntry.model_validate(asdict(model_of(provider_id, start, fitting)) | own)

@@ -1,26 +1,52 @@
 """How the model of a turn is called: the message's options over the session's over what is known of the model."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from outlast.activities.llm.controls import ModelControls
 from outlast.activities.llm.providers.capabilities import MATRIX
-from outlast.activities.llm.providers.models import ModelLimits, model_of
+from outlast.activities.llm.providers.models import KNOWN, Model, ModelLimits, is_known, model_of
 from outlast.activities.llm.providers.prices import Price
 from outlast.activities.llm.providers.refusals import refused_controls, refused_output_limit
-from outlast.api.contracts.sessions import MessageRequest
+from outlast.api.contracts.sessions import MessageRequest, SessionRequest
 from outlast.api.errors import BadRequest
 from outlast.workflows.contracts.turns import Budgets, SessionProfile
 
 
-def check_model(
-    provider_id: str | None, model_id: str | None, budgets: Sequence[Budgets], prices: Mapping[str, Price]
+def check_session(request: SessionRequest, limits: Mapping[str, ModelLimits], prices: Mapping[str, Price]) -> None:
+    """Raise `BadRequest` for what no message of the session could be answered with.
+
+    That is an unknown provider or model, a budget of money without a price, and by its name a control or an output
+    limit that the provider or the model does not have.
+    """
+    provider_id, model_id = request.provider_id, request.model_id
+    _check_model(provider_id, model_id, (request.budgets,), limits, prices)
+    if provider_id is None:
+        return
+    model = model_of(provider_id, model_id, limits) if model_id is not None else Model()
+    refusal = refused_controls(provider_id, model_id or "", model, request.controls)
+    if refusal is None and model_id is not None:
+        most = request.max_output_tokens or model.default_output_tokens
+        refusal = refused_output_limit(model_id, model, request.controls, most)
+    if refusal is not None:
+        raise BadRequest(refusal)
+
+
+def _check_model(
+    provider_id: str | None,
+    model_id: str | None,
+    budgets: Sequence[Budgets],
+    limits: Mapping[str, ModelLimits],
+    prices: Mapping[str, Price],
 ) -> None:
-    """Raise `BadRequest` for an unknown provider, and for a budget of money with a model that has no price."""
+    """Raise `BadRequest` for an unknown provider or model, and for a budget of money without the model's price."""
     if provider_id is not None and provider_id not in MATRIX:
         raise BadRequest(f"Unknown provider {provider_id[:50]!r}. Use one of: {', '.join(MATRIX)}.")
     if provider_id is None or model_id is None or f"{provider_id}/{model_id}" in prices:
         return
+    if not is_known(provider_id, model_id, limits):
+        raise BadRequest(_unknown_model(provider_id, model_id))
     if any(budget.usd is not None for budget in budgets):
         raise BadRequest(
             f"A budget in US dollars needs the price of {provider_id}/{model_id}, which is not known. Leave `usd` out, "
@@ -53,7 +79,7 @@ def model_options(
     provider_id, model_id = request.provider_id or profile.provider_id, request.model_id or profile.model_id
     if not provider_id or not model_id:
         raise BadRequest("Name the model: set providerId and modelId, in the session or in the message.")
-    check_model(provider_id, model_id, (profile.budgets, request.budgets), prices)
+    _check_model(provider_id, model_id, (profile.budgets, request.budgets), limits, prices)
     model = model_of(provider_id, model_id, limits)
     controls = request.controls.over(profile.controls)
     max_output_tokens = request.max_output_tokens or profile.max_output_tokens or model.default_output_tokens
@@ -63,3 +89,12 @@ def model_options(
     if refusal is not None:
         raise BadRequest(refusal)
     return ModelOptions(provider_id, model_id, max_output_tokens, controls, model.window_tokens)
+
+
+def _unknown_model(provider_id: str, model_id: str) -> str:
+    shown = model_id[:100]
+    setting = "OUTLAST_MODEL_LIMITS=" + json.dumps({f"{provider_id}/{shown}": {}})
+    return (
+        f"The provider {provider_id} has no model {shown!r} that is known here. The names of its models begin with: "
+        f"{', '.join(KNOWN[provider_id])}. If the name is right, have the operator add it: {setting}"
+    )

@@ -8,6 +8,7 @@ from outlast.client.client_tools import ClientTool, NoAnswer
 from outlast.client.connection import Connection, find_connection
 from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff
 from outlast.client.contracts.outputs import RowSelection, StoredOutput
+from outlast.client.contracts.providers import Model, Provider
 from outlast.client.contracts.sessions import (
     Budgets,
     Message,
@@ -80,6 +81,7 @@ __all__ = [
     "MessageOptions",
     "MessagePage",
     "MessagePart",
+    "Model",
     "NoAnswer",
     "NoServer",
     "NotFound",
@@ -88,6 +90,7 @@ __all__ = [
     "OutlastError",
     "PermissionDenied",
     "Progress",
+    "Provider",
     "RateLimited",
     "Readiness",
     "RetryPolicy",

@@ -1,7 +1,7 @@
 """What is known of single models: their windows, their output limits, how they reason. Data, by the start of the name.
 
 Sources: the model pages of OpenAI, Anthropic and Z.ai, November 2026. An operator adds or corrects limits with
-OUTLAST_MODEL_LIMITS; a model that is not known here works too, with careful defaults.
+OUTLAST_MODEL_LIMITS, and names models there that are not known here: those have careful defaults.
 """
 
 from collections.abc import Mapping
@@ -88,17 +88,43 @@ KNOWN: Mapping[str, Mapping[str, Model]] = {
         "glm-4.5": Model(128_000, 96_000),
     },
 }
-"""By provider, then by the start of the model's name. The longest start that fits counts."""
+"""By provider, then by the start of the model's name. The longest start that fits counts.
+
+A provider without a table has whatever models its server has.
+"""
+ANY = "*"
+"""At the end of a name in OUTLAST_MODEL_LIMITS: all models whose names begin so."""
 
 
 def model_of(provider_id: str, model_id: str, limits: Mapping[str, ModelLimits] | None = None) -> Model:
-    """What is known of the model; `limits` are the operator's, by `provider/model`."""
-    fitting = (name for name in KNOWN.get(provider_id, {}) if model_id.startswith(name))
-    best = max(fitting, key=len, default=None)
-    model = KNOWN[provider_id][best] if best is not None else Model()
-    own = (limits or {}).get(f"{provider_id}/{model_id}")
+    """What is known of the model; `limits` are the operator's, by `provider/model` or `provider/start*`."""
+    model = _known(provider_id, model_id) or Model()
+    own = _own_limits(provider_id, model_id, limits or {})
     if own is None:
         return model
     return replace(
         model, window_tokens=own.window or model.window_tokens, output_tokens=own.output or model.output_tokens
     )
+
+
+def is_known(provider_id: str, model_id: str, limits: Mapping[str, ModelLimits]) -> bool:
+    """Whether the provider may have this model: it has no table, or the table or the operator's `limits` name it."""
+    if provider_id not in KNOWN:
+        return True
+    return _known(provider_id, model_id) is not None or _own_limits(provider_id, model_id, limits) is not None
+
+
+def _known(provider_id: str, model_id: str) -> Model | None:
+    table = KNOWN.get(provider_id, {})
+    best = max((start for start in table if model_id.startswith(start)), key=len, default=None)
+    return None if best is None else table[best]
+
+
+def _own_limits(provider_id: str, model_id: str, limits: Mapping[str, ModelLimits]) -> ModelLimits | None:
+    """The operator's entry for the model: that of its whole name, else that of the longest start."""
+    name = f"{provider_id}/{model_id}"
+    if name in limits:
+        return limits[name]
+    starts = (key for key in limits if key.endswith(ANY) and name.startswith(key.removesuffix(ANY)))
+    best = max(starts, key=len, default=None)
+    return None if best is None else limits[best]

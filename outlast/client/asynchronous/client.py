@@ -12,6 +12,7 @@ from outlast.client.asynchronous.sessions import AsyncSessions
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
 from outlast.client.connection import Connection, find_connection
 from outlast.client.contracts.events import Event, HandoffEvent
+from outlast.client.contracts.providers import Provider
 from outlast.client.contracts.tasks import Task, TaskAnswer, TaskPage
 from outlast.client.contracts.tools import Readiness, Tool
 from outlast.client.flows import handoffs, tasks
@@ -174,6 +175,10 @@ class AsyncClient:
     async def tool(self, name: str, *, mode: str | None = None) -> Tool:
         """Return one tool, by its name or as the Actor `user/name`."""
         return await self._transport.run(tasks.tool(self._server, name, mode))
+
+    async def providers(self) -> tuple[Provider, ...]:
+        """Return the providers of models: whether a worker has their keys, their controls, their known models."""
+        return (await self._transport.run(tasks.providers(self._server))).providers
 
     def handoffs(self, *tools: str) -> AsyncStream[HandoffEvent]:
         """Iterate over your tasks' open hand-offs of these tools (of all, without any), as they open and close."""

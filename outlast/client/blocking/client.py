@@ -12,6 +12,7 @@ from outlast.client.blocking.sessions import Sessions
 from outlast.client.blocking.transport import Stream, Transport
 from outlast.client.connection import Connection, find_connection
 from outlast.client.contracts.events import Event, HandoffEvent
+from outlast.client.contracts.providers import Provider
 from outlast.client.contracts.tasks import Task, TaskAnswer, TaskPage
 from outlast.client.contracts.tools import Readiness, Tool
 from outlast.client.flows import handoffs, tasks
@@ -172,6 +173,10 @@ class Client:
     def tool(self, name: str, *, mode: str | None = None) -> Tool:
         """Return one tool, by its name or as the Actor `user/name`."""
         return self._transport.run(tasks.tool(self._server, name, mode))
+
+    def providers(self) -> tuple[Provider, ...]:
+        """Return the providers of models: whether a worker has their keys, their controls, their known models."""
+        return self._transport.run(tasks.providers(self._server)).providers
 
     def handoffs(self, *tools: str) -> Stream[HandoffEvent]:
         """Iterate over your tasks' open hand-offs of these tools (of all, without any), as they open and close."""

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from outlast.client.contracts.events import Event
+from outlast.client.contracts.providers import ProviderList
 from outlast.client.contracts.tasks import Task, TaskAnswer, TaskPage
 from outlast.client.contracts.tools import Readiness, Tool, ToolList
 from outlast.client.errors import Conflict, OutlastError, TaskFailed, WaitTimedOut
@@ -180,6 +181,12 @@ def tool(server: Server, name: str, mode: str | None) -> Flow[Tool]:
     """One tool."""
     wanted = HttpRequest("GET", f"/v1/tools/{quote(tool_name(name), safe='')}", params=_mode(mode))
     return parsed(Tool, (yield from request(server, wanted)), server.url)
+
+
+def providers(server: Server) -> Flow[ProviderList]:
+    """The providers of models."""
+    response = yield from request(server, HttpRequest("GET", "/v1/providers"))
+    return parsed(ProviderList, response, server.url)
 
 
 def readiness(server: Server) -> Flow[Readiness]:

@@ -27,6 +27,7 @@ def settings(provider: ProviderServer) -> dict[str, str]:
         "OUTLAST_DEFAULT_TOOLS": "dev,restore-tool-output",
         "OUTLAST_TOOL_MASKING": "true",
         **provider.environment,
+        "OUTLAST_MODEL_PROVIDERS": "openai,anthropic,generic",
     }
 
 

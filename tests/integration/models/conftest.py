@@ -18,6 +18,7 @@ def settings(provider: ProviderServer) -> dict[str, str]:
     return {
         "OUTLAST_DEFAULT_TOOLS": "dev,restore-tool-output",
         "OUTLAST_TOOL_MASKING": "true",
+        "OUTLAST_MODEL_LIMITS": '{"openai/*": {}, "anthropic/*": {}, "zai/*": {}}',
         **provider.environment,
     }
 

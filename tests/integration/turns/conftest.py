@@ -1,5 +1,7 @@
 """One Outlast whose models are played by `tests.support.providers.server`."""
 
+import json
+
 import pytest
 
 from tests.support.providers.server import ProviderServer, provider_fixture
@@ -19,6 +21,14 @@ def settings(provider: ProviderServer) -> dict[str, str]:
         "OUTLAST_TOOL_MASKING": "true",
         "OUTLAST_DELTA_SECONDS": "0.2",
         "OUTLAST_MODEL_PRICES": '{"generic/priced": {"input": 1000, "output": 1000}}',
-        "OUTLAST_MODEL_LIMITS": '{"generic/small": {"output": 300}, "generic/windowed": {"window": 16000}}',
+        "OUTLAST_MODEL_LIMITS": json.dumps(
+            {
+                "generic/small": {"output": 300},
+                "generic/greedy": {"output": 100},
+                "generic/windowed": {"window": 16_000},
+                **{f"{provider_id}/m*": {} for provider_id in ("openai", "anthropic", "zai")},
+                **{f"{provider_id}/nobody-knows": {} for provider_id in ("openai", "anthropic", "zai")},
+            }
+        ),
         **provider.environment,
     }

@@ -1,5 +1,6 @@
 """How the model of a turn is called: what a session and a message set, and what the model's own limits are."""
 
+import secrets
 from typing import Any
 
 import httpx
@@ -102,6 +103,38 @@ async def test_a_control_that_cannot_be_set_is_refused_by_its_name_and_begins_no
     assert (await api.get(f"/v1/sessions/{session}")).json()["turns"] == []
 
 
+@pytest.mark.parametrize(("options", "status", "words"), [refused for refused in REFUSED if "providerId" in refused[0]])
+async def test_a_control_that_no_message_could_have_is_refused_when_the_session_begins(
+    api: httpx.AsyncClient, options: dict[str, Any], status: int, words: str
+) -> None:
+    begun = f"s-{secrets.token_hex(4)}"
+    body = {"sessionId": begun, "modelId": "m", **options}
+    response = await api.post("/v1/sessions", json=body)
+    assert (response.status_code, words in response.json()["detail"]) == (status, True), response.text
+    assert (await api.get(f"/v1/sessions/{begun}")).status_code == 404
+
+
+@pytest.mark.parametrize("where", ["session", "message"])
+async def test_an_unknown_model_is_refused_unless_the_operator_names_it(api: httpx.AsyncClient, where: str) -> None:
+    """`zai/m*` is named by OUTLAST_MODEL_LIMITS; `generic` has whatever its server has."""
+    for provider_id, model_id, known in [("zai", "glm-4.7-air", True), ("zai", "mine", True), ("zai", "gml-4.7", False),
+                                         ("generic", "gml-4.7", True)]:  # fmt: skip
+        named = {"providerId": provider_id, "modelId": model_id}
+        if where == "session":
+            response = await api.post("/v1/sessions", json=named)
+        elif known:
+            continue
+        else:
+            session = await new_session(api)
+            response = await api.post(f"/v1/sessions/{session}/messages", json={"message": "Hello?", **named})
+        assert response.status_code == (201 if known else 400), response.text
+        if not known:
+            detail = response.json()["detail"]
+            assert "has no model 'gml-4.7' that is known here" in detail
+            assert "glm-5, glm-5.3, glm-4.7" in detail
+            assert 'OUTLAST_MODEL_LIMITS={"zai/gml-4.7": {}}' in detail
+
+
 @pytest.mark.parametrize(
     ("provider_id", "model_id", "field", "limit"),
     [
@@ -120,6 +153,15 @@ async def test_the_default_output_limit_is_the_models_own(
     session = await new_session(api, providerId=provider_id, modelId=model_id)
     await sent(api, session, "Hello?")
     assert fields(provider, field) == {field: limit}
+
+
+async def test_a_hook_asks_for_no_more_output_than_the_operators_limits_allow(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    """`generic/greedy` writes 100 tokens by OUTLAST_MODEL_LIMITS; its hook makes them 101."""
+    turn = await sent(api, await new_session(api, modelId="greedy"), "Hello?")
+    assert turn["status"] == "failed"
+    assert "The model greedy writes 100 tokens at most; 101 were asked for." in turn["error"]["message"]
 
 
 async def test_a_hook_of_a_tools_module_sees_each_call_of_a_model(

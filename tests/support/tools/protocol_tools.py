@@ -189,7 +189,9 @@ TOOLS = [
 
 
 def mark_calls(params: ChatParams) -> ChatParams:
-    """For the model `hooked`: another temperature, and which call of which session it is."""
+    """For the model `hooked`: another temperature, and which call of which session it is. For `greedy`: more output."""
+    if params.model_id == "greedy":
+        return params.model_copy(update={"max_output_tokens": params.max_output_tokens + 1})
     if params.model_id != "hooked":
         return params
     controls = params.controls.model_copy(update={"temperature": 0.25})

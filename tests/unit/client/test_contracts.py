@@ -13,10 +13,11 @@ from outlast.activities.llm import contracts as llm
 from outlast.activities.llm.controls import ModelControls
 from outlast.activities.outputs.contracts import FieldSummary, StoredOutput
 from outlast.activities.runs.contracts import RunState
-from outlast.api.contracts import events, outputs, problems, sessions, tasks, tools
+from outlast.api.contracts import events, outputs, problems, providers, sessions, tasks, tools
 from outlast.api.rest.operator_routes import Readiness
 from outlast.client.contracts import events as client_events
 from outlast.client.contracts import outputs as client_outputs
+from outlast.client.contracts import providers as client_providers
 from outlast.client.contracts import sessions as client_sessions
 from outlast.client.contracts import tasks as client_tasks
 from outlast.client.contracts import tools as client_tools
@@ -38,6 +39,9 @@ ANSWERS: dict[type[BaseModel], type[Response]] = {
     llm.ToolCallPart: client_sessions.MessagePart,
     llm.ToolResultPart: client_sessions.MessagePart,
     llm.Usage: client_sessions.Usage,
+    providers.ModelEntry: client_providers.Model,
+    providers.ProviderEntry: client_providers.Provider,
+    providers.ProviderList: client_providers.ProviderList,
     questions.Handoff: client_tasks.Handoff,
     questions.InputRequest: client_tasks.InputRequest,
     sessions.MessagePage: client_sessions.MessagePage,
@@ -142,7 +146,11 @@ def test_the_client_requires_no_field_that_the_api_may_leave_out() -> None:
 
 
 def test_every_contract_of_the_api_is_compared() -> None:
-    own = {model for module in (events, outputs, problems, sessions, tasks, tools) for model in _models_of(module)}
+    own = {
+        model
+        for module in (events, outputs, problems, providers, sessions, tasks, tools)
+        for model in _models_of(module)
+    }
     nested = {
         model for answer in ANSWERS for field in answer.model_fields.values() for model in _models_in(field.annotation)
     }
