@@ -56,6 +56,9 @@ class ChatTurns:
                 self._note(f"{mark} {_cut(data['tool'])} [dim]{_cut(data.get('preview', ''))}[/]")
             case "hand-off":
                 await self._ask(str(data["task_id"]), lines)
+            case "compaction":
+                told = f"{data['summarised_messages']} older messages were summarised"
+                self._note(f"[yellow]≈[/] {told}: [dim]{_cut(data['summary'])}[/]")
             case "reminder":
                 self._note(f"[yellow]![/] {_cut(data['text'])}")
             case "retry":

@@ -5,6 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from outlast.api.cli.chat.control_options import (
+    EffortOption,
+    MaxOutputTokensOption,
+    SchemaOption,
+    SeedOption,
+    StopOption,
+    TemperatureOption,
+    ThinkingTokensOption,
+    given_controls,
+)
 from outlast.api.cli.errors import BadInput, ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, run_action
@@ -27,6 +37,13 @@ def chat(
         str | None, typer.Option(metavar="NAMES", help="Categories, tools and Actors, comma-separated.")
     ] = None,
     session: Annotated[str | None, typer.Option(metavar="ID", help="Go on with this conversation.")] = None,
+    temperature: TemperatureOption = None,
+    effort: EffortOption = None,
+    thinking_tokens: ThinkingTokensOption = None,
+    max_output_tokens: MaxOutputTokensOption = None,
+    stop: StopOption = None,
+    seed: SeedOption = None,
+    schema: SchemaOption = None,
     as_json: JsonOption = False,
     url: UrlOption = None,
     token: TokenOption = None,
@@ -35,14 +52,24 @@ def chat(
     """Talk to a model that works with Outlast's tools.
 
     Every answer is a durable turn. Ctrl-C stops the answer under way, its tools and their runs; Ctrl-D leaves. What a
-    tool asks is asked here. The tools of a conversation are those that it began with.
+    tool asks is asked here. The tools of a conversation are those that it began with; how the model answers may change.
 
     Examples:
       outlast chat --provider anthropic --model claude-sonnet-4-5
       outlast chat --provider openai --model gpt-5 --tools actors,docs "What does apify/rag-web-browser do?"
     """
+    controls = given_controls(
+        temperature=temperature, effort=effort, thinking_tokens=thinking_tokens, stop=stop, seed=seed, schema=schema
+    )
     selectors = [name.strip() for name in tools.split(",") if name.strip()] if tools else None
-    wanted: SessionOptions = {"session_id": session, "provider_id": provider, "model_id": model, "tools": selectors}
+    wanted: SessionOptions = {
+        "session_id": session,
+        "provider_id": provider,
+        "model_id": model,
+        "tools": selectors,
+        "controls": controls or None,
+        "max_output_tokens": max_output_tokens,
+    }
     run_action(Options(url, token, data_dir, as_json), lambda context: _chat(context, message, wanted))
 
 
@@ -54,7 +81,13 @@ async def _chat(context: Context, message: str | None, wanted: "SessionOptions")
     session = await _session(context, wanted)
     if not (provider or session.provider_id) or not (model or session.model_id):
         raise _no_model(context.client.connection.url)
-    options: MessageOptions = {"provider_id": provider, "model_id": model}
+    # With each message too: a conversation that was begun before has controls of its own.
+    options: MessageOptions = {
+        "provider_id": provider,
+        "model_id": model,
+        "controls": wanted.get("controls"),
+        "max_output_tokens": wanted.get("max_output_tokens"),
+    }
     turns = ChatTurns(context, session.id, options)
     if message is not None:
         return await turns.answer(message, lines=None)

@@ -1,13 +1,13 @@
 """`outlast sessions`: list, read, rename, delete, export and import conversations."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from outlast.api.cli.errors import ExitCode
+from outlast.api.cli.json_files import json_object
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, run_action
 from outlast.api.cli.show.tables import Column
@@ -101,7 +101,7 @@ def import_(
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
 ) -> None:
     """Begin a conversation with what was exported."""
-    exported = _document(file)
+    exported = json_object(file, "what `outlast sessions export` prints")
     run_action(Options(url, token, data_dir, as_json), lambda context: _import(context, exported, session))
 
 
@@ -179,17 +179,3 @@ def _shown(message: "Message") -> str:
     calls = ", ".join(part.name or "" for part in message.parts if part.type == "tool_call")
     text = escape(message.text)
     return f"{text} [dim]calls {escape(calls)}[/]".strip() if calls else text
-
-
-def _document(file: Path) -> "dict[str, JsonValue]":
-    try:
-        found = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise _unreadable(file, str(error)) from error
-    if not isinstance(found, dict):
-        raise _unreadable(file, "it is no JSON object")
-    return cast("dict[str, JsonValue]", found)
-
-
-def _unreadable(file: Path, reason: str) -> typer.BadParameter:
-    return typer.BadParameter(f"{file} cannot be read ({reason}). It takes what `outlast sessions export` prints.")

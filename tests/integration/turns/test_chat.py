@@ -1,8 +1,11 @@
 """`outlast chat` as a user runs it, on a terminal and in a pipe."""
 
 import json
+import secrets
 import subprocess
+from pathlib import Path
 
+from outlast.activities.llm.compaction import INSTRUCTIONS
 from tests.support.paths import ROOT
 from tests.support.processes.terminal import on_terminal, outlast_command
 from tests.support.providers.script import Call, Hold, by_position, says
@@ -23,6 +26,37 @@ def test_one_message_is_answered_and_its_tools_are_shown(service: Service, provi
     assert (ended.returncode, ended.stdout) == (0, "Let me greet. \nDone.\n")
     assert "→ hello_world" in ended.stderr
     assert "Hello, Ann!" in ended.stderr
+
+
+def test_flags_say_how_the_model_answers(service: Service, provider: ProviderServer, tmp_path: Path) -> None:
+    provider.script = by_position(says('{"a": "x"}'), says("Again."))
+    schema = tmp_path / "schema.json"
+    schema.write_text(json.dumps({"type": "object", "properties": {"a": {"type": "string"}}}))
+    flags = ["--temperature", "0.5", "--effort", "low", "--max-output-tokens", "300", "--seed", "7", "--stop", "END"]
+    session = f"c-{secrets.token_hex(4)}"
+    ended = run_chat(service, "--session", session, *flags, "--stop", "FIN", "--schema", str(schema), "As JSON.")
+    assert (ended.returncode, ended.stdout) == (0, '{"a": "x"}\n'), ended.stderr
+    body = provider.requests[-1].body
+    asked = {name: body[name] for name in ("temperature", "reasoning_effort", "max_tokens", "seed", "stop")}
+    assert list(asked.values()) == [0.5, "low", 300, 7, ["END", "FIN"]]
+    assert body["response_format"]["json_schema"]["schema"]["properties"] == {"a": {"type": "string"}}
+    assert run_chat(service, "--session", session, "--temperature", "0.75", "Again.").returncode == 0
+    assert (provider.requests[-1].body["temperature"], provider.requests[-1].body["seed"]) == (0.75, 7)
+    schema.write_text("[]")
+    refused = run_chat(service, "--schema", str(schema), "As JSON.")
+    assert (refused.returncode, "it is no JSON object" in " ".join(refused.stderr.split())) == (2, True)
+
+
+def test_a_summary_of_older_messages_is_shown(service: Service, provider: ProviderServer) -> None:
+    """`generic/windowed` has a window of 16,000 tokens."""
+    provider.script = lambda asked: says("One thing." if INSTRUCTIONS[:40] in str(asked.body) else "Yes.")
+    long = "These are many words about one thing. " * 600
+    session = f"c-{secrets.token_hex(4)}"
+    for number in range(3):
+        chosen = ("--session", session, "--model", "windowed", "--max-output-tokens", "300")
+        ended = run_chat(service, *chosen, f"{number}: {long}")
+        assert ended.stdout == "Yes.\n", ended.stderr
+    assert "older messages were summarised: One thing." in ended.stderr
 
 
 def test_programs_read_events(service: Service, provider: ProviderServer) -> None:
