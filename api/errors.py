@@ -184,6 +184,14 @@ class TurnRunning(ApiError):
     title = "A turn of this session is running"
 
 
+class TaskRunning(ApiError):
+    """A task of the session has not ended, so the session cannot be deleted."""
+
+    status = 409
+    slug = "task-running"
+    title = "A task of this session is running"
+
+
 class TurnFinished(ApiError):
     """The turn has ended, so it cannot be cancelled."""
 

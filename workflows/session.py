@@ -20,6 +20,7 @@ from outlast.activities.conversations.contracts import ForgetSessionInput
 from outlast.activities.conversations.references import ConversationOwner
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
+from outlast.workflows.contracts.search_attributes import query_of_session
 from outlast.workflows.contracts.self_correction import EarlierFailures, Verdict, verdict_on
 from outlast.workflows.contracts.sessions import (
     CALL_REFUSED_SIGNAL,
@@ -223,11 +224,14 @@ class SessionWorkflow:
 
     async def _forget(self) -> None:
         state = self._state
-        ended = tuple(turn_workflow_id(state.caller_id, state.session_id, turn.turn_id) for turn in state.turns)
+        turns = (turn_workflow_id(state.caller_id, state.session_id, turn.turn_id) for turn in state.turns)
+        tasks = (event.task_completed.task_id for event in state.events if event.task_completed is not None)
         await workflow.execute_activity_method(
             SessionDeletionActivities.forget_session,
             ForgetSessionInput(
-                owner=ConversationOwner(caller_id=state.caller_id, session_id=state.session_id), ended_workflows=ended
+                owner=ConversationOwner(caller_id=state.caller_id, session_id=state.session_id),
+                workflows=(*turns, *tasks),
+                query=query_of_session(state.caller_id, state.session_id),
             ),
             task_queue=OUTPUTS_TASK_QUEUE,
             start_to_close_timeout=FORGET_ATTEMPT_TIMEOUT,

@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 
 from pydantic_core import to_json
 
@@ -94,6 +95,12 @@ class ConversationBlocks:
     async def is_there(self, owner: ConversationOwner, conversation: ConversationRef) -> bool:
         """Whether the last block is in the store: the blocks of a session are removed together."""
         return conversation.head is None or await self._objects.size(self._key(owner, conversation.head)) is not None
+
+    async def written(self, owner: ConversationOwner) -> AsyncGenerator[Block]:
+        """All blocks of the owner's session, also those that no turn goes on from any more; not damaged ones."""
+        async for entry in self._objects.list(conversation_prefix(self.namespace, owner)):
+            with suppress(ConversationDamaged):
+                yield await self.block(owner, entry.key.rpartition("/")[2])
 
     async def remove(self, owner: ConversationOwner) -> None:
         """Remove everything of the owner's session."""

@@ -43,7 +43,10 @@ class ForgetSessionInput(Contract):
     """Input of `forget_session`: deletes a session that its owner does not want any more."""
 
     owner: ConversationOwner
-    ended_workflows: tuple[str, ...] = Field(default=(), description="Turns whose histories hold what was said.")
+    workflows: tuple[str, ...] = Field(
+        default=(), description="Turns and tasks of the session, as far as it knows them."
+    )
+    query: str = Field(description="Temporal's list filter for all workflows of the session.")
 
 
 class ForgottenSession(Contract):

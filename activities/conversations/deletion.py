@@ -1,26 +1,31 @@
-"""The activity that deletes a session: its conversation, its outputs, and what Temporal still keeps of it."""
+"""The activity that deletes a session: its outputs, its conversation, and what Temporal still keeps of it."""
 
+import asyncio
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import timedelta
 
+from pydantic_core import to_json
 from temporalio import activity
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.common import RetryPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.conversations.contracts import ForgetSessionInput, ForgottenSession
+from outlast.activities.conversations.references import ConversationOwner
 from outlast.activities.conversations.removal import remove_conversation
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.outputs.format.errors import OutputDamaged, OutputError
-from outlast.activities.outputs.format.locators import scope_of
-from outlast.activities.outputs.format.manifest import parse_manifest
+from outlast.activities.outputs.format.locators import locators_in, parse_locator
+from outlast.activities.outputs.store.access import load_manifest
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.outputs.store.removal import delete_output
 
+_AT_ONCE = 16
 FORGET_ATTEMPT_TIMEOUT = timedelta(minutes=30)
 FORGET_HEARTBEAT_TIMEOUT = timedelta(seconds=30)
 FORGET_RETRY_POLICY = RetryPolicy(
@@ -39,25 +44,54 @@ class SessionDeletionActivities:
 
     @activity.defn
     async def forget_session(self, request: ForgetSessionInput) -> ForgottenSession:
-        """Delete the conversation, the outputs of the session's calls, and the histories of its ended turns."""
+        """Delete the outputs of the session's calls, the conversation, and the histories of its turns and tasks.
+
+        What still runs stays: it began after the deletion was asked for, for the session that has the id next.
+        """
         with as_activity_failure():
             async with heartbeating():
+                ended = await self._ended(request)
+                # First the outputs: a repeated attempt has to find what names them.
+                outputs = await self._delete_outputs(request.owner, await self._locators(request.owner, ended))
                 await remove_conversation(self._objects, self._blocks, request.owner, reason="deleted")
-                outputs = await self._delete_outputs(request)
-                for workflow_id in request.ended_workflows:
-                    await self._delete_history(workflow_id)
-                return ForgottenSession(outputs=outputs, histories=len(request.ended_workflows))
+                for workflow in ended:
+                    await self._delete_history(workflow.id)
+                return ForgottenSession(outputs=outputs, histories=len(ended))
 
-    async def _delete_outputs(self, request: ForgetSessionInput) -> int:
-        """The owner's manifests name the session whose call wrote them. The next sweep deletes the parts."""
+    async def _ended(self, request: ForgetSessionInput) -> list[WorkflowExecutionDescription]:
+        """The session's turns and tasks that have ended. Lists lag behind, so each is asked itself."""
+        found = {workflow.id async for workflow in self._client.list_workflows(request.query)}
+        ordered = sorted({*found, *request.workflows} - {request.owner.workflow_id})
+        ended: list[WorkflowExecutionDescription] = []
+        for start in range(0, len(ordered), _AT_ONCE):
+            described = await asyncio.gather(*map(self._described, ordered[start : start + _AT_ONCE]))
+            ended += [one for one in described if one and one.status is not WorkflowExecutionStatus.RUNNING]
+        return ended
+
+    async def _described(self, workflow_id: str) -> WorkflowExecutionDescription | None:
+        try:
+            return await self._client.get_workflow_handle(workflow_id).describe()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return None
+
+    async def _locators(self, owner: ConversationOwner, ended: Sequence[WorkflowExecutionDescription]) -> set[str]:
+        """The outputs that the memos of tasks and the conversation name."""
+        found = {locator for one in ended for locator in locators_in(to_json(await one.memo()).decode())}
+        async for block in self._blocks.written(owner):
+            found.update(locators_in(to_json(block).decode()))
+        return found
+
+    async def _delete_outputs(self, owner: ConversationOwner, locators: Collection[str]) -> int:
+        """Delete those that calls of this session have written. The next sweep deletes the parts."""
         deleted = 0
-        async for entry in self._objects.list(f"manifests/{scope_of(request.owner.caller_id)}"):
-            text = await self._objects.get(entry.key)
-            # One that is damaged or has expired cannot be read any more; the sweep removes it.
+        for locator in sorted(locators):
+            # One that is damaged, foreign or has expired cannot be read any more; the sweep removes it.
             with suppress(OutputDamaged, OutputError):
-                manifest = parse_manifest(text) if text is not None else None
-                if manifest is not None and manifest.session_id == request.owner.session_id:
-                    await delete_output(self._objects, manifest.locator, request.owner.caller_id)
+                manifest = await load_manifest(self._objects, parse_locator(locator, caller_id=owner.caller_id))
+                if manifest is not None and manifest.session_id == owner.session_id:
+                    await delete_output(self._objects, locator, owner.caller_id)
                     deleted += 1
         return deleted
 

@@ -80,9 +80,9 @@ async def rename_session(
 
 @router.delete("/{session_id}", status_code=204, responses=documented_problems(401, 404, 409, 410, 503))
 async def delete_session(session_id: SessionId, services: ServicesDep, caller: CallerDep) -> None:
-    """Delete a conversation, the stored outputs of its calls, and its turns. Later requests answer 410.
+    """Delete a conversation, the stored outputs of its calls, its turns and its tasks. Later requests answer 410.
 
-    Refused (409) while a turn runs. Its tasks stay until Temporal removes them.
+    Refused (409) while a turn or a task of it runs.
     """
     await services.session_collection.delete(caller, session_id)
 

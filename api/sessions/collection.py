@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime
 
-from temporalio.client import Client, WorkflowExecution
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 
 from outlast.activities.contracts import Caller
 from outlast.activities.conversations.contracts import Block
@@ -18,12 +18,12 @@ from outlast.api.contracts.sessions import (
     SessionPage,
     SessionRequest,
 )
-from outlast.api.errors import BadRequest, SessionDiffers, TurnRunning
+from outlast.api.errors import BadRequest, SessionDiffers, TaskRunning, TurnRunning
 from outlast.api.sessions.client import SessionClient
 from outlast.api.sessions.kept import KeptConversations
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.task_view import memo_model
-from outlast.api.temporal.visibility import read_page_token, sessions_query, write_page_token
+from outlast.api.temporal.visibility import read_page_token, running_tasks_query, sessions_query, write_page_token
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.search_attributes import SESSION
 from outlast.workflows.contracts.turns import (
@@ -83,11 +83,27 @@ class SessionCollection:
         )
 
     async def delete(self, caller: Caller, session_id: str) -> None:
-        """Delete a session: its conversation, its outputs, its turns. Raises `TurnRunning` while one runs."""
-        await self._sessions.overview(caller, session_id)
+        """Delete a session: its conversation, its outputs, its turns and tasks.
+
+        Raises `TurnRunning` and `TaskRunning` while one of them runs.
+        """
+        overview = await self._sessions.overview(caller, session_id)
+        # The session's workflow says which turn runs; a task outside of turns has to be looked for.
+        task_id = None if overview.running else await self._running_task(caller, session_id)
+        if task_id is not None:
+            raise TaskRunning(f"Task {task_id} has not ended. Wait for it or cancel it, then delete the session again.")
         running = await self._sessions.delete(caller, session_id)
         if running is not None:
             raise TurnRunning(f"Turn {running.turn_id} has not ended. Wait for it or cancel it, then delete again.")
+
+    async def _running_task(self, caller: Caller, session_id: str) -> str | None:
+        """A task of the session that has not ended. Lists lag behind, so each is asked itself."""
+        with temporal_errors():
+            async for listed in self._client.list_workflows(running_tasks_query(caller.id, session_id)):
+                described = await self._client.get_workflow_handle(listed.id).describe()
+                if described.status is WorkflowExecutionStatus.RUNNING:
+                    return listed.id
+        return None
 
     async def export(self, caller: Caller, session_id: str) -> SessionExport:
         """The whole conversation, as `import_` takes it. Stored outputs stay where they are."""

@@ -24,6 +24,11 @@ def list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, s
     return " AND ".join(parts)
 
 
+def running_tasks_query(caller_id: str, session_id: str) -> str:
+    """The visibility query for the tasks of a session whose workflow has not ended."""
+    return f"{list_query(caller_id, status=None, tool=None, session_id=session_id)} AND ExecutionStatus = 'Running'"
+
+
 def sessions_query(caller_id: str) -> str:
     """The visibility query for a caller's sessions that go on."""
     own = f"{search_attributes.CALLER.name} = {_quoted(caller_id)}"
@@ -61,7 +66,7 @@ def _status_query(status: TaskStatus) -> str:
 def _quoted(value: str) -> str:
     if not value.isprintable():
         raise BadRequest(f"No task has {value[:50]!r} as its tool or session: it holds characters that none can have.")
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return search_attributes.quoted(value)
 
 
 def _digest(value: bytes) -> bytes:

@@ -34,6 +34,16 @@ def of_session(caller_id: str, session_id: str) -> TypedSearchAttributes:
     return TypedSearchAttributes([SearchAttributePair(CALLER, caller_id), SearchAttributePair(SESSION, session_id)])
 
 
+def query_of_session(caller_id: str, session_id: str) -> str:
+    """Temporal's list filter for a session and its turns and tasks."""
+    return f"{CALLER.name} = {quoted(caller_id)} AND {SESSION.name} = {quoted(session_id)}"
+
+
+def quoted(value: str) -> str:
+    """A value in a list filter."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def of_task(call: ToolCall, summary: TaskSummary) -> TypedSearchAttributes:
     """The search attributes with which every task starts."""
     pairs: list[SearchAttributePair[Any]] = [

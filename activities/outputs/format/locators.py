@@ -87,6 +87,11 @@ def references_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_LOCATOR.findall(text)))[:MAX_REFERENCES]
 
 
+def locators_in(text: str) -> tuple[str, ...]:
+    """The locators in a text, each once. Their check may be wrong: `parse_locator` says so."""
+    return tuple(dict.fromkeys(found[0] for found in _LOCATOR.finditer(text)))
+
+
 def reference_to(locator: str) -> str:
     """The short name of one locator."""
     return locator.split("_")[2][:16]

@@ -22,6 +22,10 @@ async def entry_of(api: httpx.AsyncClient, session: str) -> Json | None:
     return next((one for one in (await listed(api, page_size=200))["sessions"] if one["id"] == session), None)
 
 
+async def tasks_of(api: httpx.AsyncClient, session: str) -> list[Json]:
+    return (await api.get("/v1/tasks", params={"session_id": session})).json()["tasks"]
+
+
 async def messages(api: httpx.AsyncClient, session: str, **params: Any) -> Json:
     response = await api.get(f"/v1/sessions/{session}/messages", params=params)
     assert response.status_code == 200, response.text
@@ -90,19 +94,46 @@ async def test_a_deleted_session_is_gone_with_its_outputs_and_turns(
     for one in (session, other):
         seen = [event async for event in streamed(api, one, "Run it.")]
         locators += [event.data["locator"] for event in seen if event.name == "tool-result"]
+    for one in (session, other):
+        body = {"tool": "call-actor", "arguments": run, "session_id": one}
+        answer = (await api.post("/v1/tasks", json=body, headers={"Prefer": "wait=60"})).json()
+        locators.append(answer["result"]["locator"])
     turn = (await api.get(f"/v1/sessions/{session}")).json()["head"]
+    assert len(await tasks_of(api, session)) == 2
     assert (await api.delete(f"/v1/sessions/{session}")).status_code == 204
-    assert [(await api.get(f"/v1/outputs/{locator}/info")).status_code for locator in locators] == [410, 200]
+    assert [(await api.get(f"/v1/outputs/{locator}/info")).status_code for locator in locators] == [410, 200] * 2
     for gone in (f"/v1/sessions/{session}", f"/v1/sessions/{session}/messages"):
         answer = await api.get(gone)
         assert (answer.status_code, "was deleted" in answer.text) == (410, True)
     assert (await api.post(f"/v1/sessions/{session}/messages", json={"message": "Hello?"})).status_code == 410
 
     async def is_removed() -> bool:
-        return (await api.get(f"/v1/sessions/{session}/turns/{turn}")).status_code == 410
+        gone = (await api.get(f"/v1/sessions/{session}/turns/{turn}")).status_code == 410
+        return gone and not await tasks_of(api, session)
 
     await eventually(is_removed)
+    assert len(await tasks_of(api, other)) == 2
     assert (await api.delete(f"/v1/sessions/{session}")).status_code == 410
+
+
+async def test_a_session_whose_task_runs_is_not_deleted(api: httpx.AsyncClient) -> None:
+    session = await new_session(api)
+    body = {"tool": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 600}}}
+    task = (await api.post("/v1/tasks", json=body | {"session_id": session})).json()["id"]
+    refused = await api.delete(f"/v1/sessions/{session}")
+    assert (refused.status_code, refused.json()["type"]) == (409, "urn:outlast:problem:task-running"), refused.text
+    assert task in refused.json()["detail"]
+    await api.post(f"/v1/tasks/{task}/cancel")
+    await api.get(f"/v1/tasks/{task}/result", params={"wait": 60})
+
+    async def is_deleted() -> bool:
+        return (await api.delete(f"/v1/sessions/{session}")).status_code == 204
+
+    async def is_removed() -> bool:
+        return (await api.get(f"/v1/tasks/{task}")).status_code == 404
+
+    await eventually(is_deleted)
+    await eventually(is_removed)
 
 
 async def test_a_session_whose_turn_runs_is_not_deleted(api: httpx.AsyncClient, provider: ProviderServer) -> None:
@@ -202,6 +233,9 @@ async def test_providers_are_listed_with_their_controls_and_models(api: httpx.As
     found = {one["id"]: one for one in (await api.get("/v1/providers")).json()["providers"]}
     assert list(found) == ["openai", "anthropic", "zai", "generic"]
     assert "seed" in found["generic"]["controls"]
-    assert all(model["window_tokens"] for model in found["anthropic"]["models"])
+    assert all(model["window_tokens"] for model in found["anthropic"]["models"] if model["name"].startswith("claude-"))
+    families = [one["name"] for one in found["zai"]["models"] if one["is_family"]]
+    assert families == ["glm-5", "glm-5.3", "glm-4.7", "glm-4.6", "glm-4.5", "m"]
+    assert [found[name]["takes_any_model"] for name in found] == [False, False, False, True]
     priced = [(one["name"], one["is_family"]) for one in found["generic"]["models"] if one["has_price"]]
     assert priced == [("priced", False)]
