@@ -52,11 +52,10 @@ def test_a_summary_of_older_messages_is_shown(service: Service, provider: Provid
     provider.script = lambda asked: says("One thing." if INSTRUCTIONS[:40] in str(asked.body) else "Yes.")
     long = "These are many words about one thing. " * 600
     session = f"c-{secrets.token_hex(4)}"
-    for number in range(3):
-        chosen = ("--session", session, "--model", "windowed", "--max-output-tokens", "300")
-        ended = run_chat(service, *chosen, f"{number}: {long}")
-        assert ended.stdout == "Yes.\n", ended.stderr
-    assert "older messages were summarised: One thing." in ended.stderr
+    chosen = ("--session", session, "--model", "windowed", "--max-output-tokens", "300")
+    ended = [run_chat(service, *chosen, f"{number}: {long}") for number in range(3)]
+    assert [one.stdout for one in ended] == ["Yes.\n"] * 3
+    assert "older messages were summarised: One thing." in ended[-1].stderr
 
 
 def test_programs_read_events(service: Service, provider: ProviderServer) -> None:
