@@ -14,8 +14,8 @@ router = APIRouter(prefix="/v1/providers", tags=["sessions"])
 async def list_providers(services: ServicesDep, _caller: CallerDep) -> ProviderList:
     """The providers of models: their controls, and the models that are known of each with their limits.
 
-    `configured` says whether the workers have the provider's key, as `OUTLAST_MODEL_PROVIDERS` tells, which the embedded
-    stack sets. A model that is not listed is refused, unless its provider has `takes_any_model`.
+    `configured` says whether the workers have the provider's key, as `OUTLAST_MODEL_PROVIDERS` tells, which the
+    embedded stack sets. A model that is not listed is refused, unless its provider has `takes_any_model`.
     """
     settings = services.settings
     return provider_list(settings.model_limits, settings.model_prices, settings.configured_providers)

@@ -16,7 +16,10 @@ class Model(Response):
 
 
 class Provider(Response):
-    """A provider of models. `configured`: the workers have its key, None: not known; `takes_any_model`: also those not in `models`."""
+    """A provider of models. `configured`: the workers have its key; None: not known.
+
+    `takes_any_model`: sessions may also name models that are not in `models`.
+    """
 
     id: str
     configured: bool | None = None
