@@ -8,6 +8,7 @@ from outlast.api.http.docs_page import install_docs
 from outlast.api.http.known_hosts import KnownHosts
 from outlast.api.http.openapi import publish_openapi
 from outlast.api.http.problems import install_problem_handlers
+from outlast.api.http.security_headers import SecurityHeaders, security_headers
 from outlast.api.mcp.streamable_http import install_mcp
 from outlast.api.metrics import RequestMetrics
 from outlast.api.rest import (
@@ -52,7 +53,8 @@ def build_app(services: Services) -> FastAPI:
         lifespan=lambda _: services.policy.watched(),
     )
     app.state.services = services
-    install_problem_handlers(app)
+    headers = security_headers(services.settings.hsts_seconds)
+    install_problem_handlers(app, headers)
     for module in _ROUTES:
         app.include_router(module.router)
     install_mcp(app, services)
@@ -62,4 +64,5 @@ def build_app(services: Services) -> FastAPI:
     app.add_middleware(RequestMetrics)
     if services.settings.is_loopback:
         app.add_middleware(KnownHosts, names=LOOPBACK_NAMES)
+    app.add_middleware(SecurityHeaders, headers=headers)
     return app

@@ -20,6 +20,12 @@ REQUEST_SECONDS = Histogram(
     registry=REGISTRY,
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
 )
+BROKEN_ANSWERS = Counter(
+    "outlast_http_answers_broken",
+    "HTTP answers that began and were not completed, by cause.",
+    ["method", "route", "cause"],
+    registry=REGISTRY,
+)
 MASK_RESOLUTIONS = Counter(
     "outlast_tool_mask_resolutions", "Tool masks resolved, by outcome.", ["outcome"], registry=REGISTRY
 )
@@ -44,21 +50,48 @@ class RequestMetrics:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        await self._app(scope, receive, _measured(scope, send))
+        answer = _MeasuredAnswer(scope, send)
+        try:
+            await self._app(scope, receive, answer.send)
+        except Exception:
+            answer.failed()
+            raise
+        finally:
+            answer.ended()
 
 
-def _measured(scope: Scope, send: Send) -> Send:
-    began = time.perf_counter()
-    method: str = scope["method"] if scope["method"] in _METHODS else "other"
+class _MeasuredAnswer:
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope = scope
+        self._send = send
+        self._began = time.perf_counter()
+        self._method: str = scope["method"] if scope["method"] in _METHODS else "other"
+        self._has_begun = False
+        self._is_whole = False
+        self._cause = "disconnected"
 
-    async def measured(message: Message) -> None:
+    async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            route = _route_of(scope)
-            REQUESTS.labels(method, route, str(message["status"])).inc()
-            REQUEST_SECONDS.labels(method, route).observe(time.perf_counter() - began)
-        await send(message)
+            self._count(message["status"])
+        await self._send(message)
+        self._is_whole = message["type"] == "http.response.body" and not message.get("more_body", False)
 
-    return measured
+    def failed(self) -> None:
+        """The app raised. Before the answer began, the server answers 500, out of sight of middleware."""
+        self._cause = "error"
+        if not self._has_begun:
+            self._count(500)
+            self._is_whole = True
+
+    def ended(self) -> None:
+        if not self._is_whole:
+            BROKEN_ANSWERS.labels(self._method, _route_of(self._scope), self._cause).inc()
+
+    def _count(self, status: int) -> None:
+        self._has_begun = True
+        route = _route_of(self._scope)
+        REQUESTS.labels(self._method, route, str(status)).inc()
+        REQUEST_SECONDS.labels(self._method, route).observe(time.perf_counter() - self._began)
 
 
 def _route_of(scope: Scope) -> str:

@@ -109,6 +109,11 @@ class ApiSettings(Settings):
     instance_id: str | None = Field(
         default=None, description="What `/healthz` and `/readyz` answer as the header `Outlast-Instance`."
     )
+    hsts_seconds: int = Field(
+        default=0,
+        ge=0,
+        description="How long browsers shall use HTTPS only for this name; set it when a proxy with TLS is in front.",
+    )
     allowed_hosts: str = Field(
         default="", description="Host headers that MCP accepts beyond loopback, comma-separated; empty accepts any."
     )

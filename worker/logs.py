@@ -19,6 +19,7 @@ from temporalio import activity, workflow
 from outlast.activities.contracts import SealedSecret
 from outlast.activities.failures.classify import without_credentials
 from outlast.activities.secrets.sealed_json import is_sealed
+from outlast.worker.log_lines import one_line
 
 _MASK = "[redacted]"
 
@@ -45,14 +46,17 @@ def configure_logging(log_format: Literal["text", "json"], level: str) -> None:
         structlog.processors.format_exc_info,
         _redact_secrets,
     ]
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if log_format == "json" else structlog.dev.ConsoleRenderer(colors=False)
+    # JSON escapes what could break a line; text does not.
+    rendering: list[structlog.typing.Processor] = (
+        [structlog.processors.JSONRenderer()]
+        if log_format == "json"
+        else [one_line, structlog.dev.ConsoleRenderer(colors=False)]
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )
     structlog.configure(

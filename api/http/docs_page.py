@@ -32,7 +32,6 @@ SwaggerUIBundle({ url: "openapi.json", dom_id: "#swagger-ui", deepLinking: true,
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
 }
 
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -26,12 +27,21 @@ from outlast.api.errors import (
 RETRY_AFTER_SECONDS = 5
 
 
-def install_problem_handlers(app: FastAPI) -> None:
-    """Have `app` answer every error with a problem document."""
+def install_problem_handlers(app: FastAPI, security_headers: Mapping[str, str]) -> None:
+    """Have `app` answer every error with a problem document.
+
+    The answer to a defect is sent outside of all middleware, so it gets `security_headers` here.
+    """
+
+    async def defect(request: Request, error: Exception) -> JSONResponse:
+        answer = await _defect(request, error)
+        answer.headers.update(security_headers)
+        return answer
+
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_exception)
-    app.add_exception_handler(Exception, _defect)
+    app.add_exception_handler(Exception, defect)
 
 
 def problem_response(problem: Problem, headers: dict[str, str] | None = None) -> JSONResponse:

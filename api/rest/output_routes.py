@@ -105,11 +105,20 @@ async def _streamed(
 
 
 def _range(header: str, size: int) -> tuple[int, int] | None:
-    """First and last-plus-one byte of a range; None for a header that RFC 9110 says to ignore."""
-    match = re.fullmatch(r"bytes=(\d*)-(\d*)", header.strip())
+    """First and last-plus-one byte of a range; None for a header that RFC 9110 says to ignore.
+
+    Several ranges are ignored too (section 14.2 allows it): the answer is the whole content, once.
+    """
+    match = re.fullmatch(r"bytes=([0-9]*)-([0-9]*)", header.strip())
     if match is None or match.groups() == ("", ""):
         return None
     first, last = match.groups()
     if not first:
-        return max(0, size - int(last)), size
-    return int(first), min(size, int(last) + 1) if last else size
+        return size - _position(last, size), size
+    return _position(first, size), min(size, _position(last, size) + 1) if last else size
+
+
+def _position(digits: str, size: int) -> int:
+    """The number, at most `size`: it may have more digits than Python converts."""
+    digits = digits.lstrip("0") or "0"
+    return size if len(digits) > len(str(size)) else min(size, int(digits))

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import re
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
@@ -67,7 +66,6 @@ from outlast.workflows.stubs.signatures import signature
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.framework.tool import Tool
 
-_READABLE_KEY_CHARS = 16
 MAX_PAGE = 200
 _ANSWER_TIMEOUT_SECONDS = 30.0
 _MAX_REPORTED_VIOLATIONS = 20
@@ -398,15 +396,15 @@ def _without_values(error: ErrorEnvelope) -> ErrorEnvelope:
 
 
 def _task_id(caller: Caller, tool: str, idempotency_key: str | None) -> str:
-    """The task's ID. With a key, it is derived from caller and key, so that a repeated request finds the same task.
+    """The task's ID. With a key, it is a digest of caller and key, so that a repeated request finds the same task.
 
-    The beginning of the key stays readable; the digest makes the ID specific to the caller.
+    Nothing of the key can be read. The digest is not keyed by the sealing ring: after a rotation, a repeated key would
+    start, and pay for, a second task.
     """
     if idempotency_key is None:
         return f"{tool}-{secrets.token_hex(10)}"
     digest = hashlib.sha256(json.dumps([caller.id, idempotency_key]).encode()).hexdigest()
-    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", idempotency_key)[:_READABLE_KEY_CHARS].strip("-")
-    return f"{readable or 'task'}-{digest[:20]}"
+    return f"task-{digest[:32]}"
 
 
 def _just_started(task_id: str, summary: TaskSummary, workflow_url: str | None) -> Task:

@@ -143,9 +143,21 @@ class _JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
+class _TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        # A message that holds what a caller sent must not look like several; a traceback's lines are indented.
+        first, *more = super().format(record).split("\n")
+        return "\n".join([_printable(first), *(f"    {_printable(line)}" for line in more)])
+
+
+def _printable(line: str) -> str:
+    """`line` with everything that is not printable as an escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in line)
+
+
 def _configure_logging(log_format: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    plain = logging.Formatter("%(asctime)s %(levelname)-7s sandbox: %(message)s")
+    plain = _TextFormatter("%(asctime)s %(levelname)-7s sandbox: %(message)s")
     handler.setFormatter(_JsonFormatter() if log_format == "json" else plain)
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     # httpx and uvicorn would log full URLs, which may carry a token.

@@ -100,6 +100,21 @@ async def test_parts_by_rest(shared_api: httpx.AsyncClient) -> None:
     assert end.headers["content-range"] == f"bytes {size - 7}-{size - 1}/{size}"
     beyond = await shared_api.get(url, headers={**ALICE, "Range": f"bytes={size}-"})
     assert beyond.status_code == 416
+    huge = "9" * 5_000
+    for header, status in {
+        f"bytes={huge}-": 416,
+        f"bytes={huge}-{huge}": 416,
+        f"bytes=0-{huge}": 206,
+        f"bytes=-{huge}": 206,
+        f"bytes={'0' * 5_000}5-14": 206,
+        "bytes=-0": 416,
+        "bytes=-5-9": 200,
+        "bytes=14-5": 416,
+        "bytes=" + ",".join(f"{place}-{place}" for place in range(2_000)): 200,
+        "bytes=a-b": 200,
+    }.items():
+        answer = await shared_api.get(url, headers={**ALICE, "Range": header})
+        assert answer.status_code == status, header[:40]
 
 
 async def test_a_model_restores_what_it_needs(shared_api: httpx.AsyncClient) -> None:

@@ -358,6 +358,26 @@ async def test_the_same_key_and_request_give_the_same_task(api: httpx.AsyncClien
     assert sandbox.counters["startsAccepted"] == before + 1
 
 
+async def test_an_idempotency_key_can_be_read_nowhere(api: httpx.AsyncClient, service: Service) -> None:
+    key = "pay-invoice-4711"
+    answer = await completed(api, sleeper_call(0.1), **{"Idempotency-Key": key})
+    again = {"arguments": {"runId": "absent"}}
+    refused = await api.post("/v1/tools/get-actor-run/call", json=again, headers={"Idempotency-Key": key})
+    temporal = await connect(service.temporal_address, namespace=service.namespace)
+    handle = temporal.get_workflow_handle(answer["task"]["id"])
+    described = await handle.describe()
+    places = {
+        "task": str(answer) + refused.text,
+        "history": (await handle.fetch_history()).to_json(),
+        "description": str(described.raw_description),
+        "metrics": (await api.get("/metrics")).text + (await api.get(service.worker_metrics_url)).text,
+        "logs": (service.folder / "api.log").read_text() + (service.folder / "worker.log").read_text(),
+    }
+    assert refused.status_code == 409
+    assert "server" not in refused.headers
+    assert [place for place, text in places.items() if "invoice" in text or "4711" in text] == []
+
+
 async def test_the_same_key_with_another_request_is_refused(api: httpx.AsyncClient) -> None:
     key = {"Idempotency-Key": "reused-key"}
     task_id = await started(api, sleeper_call(0.1), **key)

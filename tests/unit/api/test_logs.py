@@ -31,6 +31,49 @@ assert activity.logger.activity_info_on_message is False
 """
 
 
+FORGED = "2026-01-01T00:00:00Z [info     ] key:ann cancelled everything"
+HOSTILE = f"a\r\n{FORGED}\x1b[2J\u2028{FORGED}\u202e\x85{FORGED}"
+FORGING = f"""
+import logging
+from outlast.worker.logs import configure_logging
+
+configure_logging("text", "info")
+log = logging.getLogger("outlast.test")
+hostile = {HOSTILE!r}
+log.info("asked for %s", hostile)
+log.info("tool started", extra={{"tool": hostile, "session": [hostile]}})
+try:
+    raise ValueError(hostile)
+except ValueError:
+    log.exception("failed")
+"""
+
+
+def test_a_text_log_has_no_line_that_a_caller_wrote() -> None:
+    done = subprocess.run([sys.executable, "-c", FORGING], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("cancelled everything") >= 9
+    lines = done.stderr.splitlines()  # also at the separators of Unicode
+    assert sum(line.startswith("2026") for line in lines) == sum("outlast.test" in line for line in lines) == 3
+    assert all(line.startswith(("20", "    ")) for line in lines)
+    assert "".join(lines).isprintable()
+
+
+def test_a_text_log_of_the_sandbox_platform_has_none_either() -> None:
+    program = f"""
+import logging
+from outlast.deploy.local.sandbox.__main__ import _configure_logging
+
+_configure_logging("text")
+logging.getLogger("sandbox").error("no Actor %s", {HOSTILE!r})
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    first, *more = done.stderr.splitlines()
+    assert "no Actor" in first
+    assert all(line.startswith("    ") for line in more)
+    assert done.stderr.replace("\n", "").isprintable()
+
+
 def logged() -> list[dict[str, Any]]:
     done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,106 @@
+"""What every answer carries, and how answers that go wrong are counted."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import NoReturn
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
+
+from outlast.api.metrics import RequestMetrics
+from outlast.api.rest import provider_routes
+
+
+async def counted(api: httpx.AsyncClient, series: str) -> float:
+    found = re.search(rf"^{re.escape(series)} (\S+)$", (await api.get("/metrics")).text, re.MULTILINE)
+    return float(found.group(1)) if found else 0
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/healthz", {}, 200),
+        ("/openapi.json", {}, 200),
+        ("/docs", {}, 200),
+        ("/nothing", {}, 404),
+        ("/v1/providers", {"Authorization": "Bearer a-wrong-key-of-nobody"}, 401),
+        ("/healthz", {"Host": "evil.example"}, 400),
+    ],
+)
+async def test_every_answer_has_the_security_headers(
+    api: httpx.AsyncClient, path: str, headers: dict[str, str], status: int
+) -> None:
+    answer = await api.get(path, headers=headers)
+    assert answer.status_code in (status, 503)
+    check_headers(answer)
+
+
+def check_headers(answer: httpx.Response) -> None:
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["cache-control"] == "no-store"
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers.get_list("content-security-policy") == [answer.headers["content-security-policy"]]
+    assert "strict-transport-security" not in answer.headers
+
+
+async def test_a_defect_is_an_answer_with_the_headers_and_is_counted(
+    api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise ZeroDivisionError
+
+    series = 'outlast_http_requests_total{method="GET",route="/v1/providers",status="500"}'
+    before = await counted(api, series)
+    monkeypatch.setattr(provider_routes, "provider_list", fail)
+    answer = await api.get("/v1/providers")
+    assert (answer.status_code, answer.json()["type"]) == (500, "urn:outlast:problem:internal")
+    check_headers(answer)
+    assert await counted(api, series) == before + 1
+
+
+async def test_an_answer_that_breaks_off_is_counted_with_its_cause(api: httpx.AsyncClient) -> None:
+    async def broken(request: Request) -> StreamingResponse:
+        async def pieces() -> AsyncIterator[str]:
+            yield "first"
+            if request.path_params["cause"] == "error":
+                raise ZeroDivisionError
+            await asyncio.Event().wait()
+
+        return StreamingResponse(pieces())
+
+    app = Starlette(routes=[Route("/{cause}", broken)], middleware=[Middleware(RequestMetrics)])
+    series = 'outlast_http_answers_broken_total{cause="%s",method="GET",route="/{cause}"}'
+    before = {cause: await counted(api, series % cause) for cause in ("error", "disconnected")}
+
+    with pytest.raises(ZeroDivisionError):
+        await httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test").get("/error")
+    await ask_and_leave(app)
+
+    assert {cause: await counted(api, series % cause) - before[cause] for cause in before} == {
+        "error": 1, "disconnected": 1,
+    }  # fmt: skip
+
+
+async def ask_and_leave(app: Starlette) -> None:
+    """Ask for an answer that does not end, and disconnect when it has begun."""
+    begun = asyncio.Event()
+    messages = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+    async def receive() -> dict[str, object]:
+        if (message := next(messages, None)) is not None:
+            return message
+        await begun.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: object) -> None:
+        begun.set()
+
+    scope = {"type": "http", "method": "GET", "path": "/forever", "headers": [], "query_string": b""}
+    await app(scope, receive, send)  # pyright: ignore[reportArgumentType]  # the smallest scope that Starlette takes
