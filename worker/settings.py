@@ -180,6 +180,9 @@ class WorkerSettings(Settings):
         description="Webhook for the messages of tools to users, in the form of Slack's incoming webhooks.",
     )
     bash_slots: int = Field(default=4, ge=1, description="Commands that one worker runs at once; others wait.")
+    bash_slots_per_caller: int | None = Field(
+        default=None, ge=1, description="Commands of one caller that one worker runs at once; half of them by default."
+    )
     bash_memory_mbytes: int = Field(
         default=1_024, ge=64, description="Memory that all processes of one command may hold together."
     )

@@ -56,6 +56,7 @@ def _commands(settings: WorkerSettings, workspaces: Workspaces) -> Callable[[], 
         memory_bytes=settings.bash_memory_mbytes * 1024 * 1024,
         processes=settings.bash_processes,
         commands=settings.bash_slots,
+        commands_per_caller=settings.bash_slots_per_caller or -(-settings.bash_slots // 2),
     )
     sandbox = Sandbox(workspaces, limits)
     try:

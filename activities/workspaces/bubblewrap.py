@@ -1,4 +1,5 @@
-"""Runs commands in a bubblewrap sandbox (bwrap(1)): separate namespaces, no network, a read-only system.
+"""Runs commands in a bubblewrap sandbox (bwrap(1)): separate namespaces, no network, a read-only
+system, and a filter of system calls (`seccomp`).
 
 A command sees the system's programs and its workspace, but no other file, process or environment variable of the
 machine. A worker that runs as root runs the command as an unprivileged user. All processes of a command are in one PID
@@ -7,10 +8,12 @@ namespace, which ends with its first process: none outlives the command, its tim
 
 import asyncio
 import os
+import platform
 import shutil
 import signal
 import subprocess
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -22,6 +25,7 @@ from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.workspaces.activities import WORKSPACE, CommandInput, CommandOutcome, WorkspaceOwner
 from outlast.activities.workspaces.bounded_output import BoundedOutput
 from outlast.activities.workspaces.files import Workspaces
+from outlast.activities.workspaces.seccomp import open_filter
 
 SANDBOX_UID = 65_534
 """The user (nobody) as which a worker that is root runs commands."""
@@ -55,6 +59,10 @@ class SandboxLimits:
     temporary_bytes: int = 256 * 1024 * 1024
     output_bytes: int = 64 * 1024 * 1024
     commands: int = 4
+    commands_per_caller: int = 2
+    """Of one caller's commands, how many run at once. The rest wait, without a slot."""
+    waiting_per_caller: int = 50
+    """Further ones are refused: each occupies a place of the worker's short activities."""
 
 
 class SandboxUnavailable(Exception):
@@ -70,6 +78,7 @@ class Sandbox:
         self._limits = limits
         self._program = program
         self._slots = asyncio.Semaphore(limits.commands)
+        self._callers: dict[str, _CallersTurn] = {}
 
     def probe(self) -> None:
         """Run a command to see whether the sandbox works. Raises `SandboxUnavailable`."""
@@ -79,17 +88,19 @@ class Sandbox:
         uid = sandbox_uid()
         try:
             folder = self._workspaces.path(WorkspaceOwner(caller_id=_PROBE_OWNER))
-            probed = subprocess.run(
-                [program, *sandbox_arguments(folder, self._limits), "true"],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_PROBE_SECONDS,
-                check=False,
-                env={},
-                user=uid,
-                group=uid,
-                extra_groups=None if uid is None else (),
-            )
+            with _seccomp_filter() as denied:
+                probed = subprocess.run(
+                    [program, *sandbox_arguments(folder, self._limits, seccomp=denied), "true"],
+                    pass_fds=(denied,),
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=_PROBE_SECONDS,
+                    check=False,
+                    env={},
+                    user=uid,
+                    group=uid,
+                    extra_groups=None if uid is None else (),
+                )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise SandboxUnavailable(f"{self._program} cannot be run ({type(error).__name__}).") from error
         if probed.returncode != 0:
@@ -97,24 +108,45 @@ class Sandbox:
             raise SandboxUnavailable(f"{self._program} does not work here: {reason or probed.returncode}")
 
     async def run(self, request: CommandInput) -> CommandOutcome:
-        """Run the command until it ends, times out or reaches a limit. When cancelled, kill it first."""
-        async with self._slots:
-            folder, uid = await asyncio.to_thread(self._workspaces.path, request.owner), sandbox_uid()
+        """Run the command until it ends, times out or reaches a limit. When cancelled, kill it first.
+
+        Raises `ToolFailure` when too many commands of its caller wait already.
+        """
+        async with self._turn_of(request.owner.caller_id), self._slots:
+            return await self._supervise(await self._started(request), request)
+
+    @asynccontextmanager
+    async def _turn_of(self, caller_id: str) -> AsyncGenerator[None]:
+        turn = self._callers.setdefault(caller_id, _CallersTurn(asyncio.Semaphore(self._limits.commands_per_caller)))
+        if turn.commands >= self._limits.commands_per_caller + self._limits.waiting_per_caller:
+            raise _too_many(turn.commands)
+        turn.commands += 1
+        try:
+            async with turn.slots:
+                yield
+        finally:
+            turn.commands -= 1
+            if not turn.commands:
+                self._callers.pop(caller_id, None)
+
+    async def _started(self, request: CommandInput) -> asyncio.subprocess.Process:
+        folder, uid = await asyncio.to_thread(self._workspaces.path, request.owner), sandbox_uid()
+        with _seccomp_filter() as denied:
             # Started on the event loop's thread: the kernel ends the sandbox with the thread that started it.
-            process = await asyncio.create_subprocess_exec(
+            return await asyncio.create_subprocess_exec(
                 shutil.which(self._program) or self._program,
-                *sandbox_arguments(folder, self._limits),
+                *sandbox_arguments(folder, self._limits, seccomp=denied),
                 request.command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 start_new_session=True,
+                pass_fds=(denied,),
                 env={},
                 user=uid,
                 group=uid,
                 extra_groups=None if uid is None else (),
             )
-            return await self._supervise(process, request)
 
     async def _supervise(self, process: asyncio.subprocess.Process, request: CommandInput) -> CommandOutcome:
         output = BoundedOutput()
@@ -157,13 +189,40 @@ class Sandbox:
             await asyncio.sleep(_WATCH_SECONDS)
 
 
-def sandbox_arguments(folder: Path, limits: SandboxLimits) -> list[str]:
-    """The arguments of bwrap; the command follows them as one argument."""
+@dataclass(slots=True)
+class _CallersTurn:
+    slots: asyncio.Semaphore
+    commands: int = 0
+    """Those that run and those that wait."""
+
+
+@contextmanager
+def _seccomp_filter() -> Generator[int]:
+    """A descriptor of the filter of system calls. Raises `SandboxUnavailable` where there is none for this machine."""
+    descriptor = open_filter()
+    if descriptor is None:
+        raise SandboxUnavailable(f"There is no filter of system calls for {platform.machine()}.")
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _too_many(commands: int) -> ToolFailure:
+    return ToolFailure.of(
+        ErrorCategory.CAPACITY,
+        f"{commands} commands of this caller run or wait on this worker already.",
+        "Wait until some of them have ended.",
+    )
+
+
+def sandbox_arguments(folder: Path, limits: SandboxLimits, *, seccomp: int) -> list[str]:
+    """The arguments of bwrap; the command follows them as one argument. `seccomp` is the filter's descriptor."""
     isolation = (
         "--unshare-all --unshare-user --disable-userns --die-with-parent --new-session --clearenv --cap-drop ALL"
         f" --uid {_INSIDE_UID} --gid {_INSIDE_UID} --hostname sandbox"
     )
-    arguments = isolation.split()
+    arguments = [*isolation.split(), "--seccomp", str(seccomp)]
     for name, value in _ENVIRONMENT.items():
         arguments += ["--setenv", name, value]
     for path in map(Path, _SYSTEM):

@@ -1,7 +1,9 @@
 """Commands in their sandbox: what they cannot see, reach or use up, and that nothing of them is left."""
 
 import asyncio
+import dataclasses
 import os
+import platform
 import secrets
 import socket
 from collections.abc import AsyncIterator
@@ -11,9 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.workspaces.activities import CommandInput, CommandOutcome, WorkspaceOwner
 from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, sandbox_uid
 from outlast.activities.workspaces.files import Workspaces
+from outlast.activities.workspaces.seccomp import MACHINES
 from tests.support.eventually import eventually
 from tests.support.needs import require
 
@@ -221,3 +226,62 @@ def test_without_a_sandbox_the_probe_says_why(reachable: Path, tmp_path: Path) -
     broken.chmod(0o755)
     with pytest.raises(SandboxUnavailable):
         _made(reachable, program=str(broken)).probe()
+
+
+PROBE = """
+import ctypes, errno, sys
+libc = ctypes.CDLL(None, use_errno=True)
+from_worker = dict(entry.split("=") for entry in sys.argv[1:])
+for name, number in from_worker.items():
+    ctypes.set_errno(0)
+    result = libc.syscall(int(number), -1, -1, -1, -1, -1, -1)
+    print(name, errno.errorcode.get(ctypes.get_errno(), result))
+ctypes.set_errno(0)
+libc.syscall(int(from_worker["ioctl"]), 0, 0x5412, b"x")
+print("TIOCSTI", errno.errorcode[ctypes.get_errno()])
+"""
+
+
+async def test_a_command_cannot_make_the_system_calls_of_escapes(sandbox: Sandbox, owner: WorkspaceOwner) -> None:
+    machine = MACHINES[platform.machine()]
+    denied = {name: number for name, number in machine.denied.items() if name not in ("reboot", "vhangup")}
+    numbers = {**denied, "clone3": 435, "clone": machine.clone, "ioctl": machine.ioctl}
+    (await run(sandbox, owner, f"cat > probe.py <<'END'\n{PROBE}\nEND"))
+    command = "/usr/bin/python3 probe.py " + " ".join(f"{name}={number}" for name, number in numbers.items())
+    outcome = await run(sandbox, owner, f"grep ^Seccomp: /proc/self/status; {command}")
+    mode, *answers = outcome.output.splitlines()
+    told = dict(line.split() for line in answers)
+    assert mode.split() == ["Seccomp:", "2"]
+    assert told == {
+        **dict.fromkeys(denied, "EPERM"), "clone3": "ENOSYS", "clone": "EPERM", "ioctl": "EBADF", "TIOCSTI": "EPERM",
+    }  # fmt: skip
+    ordinary = (
+        "python3 -c 'import threading,subprocess; t=threading.Thread(target=print, args=(1,)); t.start(); t.join()'"
+    )
+    assert (await run(sandbox, owner, f"PATH=/usr/bin; {ordinary}; ls | sort | head -1")).output == "1\nprobe.py\n"
+
+
+async def test_on_a_machine_without_a_filter_commands_are_refused(
+    reachable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("bubblewrap")
+    monkeypatch.setattr(platform, "machine", lambda: "pdp11")
+    with pytest.raises(SandboxUnavailable, match="no filter of system calls for pdp11"):
+        _made(reachable).probe()
+
+
+async def test_one_caller_takes_neither_all_slots_nor_all_places(reachable: Path) -> None:
+    require("bubblewrap")
+    limits = dataclasses.replace(LIMITS, commands=2, commands_per_caller=1, waiting_per_caller=1)
+    sandbox = Sandbox(Workspaces(reachable / "direct", uid=sandbox_uid()), limits)
+    greedy, other = WorkspaceOwner(caller_id="greedy"), WorkspaceOwner(caller_id="other")
+    async with running(sandbox, greedy) as (_, first):
+        second = asyncio.create_task(run(sandbox, WorkspaceOwner(caller_id="greedy", session_id="2"), "echo second"))
+        assert (await run(sandbox, other, "echo done")).output == "done\n"
+        assert not second.done()
+        with pytest.raises(ToolFailure) as refused:
+            await run(sandbox, greedy, "echo third")
+        assert refused.value.envelope.category is ErrorCategory.CAPACITY
+        first.cancel()
+        assert (await second).output == "second\n"
+    assert (await run(sandbox, greedy, "echo again")).output == "again\n"
