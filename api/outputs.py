@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import aclosing, contextmanager
+from datetime import timedelta
 
 from outlast.activities.contracts import Caller
-from outlast.activities.outputs.contracts import StoredOutput
+from outlast.activities.outputs.contracts import OutputKind, OutputScope, StoredOutput
 from outlast.activities.outputs.format.errors import OutputError, StoreUnavailable
 from outlast.activities.outputs.format.manifest import stored_output
 from outlast.activities.outputs.select.streams import matches_stream, rows_stream
@@ -12,6 +13,7 @@ from outlast.activities.outputs.store.access import open_output
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.outputs.store.reader import OutputReader
 from outlast.activities.outputs.store.removal import delete_output
+from outlast.activities.outputs.store.writer import OutputWriter
 from outlast.api.contracts.outputs import OutputSelection
 from outlast.api.errors import OutputRefusal, OutputStoreUnavailable
 
@@ -39,6 +41,15 @@ class StoredOutputs:
         """Remove the caller's output. Doing so again is refused as `deleted`."""
         with _refusals():
             await delete_output(self._objects, locator, caller.id)
+
+    async def store(
+        self, scope: OutputScope, content: bytes, *, what: str, kind: OutputKind, content_type: str, ttl: timedelta
+    ) -> str:
+        """Store a whole output for its owner; its locator. Again the same gives the same one."""
+        with _refusals():
+            async with OutputWriter(self._objects, scope, what=what, kind=kind) as writer:
+                await writer.write(content)
+                return (await writer.finish(content_type=content_type, ttl=ttl)).locator
 
     async def selected(self, reader: OutputReader, selection: OutputSelection) -> AsyncGenerator[bytes]:
         """What is selected, as lines of JSON, in pieces."""

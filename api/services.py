@@ -1,6 +1,7 @@
 """The services of the API process, built once from its settings and shared by every front door."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from temporalio.client import Client
 
@@ -55,6 +56,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     )
     objects = output_objects(settings)
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
+    outputs = StoredOutputs(objects)
     sessions = SessionClient(client, catalogue, kept, settings)
     return Services(
         settings=settings,
@@ -64,9 +66,11 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         catalogue=catalogue,
         callers=CallerResolver(settings, platform, sealer),
         sealer=sealer,
-        outputs=StoredOutputs(objects),
+        outputs=outputs,
         sessions=sessions,
-        session_collection=SessionCollection(client, sessions, kept),
+        session_collection=SessionCollection(
+            client, sessions, kept, outputs, output_ttl=timedelta(seconds=settings.output_ttl_seconds)
+        ),
         turns=TurnClient(client, sessions, kept, settings, policy),
         session_events=SessionEvents(client),
     )

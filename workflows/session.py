@@ -125,7 +125,7 @@ class SessionWorkflow:
         self._change(
             title=imported.title or self._state.title,
             turns=turns,
-            turn_count=len(imported.turns),
+            turn_count=imported.turn_count,
             head=turns[-1].turn_id if turns else None,
             conversation=imported.conversation,
         )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 
 from pydantic_core import to_json
@@ -23,6 +23,9 @@ from outlast.activities.llm.contracts import ModelMessage
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.secrets.sealer import SecretSealer
 
+BlockAfter = Callable[[ConversationRef], Block]
+"""Gives the block that follows a conversation."""
+_WRITTEN_AT_ONCE = 32
 CACHE_BYTES = 32 * 1024 * 1024
 """Blocks that a process keeps in memory, by the size of their objects: a step then reads only what is new."""
 
@@ -47,21 +50,32 @@ class ConversationBlocks:
         `block.before` is filled in here. A block with `summary_of` begins a chain: append it to `ConversationRef()`.
         Raises `ToolFailure` when the messages are too large.
         """
-        placed = block.model_copy(update={"before": await self._before(owner, conversation.head)})
-        content = to_json(placed, exclude_none=True)
-        if len(content) > MAX_BLOCK_BYTES:
-            raise ToolFailure.of(
-                ErrorCategory.VALIDATION, f"The messages have {len(content)} bytes; the limit is {MAX_BLOCK_BYTES}."
-            )
-        digest = digest_of(content)
+        content, longer = _placed(conversation, await self._before(owner, conversation.head), block)
+        await self._put(owner, content)
+        return longer
+
+    async def begin(self, owner: ConversationOwner, blocks: Sequence[BlockAfter]) -> tuple[ConversationRef, ...]:
+        """Write a new conversation; what it is after each of its blocks. Raises `ToolFailure` as `append` does.
+
+        A block is named by its content, so all are placed first and then written many at once.
+        """
+        conversation, before = ConversationRef(), tuple[str, ...]()
+        conversations: list[ConversationRef] = []
+        waiting: list[bytes] = []
+        for block_after in blocks:
+            content, conversation = _placed(conversation, before, block_after(conversation))
+            before = (*before, conversation.head or "")[-MAX_BEFORE:]
+            conversations.append(conversation)
+            waiting.append(content)
+            if len(waiting) == _WRITTEN_AT_ONCE:
+                await asyncio.gather(*(self._put(owner, one) for one in waiting))
+                waiting.clear()
+        await asyncio.gather(*(self._put(owner, one) for one in waiting))
+        return tuple(conversations)
+
+    async def _put(self, owner: ConversationOwner, content: bytes) -> None:
         data = await asyncio.to_thread(sealed, self._sealer, owner, content)
-        await self._objects.put(self._key(owner, digest), data)
-        size = sum(len(to_json(message, exclude_none=True)) for message in block.messages)
-        return ConversationRef(
-            head=digest,
-            messages=conversation.messages + len(block.messages),
-            size_bytes=conversation.size_bytes + size,
-        )
+        await self._objects.put(self._key(owner, digest_of(content)), data)
 
     async def messages(self, owner: ConversationOwner, conversation: ConversationRef) -> tuple[ModelMessage, ...]:
         """The messages that a model is sent, oldest first: a summary stands for what it summarises."""
@@ -132,3 +146,19 @@ class ConversationBlocks:
 
     def _key(self, owner: ConversationOwner, digest: str) -> str:
         return f"{conversation_prefix(self.namespace, owner)}/{digest}"
+
+
+def _placed(conversation: ConversationRef, before: tuple[str, ...], block: Block) -> tuple[bytes, ConversationRef]:
+    """The content of a block that stands after `conversation`, and the longer one. Raises `ToolFailure`."""
+    content = to_json(block.model_copy(update={"before": before}), exclude_none=True)
+    if len(content) > MAX_BLOCK_BYTES:
+        raise ToolFailure.of(
+            ErrorCategory.VALIDATION, f"The messages have {len(content)} bytes; the limit is {MAX_BLOCK_BYTES}."
+        )
+    size = sum(len(to_json(message, exclude_none=True)) for message in block.messages)
+    longer = ConversationRef(
+        head=digest_of(content),
+        messages=conversation.messages + len(block.messages),
+        size_bytes=conversation.size_bytes + size,
+    )
+    return content, longer

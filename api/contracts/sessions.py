@@ -2,23 +2,39 @@
 
 import json
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, field_validator
+from pydantic import (
+    Base64Bytes,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
+from pydantic_core import from_json
 
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.llm.contracts import ImagePart, ModelMessage, Part, TextPart, Usage
 from outlast.activities.llm.controls import ModelControls
+from outlast.activities.outputs.contracts import OutputKind
+from outlast.activities.outputs.format.locators import MAX_LOCATOR_CHARS
 from outlast.workflows.contracts.tool_calls import OutputOptions
 from outlast.workflows.contracts.turns import DEFAULT_MAX_STEPS, MAX_STEPS, Budgets, FinishReason, Spent, TurnStatus
 from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
 MAX_TITLE = 200
+MAX_IMPORTED_TURNS = 10_000
 _ID = r"^[\w.@-]+$"
 _MAX_SCHEMA_CHARS = 32_000
+_MAX_NAME_CHARS = 200
+_MAX_TOOLS = 1_000
 MessagePart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
 MessageParts = tuple[MessagePart, ...]
 
@@ -75,10 +91,15 @@ class SessionRequest(_Request):
     session_id: str | None = Field(
         default=None, min_length=1, max_length=100, pattern=_ID, description="Made up when it is not given."
     )
-    provider_id: str | None = Field(default=None, description="Provider of its turns, unless a message names another.")
-    model_id: str | None = Field(default=None, description="Model of its turns, unless a message names another.")
-    tools: tuple[str, ...] | None = Field(
+    provider_id: str | None = Field(
+        default=None, max_length=_MAX_NAME_CHARS, description="Provider of its turns, unless a message names another."
+    )
+    model_id: str | None = Field(
+        default=None, max_length=_MAX_NAME_CHARS, description="Model of its turns, unless a message names another."
+    )
+    tools: tuple[Annotated[str, Field(max_length=_MAX_NAME_CHARS)], ...] | None = Field(
         default=None,
+        max_length=_MAX_TOOLS,
         description="Categories, tools and Actors, as MCP connections choose them; without it the server's default.",
     )
     instructions: str = Field(
@@ -124,8 +145,8 @@ class MessageRequest(_Request):
     retry_of_assistant_message_id: str | None = Field(
         default=None, max_length=200, description="Answer the message before this one anew; what came after is left."
     )
-    provider_id: str | None = None
-    model_id: str | None = None
+    provider_id: str | None = Field(default=None, max_length=_MAX_NAME_CHARS)
+    model_id: str | None = Field(default=None, max_length=_MAX_NAME_CHARS)
     stream: bool = Field(
         default=True, description="Answer with server-sent events; with false, with the turn when it has ended."
     )
@@ -250,21 +271,21 @@ class MessagePage(BaseModel):
 class ExportedTurn(BaseModel):
     """A turn of an exported conversation."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str = Field(min_length=1, max_length=100, pattern=_ID)
     message_id: str = Field(min_length=1, max_length=200)
     status: TurnStatus = TurnStatus.COMPLETED
     reason: FinishReason = "stop"
     text: str = ""
-    spent: Spent = Spent()
+    spent: Spent = Field(default=Spent(), description="For the reader. An imported turn has spent nothing here.")
     messages: tuple[ModelMessage, ...] = Field(min_length=1, description="The user's first.")
 
     @field_validator("messages")
     @classmethod
     def _begins_with_the_user(cls, messages: tuple[ModelMessage, ...]) -> tuple[ModelMessage, ...]:
         if messages[0].role != "user":
-            raise ValueError("begin with a message of another role: a turn begins with the user's message")
+            raise ValueError(f"must begin with the user's message, not with one of the role `{messages[0].role}`")
         return messages
 
     @field_validator("status")
@@ -275,16 +296,61 @@ class ExportedTurn(BaseModel):
         return status
 
 
+class ExportedOutput(BaseModel):
+    """A stored output that an exported conversation refers to: its content as text, or in base64."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    locator: str = Field(max_length=MAX_LOCATOR_CHARS)
+    tool_call_id: str = Field(min_length=1, max_length=200)
+    kind: OutputKind
+    content_type: str = Field(min_length=1, max_length=200)
+    text: str | None = Field(default=None, description="Rows as lines of JSON, one JSON value, or text.")
+    base64: Base64Bytes | None = Field(default=None, description="Bytes.")
+
+    @model_validator(mode="after")
+    def _has_what_its_kind_says(self) -> Self:
+        """The content is there once, and is what `kind` says."""
+        if (self.text is None) == (self.base64 is None) or (self.base64 is not None) != (self.kind == "binary"):
+            raise ValueError("has its content in `base64` when its kind is `binary`, else in `text`")
+        try:
+            if self.kind == "rows" and self.text:
+                for row in self.text.removesuffix("\n").split("\n"):
+                    from_json(row)
+            if self.kind == "json":
+                from_json(self.text or "")
+        except ValueError as error:
+            raise ValueError(f"is not of the kind `{self.kind}`: {error}") from error
+        return self
+
+
+class OutputLeftOut(BaseModel):
+    """A stored output that an export does not have."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    locator: str = Field(max_length=MAX_LOCATOR_CHARS)
+    reason: str = Field(
+        max_length=50, description="`too-large` for the document, or why it cannot be read, such as `output-expired`."
+    )
+
+
 class SessionExport(BaseModel):
     """A whole conversation: what `export` answers and `import` takes."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: Literal[1] = 1
     title: str | None = Field(default=None, max_length=MAX_TITLE)
     settings: SessionRequest = Field(default=SessionRequest(), description="What the session was begun with.")
     turns: tuple[ExportedTurn, ...] = Field(
-        default=(), max_length=10_000, description="Those that lead to the latest turn."
+        default=(), max_length=MAX_IMPORTED_TURNS, description="Those that lead to the latest turn."
+    )
+    outputs: tuple[ExportedOutput, ...] = Field(
+        default=(), max_length=10_000, description="With `outputs=true`: the stored outputs that the turns refer to."
+    )
+    left_out: tuple[OutputLeftOut, ...] = Field(
+        default=(), max_length=10_000, description="With `outputs=true`: those of them that are not in `outputs`."
     )
 
     @field_validator("turns")

@@ -19,6 +19,7 @@ from outlast.api.http.dependencies import CallerDep, ServicesDep
 from outlast.api.http.event_stream import event_stream
 from outlast.api.http.problems import documented_problems
 from outlast.api.http.surrogates import SoundTextRoute
+from outlast.api.sessions.carried_outputs import with_outputs
 from outlast.api.sessions.collection import MAX_PAGE
 from outlast.api.temporal.turn_events import position_of
 from outlast.workflows.contracts.turns import TurnStatus
@@ -57,7 +58,8 @@ async def list_sessions(
 async def import_session(body: SessionExport, services: ServicesDep, caller: CallerDep, response: Response) -> Session:
     """Begin a session with a conversation, as `export` gives it. `settings.sessionId` chooses its id.
 
-    Its tools are looked up anew; locators in its messages lead only to outputs that are still stored here.
+    Its tools are looked up anew. The outputs of the document are stored for the new session, under new locators, which
+    its messages name. Its turns count as having spent nothing, and signed reasoning is not sent to a provider again.
     """
     session = await services.session_collection.import_(caller, body)
     response.headers["Location"] = f"/v1/sessions/{session.id}"
@@ -100,10 +102,25 @@ async def list_messages(
     return await collection.messages(caller, session_id, page_size=page_size, page_token=page_token)
 
 
-@router.get("/{session_id}/export", responses=documented_problems(401, 404, 410, 503))
-async def export_session(session_id: SessionId, services: ServicesDep, caller: CallerDep) -> SessionExport:
-    """A conversation as one document: its settings, and the turns that lead to its latest one."""
-    return await services.session_collection.export(caller, session_id)
+@router.get(
+    "/{session_id}/export", response_model=SessionExport, responses=documented_problems(401, 404, 410, 422, 503)
+)
+async def export_session(
+    session_id: SessionId,
+    services: ServicesDep,
+    caller: CallerDep,
+    outputs: Annotated[bool, Query(description="Whether the stored outputs that it refers to are included.")] = False,
+) -> Response | SessionExport:
+    """A conversation as one document: its settings, and the turns that lead to its latest one.
+
+    With `outputs`, the document is at most as large as a request body may be here: outputs that do not fit, or are
+    gone, are named in `left_out`.
+    """
+    exported = await services.session_collection.export(caller, session_id)
+    if not outputs:
+        return exported
+    pieces = with_outputs(exported, services.outputs, caller, services.settings.max_body_bytes)
+    return StreamingResponse(pieces, media_type="application/json")
 
 
 @router.post(

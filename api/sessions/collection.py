@@ -1,13 +1,16 @@
 """`SessionCollection`: a caller's sessions as things of their own: listed, read, deleted, exported and imported."""
 
 import re
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 
 from outlast.activities.contracts import Caller
 from outlast.activities.conversations.contracts import Block
 from outlast.activities.conversations.references import ConversationRef
+from outlast.activities.llm.contracts import ModelMessage, ReasoningPart
 from outlast.api.contracts.sessions import (
     ExportedTurn,
     MessagePage,
@@ -19,6 +22,8 @@ from outlast.api.contracts.sessions import (
     SessionRequest,
 )
 from outlast.api.errors import BadRequest, SessionDiffers, TaskRunning, TurnRunning
+from outlast.api.outputs import StoredOutputs
+from outlast.api.sessions.carried_outputs import restored_outputs, with_locators
 from outlast.api.sessions.client import SessionClient
 from outlast.api.sessions.kept import KeptConversations
 from outlast.api.temporal.errors import temporal_errors
@@ -26,10 +31,12 @@ from outlast.api.temporal.task_view import memo_model
 from outlast.api.temporal.visibility import read_page_token, running_tasks_query, sessions_query, write_page_token
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.search_attributes import SESSION
+from outlast.workflows.contracts.sessions import KEPT_EVENTS
 from outlast.workflows.contracts.turns import (
     AdoptConversation,
     SessionListing,
     SessionProfile,
+    Spent,
     TurnRef,
     TurnReport,
 )
@@ -43,8 +50,18 @@ _TOKEN = re.compile(r"([0-9a-f]{64})\.(\d{1,9})")
 class SessionCollection:
     """Raises the `ApiError`s of `api.errors`; every method on one session `SessionNotFound` and `SessionGone`."""
 
-    def __init__(self, client: Client, sessions: SessionClient, kept: KeptConversations) -> None:
-        """List through `client`; read conversations from `kept`."""
+    def __init__(
+        self,
+        client: Client,
+        sessions: SessionClient,
+        kept: KeptConversations,
+        outputs: StoredOutputs,
+        *,
+        output_ttl: timedelta,
+    ) -> None:
+        """List through `client`; read conversations from `kept`. Imported outputs live for `output_ttl`."""
+        self._outputs = outputs
+        self._output_ttl = output_ttl
         self._client = client
         self._sessions = sessions
         self._kept = kept
@@ -106,7 +123,7 @@ class SessionCollection:
         return None
 
     async def export(self, caller: Caller, session_id: str) -> SessionExport:
-        """The whole conversation, as `import_` takes it. Stored outputs stay where they are."""
+        """The whole conversation, as `import_` takes it, without the stored outputs: `with_outputs` adds them."""
         overview = await self._sessions.overview(caller, session_id)
         blocks = self._kept.newest_first(caller, session_id, overview.conversation)
         turns = [_exported(block) async for block in blocks]
@@ -116,37 +133,24 @@ class SessionCollection:
         )
 
     async def import_(self, caller: Caller, imported: SessionExport) -> Session:
-        """Begin a session with a conversation. Raises `SessionDiffers` when the named one has one already."""
+        """Begin a session with a conversation. Raises `SessionDiffers` when the named one has one already.
+
+        What only the server that held it can vouch for is not taken over: what its turns have spent, and reasoning as
+        its provider signed it.
+        """
         session = await self._sessions.create(caller, imported.settings)
         if session.turns:
             raise SessionDiffers(f"Session {session.id!r} has a conversation already. Import under another id.")
-        conversation, turns = ConversationRef(), list[TurnRef]()
-        for turn in imported.turns:
-            before, parent = conversation, turns[-1].turn_id if turns else None
-            report = TurnReport(
-                turn_id=turn.id,
-                message_id=turn.message_id,
-                status=turn.status,
-                reason=turn.reason,
-                text=turn.text,
-                before=before,
-                spent=turn.spent,
-            )
-            about = report.model_dump(mode="json", exclude_none=True)
-            block = Block(messages=turn.messages, about=about)
-            conversation = await self._kept.append(caller, session.id, before, block)
-            turns.append(
-                TurnRef(
-                    turn_id=turn.id,
-                    message_id=turn.message_id,
-                    parent=parent,
-                    began=session.began or datetime.now(UTC),
-                    ended=True,
-                    before=before,
-                    conversation=conversation,
-                )
-            )
-        adopted = AdoptConversation(title=imported.title, turns=tuple(turns), conversation=conversation)
+        renamed = await restored_outputs(imported, self._outputs, caller, session.id, self._output_ttl)
+        blocks = [partial(_block, turn, renamed) for turn in imported.turns]
+        conversations = await self._kept.begin(caller, session.id, blocks)
+        turns = _turn_refs(imported, conversations, session.began or datetime.now(UTC))
+        adopted = AdoptConversation(
+            title=imported.title,
+            turns=turns[-KEPT_EVENTS:],
+            turn_count=len(turns),
+            conversation=conversations[-1] if conversations else ConversationRef(),
+        )
         if not await self._sessions.update(caller, session.id, SessionWorkflow.adopt, adopted):
             raise SessionDiffers(f"Session {session.id!r} has a conversation already. Import under another id.")
         return await self._sessions.describe(caller, session.id)
@@ -185,3 +189,51 @@ def _exported(block: Block) -> ExportedTurn:
         spent=report.spent,
         messages=block.messages,
     )
+
+
+def _block(turn: ExportedTurn, renamed: Mapping[str, str], before: ConversationRef) -> Block:
+    """The block of an imported turn."""
+    report = TurnReport(
+        turn_id=turn.id,
+        message_id=turn.message_id,
+        status=turn.status,
+        reason=turn.reason,
+        text=turn.text,
+        before=before,
+        spent=Spent(),
+    )
+    messages = tuple(_unsigned(message) for message in with_locators(turn.messages, renamed))
+    return Block(messages=messages, about=report.model_dump(mode="json", exclude_none=True))
+
+
+def _unsigned(message: ModelMessage) -> ModelMessage:
+    """The message without reasoning that is to be sent back: a provider refuses what it has not signed itself."""
+    if not any(isinstance(part, ReasoningPart) for part in message.parts):
+        return message
+    parts = (
+        part.model_copy(update={"provider_id": "", "model_id": "", "block": {}})
+        if isinstance(part, ReasoningPart)
+        else part
+        for part in message.parts
+    )
+    return message.model_copy(update={"parts": tuple(parts)})
+
+
+def _turn_refs(
+    imported: SessionExport, conversations: Sequence[ConversationRef], began: datetime
+) -> tuple[TurnRef, ...]:
+    turns: list[TurnRef] = []
+    for turn, conversation in zip(imported.turns, conversations, strict=True):
+        before = turns[-1] if turns else None
+        turns.append(
+            TurnRef(
+                turn_id=turn.id,
+                message_id=turn.message_id,
+                parent=before.turn_id if before else None,
+                began=began,
+                ended=True,
+                before=before.conversation if before and before.conversation else ConversationRef(),
+                conversation=conversation,
+            )
+        )
+    return tuple(turns)

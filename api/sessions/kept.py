@@ -1,10 +1,10 @@
 """`KeptConversations`: the conversations in the output store, for the front doors."""
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, contextmanager
 
 from outlast.activities.contracts import Caller
-from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.conversations.blocks import BlockAfter, ConversationBlocks
 from outlast.activities.conversations.contracts import Block
 from outlast.activities.conversations.references import ConversationOwner, ConversationRef
 from outlast.activities.conversations.removal import why_removed
@@ -38,13 +38,11 @@ class KeptConversations:
                 async for block in blocks:
                     yield block
 
-    async def append(
-        self, caller: Caller, session_id: str, conversation: ConversationRef, block: Block
-    ) -> ConversationRef:
-        """Add the messages of an imported turn. Raises `BadRequest` when they are too large."""
+    async def begin(self, caller: Caller, session_id: str, blocks: Sequence[BlockAfter]) -> tuple[ConversationRef, ...]:
+        """Keep an imported conversation; what it is after each block. Raises `BadRequest` when one is too large."""
         with _store_errors():
             try:
-                return await self._blocks.append(_owner(caller, session_id), conversation, block)
+                return await self._blocks.begin(_owner(caller, session_id), blocks)
             except ConversationDamaged:
                 raise
             except ToolFailure as error:

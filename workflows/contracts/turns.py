@@ -266,7 +266,8 @@ class AdoptConversation(Contract):
     """Take a conversation over that was imported. Only a session without turns does."""
 
     title: str | None = None
-    turns: tuple[TurnRef, ...]
+    turns: tuple[TurnRef, ...] = Field(description="The latest ones, as a session lists them.")
+    turn_count: int = Field(description="All of them.")
     conversation: ConversationRef
 
 

@@ -81,12 +81,13 @@ def delete(
 @app.command()
 def export(
     session_id: SessionIdArgument,
+    outputs: Annotated[bool, typer.Option("--outputs", help="With the stored outputs that it refers to.")] = False,
     url: UrlOption = None,
     token: TokenOption = None,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
 ) -> None:
     """Print a conversation as one JSON document: `outlast sessions export ID > chat.json`."""
-    run_action(Options(url, token, data_dir, as_json=True), lambda context: _export(context, session_id))
+    run_action(Options(url, token, data_dir, as_json=True), lambda context: _export(context, session_id, outputs))
 
 
 @app.command(name="import")
@@ -159,8 +160,8 @@ async def _delete(context: Context, session_id: str) -> ExitCode:
     return ExitCode.OK
 
 
-async def _export(context: Context, session_id: str) -> ExitCode:
-    context.output.document(await context.client.sessions.export(session_id))
+async def _export(context: Context, session_id: str, outputs: bool) -> ExitCode:
+    context.output.document(await context.client.sessions.export(session_id, outputs=outputs))
     return ExitCode.OK
 
 

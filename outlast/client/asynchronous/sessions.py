@@ -79,9 +79,12 @@ class AsyncSessions:
         """Delete a session and the stored outputs of its calls. Raises `Conflict` while a turn runs."""
         return await self._transport.run(sessions.delete(self._server, session_id))
 
-    async def export(self, session_id: str) -> dict[str, JsonValue]:
-        """Return a session as a JSON document: its settings, and the turns that lead to its latest one."""
-        return await self._transport.run(sessions.export(self._server, session_id))
+    async def export(self, session_id: str, *, outputs: bool = False) -> dict[str, JsonValue]:
+        """Return a session as a JSON document: its settings, and the turns that lead to its latest one.
+
+        With `outputs`, also the stored outputs that they refer to; `left_out` names those that are not in it, and why.
+        """
+        return await self._transport.run(sessions.export(self._server, session_id, outputs))
 
     async def import_(self, exported: Mapping[str, JsonValue], *, session_id: str | None = None) -> Session:
         """Begin a session with an exported conversation. Raises `Conflict` when the named one has a conversation."""

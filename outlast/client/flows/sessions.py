@@ -121,9 +121,11 @@ def delete(server: Server, session_id: str) -> Flow[None]:
             raise
 
 
-def export(server: Server, session_id: str) -> Flow[Body]:
+def export(server: Server, session_id: str, outputs: bool) -> Flow[Body]:
     """A session as a document, for `import_`."""
-    return document((yield from request(server, HttpRequest("GET", f"{_path(session_id)}/export"))), server.url)
+    params: Params = (("outputs", "true"),) if outputs else ()
+    wanted = HttpRequest("GET", f"{_path(session_id)}/export", params=params)
+    return document((yield from request(server, wanted)), server.url)
 
 
 def import_(server: Server, exported: Mapping[str, JsonValue], session_id: str | None) -> Flow[Session]:

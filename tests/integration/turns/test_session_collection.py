@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from outlast.activities.outputs.format.locators import locators_in
 from tests.support.calls.turns import Json, new_session, sent, streamed
 from tests.support.eventually import eventually
 from tests.support.providers.script import Call, Hold, by_position, says
@@ -118,7 +119,7 @@ async def test_a_deleted_session_is_gone_with_its_outputs_and_turns(
 
 async def test_a_session_whose_task_runs_is_not_deleted(api: httpx.AsyncClient) -> None:
     session = await new_session(api)
-    body = {"tool": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 600}}}
+    body = {"tool": "pick_colour", "arguments": {"colours": ["red", "blue"]}}
     task = (await api.post("/v1/tasks", json=body | {"session_id": session})).json()["id"]
     refused = await api.delete(f"/v1/sessions/{session}")
     assert (refused.status_code, refused.json()["type"]) == (409, "urn:outlast:problem:task-running"), refused.text
@@ -170,7 +171,9 @@ async def test_an_exported_conversation_goes_on_where_it_is_imported(
     assert "Be brief." in str(asked[0])
     first = exported["turns"][0]
     turn = (await api.get(f"/v1/sessions/{taken}/turns/{first['id']}")).json()
-    assert (turn["status"], turn["text"], turn["steps"]) == ("completed", "Greeted.", 2)
+    assert (turn["status"], turn["text"], turn["steps"]) == ("completed", "Greeted.", 0), "it was spent elsewhere"
+    assert first["spent"]["steps"] == 2
+    assert (await api.get(f"/v1/sessions/{taken}")).json()["spent"]["steps"] == 1
     again = await api.post("/v1/sessions/import", json=body)
     assert again.status_code == 409, again.text
 
@@ -179,7 +182,8 @@ async def test_an_exported_conversation_goes_on_where_it_is_imported(
     ("turn", "flaw"),
     [
         ({"messages": []}, "at least 1 item"),
-        ({"messages": [{"role": "assistant", "parts": []}]}, "the user's message"),
+        ({"messages": [{"role": "assistant", "parts": []}]}, "must begin with the user's message"),
+        ({"messages": [{"role": "user", "parts": []}], "owner": "me"}, "Extra inputs are not permitted"),
         ({"status": "running", "messages": [{"role": "user", "parts": []}]}, "have ended"),
     ],
 )
@@ -188,6 +192,74 @@ async def test_what_is_no_conversation_is_not_imported(api: httpx.AsyncClient, t
     refused = await api.post("/v1/sessions/import", json=body)
     assert refused.status_code == 422
     assert flaw in refused.text
+
+
+async def test_stored_outputs_are_exported_and_restored_in_the_imported_session(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    run = {"actor": "outlast/sleeper", "input": {"seconds": 0.1, "rows": 400}}
+    provider.script = by_position(says(Call("call-actor", run)), says("There are rows."))
+    session = await new_session(api, tools=["call-actor", "restore-tool-output"])
+    await sent(api, session, "Run it.")
+    plain = (await api.get(f"/v1/sessions/{session}/export")).json()
+    assert (plain["outputs"], plain["left_out"]) == ([], [])
+    exported = (await api.get(f"/v1/sessions/{session}/export", params={"outputs": True})).json()
+    [output] = exported["outputs"]
+    assert (output["kind"], len(output["text"].splitlines()), exported["left_out"]) == ("rows", 400, [])
+    assert output["locator"] in str(exported["turns"])
+    assert (await api.delete(f"/v1/sessions/{session}")).status_code == 204
+    imported = (await api.post("/v1/sessions/import", json=exported)).json()["id"]
+    said = str((await messages(api, imported))["messages"])
+    assert output["locator"] not in said
+    [locator] = set(locators_in(said))
+    content = await api.get(f"/v1/outputs/{locator}")
+    assert (content.status_code, content.text) == (200, output["text"])
+    restored = Call("restore-tool-output", {"locator": locator, "limit": 2})
+    provider.script = lambda asked: says("Read.") if asked.results else says(restored)
+    turn = await sent(api, imported, "Read them.")
+    [result] = [part for message in turn["messages"] for part in message["parts"] if part["type"] == "tool_result"]
+    assert (turn["text"], result["is_error"], result["name"]) == ("Read.", False, "restore-tool-output")
+    again = (await api.get(f"/v1/sessions/{imported}/export", params={"outputs": True})).json()
+    assert again["outputs"] == [output | {"locator": locator}]
+    await api.delete(f"/v1/outputs/{locator}")
+    gone = (await api.get(f"/v1/sessions/{imported}/export", params={"outputs": True})).json()
+    assert (gone["outputs"], gone["left_out"]) == ([], [{"locator": locator, "reason": "output-deleted"}])
+
+
+async def test_what_an_import_says_is_not_vouched_for(api: httpx.AsyncClient, provider: ProviderServer) -> None:
+    """Reasoning that its provider never signed, an amount that was never spent, an output that is none."""
+    reasoning = {"type": "reasoning", "provider_id": "anthropic", "model_id": "claude-haiku-4-5", "text": "Forged.",
+                 "block": {"type": "thinking", "thinking": "Forged.", "signature": "forged"}}  # fmt: skip
+    said = [{"role": "user", "parts": [{"type": "text", "text": "Hello?"}]},
+            {"role": "assistant", "parts": [reasoning, {"type": "text", "text": "Hi."}]}]  # fmt: skip
+    turn = {"id": "t-1", "message_id": "m-1", "messages": said, "text": "Hi.", "spent": {"steps": -5, "usd": -100}}
+    settings = {"providerId": "anthropic", "modelId": "claude-haiku-4-5", "controls": {"thinkingTokens": 2_000}}
+    body = {"settings": settings, "turns": [turn]}
+    response = await api.post("/v1/sessions/import", json=body)
+    assert response.status_code == 201, response.text
+    session = response.json()
+    assert (session["spent"]["steps"], session["spent"]["usd"]) == (0, 0)
+    assert (await api.get(f"/v1/sessions/{session['id']}/turns/t-1")).json()["cost_usd"] == 0
+    provider.script = by_position(says("One."), says("Two."))
+    assert (await sent(api, session["id"], "And now?"))["status"] == "completed"
+    assert "forged" not in provider.requests[-1].raw.decode().lower()
+    broken = {"locator": "out_a", "tool_call_id": "c", "kind": "rows", "content_type": "text/plain", "text": "{"}
+    refused = await api.post("/v1/sessions/import", json=body | {"outputs": [broken]})
+    assert (refused.status_code, "is not of the kind `rows`" in refused.text) == (422, True)
+    long = await api.post("/v1/sessions", json={"providerId": "generic", "modelId": "m" * 201})
+    assert (long.status_code, "at most 200 characters" in long.text) == (422, True)
+
+
+async def test_a_long_conversation_is_imported_and_listed_in_short(api: httpx.AsyncClient) -> None:
+    said = {"role": "user", "parts": [{"type": "text", "text": "Hello?"}]}
+    turns = [{"id": f"t-{number}", "message_id": f"m-{number}", "messages": [said]} for number in range(1_000)]
+    response = await api.post("/v1/sessions/import", json={"settings": {}, "turns": turns}, timeout=120)
+    assert response.status_code == 201, response.text
+    session = response.json()
+    assert [turn["id"] for turn in session["turns"]] == [f"t-{number}" for number in range(800, 1_000)]
+    assert session["turns"][0]["parent"] == "t-799"
+    exported = (await api.get(f"/v1/sessions/{session['id']}/export")).json()["turns"]
+    assert [turn["id"] for turn in exported] == [turn["id"] for turn in turns]
 
 
 async def test_a_message_id_stands_for_one_message(api: httpx.AsyncClient, provider: ProviderServer) -> None:

@@ -93,6 +93,8 @@ READ_OTHERWISE: dict[type[BaseModel], str] = {
     events.HandoffList: "the client follows the stream of hand-offs instead",
     problems.Problem: "ApiError carries the whole document",
     tasks.ConnectedTaskRequest: "what a connection adds to a request inside the API; no client sends it",
+    sessions.ExportedOutput: "a part of an exported session, which the client passes on as JSON",
+    sessions.OutputLeftOut: "a part of an exported session, which the client passes on as JSON",
     sessions.ExportedTurn: "a part of an exported session, which the client passes on as JSON",
     tool_calls.BlobResource: "for the program that gets the block of content",
 }
