@@ -125,6 +125,7 @@ class CallModelInput(Contract):
     controls: ModelControls = ModelControls()
     extra: dict[str, JsonValue] = Field(default_factory=dict, description="Fields that request hooks have added.")
     window_tokens: int | None = Field(default=None, description="Of prompt and answer together; None: not known.")
+    sees_pictures: bool | None = Field(default=None, description="Whether the model sees pictures; None: not known.")
     may_be_too_long: bool = Field(
         default=False, description="Whether a conversation that is too long is an answer (`too_long`), not a failure."
     )

@@ -13,6 +13,7 @@ class ModelEntry(BaseModel):
     window_tokens: int | None = Field(default=None, description="Tokens of prompt and answer together.")
     output_tokens: int | None = Field(default=None, description="Tokens of one answer at most.")
     reasons: bool | None = Field(default=None, description="Whether it always reasons; None when that is not known.")
+    sees_pictures: bool | None = Field(default=None, description="Whether it sees pictures; None when not known.")
     lacks: tuple[ControlName, ...] = Field(default=(), description="Controls of its provider that it does not have.")
     has_price: bool = Field(description="Whether its cost is counted, so that budgets in US dollars are accepted.")
 

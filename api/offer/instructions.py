@@ -1,10 +1,11 @@
 """The server's instructions for a model: common text, the mode's text, and what this connection offers or lacks."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from outlast.activities.skills.folder import SkillCard, SkillFolder
+from outlast.workflows.runtime.masks import is_active
 from outlast.workflows.tools.framework.mode import Instruction
 from outlast.workflows.tools.loader import ToolSet
 from outlast.workflows.tools.registry import MODES
@@ -22,9 +23,9 @@ COMMON = (
     ),
     Instruction(
         "- A large output is stored: the answer has `compressed: true`, a `locator`, and a summary with the first\n"
-        "  rows. Often they are enough. When not, call restore-tool-output with the locator for the part that you\n"
-        "  need: a filter, few fields, a range. Do not restore an output to repeat it or to pass it on: its locator\n"
-        "  is enough to refer to it.",
+        "  rows. Often they are enough. When not, restore the part that you need as the answer says: a filter, few\n"
+        "  fields, a range. Do not restore an output to repeat it or to pass it on: its locator is enough to refer\n"
+        "  to it.",
         ("restore-tool-output",),
     ),
     Instruction(
@@ -42,11 +43,18 @@ _MAX_SKILL_CHARS = 240
 _SKILL_TOOL = "Skill"
 
 
-def server_instructions(tools: ToolSet, skills: Sequence[SkillCard] = ()) -> str:
-    """The instructions of a connection that has `tools`. They name no tool that it does not have."""
+def server_instructions(
+    tools: ToolSet, skills: Sequence[SkillCard] = (), *, mask: Mapping[str, bool] | None = None
+) -> str:
+    """The instructions of a connection that has `tools`. They name no tool that it does not have or that `mask` hides.
+
+    The tool that restores outputs is named by answers, where it may be called: a message of a session may mask it, and
+    this text stays the same.
+    """
     runs_actors = any(definition.runs_actor for definition in tools.tools.values())
     given = (_WHAT_IT_IS_WITH_ACTORS if runs_actors else _WHAT_IT_IS, *COMMON, *MODES[tools.mode].instructions)
-    parts = [part.text for part in given if all(name in tools.tools for name in part.tools)]
+    callable_tools = {name for name in tools.tools if is_active(name, mask)}
+    parts = [part.text for part in given if callable_tools.issuperset(part.tools)]
     if tools.missing_actors:
         missing = ", ".join(tools.missing_actors)
         parts.append(f"- These Actors were asked for and cannot be loaded as tools now: {missing}.")

@@ -64,6 +64,8 @@ class ModelOptions:
     controls: ModelControls
     window_tokens: int | None
     """Of prompt and answer together; None when it is not known."""
+    sees_pictures: bool | None
+    """None when it is not known."""
 
 
 def model_options(
@@ -88,7 +90,7 @@ def model_options(
     )
     if refusal is not None:
         raise BadRequest(refusal)
-    return ModelOptions(provider_id, model_id, max_output_tokens, controls, model.window_tokens)
+    return ModelOptions(provider_id, model_id, max_output_tokens, controls, model.window_tokens, model.sees_pictures)
 
 
 def _unknown_model(provider_id: str, model_id: str) -> str:

@@ -16,8 +16,10 @@ from outlast.api.offer.listing_log import log_listing
 from outlast.api.offer.portable_names import fitting_names
 from outlast.api.offer.portable_schemas import PortableTool, portable
 from outlast.workflows.contracts.turns import CarriedRule, SessionProfile, ToolSnapshot, TurnTool
+from outlast.workflows.runtime.masks import canonical
 from outlast.workflows.tools.extensions import extension_entries
 from outlast.workflows.tools.loader import Selection, tool_set
+from outlast.workflows.tools.registry import TOOL_ALIASES
 from outlast.workflows.turns.prompt import system_text
 
 DefinitionHook = Callable[[Definition], Definition]
@@ -42,9 +44,11 @@ async def profile_for(
     log_listing(loaded, request.tools, caller=caller.id)
     usable = [tool for tool in loaded.tools.values() if not tool.in_front and not tool.needs_connection]
     offered = tool_set(TURN_MODE, usable, loaded.missing_actors)
-    shown = [portable(offered.tools[own], name) for name, own in fitting_names(offered.tools).items()]
+    names = fitting_names(offered.tools)
+    shown = [portable(offered.tools[own], name) for name, own in names.items()]
     skills = await offered_skills(skills_dir, offered)
-    instructions = server_instructions(offered, skills)
+    mask = canonical(request.tool_mask or None, {**TOOL_ALIASES, **names}) if masking else None
+    instructions = server_instructions(offered, skills, mask=mask)
     return SessionProfile(
         provider_id=request.provider_id,
         model_id=request.model_id,

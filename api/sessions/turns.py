@@ -126,6 +126,7 @@ class TurnClient:
             max_output_tokens=options.max_output_tokens,
             controls=options.controls,
             window_tokens=options.window_tokens,
+            sees_pictures=options.sees_pictures,
             compaction=self._settings.compaction,
             earlier_failures=place.failures,
             asked=asked_options(request, profile, options),

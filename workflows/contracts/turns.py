@@ -139,6 +139,7 @@ class TurnInput(Contract):
     max_output_tokens: int = 4_096
     controls: ModelControls = ModelControls()
     window_tokens: int | None = Field(default=None, description="The model's, of prompt and answer; None: not known.")
+    sees_pictures: bool | None = Field(default=None, description="Whether the model does; None: not known.")
     compaction: bool = Field(default=False, description="Whether a conversation that is too long is summarised.")
     earlier_failures: EarlierFailures = Field(default=EarlierFailures(), description="Those of the session before.")
     asked: dict[str, JsonValue] = Field(default_factory=dict, description="The options that a retry of it keeps.")

@@ -30,7 +30,7 @@ from outlast.activities.llm.providers.provider import Listener
 from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
-from outlast.activities.llm.providers.tool_media import PDF, SHOWN, result_content
+from outlast.activities.llm.providers.tool_media import PDF, SHOWN, result_content, shown_to
 
 _ID = "anthropic"
 _BREAKPOINT: JsonObject = {"type": "ephemeral"}
@@ -208,13 +208,13 @@ def _system(request: CallModelInput) -> list[JsonObject]:
 def _message(message: ModelMessage, request: CallModelInput) -> tuple[str, list[JsonObject]] | None:
     """Role and blocks; None for an empty message, which the API rejects."""
     sendable = (part for part in message.parts if not isinstance(part, ReasoningPart) or is_from(part, request))
-    parts = [block for part in sendable if (block := _block(part)) is not None]
+    parts = [block for part in sendable if (block := _block(part, request)) is not None]
     # The API accepts results only at the beginning of a message.
     blocks = sorted(parts, key=lambda block: block["type"] != "tool_result")
     return ("assistant" if message.role == "assistant" else "user", blocks) if blocks else None
 
 
-def _block(part: Part) -> JsonObject | None:
+def _block(part: Part, request: CallModelInput) -> JsonObject | None:
     match part:
         case TextPart():
             return {"type": "text", "text": part.text} if part.text.strip() else None
@@ -228,11 +228,11 @@ def _block(part: Part) -> JsonObject | None:
         case ToolCallPart():
             return {"type": "tool_use", "id": part.id, "name": part.name, "input": sent_arguments(part)}
         case ToolResultPart():
-            return _tool_result(part)
+            return _tool_result(part, request)
 
 
-def _tool_result(part: ToolResultPart) -> JsonObject:
-    text, media = result_content(part, SHOWN)
+def _tool_result(part: ToolResultPart, request: CallModelInput) -> JsonObject:
+    text, media = result_content(part, shown_to(request, SHOWN))
     # A result may be empty, a text block may not.
     content: list[JsonValue] = [{"type": "text", "text": text}] if text.strip() else []
     content += [_media(one) for one in media]

@@ -32,6 +32,8 @@ class Capabilities:
     """How many stop texts a request can have."""
     keeps_reasoning: bool
     """Whether the model's reasoning is sent back to it in later steps."""
+    sees_pictures: bool
+    """Whether its models are shown the pictures of tools, unless it is known of a model whether it sees."""
 
 
 _ALL_EFFORTS: tuple[Effort, ...] = get_args(Effort)
@@ -48,6 +50,7 @@ _CHAT = Capabilities(
     efforts=_ALL_EFFORTS,
     most_stops=4,
     keeps_reasoning=False,
+    sees_pictures=False,
 )
 
 MATRIX: Mapping[str, Capabilities] = MappingProxyType(
@@ -64,6 +67,7 @@ MATRIX: Mapping[str, Capabilities] = MappingProxyType(
             efforts=_ALL_EFFORTS,
             most_stops=0,
             keeps_reasoning=True,
+            sees_pictures=True,
         ),
         "anthropic": Capabilities(
             protocol="messages",
@@ -78,6 +82,7 @@ MATRIX: Mapping[str, Capabilities] = MappingProxyType(
             efforts=("none", "low", "medium", "high", "xhigh", "max"),
             most_stops=4,
             keeps_reasoning=True,
+            sees_pictures=True,
         ),
         "zai": Capabilities(
             protocol="chat",
@@ -93,6 +98,7 @@ MATRIX: Mapping[str, Capabilities] = MappingProxyType(
             efforts=("none", "low", "medium", "high", "xhigh", "max"),
             most_stops=1,
             keeps_reasoning=True,
+            sees_pictures=False,
         ),
         "generic": _CHAT,
     }

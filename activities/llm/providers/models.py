@@ -1,4 +1,4 @@
-"""What is known of single models: their windows, their output limits, how they reason. Data, by the start of the name.
+"""What is known of single models: windows, output limits, reasoning, sight. Data, by the start of the name.
 
 Sources: the model pages of OpenAI, Anthropic and Z.ai, November 2026. An operator adds or corrects limits with
 OUTLAST_MODEL_LIMITS, and names models there that are not known here: those have careful defaults.
@@ -24,6 +24,7 @@ class ModelLimits(BaseModel):
 
     window: int | None = Field(default=None, ge=1_024, description="Tokens of prompt and answer together.")
     output: int | None = Field(default=None, ge=1, description="Tokens of one answer at most.")
+    pictures: bool | None = Field(default=None, description="Whether it sees pictures.")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Model:
     """Whether it always reasons; None when that is not known."""
     lacks: tuple[ControlName, ...] = ()
     """Controls of its provider that this model does not have."""
+    sees_pictures: bool | None = None
+    """Whether it sees pictures; None when that is not known."""
 
     @property
     def default_output_tokens(self) -> int:
@@ -53,45 +56,77 @@ _PLAIN: tuple[ControlName, ...] = ("effort",)
 
 KNOWN: Mapping[str, Mapping[str, Model]] = {
     "openai": {
-        "gpt-6": Model(1_050_000, 128_000, reasons=True),
-        "gpt-5.6": Model(1_050_000, 128_000, reasons=True),
-        "gpt-5": Model(400_000, 128_000, reasons=True),
-        "gpt-5-chat": Model(128_000, 16_384, reasons=False, lacks=_PLAIN),
-        "gpt-4.1": Model(1_047_576, 32_768, reasons=False, lacks=_PLAIN),
-        "gpt-4o": Model(128_000, 16_384, reasons=False, lacks=_PLAIN),
-        "gpt-4-turbo": Model(128_000, 4_096, reasons=False, lacks=_PLAIN),
-        "o1": Model(200_000, 100_000, reasons=True),
-        "o3": Model(200_000, 100_000, reasons=True),
-        "o4": Model(200_000, 100_000, reasons=True),
+        "gpt-6": Model(1_050_000, 128_000, reasons=True, sees_pictures=True),
+        "gpt-5.6": Model(1_050_000, 128_000, reasons=True, sees_pictures=True),
+        "gpt-5": Model(400_000, 128_000, reasons=True, sees_pictures=True),
+        "gpt-5-chat": Model(128_000, 16_384, reasons=False, lacks=_PLAIN, sees_pictures=True),
+        "gpt-4.1": Model(1_047_576, 32_768, reasons=False, lacks=_PLAIN, sees_pictures=True),
+        "gpt-4o": Model(128_000, 16_384, reasons=False, lacks=_PLAIN, sees_pictures=True),
+        "gpt-4-turbo": Model(128_000, 4_096, reasons=False, lacks=_PLAIN, sees_pictures=True),
+        "o1": Model(200_000, 100_000, reasons=True, sees_pictures=True),
+        "o3": Model(200_000, 100_000, reasons=True, sees_pictures=True),
+        "o3-mini": Model(200_000, 100_000, reasons=True, sees_pictures=False),
+        "o4": Model(200_000, 100_000, reasons=True, sees_pictures=True),
     },
     "anthropic": {
-        "claude-": Model(1_000_000, 128_000, lacks=_ADAPTIVE),
-        "claude-opus-4-6": Model(1_000_000, 128_000),
-        "claude-sonnet-4-6": Model(1_000_000, 64_000),
-        "claude-opus-4-5": Model(200_000, 64_000),
-        "claude-sonnet-4-5": Model(200_000, 64_000, lacks=_BY_BUDGET),
-        "claude-haiku-4-5": Model(200_000, 64_000, lacks=_BY_BUDGET),
-        "claude-opus-4-1": Model(200_000, 32_000, lacks=_BY_BUDGET),
-        "claude-opus-4-0": Model(200_000, 32_000, lacks=_BY_BUDGET),
-        "claude-sonnet-4-0": Model(200_000, 64_000, lacks=_BY_BUDGET),
-        "claude-opus-4-2": Model(200_000, 32_000, lacks=_BY_BUDGET),
-        "claude-sonnet-4-2": Model(200_000, 64_000, lacks=_BY_BUDGET),
-        "claude-3": Model(200_000, 4_096, lacks=("effort", "thinking_tokens")),
-        "claude-3-5": Model(200_000, 8_192, lacks=("effort", "thinking_tokens")),
-        "claude-3-7": Model(200_000, 64_000, lacks=_BY_BUDGET),
+        "claude-": Model(1_000_000, 128_000, lacks=_ADAPTIVE, sees_pictures=True),
+        "claude-opus-4-6": Model(1_000_000, 128_000, sees_pictures=True),
+        "claude-sonnet-4-6": Model(1_000_000, 64_000, sees_pictures=True),
+        "claude-opus-4-5": Model(200_000, 64_000, sees_pictures=True),
+        "claude-sonnet-4-5": Model(200_000, 64_000, lacks=_BY_BUDGET, sees_pictures=True),
+        "claude-haiku-4-5": Model(200_000, 64_000, lacks=_BY_BUDGET, sees_pictures=True),
+        "claude-opus-4-1": Model(200_000, 32_000, lacks=_BY_BUDGET, sees_pictures=True),
+        "claude-opus-4-0": Model(200_000, 32_000, lacks=_BY_BUDGET, sees_pictures=True),
+        "claude-sonnet-4-0": Model(200_000, 64_000, lacks=_BY_BUDGET, sees_pictures=True),
+        "claude-opus-4-2": Model(200_000, 32_000, lacks=_BY_BUDGET, sees_pictures=True),
+        "claude-sonnet-4-2": Model(200_000, 64_000, lacks=_BY_BUDGET, sees_pictures=True),
+        "claude-3": Model(200_000, 4_096, lacks=("effort", "thinking_tokens"), sees_pictures=True),
+        "claude-3-5": Model(200_000, 8_192, lacks=("effort", "thinking_tokens"), sees_pictures=True),
+        "claude-3-7": Model(200_000, 64_000, lacks=_BY_BUDGET, sees_pictures=True),
     },
     "zai": {
-        "glm-5": Model(200_000, 128_000),
-        "glm-5.3": Model(1_048_576, 131_072),
-        "glm-4.7": Model(200_000, 128_000),
-        "glm-4.6": Model(200_000, 128_000),
-        "glm-4.5": Model(128_000, 96_000),
+        "glm-5": Model(200_000, 128_000, sees_pictures=False),
+        "glm-5.3": Model(1_048_576, 131_072, sees_pictures=False),
+        "glm-4.7": Model(200_000, 128_000, sees_pictures=False),
+        "glm-4.6": Model(200_000, 128_000, sees_pictures=False),
+        "glm-4.5": Model(128_000, 96_000, sees_pictures=False),
+        "glm-5v": Model(200_000, 128_000, sees_pictures=True),
+        "glm-4.6v": Model(131_072, 32_768, sees_pictures=True),
+        "glm-4.5v": Model(65_536, 16_384, sees_pictures=True),
     },
 }
 """By provider, then by the start of the model's name. The longest start that fits counts.
 
 A provider without a table has whatever models its server has.
 """
+_OPEN_MODELS: Mapping[str, Model] = {
+    **dict.fromkeys(
+        (
+            "gemma-3",
+            "gemma3",
+            "glm-4.5v",
+            "glm-4.6v",
+            "internvl",
+            "llama-4",
+            "llama4",
+            "llama-3.2-11b-vision",
+            "llama-3.2-90b-vision",
+            "llama3.2-vision",
+            "llava",
+            "minicpm-v",
+            "pixtral",
+            "qwen2-vl",
+            "qwen2.5-vl",
+            "qwen2.5vl",
+            "qwen3-vl",
+        ),
+        Model(sees_pictures=True),
+    ),
+    "gemma-3-1b": Model(sees_pictures=False),
+    "gemma3:1b": Model(sees_pictures=False),
+}
+"""Families that people serve themselves, as Hugging Face and Ollama name them: in lower case, without a path."""
+
 ANY = "*"
 """At the end of a name in OUTLAST_MODEL_LIMITS: all models whose names begin so."""
 
@@ -103,7 +138,10 @@ def model_of(provider_id: str, model_id: str, limits: Mapping[str, ModelLimits] 
     if own is None:
         return model
     return replace(
-        model, window_tokens=own.window or model.window_tokens, output_tokens=own.output or model.output_tokens
+        model,
+        window_tokens=own.window or model.window_tokens,
+        output_tokens=own.output or model.output_tokens,
+        sees_pictures=model.sees_pictures if own.pictures is None else own.pictures,
     )
 
 
@@ -115,8 +153,10 @@ def is_known(provider_id: str, model_id: str, limits: Mapping[str, ModelLimits])
 
 
 def _known(provider_id: str, model_id: str) -> Model | None:
-    table = KNOWN.get(provider_id, {})
-    best = max((start for start in table if model_id.startswith(start)), key=len, default=None)
+    table, name = KNOWN.get(provider_id), model_id
+    if table is None:
+        table, name = _OPEN_MODELS, model_id.rpartition("/")[2].lower()
+    best = max((start for start in table if name.startswith(start)), key=len, default=None)
     return None if best is None else table[best]
 
 

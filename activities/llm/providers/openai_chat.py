@@ -37,9 +37,11 @@ from outlast.activities.llm.providers.schemas import is_strict, loose_schema_war
 from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
-from outlast.activities.llm.providers.tool_media import described
+from outlast.activities.llm.providers.tool_media import PICTURES, data_url, result_content, shown_to
 
 _ARGUMENTS = TypeAdapter(dict[str, JsonValue])
+_UNSEEN = "[The user sent a picture ({}), which you cannot see.]"
+_SHOWN_BELOW = "(The picture follows.)"
 _OPTIONS: RequestOptions = {"security": {"bearer_auth": True}}
 
 
@@ -168,14 +170,28 @@ def _messages(message: ModelMessage, request: CallModelInput) -> list[JsonValue]
         case "assistant":
             return _assistant(message, request)
         case "tool":
-            return [
-                {"role": "tool", "tool_call_id": part.call_id, "content": described(part)}
-                for part in message.parts
-                if isinstance(part, ToolResultPart)
-            ]
+            return _results(message, request)
         case "user":
-            content = _content(message)
+            content = _content(message, request)
             return [{"role": "user", "content": content}] if content else []
+
+
+def _results(message: ModelMessage, request: CallModelInput) -> list[JsonValue]:
+    """The results of a step's calls. They hold text only, so pictures follow in a message of the user."""
+    results: list[JsonValue] = []
+    pictures: list[JsonValue] = []
+    for part in message.parts:
+        if not isinstance(part, ToolResultPart):
+            continue
+        text, media = result_content(part, shown_to(request, PICTURES))
+        results.append(
+            {"role": "tool", "tool_call_id": part.call_id, "content": text or (_SHOWN_BELOW if media else "")}
+        )
+        if media:
+            label = f"Not from the user: what the call {part.call_id} of {part.name} has shown."
+            pictures.append({"type": "text", "text": label})
+            pictures += [{"type": "image_url", "image_url": {"url": data_url(one)}} for one in media]
+    return [*results, {"role": "user", "content": pictures}] if pictures else results
 
 
 def _assistant(message: ModelMessage, request: CallModelInput) -> list[JsonValue]:
@@ -205,7 +221,7 @@ def _call(part: ToolCallPart) -> JsonObject:
     return {"id": part.id, "type": "function", "function": {"name": part.name, "arguments": arguments}}
 
 
-def _content(message: ModelMessage) -> JsonValue:
+def _content(message: ModelMessage, request: CallModelInput) -> JsonValue:
     """A string for a message with one text, which all servers accept; else a list of parts."""
     if all(isinstance(part, TextPart) for part in message.parts) and len(message.parts) == 1:
         return "".join(part.text for part in message.parts if isinstance(part, TextPart))
@@ -214,6 +230,8 @@ def _content(message: ModelMessage) -> JsonValue:
         match part:
             case TextPart(text=text) if text:
                 parts.append({"type": "text", "text": text})
+            case ImagePart() if request.sees_pictures is False:
+                parts.append({"type": "text", "text": _UNSEEN.format(part.media_type)})
             case ImagePart():
                 address = part.url or f"data:{part.media_type};base64,{part.data}"
                 parts.append({"type": "image_url", "image_url": {"url": address}})

@@ -39,7 +39,7 @@ from outlast.activities.llm.providers.schemas import is_strict, loose_schema_war
 from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
-from outlast.activities.llm.providers.tool_media import PDF, SHOWN, data_url, result_content
+from outlast.activities.llm.providers.tool_media import PDF, SHOWN, data_url, result_content, shown_to
 
 _ID = "openai"
 _OPTIONS: RequestOptions = {"security": {"bearer_auth": True}}
@@ -180,15 +180,17 @@ def _items(message: ModelMessage, request: CallModelInput) -> list[JsonValue]:
                 arguments = part.raw_arguments or "{}"
                 items.append({"type": "function_call", "call_id": part.id, "name": part.name, "arguments": arguments})
             case ToolResultPart():
-                items.append({"type": "function_call_output", "call_id": part.call_id, "output": _output(part)})
+                items.append(
+                    {"type": "function_call_output", "call_id": part.call_id, "output": _output(part, request)}
+                )
             case _:
                 pass
     return items
 
 
-def _output(part: ToolResultPart) -> JsonValue:
+def _output(part: ToolResultPart, request: CallModelInput) -> JsonValue:
     """A text; with media, a list of items."""
-    text, media = result_content(part, SHOWN)
+    text, media = result_content(part, shown_to(request, SHOWN))
     if not media:
         return text
     items: list[JsonValue] = [{"type": "input_text", "text": text}] if text else []

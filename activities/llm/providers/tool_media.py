@@ -2,7 +2,8 @@
 
 from collections.abc import Container
 
-from outlast.activities.llm.contracts import MediaPart, ToolResultPart
+from outlast.activities.llm.contracts import CallModelInput, MediaPart, ToolResultPart
+from outlast.activities.llm.providers.capabilities import MATRIX
 
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """Types of pictures that Anthropic and OpenAI accept."""
@@ -11,6 +12,12 @@ SHOWN = PICTURES | {PDF}
 """What both accept as part of a tool's result."""
 MAX_SHOWN_CHARS = 5_000_000
 """Limit of the media of one result, base64: as much as Anthropic accepts of one picture."""
+
+
+def shown_to(request: CallModelInput, types: frozenset[str]) -> frozenset[str]:
+    """Those of `types`, which the protocol can carry, that the model of `request` is shown: all or none."""
+    known = request.sees_pictures
+    return types if (MATRIX[request.provider_id].sees_pictures if known is None else known) else frozenset()
 
 
 def is_shown(media: MediaPart, shown: Container[str]) -> bool:
@@ -29,11 +36,6 @@ def result_content(part: ToolResultPart, shown: Container[str]) -> tuple[str, tu
         else:
             told.append(media.description)
     return "\n".join(told), tuple(visible)
-
-
-def described(part: ToolResultPart) -> str:
-    """The text of a result for a protocol whose results hold nothing but text."""
-    return result_content(part, ())[0]
 
 
 def data_url(media: MediaPart) -> str:

@@ -26,6 +26,8 @@ def settings(provider: ProviderServer) -> dict[str, str]:
                 "generic/small": {"output": 300},
                 "generic/greedy": {"output": 100},
                 "generic/windowed": {"window": 16_000},
+                "generic/own-eyes": {"pictures": True},
+                "generic/blind": {"pictures": False},
                 **{f"{provider_id}/m*": {} for provider_id in ("openai", "anthropic", "zai")},
                 **{f"{provider_id}/nobody-knows": {} for provider_id in ("openai", "anthropic", "zai")},
             }

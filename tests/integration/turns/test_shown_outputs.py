@@ -77,6 +77,44 @@ async def test_models_that_cannot_see_are_told_what_they_are_not_shown(
     assert [line.split(", ")[1] for line in lines if NOT_TOLD in line] == ["image/png", "audio/wav", "application/pdf"]
 
 
+@pytest.mark.parametrize(
+    "model", [("zai", "glm-4.6v"), ("generic", "Qwen/Qwen3-VL-8B-Instruct"), ("generic", "own-eyes")], ids=str
+)
+async def test_chat_models_that_see_get_pictures_after_the_results(
+    api: httpx.AsyncClient, provider: ProviderServer, model: tuple[str, str]
+) -> None:
+    provider.script = by_position(says(Call("show"), Call("hello_world", {"name": "Ann"})), says("A dot."))
+    turn = await sent(api, await new_session(api, providerId=model[0], modelId=model[1]), "Look.")
+    assert turn["status"] == "completed", turn
+    *_, shown, greeted, pictures = provider.requests[-1].body["messages"]
+    assert [one["role"] for one in (shown, greeted, pictures)] == ["tool", "tool", "user"]
+    assert [line.split(", ")[1] for line in shown["content"].split("\n") if NOT_TOLD in line] == [
+        "audio/wav",
+        "application/pdf",
+    ]
+    label, picture = pictures["content"]
+    assert shown["tool_call_id"] in label["text"]
+    assert picture == {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+
+
+@pytest.mark.parametrize(
+    ("model", "sees"), [(("zai", "glm-4.6"), False), (("zai", "glm-4.6v"), True), (("generic", "blind"), False)]
+)
+async def test_a_users_picture_is_told_to_a_model_that_is_known_not_to_see(
+    api: httpx.AsyncClient, provider: ProviderServer, model: tuple[str, str], sees: bool
+) -> None:
+    provider.script = by_position(says("I see."))
+    picture = {"type": "image", "media_type": "image/png", "data": PNG}
+    session = await new_session(api, providerId=model[0], modelId=model[1])
+    await sent(api, session, [{"type": "text", "text": "Look:"}, picture])
+    _, shown = provider.requests[-1].body["messages"][-1]["content"]
+    assert (shown["type"], PNG in json.dumps(shown), "cannot see" in json.dumps(shown)) == (
+        "image_url" if sees else "text",
+        sees,
+        not sees,
+    )
+
+
 async def test_a_conversation_with_pictures_goes_on_with_a_model_that_cannot_see(
     api: httpx.AsyncClient, provider: ProviderServer
 ) -> None:

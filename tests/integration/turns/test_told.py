@@ -20,13 +20,21 @@ async def test_apify_is_named_only_where_actors_can_be_called(
     assert ("Apify" in system) is told
 
 
+@pytest.mark.parametrize("masks", ["session", "message"])
 @pytest.mark.parametrize("is_masked", [True, False], ids=["masked", "free"])
 async def test_a_model_that_cannot_restore_is_not_told_how(
-    api: httpx.AsyncClient, provider: ProviderServer, is_masked: bool
+    api: httpx.AsyncClient, provider: ProviderServer, is_masked: bool, masks: str
 ) -> None:
     provider.script = by_position(says(ROWS), says("There are rows."))
-    mask = {"call-actor": True, "restore-tool-output": not is_masked}
-    await sent(api, await new_session(api, toolMask=mask), "Run it.")
+    mask = {"toolMask": {"call-actor": True, "restore-tool-output": not is_masked}}
+    session = await new_session(api, **(mask if masks == "session" else {}))
+    await sent(api, session, "Run it.", **(mask if masks == "message" else {}))
+    (system,) = [one["content"] for one in provider.requests[-1].body["messages"] if one["role"] == "system"]
+    assert ("compressed: true" in system) is (masks == "message" or not is_masked)
+    if is_masked:
+        assert "restore-tool-output" not in system
+    if masks == "session":
+        assert "get-actor-log" not in system, "masked as well"
     (shown,) = provider.requests[-1].asked.results
     assert '"compressed":true' in shown
     assert ("restore-tool-output" in shown) is not is_masked
