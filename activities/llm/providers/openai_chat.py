@@ -189,8 +189,8 @@ def _results(message: ModelMessage, request: CallModelInput) -> list[JsonValue]:
         )
         if media:
             label = f"Not from the user: what the call {part.call_id} of {part.name} has shown."
-            pictures.append({"type": "text", "text": label})
-            pictures += [{"type": "image_url", "image_url": {"url": data_url(one)}} for one in media]
+            shown: list[JsonValue] = [{"type": "image_url", "image_url": {"url": data_url(one)}} for one in media]
+            pictures += [{"type": "text", "text": label}, *shown]
     return [*results, {"role": "user", "content": pictures}] if pictures else results
 
 
