@@ -307,7 +307,9 @@ async def test_providers_are_listed_with_their_controls_and_models(api: httpx.As
     assert "seed" in found["generic"]["controls"]
     assert all(model["window_tokens"] for model in found["anthropic"]["models"] if model["name"].startswith("claude-"))
     families = [one["name"] for one in found["zai"]["models"] if one["is_family"]]
-    assert families == ["glm-5", "glm-5.3", "glm-4.7", "glm-4.6", "glm-4.5", "m"]
+    assert families == ["glm-5", "glm-5.3", "glm-4.7", "glm-4.6", "glm-4.5", "glm-5v", "glm-4.6v", "glm-4.5v", "m"]
+    sight = {one["name"]: one["sees_pictures"] for one in found["zai"]["models"]}
+    assert (sight["glm-4.6"], sight["glm-4.6v"], sight["m"]) == (False, True, None)
     assert [found[name]["takes_any_model"] for name in found] == [False, False, False, True]
     priced = [(one["name"], one["is_family"]) for one in found["generic"]["models"] if one["has_price"]]
     assert priced == [("priced", False)]
