@@ -127,6 +127,9 @@ def test_extending_is_all_or_nothing() -> None:
             extend(tools, modes)
         assert "wave" not in {definition.name for definition in tools_of("default")}
         assert set(registry.MODES) == {"default", "openai"}
+    # Nothing of a refused extension comes along with a later one.
+    extend([replace(good, name="nod")])
+    assert "wave" not in {definition.name for definition in tools_of("default")}
     extend([good], [third])
     for mode in ("default", "openai", "third"):
         assert tool_for(call("wave", mode=mode)).name == "wave"
