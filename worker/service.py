@@ -23,6 +23,9 @@ from outlast.activities.outputs.sweep.activities import OutputSweepActivities
 from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
 from outlast.activities.runs.activities import RunActivities, RunTiming
 from outlast.activities.runs.log import RunLogActivities
+from outlast.activities.spending.activities import SpendingActivities
+from outlast.activities.spending.ledger import Ledgers
+from outlast.activities.spending.usage_store import UsageStore
 from outlast.activities.storages.datasets import DatasetActivities
 from outlast.activities.storages.listings import ListingActivities
 from outlast.activities.storages.records import RecordActivities
@@ -39,6 +42,7 @@ from outlast.workflows.contracts.queues import (
 )
 from outlast.workflows.retention import RetentionWorkflow
 from outlast.workflows.session import SessionWorkflow
+from outlast.workflows.spending.ledger import SpendLedgerWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.turn import TurnWorkflow
 
@@ -52,7 +56,7 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
     tools = Worker(
         client,
         task_queue=TOOLS_TASK_QUEUE,
-        workflows=[ToolCallWorkflow, SessionWorkflow, TurnWorkflow, RetentionWorkflow],
+        workflows=[ToolCallWorkflow, SessionWorkflow, TurnWorkflow, RetentionWorkflow, SpendLedgerWorkflow],
         activities=activities.short,
         max_concurrent_activities=settings.tool_slots,
         workflow_task_poller_behavior=PollerBehaviorAutoscaling(),
@@ -135,7 +139,10 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
         poll_min=timedelta(seconds=max(1, round(settings.progress_seconds))),
         request_timeout=settings.request_timeout,
     )
-    runs = RunActivities(platform, console_url=settings.console, timing=timing)
+    ledgers = Ledgers(
+        client, task_queue=TOOLS_TASK_QUEUE, check_after_seconds=settings.reservation_check.total_seconds()
+    )
+    runs = RunActivities(platform, ledgers, console_url=settings.console, timing=timing)
     mcp_actors = McpActorActivities(platform)
     objects = output_objects(settings)
     outputs = OutputActivities(platform, objects)
@@ -143,6 +150,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     tasks = TemporalTasks(client)
     ended_sessions = ConversationSweep(objects, conversations, tasks, grace=settings.sweep_grace)
     sweep = OutputSweepActivities(objects, tasks, grace=settings.sweep_grace, conversations=ended_sessions)
+    spending = SpendingActivities(platform, tasks, UsageStore(objects, namespace=client.namespace))
     models = model_activities(settings, conversations)
     return Activities(
         short=(
@@ -150,6 +158,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             runs.abort_run,
             runs.get_run,
             mcp_actors.list_mcp_tools,
+            spending.find_charges,
             *_platform_reads(platform),
             ConversationActivities(conversations).keep_messages,
             *_web_reads(settings),
@@ -158,6 +167,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
         waiting=(runs.wait_for_run, mcp_actors.call_mcp_tool),
         outputs=(
             sweep.sweep_page,
+            spending.keep_usage,
             outputs.store_dataset,
             outputs.store_record,
             outputs.store_content,

@@ -138,6 +138,11 @@ class WorkerSettings(Settings):
     sweep_grace_seconds: int = Field(
         default=3_600, ge=0, description="Objects younger than this are never swept as left over."
     )
+    reservation_check_seconds: float = Field(
+        default=900,
+        ge=1,
+        description="Age at which money that is reserved for a run is looked after: its task may be gone.",
+    )
     start_settle_seconds: float = Field(
         default=10,
         ge=0,
@@ -229,6 +234,11 @@ class WorkerSettings(Settings):
         le=60,
         description="How often streamed text is passed on; each time costs the history 4 events.",
     )
+
+    @property
+    def reservation_check(self) -> timedelta:
+        """`reservation_check_seconds` as a timedelta."""
+        return timedelta(seconds=self.reservation_check_seconds)
 
     @property
     def start_settle(self) -> timedelta:

@@ -9,6 +9,7 @@ from temporalio import workflow
 
 from outlast.activities.llm.contracts import ModelStep
 from outlast.activities.llm.providers.capabilities import MATRIX
+from outlast.activities.spending.contracts import Cap, Settlement
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolCall, ToolResult
 from outlast.workflows.contracts.turns import TurnResult
 from outlast.workflows.runtime.masks import Resolution
@@ -35,6 +36,23 @@ def count_step(provider_id: str, answer: ModelStep) -> None:
     meter.create_histogram_timedelta(
         "outlast_model_call_duration", "Time from a request to a provider until its whole answer.", "duration"
     ).record(timedelta(seconds=answer.seconds), labels)
+
+
+def count_spend(settlement: Settlement) -> None:
+    """Count an entry that was booked in a ledger, and its cost."""
+    spend = settlement.spend
+    histogram = workflow.metric_meter().create_histogram_float(
+        "outlast_spend_usd", "US dollars that runs and models have cost, as booked in the ledgers."
+    )
+    histogram.record(float(settlement.cost_usd), {"kind": spend.kind, "payer": spend.payer})
+
+
+def count_refusal(cap: Cap) -> None:
+    """Count a call that a spending cap refused."""
+    counter = workflow.metric_meter().create_counter(
+        "outlast_spend_refusals", "Calls that a spending cap refused, by cap."
+    )
+    counter.add(1, {"cap": cap})
 
 
 def count_turn(result: TurnResult) -> None:

@@ -27,7 +27,10 @@ from outlast.activities.runs.contracts import (
 from outlast.activities.runs.final_rows import with_few_rows
 from outlast.activities.runs.mapping import exceeded_limit, run_state, start_options
 from outlast.activities.runs.metrics import count_run_event
+from outlast.activities.runs.spending import reserved_limit, settle_run
 from outlast.activities.runs.start_recovery import StartedRuns
+from outlast.activities.secrets.sealer import SealError
+from outlast.activities.spending.ledger import Ledgers
 
 START_HEARTBEAT_TIMEOUT = timedelta(seconds=10)
 START_ATTEMPT_TIMEOUT = timedelta(minutes=3)
@@ -79,10 +82,16 @@ class RunActivities:
     """Activities on runs, on behalf of the caller that each request names."""
 
     def __init__(
-        self, platform: ApifyPlatform, *, console_url: str | None = None, timing: RunTiming | None = None
+        self,
+        platform: ApifyPlatform,
+        ledgers: Ledgers,
+        *,
+        console_url: str | None = None,
+        timing: RunTiming | None = None,
     ) -> None:
-        """`console_url` is the root of the web console that shows runs, None when there is no console."""
+        """Book what runs cost in `ledgers`. `console_url` is the root of the web console that shows runs, if any."""
         self._platform = platform
+        self._ledgers = ledgers
         self._console_url = console_url
         self._timing = timing or RunTiming()
         self._followed_runs = 0
@@ -91,19 +100,24 @@ class RunActivities:
     async def start_run(self, request: StartRunInput) -> RunState:
         """Start the run of an operation, at most once, or adopt the run that an earlier attempt started.
 
-        Fails with the envelope of the platform's error. When the account has no memory or run slot left, it is retried
-        until the task's deadline.
+        What it may cost is reserved in the caller's ledger first. Fails with the envelope of the platform's error, or
+        of the cap that does not leave as much. When the account has no memory or run slot left, it is retried until
+        the task's deadline.
         """
         with as_activity_failure():
             client = self._platform.client(request.caller)
             async with heartbeating() as heartbeats:
                 # The SDK sends the first heartbeat of an attempt at once; it may throttle later ones.
                 heartbeats.send(StartPhase(may_have_started=True))
+                limit = await reserved_limit(self._ledgers, request)
                 adopted = await self._adopt_started(client, request)
                 if adopted is not None:
-                    return adopted
+                    return adopted.model_copy(update={"limit_usd": limit})
                 _refuse_after_silence(heartbeats)
-                return await self._start_once(client, request, heartbeats)
+                budget = request.spec.budget.within(limit)
+                request = request.model_copy(update={"spec": request.spec.model_copy(update={"budget": budget})})
+                started = await self._start_once(client, request, heartbeats)
+                return started.model_copy(update={"limit_usd": limit})
 
     @activity.defn
     async def wait_for_run(self, request: WaitRunInput) -> EndedRun:
@@ -118,6 +132,7 @@ class RunActivities:
             try:
                 async with heartbeating(share=_FOLLOWING_BEATS) as heartbeats:
                     ended = EndedRun.model_validate(dict(await self._follow(client, request, heartbeats)))
+                    await settle_run(self._ledgers, request.caller, request.spend, ended)
                     return await with_few_rows(client, request, ended)
             finally:
                 self._followed_runs -= 1
@@ -129,8 +144,10 @@ class RunActivities:
             client = self._platform.client(request.caller)
             async with heartbeating():
                 run_ids = [request.run_id] if request.run_id else await self._find_started(client, request)
-                runs = [await self._abort_for(client, run_id, request) for run_id in run_ids]
-            return AbortResult(runs=tuple(run for run in runs if run is not None))
+                found = [await self._abort_for(client, run_id, request) for run_id in run_ids]
+                runs = tuple(run for run in found if run is not None)
+                await self._settle_aborted(request, runs)
+            return AbortResult(runs=runs)
 
     @activity.defn
     async def get_run(self, request: RunRef) -> RunState:
@@ -155,7 +172,10 @@ class RunActivities:
         activity.logger.warning("Adopted run %s: an earlier attempt had started it.", run_ids[0])
         for surplus in run_ids[1:]:
             activity.logger.error("Operation %s has a second run %s; aborting it.", request.operation_id, surplus)
-            await self._abort(client, surplus, gracefully=False)
+            stopped = await self._abort(client, surplus, gracefully=False)
+            if request.spend is not None:
+                spend = request.spend.model_copy(update={"entry_id": f"{request.spend.entry_id}/{surplus}"})
+                await settle_run(self._ledgers, request.caller, spend, stopped)
         return self._state(await self._get_started(client, run_ids[0]), adopted=True)
 
     async def _start_once(self, client: ApifyClientAsync, request: StartRunInput, heartbeats: Heartbeats) -> RunState:
@@ -168,9 +188,30 @@ class RunActivities:
         except ApifyApiError as error:
             if error.status_code < 500 and error.status_code != 408:
                 heartbeats.send(StartPhase(may_have_started=False))
+                await self._release(request)
+            raise
+        except SealError:
+            await self._release(request)
             raise
         count_run_event("started")
         return self._state(run)
+
+    async def _release(self, request: StartRunInput) -> None:
+        """Give back what was reserved: this attempt started nothing, and the next one reserves again."""
+        if request.caps is not None and request.spend is not None:
+            await self._ledgers.release(request.caller, request.spend.entry_id)
+
+    async def _settle_aborted(self, request: AbortRunInput, runs: tuple[RunState, ...]) -> None:
+        """Book what the runs of an operation have cost, or give back what was reserved for the one that never was."""
+        if request.spend is None:
+            return
+        if not runs:
+            await self._ledgers.release(request.caller, request.spend.entry_id)
+        for run in runs[:1]:
+            await settle_run(self._ledgers, request.caller, request.spend, run)
+        for run in runs[1:]:
+            surplus = request.spend.model_copy(update={"entry_id": f"{request.spend.entry_id}/{run.run_id}"})
+            await settle_run(self._ledgers, request.caller, surplus, run)
 
     async def _request_start(self, client: ApifyClientAsync, request: StartRunInput) -> Run:
         options = start_options(request.spec, self._platform.open_input(request.spec.input, request.caller))

@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, JsonValue
 
 from outlast.activities.contracts import Caller, Contract, SealedSecret
+from outlast.activities.spending.contracts import Spend, SpendingCaps
 from outlast.activities.storages.contracts import DatasetPage
 
 FINAL_RUN_STATUSES = frozenset({"SUCCEEDED", "FAILED", "TIMED-OUT", "ABORTED"})
@@ -21,6 +22,10 @@ class Budget(Contract):
     )
     max_items: int | None = Field(default=None, gt=0, description="Maximum number of dataset items of the run.")
     max_run_seconds: int | None = Field(default=None, gt=0, description="Maximum duration of the run, in seconds.")
+
+    def within(self, limit_usd: Decimal | None) -> Self:
+        """These limits, with this one on the cost when there is one: it is never above the budget's own."""
+        return self if limit_usd is None else self.model_copy(update={"max_total_charge_usd": limit_usd})
 
 
 class RunSpec(Contract):
@@ -44,6 +49,9 @@ class StartRunInput(Contract):
     operation_id: str = Field(
         description="Marks the run on the platform, so that a retry finds a run whose start was lost."
     )
+    spend: Spend | None = Field(default=None, description="What is booked in the caller's ledger.")
+    caps: SpendingCaps | None = Field(default=None, description="None: nothing is reserved.")
+    task_spent_usd: Decimal = Field(default=Decimal(0), description="What earlier runs of the task have cost.")
 
 
 class RunRef(Contract):
@@ -60,6 +68,7 @@ class WaitRunInput(RunRef):
     rows_within_bytes: int | None = Field(
         default=None, description="Return the run's rows too, when all of them fit into this size in bytes."
     )
+    spend: Spend | None = Field(default=None, description="What is settled when the run has ended.")
 
 
 class AbortRunInput(Contract):
@@ -75,6 +84,7 @@ class AbortRunInput(Contract):
     operation_id: str | None = None
     since: datetime | None = Field(default=None, description="When the operation began; its runs started later.")
     gracefully: bool = False
+    spend: Spend | None = Field(default=None, description="What is settled, or released when no run was started.")
 
 
 class RunState(Contract):
@@ -97,6 +107,10 @@ class RunState(Contract):
     console_url: str | None = None
     adopted: bool = Field(
         default=False, description="True when a retry found the run that an earlier attempt had started."
+    )
+    limit_usd: Decimal | None = Field(
+        default=None,
+        description="Most that it may cost: the call's budget, or what spending caps left at its start.",
     )
     over_budget: Literal["money", "time"] | None = Field(
         default=None, description="Which limit of the budget the run has exceeded while still running."

@@ -1,8 +1,35 @@
-"""Spending caps."""
+"""Spending caps, and the entries of a spend ledger. Money is exact: `Decimal`, in US dollars."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Literal
 
 from pydantic import Field
 
-from outlast.activities.contracts import Contract
+from outlast.activities.contracts import Caller, Contract
+
+LEDGER_WORKFLOW = "SpendLedgerWorkflow"
+RESERVE_UPDATE = "reserve"
+SETTLE_SIGNAL = "settle"
+RELEASE_SIGNAL = "release"
+OVERVIEW_QUERY = "overview"
+LEDGER_PREFIX = "spending:"
+CHECK_AFTER_SECONDS = 900.0
+_EXACT = Decimal("0.000000001")
+"""Platform and prices know nine digits at most; more are noise of binary fractions."""
+
+Cap = Literal["task", "day", "month"]
+Payer = Literal["operator", "caller", "payment"]
+
+
+def exact_usd(amount: float | Decimal) -> Decimal:
+    """An amount as the platform or a price list gives it, without the noise of binary fractions."""
+    return Decimal(str(amount)).quantize(_EXACT).normalize() + 0
+
+
+def ledger_id(caller_id: str) -> str:
+    """ID of the workflow that keeps a caller's ledger."""
+    return f"{LEDGER_PREFIX}{caller_id}"
 
 
 class SpendingCaps(Contract):
@@ -11,3 +38,163 @@ class SpendingCaps(Contract):
     per_task_usd: float | None = Field(default=None, gt=0, description="Most that one task may cost.")
     per_day_usd: float | None = Field(default=None, gt=0, description="Most that the caller may spend in a day.")
     per_month_usd: float | None = Field(default=None, gt=0, description="Most that the caller may spend in a month.")
+
+    @property
+    def are_set(self) -> bool:
+        """Whether there is any cap."""
+        return (self.per_task_usd, self.per_day_usd, self.per_month_usd) != (None, None, None)
+
+
+class Spend(Contract):
+    """What money is spent on, and who pays."""
+
+    entry_id: str = Field(description="The same for every attempt at the same purchase; it is booked once.")
+    kind: Literal["run", "model"] = "run"
+    payer: Payer = Field(
+        default="operator",
+        description="`operator`: the operator's account; `caller`: the caller's own Apify account; `payment`: a "
+        "payment that came with the call, which no cap is about.",
+    )
+    tool: str | None = None
+    actor: str | None = Field(default=None, description="As the call named it.")
+    model: str | None = Field(default=None, description="`provider/model`.")
+    session_id: str | None = None
+    task_id: str | None = Field(default=None, description="The task, or the turn.")
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether it counts against caps."""
+        return self.payer != "payment"
+
+
+class ReserveInput(Contract):
+    """Input of `reserve`: hold an amount until the entry is settled or released."""
+
+    spend: Spend
+    caller: Caller = Field(description="With its sealed token, for asking the platform about the run later.")
+    caps: SpendingCaps
+    amount_usd: Decimal | None = Field(default=None, description="Most that it may cost; None: what the caps leave.")
+    task_spent_usd: Decimal = Field(default=Decimal(0), description="What earlier runs of the task cost.")
+    hold: bool = Field(default=True, description="False: only ask whether anything is left.")
+
+
+class CapRefusal(Contract):
+    """Which cap an entry would exceed, and what is left of it."""
+
+    cap: Cap
+    cap_usd: Decimal
+    spent_usd: Decimal
+    reserved_usd: Decimal
+    asked_usd: Decimal | None = None
+    resets_at: datetime | None = Field(default=None, description="When the cap's day or month ends.")
+
+    @property
+    def left_usd(self) -> Decimal:
+        """What is neither spent nor reserved."""
+        return max(self.cap_usd - self.spent_usd - self.reserved_usd, Decimal(0))
+
+
+class Reserved(Contract):
+    """Answer of `reserve`: the amount that is held, or why nothing is."""
+
+    granted_usd: Decimal | None = Field(default=None, description="None without a cap that limits it.")
+    refusal: CapRefusal | None = None
+
+
+class Settlement(Contract):
+    """An entry with what it has cost."""
+
+    spend: Spend
+    cost_usd: Decimal
+    run_id: str | None = None
+
+
+class Settlements(Contract):
+    """Argument of the signal `settle`."""
+
+    entries: tuple[Settlement, ...]
+
+
+class UsageRecord(Settlement):
+    """A settled entry of a caller's ledger."""
+
+    caller_id: str
+    at: datetime = Field(description="When it was settled. It counts for that day and month (UTC).")
+
+
+class OpenEntry(Contract):
+    """A reservation."""
+
+    spend: Spend
+    caller: Caller
+    amount_usd: Decimal
+    since: datetime
+
+
+class PeriodTotal(Contract):
+    """What was spent in the period that begins at `start`."""
+
+    start: date
+    spent_usd: Decimal = Decimal(0)
+
+
+class LedgerState(Contract):
+    """The ledger of one caller, as it continues."""
+
+    caller_id: str
+    check_after_seconds: float = Field(
+        default=CHECK_AFTER_SECONDS, description="Age at which a reservation's task is looked after."
+    )
+    day: PeriodTotal | None = None
+    month: PeriodTotal | None = None
+    open: dict[str, OpenEntry] = Field(default={}, description="Reservations by entry.")
+    recent: tuple[str, ...] = Field(default=(), description="Entries that were settled, the latest last.")
+    records: tuple[UsageRecord, ...] = Field(default=(), description="Settled entries that are not in the store yet.")
+    kept: int = Field(default=0, description="How often records were stored.")
+
+
+class LedgerOverview(Contract):
+    """What a caller has spent, and what its ledger holds besides the records in the store."""
+
+    caller_id: str
+    day: PeriodTotal
+    month: PeriodTotal
+    reserved_usd: Decimal
+    reservations: int
+    records: tuple[UsageRecord, ...] = ()
+
+
+class KeepUsageInput(Contract):
+    """Input of `keep_usage`: records for the store."""
+
+    caller_id: str
+    number: int = Field(description="Of the bundle; each has its own.")
+    records: tuple[UsageRecord, ...]
+
+
+class FindChargesInput(Contract):
+    """Input of `find_charges`: reservations whose tasks may have ended without settling them."""
+
+    entries: tuple[OpenEntry, ...]
+
+
+class FoundCharges(Contract):
+    """Result of `find_charges`. Entries in neither list are still open."""
+
+    settled: tuple[Settlement, ...] = ()
+    released: tuple[str, ...] = Field(default=(), description="Entries whose run was never started, or was deleted.")
+
+
+def day_of(moment: datetime) -> date:
+    """The day of `moment`, in UTC."""
+    return moment.astimezone(UTC).date()
+
+
+def midnight(day: date) -> datetime:
+    """When `day` begins, in UTC."""
+    return datetime.combine(day, time(), UTC)
+
+
+def next_month(day: date) -> date:
+    """The first day of the month after that of `day`."""
+    return (day.replace(day=1) + timedelta(days=32)).replace(day=1)

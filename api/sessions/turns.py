@@ -123,6 +123,7 @@ class TurnClient:
             output=self._settings.output_policy(request.output or profile.output),
             run_heartbeat_seconds=self._settings.run_heartbeat_seconds,
             rules=carried_rules(PermissionRules.of(self._policy.current), caller),
+            caps=self._policy.caps_of(caller.id),
             max_output_tokens=options.max_output_tokens,
             controls=options.controls,
             window_tokens=options.window_tokens,

@@ -97,6 +97,7 @@ class Admission:
             offered_tools=offered,
             tool_mask=mask,
             permission=permission,
+            caps=self._policy.caps_of(caller.id),
             options=request.options.model_copy(update={"run_heartbeat_seconds": self._settings.run_heartbeat_seconds}),
         )
         _check_size(call)

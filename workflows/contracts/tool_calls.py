@@ -11,6 +11,7 @@ from outlast.activities.contracts import Caller, Contract, SealedSecret
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.activities.runs.contracts import Budget, RunState
+from outlast.activities.spending.contracts import SpendingCaps
 from outlast.workflows.contracts.row_text import WORTH_CHARS, digest_of_rows, rows_as_lines, with_repeated_rows
 
 DEFAULT_DEADLINE_SECONDS = 24 * 3600
@@ -200,6 +201,7 @@ class ToolCall(Contract):
         default=None, description="Which tools are active, by their own names; None when all are."
     )
     permission: PermissionRuling | None = Field(default=None, description="Absent when no rule is about the call.")
+    caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
 
     @property
     def proxies_mcp(self) -> bool:

@@ -12,6 +12,7 @@ from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart, Usage
 from outlast.activities.llm.controls import ModelControls
 from outlast.activities.outputs.contracts import OutputPolicy
+from outlast.activities.spending.contracts import SpendingCaps
 from outlast.workflows.contracts.self_correction import EarlierFailures, SelfCorrection
 from outlast.workflows.contracts.tool_calls import OutputOptions
 
@@ -136,6 +137,7 @@ class TurnInput(Contract):
     output: OutputPolicy = OutputPolicy()
     run_heartbeat_seconds: int = 30
     rules: tuple[CarriedRule, ...] = ()
+    caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
     max_output_tokens: int = 4_096
     controls: ModelControls = ModelControls()
     window_tokens: int | None = Field(default=None, description="The model's, of prompt and answer; None: not known.")

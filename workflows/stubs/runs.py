@@ -4,7 +4,9 @@ import asyncio
 import hashlib
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from functools import partial
+from typing import Literal
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
@@ -33,6 +35,7 @@ from outlast.activities.runs.contracts import (
     StartRunInput,
     WaitRunInput,
 )
+from outlast.activities.spending.contracts import Spend, exact_usd
 from outlast.activities.storages.contracts import DatasetPage
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
@@ -49,11 +52,20 @@ class _Operation:
 
     operation_id: str
     spec: RunSpec
+    spend: Spend
     run: RunState | None = None
 
     @property
     def may_be_running(self) -> bool:
         return self.run is None or not self.run.is_final
+
+    @property
+    def cost_usd(self) -> Decimal:
+        """What it has cost so far, or may cost while it goes on."""
+        run = self.run
+        if run is None or (not run.is_final and run.limit_usd is not None):
+            return (run.limit_usd if run else self.spec.budget.max_total_charge_usd) or Decimal(0)
+        return exact_usd(run.usage_total_usd or 0.0)
 
 
 class Runs:
@@ -70,16 +82,30 @@ class Runs:
         """The latest run that was started, in its last known state."""
         return self._operations[-1].run if self._operations else None
 
+    @property
+    def cost_usd(self) -> float | None:
+        """What the runs of this call have cost, as far as is known; None before the first one."""
+        runs = [operation.run for operation in self._operations if operation.run is not None]
+        return float(sum(exact_usd(run.usage_total_usd or 0.0) for run in runs)) if runs else None
+
     async def start(self, spec: RunSpec) -> RunState:
         """Start a run. When memory or run slots are lacking, wait for them until the call's deadline.
 
         Raises `ToolError` when the platform refuses. When the call is cancelled meanwhile, the platform's answer is
         awaited first, so that the run it may have started is known.
         """
-        operation = _Operation(self._next_operation_id(), spec)
+        spent = sum((operation.cost_usd for operation in self._operations), Decimal(0))
+        operation_id = self._next_operation_id()
+        operation = _Operation(operation_id, spec, self._spend(operation_id, spec))
         self._operations.append(operation)
         request = StartRunInput(
-            caller=self._call.caller, spec=spec, operation_id=operation.operation_id, payment=self._call.payment
+            caller=self._call.caller,
+            spec=spec,
+            operation_id=operation_id,
+            payment=self._call.payment,
+            spend=operation.spend,
+            caps=self._call.caps,
+            task_spent_usd=spent,
         )
         handle = workflow.start_activity_method(
             RunActivities.start_run,
@@ -121,11 +147,16 @@ class Runs:
     ) -> tuple[RunState, DatasetPage | None]:
         """As `finish`, and the run's rows: without items when they do not fit into `within_bytes`, None when they could
         not be read."""
+        budget = budget.within(run.limit_usd)
         request = WaitRunInput(
-            caller=self._call.caller, run_id=run.run_id, budget=budget, rows_within_bytes=within_bytes
+            caller=self._call.caller,
+            run_id=run.run_id,
+            budget=budget,
+            rows_within_bytes=within_bytes,
+            spend=self._spend_of(run),
         )
         ended = await self._follow(run, request)
-        final = RunState.model_validate({**dict(ended), "adopted": run.adopted})
+        final = RunState.model_validate({**dict(ended), "adopted": run.adopted, "limit_usd": run.limit_usd})
         self._remember(final)
         if final.over_budget:
             await self.abort_open()
@@ -174,6 +205,7 @@ class Runs:
                 actor=operation.spec.actor,
                 operation_id=operation.operation_id,
                 since=workflow.info().start_time,
+                spend=operation.spend,
             )
             with tool_errors(self._call.tool, partial(self._not_aborted, request=request)):
                 aborted = await self._abort(request)
@@ -201,6 +233,23 @@ class Runs:
         workflow.upsert_memo({memo.RUN_STARTED: run})
         upsert_search_attributes(
             search_attributes.RUN_ID.value_set(run.run_id), search_attributes.ACTOR.value_set(spec.actor)
+        )
+
+    def _spend_of(self, run: RunState) -> Spend | None:
+        """The entry of a run of this call; other runs are booked by the calls that started them."""
+        own = (one.spend for one in self._operations if one.run is not None and one.run.run_id == run.run_id)
+        return next(own, None)
+
+    def _spend(self, operation_id: str, spec: RunSpec) -> Spend:
+        call = self._call
+        account: Literal["caller", "operator"] = "operator" if call.caller.apify_token is None else "caller"
+        return Spend(
+            entry_id=operation_id,
+            payer=account if call.payment is None else "payment",
+            tool=call.tool,
+            actor=spec.actor,
+            session_id=call.session_id,
+            task_id=workflow.info().workflow_id,
         )
 
     def _next_operation_id(self) -> str:

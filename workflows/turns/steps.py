@@ -180,6 +180,7 @@ def _planned(
         offered_tools=active.active,
         tool_mask=turn.tool_mask,
         permission=ruling_of(turn.rules, tool.name, actor),
+        caps=turn.caps,
     )
     return PlannedCall(part, tool.name, task_id_of(turn, state.step, index, tool.name, part.id), call)
 

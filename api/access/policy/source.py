@@ -9,6 +9,7 @@ from pathlib import Path
 
 from watchfiles import awatch
 
+from outlast.activities.spending.contracts import SpendingCaps
 from outlast.api.access.policy.contracts import CallerEntry, Policy
 from outlast.api.access.policy.policy_file import PolicyError, read_policy
 from outlast.api.metrics import POLICY_LOADS
@@ -38,6 +39,11 @@ class PolicySource:
     def of(self, caller_id: str) -> CallerEntry:
         """What the policy in force says of a caller."""
         return self._policy.of(caller_id)
+
+    def caps_of(self, caller_id: str) -> SpendingCaps | None:
+        """The spending caps in force for a caller; None without any."""
+        caps = self.of(caller_id).spending
+        return caps if caps.are_set else None
 
     def on_change(self, observer: Callable[[Policy], None]) -> None:
         """Call `observer` with each new policy."""

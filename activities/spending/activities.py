@@ -1,0 +1,79 @@
+"""Activities of the spend ledger: store its records, and find out what reservations have come to."""
+
+from datetime import timedelta
+
+from apify_client import ApifyClientAsync
+from temporalio import activity
+
+from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.failures.activity_failure import as_activity_failure
+from outlast.activities.heartbeat import heartbeating
+from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
+from outlast.activities.runs.contracts import FINAL_RUN_STATUSES
+from outlast.activities.runs.start_recovery import StartedRuns
+from outlast.activities.spending.contracts import (
+    FindChargesInput,
+    FoundCharges,
+    KeepUsageInput,
+    OpenEntry,
+    Settlement,
+    exact_usd,
+)
+from outlast.activities.spending.usage_store import UsageStore
+
+KEEP_ATTEMPT_TIMEOUT = timedelta(minutes=1)
+FIND_ATTEMPT_TIMEOUT = timedelta(minutes=5)
+FIND_HEARTBEAT_TIMEOUT = timedelta(seconds=30)
+
+
+class SpendingActivities:
+    """What the ledger's workflow cannot do itself."""
+
+    def __init__(self, platform: ApifyPlatform, tasks: TemporalTasks, store: UsageStore) -> None:
+        """Ask `platform` about runs and `tasks` about tasks; keep records in `store`."""
+        self._platform = platform
+        self._tasks = tasks
+        self._store = store
+
+    @activity.defn
+    async def keep_usage(self, bundle: KeepUsageInput) -> None:
+        """Write settled entries to the store."""
+        with as_activity_failure():
+            await self._store.keep(bundle)
+
+    @activity.defn
+    async def find_charges(self, request: FindChargesInput) -> FoundCharges:
+        """What became of reservations whose tasks have ended. A run that goes on keeps its reservation."""
+        with as_activity_failure():
+            async with heartbeating():
+                tasks = {entry.spend.task_id for entry in request.entries if entry.spend.task_id}
+                running = await self._tasks.running(tasks)
+                settled: list[Settlement] = []
+                released: list[str] = []
+                for entry in request.entries:
+                    if entry.spend.task_id in running:
+                        continue
+                    found = await self._charge(entry)
+                    if isinstance(found, Settlement):
+                        settled.append(found)
+                    elif found == "nothing":
+                        released.append(entry.spend.entry_id)
+                return FoundCharges(settled=tuple(settled), released=tuple(released))
+
+    async def _charge(self, entry: OpenEntry) -> Settlement | str:
+        """What the entry's run has cost; `nothing` when there is none, `running` while it goes on."""
+        if entry.spend.actor is None:
+            return "nothing"
+        client = self._platform.client(entry.caller)
+        runs = StartedRuns(client, actor=entry.spend.actor, operation_id=entry.spend.entry_id, since=entry.since)
+        return await _settled(client, entry, await runs.find(settle=timedelta(0)))
+
+
+async def _settled(client: ApifyClientAsync, entry: OpenEntry, run_ids: list[str]) -> Settlement | str:
+    found = [run for run in [await client.run(run_id).get() for run_id in run_ids] if run is not None]
+    if not found:
+        return "nothing"
+    if any(str(run.status) not in FINAL_RUN_STATUSES for run in found):
+        return "running"
+    cost = sum((exact_usd(run.usage_total_usd or 0.0) for run in found), exact_usd(0.0))
+    return Settlement(spend=entry.spend, cost_usd=cost, run_id=found[0].id)

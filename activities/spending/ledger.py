@@ -1,0 +1,92 @@
+"""The way to the ledgers: reserve before money is spent, settle when the amount is known."""
+
+import asyncio
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
+
+from temporalio.client import Client, WithStartWorkflowOperation
+from temporalio.common import WorkflowIDConflictPolicy
+
+from outlast.activities.contracts import Caller
+from outlast.activities.spending.contracts import (
+    CHECK_AFTER_SECONDS,
+    LEDGER_WORKFLOW,
+    RELEASE_SIGNAL,
+    RESERVE_UPDATE,
+    SETTLE_SIGNAL,
+    LedgerState,
+    Reserved,
+    ReserveInput,
+    Settlement,
+    Settlements,
+    ledger_id,
+)
+
+
+@dataclass
+class _Batch:
+    """Settlements of one caller that are sent together."""
+
+    entries: list[Settlement] = field(default_factory=list[Settlement])
+    sending: "asyncio.Future[None] | None" = None
+
+
+class Ledgers:
+    """Reserves and settles in the callers' ledgers, which are workflows; the first entry starts one.
+
+    Every method may be repeated: an entry is booked once. They raise `RPCError` when Temporal does not respond.
+    """
+
+    def __init__(self, client: Client, *, task_queue: str, check_after_seconds: float = CHECK_AFTER_SECONDS) -> None:
+        """Ledgers are workflows on `task_queue`. A reservation of that age is looked after: its task may be gone."""
+        self._client = client
+        self._task_queue = task_queue
+        self._check_after_seconds = check_after_seconds
+        self._batches: dict[str, _Batch] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def reserve(self, request: ReserveInput) -> Reserved:
+        """Hold the amount, or say which cap refuses it. A repeated request gives what the first one was granted."""
+        caller_id = request.caller.id
+        start = WithStartWorkflowOperation(
+            LEDGER_WORKFLOW,
+            self._new(caller_id),
+            id=ledger_id(caller_id),
+            task_queue=self._task_queue,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            static_summary=f"spend ledger of {caller_id}",
+        )
+        return await self._client.execute_update_with_start_workflow(
+            RESERVE_UPDATE, request, start_workflow_operation=start, result_type=Reserved
+        )
+
+    async def settle(self, caller: Caller, settlement: Settlement) -> None:
+        """Book what an entry has cost. What comes while a signal is on its way goes with the next one."""
+        batch = self._batches.setdefault(caller.id, _Batch())
+        batch.entries.append(settlement)
+        turn = self._turns.setdefault(caller.id, asyncio.Lock())
+        async with turn:
+            if batch.sending is None:
+                self._batches.pop(caller.id)
+                sent = Settlements(entries=tuple(batch.entries))
+                batch.sending = asyncio.ensure_future(self._signal(caller.id, SETTLE_SIGNAL, sent))
+            await asyncio.shield(batch.sending)
+
+    async def release(self, caller: Caller, entry_id: str) -> None:
+        """Give back what an entry holds: nothing was bought."""
+        await self._signal(caller.id, RELEASE_SIGNAL, entry_id)
+
+    async def _signal(self, caller_id: str, name: str, argument: object) -> None:
+        await self._client.start_workflow(
+            LEDGER_WORKFLOW,
+            self._new(caller_id),
+            id=ledger_id(caller_id),
+            task_queue=self._task_queue,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            static_summary=f"spend ledger of {caller_id}",
+            start_signal=name,
+            start_signal_args=[argument],
+        )
+
+    def _new(self, caller_id: str) -> LedgerState:
+        return LedgerState(caller_id=caller_id, check_after_seconds=self._check_after_seconds)

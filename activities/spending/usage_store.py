@@ -1,0 +1,63 @@
+"""Usage records in the output store: they outlive the histories of the tasks that they are about.
+
+    usage/<namespace>/<caller>/<day>/<number>.<digest>.jsonl     records that were settled on that day, one per line
+
+A bundle is written once, whole. Records may stand in two bundles, when a ledger stored them again after a time-out:
+readers count an entry once.
+"""
+
+import asyncio
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import date
+
+from pydantic import ValidationError
+
+from outlast.activities.outputs.format.locators import scope_of
+from outlast.activities.outputs.format.payload_keys import as_folder
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.spending.contracts import KeepUsageInput, UsageRecord, day_of
+
+_READS_AT_ONCE = 16
+
+
+class UsageStore:
+    """Writes and reads usage records. Raises what `OutputObjects` raises."""
+
+    def __init__(self, objects: OutputObjects, *, namespace: str) -> None:
+        """Keep the records of a Temporal namespace in `objects`."""
+        self._objects = objects
+        self._root = f"usage/{as_folder(namespace)}"
+
+    async def keep(self, bundle: KeepUsageInput) -> None:
+        """Write a bundle: one object for each day in it. Written again, it replaces itself."""
+        days: defaultdict[date, list[UsageRecord]] = defaultdict(list)
+        for record in bundle.records:
+            days[day_of(record.at)].append(record)
+        for day, records in days.items():
+            lines = "".join(f"{record.model_dump_json(exclude_none=True)}\n" for record in records).encode()
+            name = f"{bundle.number:08d}.{hashlib.sha256(lines).hexdigest()[:16]}.jsonl"
+            await self._objects.put(f"{self._folder(bundle.caller_id)}/{day.isoformat()}/{name}", lines)
+
+    async def read(self, caller_id: str, first: date, last: date) -> list[UsageRecord]:
+        """A caller's records of the days from `first` to `last`, both included."""
+        folder = self._folder(caller_id)
+        days = [day for day in await self._objects.folders(folder) if first.isoformat() <= day <= last.isoformat()]
+        keys = [entry.key for day in days for entry in [e async for e in self._objects.list(f"{folder}/{day}")]]
+        records: list[UsageRecord] = []
+        for start in range(0, len(keys), _READS_AT_ONCE):
+            texts = await asyncio.gather(*map(self._objects.get, keys[start : start + _READS_AT_ONCE]))
+            records += [record for text in texts if text is not None for record in _parsed(text)]
+        return records
+
+    def _folder(self, caller_id: str) -> str:
+        return f"{self._root}/{scope_of(caller_id)}"
+
+
+def _parsed(text: bytes) -> Iterable[UsageRecord]:
+    """The records of a bundle. A damaged one raises `ValueError`: a sum without it would be wrong in silence."""
+    try:
+        return [UsageRecord.model_validate_json(line) for line in text.splitlines() if line]
+    except ValidationError as error:
+        raise ValueError(f"A stored bundle of usage records is damaged ({error.error_count()} errors).") from error

@@ -1,0 +1,78 @@
+"""The arithmetic of a spend ledger: what is held, what is spent, and what a repetition changes."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from outlast.activities.contracts import Caller
+from outlast.activities.spending.contracts import LedgerState, ReserveInput, Settlement, Spend, SpendingCaps
+from outlast.workflows.spending.book import RECENT_ENTRIES, Book
+
+EVENING = datetime(2026, 11, 30, 23, 59, tzinfo=UTC)
+MIDNIGHT = datetime(2026, 12, 1, tzinfo=UTC)
+CALLER = Caller(id="key:ann")
+
+
+def reservation(entry: str, usd: str | None = None, **caps: float) -> ReserveInput:
+    amount = None if usd is None else Decimal(usd)
+    return ReserveInput(spend=Spend(entry_id=entry), caller=CALLER, caps=SpendingCaps(**caps), amount_usd=amount)
+
+
+def settlement(entry: str, usd: str, **spend: Any) -> Settlement:
+    return Settlement(spend=Spend(entry_id=entry, **spend), cost_usd=Decimal(usd))
+
+
+def test_what_is_held_is_not_given_twice_and_what_is_settled_counts_once() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    assert book.reserve(reservation("a", "0.6", per_day_usd=1), EVENING).granted_usd == Decimal("0.6")
+    refused = book.reserve(reservation("b", "0.5", per_day_usd=1), EVENING).refusal
+    assert refused is not None
+    assert (refused.cap, refused.left_usd, refused.resets_at) == (
+        "day",
+        Decimal("0.4"),
+        datetime(2026, 12, 1, tzinfo=UTC),
+    )
+    # An attempt that is repeated gets what it got, also when the cap is lower by now.
+    assert book.reserve(reservation("a", "0.6", per_day_usd=0.1), EVENING).granted_usd == Decimal("0.6")
+    assert book.reserve(reservation("c", per_day_usd=1), EVENING).granted_usd == Decimal("0.4")
+    assert [book.settle(settlement("a", "0.25"), EVENING) for _ in range(2)] == [True, False]
+    book.release("c")
+    overview = book.overview(EVENING)
+    assert (overview.day.spent_usd, overview.reserved_usd, len(overview.records)) == (Decimal("0.25"), 0, 1)
+    # After the workflow has continued as new, too.
+    book = Book(LedgerState.model_validate_json(book.state().model_dump_json()), EVENING)
+    assert not book.settle(settlement("a", "0.25"), EVENING)
+    assert book.overview(EVENING) == overview
+
+
+def test_a_cap_that_is_used_up_to_the_cent_leaves_nothing() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    book.settle(settlement("a", "1"), EVENING)
+    assert book.reserve(reservation("b", per_day_usd=1), EVENING).refusal is not None
+    assert book.reserve(reservation("c", per_day_usd=1.01), EVENING).granted_usd == Decimal("0.01")
+
+
+def test_days_and_months_begin_anew_and_reservations_stay() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    caps = {"per_day_usd": 1.0, "per_month_usd": 2.0}
+    book.settle(settlement("a", "0.9"), EVENING)
+    assert book.reserve(reservation("b", "0.1", **caps), EVENING).refusal is None
+    morning = EVENING + timedelta(minutes=2)
+    granted = book.reserve(reservation("c", **caps), morning).granted_usd
+    assert granted == Decimal("0.9"), "yesterday's cost is gone, the reservation of a run that goes on is not"
+    assert book.overview(morning).month.spent_usd == 0
+
+
+def test_payments_that_come_with_a_call_are_listed_and_count_for_no_cap() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    book.settle(settlement("a", "5", payer="payment"), EVENING)
+    overview = book.overview(EVENING)
+    assert (overview.day.spent_usd, overview.records[0].cost_usd) == (0, Decimal(5))
+
+
+def test_a_ledger_remembers_a_bounded_number_of_entries() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    for number in range(RECENT_ENTRIES + 10):
+        book.settle(settlement(f"e{number}", "0"), EVENING)
+    assert len(book.state().recent) == RECENT_ENTRIES
+    assert not book.settle(settlement(f"e{RECENT_ENTRIES}", "0"), EVENING)

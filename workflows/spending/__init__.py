@@ -1,0 +1,1 @@
+"""The spend ledgers of callers."""

@@ -1,0 +1,158 @@
+"""The arithmetic of one caller's ledger. Pure: it reads no clock."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from outlast.activities.spending.contracts import (
+    CapRefusal,
+    LedgerOverview,
+    LedgerState,
+    OpenEntry,
+    PeriodTotal,
+    Reserved,
+    ReserveInput,
+    Settlement,
+    UsageRecord,
+    day_of,
+    exact_usd,
+    midnight,
+    next_month,
+)
+
+RECENT_ENTRIES = 5_000
+"""Settled entries that are known again. Repetitions come soon: they are retries of activities."""
+
+
+class Book:
+    """Reservations, totals of the day and the month, and the settled entries that are not in the store yet."""
+
+    def __init__(self, state: LedgerState, now: datetime) -> None:
+        """Continue from `state`."""
+        today = day_of(now)
+        self.caller_id = state.caller_id
+        self._check_after_seconds = state.check_after_seconds
+        self._day = state.day or PeriodTotal(start=today)
+        self._month = state.month or PeriodTotal(start=today.replace(day=1))
+        self._recent = dict.fromkeys(state.recent)
+        self._kept = state.kept
+        self.open = dict(state.open)
+        self.records = list(state.records)
+
+    def reserve(self, request: ReserveInput, now: datetime) -> Reserved:
+        """Hold what is asked for, or all that the caps leave; refuse what exceeds one of them."""
+        self._turn_pages(now)
+        held = self.open.get(request.spend.entry_id)
+        if held is not None:
+            return Reserved(granted_usd=held.amount_usd)
+        rests = list(self._rests(request))
+        rest = min((one.left_usd for one in rests), default=None)
+        granted = request.amount_usd if request.amount_usd is not None else rest
+        refusal = next((one for one in rests if granted is None or granted > one.left_usd or not one.left_usd), None)
+        if refusal is not None:
+            return Reserved(refusal=refusal.model_copy(update={"asked_usd": request.amount_usd}))
+        if granted is not None and request.hold:
+            self.open[request.spend.entry_id] = OpenEntry(
+                spend=request.spend, caller=request.caller, amount_usd=granted, since=now
+            )
+        return Reserved(granted_usd=granted)
+
+    def settle(self, settlement: Settlement, now: datetime) -> bool:
+        """Book the cost of an entry; False when it was booked before."""
+        self._turn_pages(now)
+        entry_id = settlement.spend.entry_id
+        self.open.pop(entry_id, None)
+        if entry_id in self._recent:
+            return False
+        self._recent[entry_id] = None
+        while len(self._recent) > RECENT_ENTRIES:
+            del self._recent[next(iter(self._recent))]
+        if settlement.spend.is_capped:
+            self._day = _plus(self._day, settlement.cost_usd)
+            self._month = _plus(self._month, settlement.cost_usd)
+        if settlement.cost_usd:
+            self.records.append(UsageRecord(**dict(settlement), caller_id=self.caller_id, at=now))
+        return True
+
+    def release(self, entry_id: str) -> None:
+        """Give back what an entry holds."""
+        self.open.pop(entry_id, None)
+
+    def forget(self, records: int) -> None:
+        """Drop the oldest records, which are in the store now."""
+        del self.records[:records]
+        self._kept += 1
+
+    @property
+    def bundle(self) -> int:
+        """The number of the next bundle of records."""
+        return self._kept
+
+    def open_since(self, moment: datetime) -> tuple[OpenEntry, ...]:
+        """The reservations that are at least as old as `moment`."""
+        return tuple(entry for entry in self.open.values() if entry.since <= moment)
+
+    def overview(self, now: datetime) -> LedgerOverview:
+        """The totals that hold at `now`."""
+        today = day_of(now)
+        month = today.replace(day=1)
+        return LedgerOverview(
+            caller_id=self.caller_id,
+            day=self._day if self._day.start == today else PeriodTotal(start=today),
+            month=self._month if self._month.start == month else PeriodTotal(start=month),
+            reserved_usd=self._reserved,
+            reservations=len(self.open),
+            records=tuple(self.records),
+        )
+
+    def state(self) -> LedgerState:
+        """What the next run of the workflow continues from."""
+        return LedgerState(
+            caller_id=self.caller_id,
+            check_after_seconds=self._check_after_seconds,
+            day=self._day,
+            month=self._month,
+            open=self.open,
+            recent=tuple(self._recent),
+            records=tuple(self.records),
+            kept=self._kept,
+        )
+
+    @property
+    def _reserved(self) -> Decimal:
+        return sum((entry.amount_usd for entry in self.open.values()), Decimal(0))
+
+    def _rests(self, request: ReserveInput) -> Iterator[CapRefusal]:
+        """What each cap leaves, in the form of the refusal that it may become."""
+        caps, day, month = request.caps, self._day, self._month
+        if caps.per_task_usd is not None:
+            spent = request.task_spent_usd
+            yield CapRefusal(cap="task", cap_usd=exact_usd(caps.per_task_usd), spent_usd=spent, reserved_usd=Decimal(0))
+        if caps.per_day_usd is not None:
+            yield CapRefusal(
+                cap="day",
+                cap_usd=exact_usd(caps.per_day_usd),
+                spent_usd=day.spent_usd,
+                reserved_usd=self._reserved,
+                resets_at=midnight(day.start + timedelta(days=1)),
+            )
+        if caps.per_month_usd is not None:
+            yield CapRefusal(
+                cap="month",
+                cap_usd=exact_usd(caps.per_month_usd),
+                spent_usd=month.spent_usd,
+                reserved_usd=self._reserved,
+                resets_at=midnight(next_month(month.start)),
+            )
+
+    def _turn_pages(self, now: datetime) -> None:
+        """Begin a new day or month. A clock that goes back begins none: the total stays."""
+        today = day_of(now)
+        if today > self._day.start:
+            self._day = PeriodTotal(start=today)
+        if today.replace(day=1) > self._month.start:
+            self._month = PeriodTotal(start=today.replace(day=1))
+
+
+def _plus(total: PeriodTotal, amount: Decimal) -> PeriodTotal:
+    return total.model_copy(update={"spent_usd": total.spent_usd + amount})

@@ -1,0 +1,152 @@
+"""SpendLedgerWorkflow: what one caller has spent and reserved. Its updates are serial, so no race overspends."""
+
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError
+
+with workflow.unsafe.imports_passed_through():
+    from outlast.activities.spending.activities import (
+        FIND_ATTEMPT_TIMEOUT,
+        FIND_HEARTBEAT_TIMEOUT,
+        KEEP_ATTEMPT_TIMEOUT,
+        SpendingActivities,
+    )
+
+from outlast.activities.spending.contracts import (
+    LEDGER_WORKFLOW,
+    OVERVIEW_QUERY,
+    RELEASE_SIGNAL,
+    RESERVE_UPDATE,
+    SETTLE_SIGNAL,
+    FindChargesInput,
+    KeepUsageInput,
+    LedgerOverview,
+    LedgerState,
+    Reserved,
+    ReserveInput,
+    Settlement,
+    Settlements,
+)
+from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
+from outlast.workflows.metrics import count_refusal, count_spend
+from outlast.workflows.spending.book import Book
+
+KEEP_AT = 200
+"""Records that go to the store together."""
+_PATIENCE = timedelta(minutes=10)
+"""How long the store or the platform is tried. The ledger goes on meanwhile, and tries again later."""
+_RETRY_POLICY = RetryPolicy(
+    initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(minutes=1)
+)
+
+
+@workflow.defn(name=LEDGER_WORKFLOW)
+class SpendLedgerWorkflow:
+    """Never ends; it continues as new. One per caller."""
+
+    @workflow.init
+    def __init__(self, state: LedgerState) -> None:
+        """Continue from `state`."""
+        self._check_after = timedelta(seconds=state.check_after_seconds)
+        self._book = Book(state, workflow.now())
+        self._store_failed = False
+
+    @workflow.run
+    async def run(self, _state: LedgerState) -> None:
+        """Store records, and look after reservations whose task may be gone, until it continues as new."""
+        while not workflow.info().is_continue_as_new_suggested():
+            # A timer costs: there is one only while something is reserved.
+            watching = bool(self._book.open)
+            try:
+                await workflow.wait_condition(
+                    lambda watching=watching: self._is_due(watching), timeout=self._check_after if watching else None
+                )
+            except TimeoutError:
+                self._store_failed = False
+                await self._look_after()
+                continue
+            if self._is_full:
+                await self._keep()
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        workflow.continue_as_new(self._book.state())
+
+    @workflow.update(name=RESERVE_UPDATE)
+    def reserve(self, request: ReserveInput) -> Reserved:
+        """Hold an amount, or refuse it."""
+        answer = self._book.reserve(request, workflow.now())
+        if answer.refusal is not None:
+            count_refusal(answer.refusal.cap)
+        return answer
+
+    @workflow.signal(name=SETTLE_SIGNAL)
+    def settle(self, settlements: Settlements) -> None:
+        """Book what entries have cost."""
+        for settlement in settlements.entries:
+            self._settle(settlement)
+
+    @workflow.signal(name=RELEASE_SIGNAL)
+    def release(self, entry_id: str) -> None:
+        """Give back what an entry holds."""
+        self._book.release(entry_id)
+
+    @workflow.query(name=OVERVIEW_QUERY)
+    def overview(self) -> LedgerOverview:
+        """What the caller has spent, and the records that are not in the store yet."""
+        return self._book.overview(workflow.now())
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._book.records) >= KEEP_AT and not self._store_failed
+
+    def _is_due(self, watching: bool) -> bool:
+        begins_to_hold = not watching and bool(self._book.open)
+        return self._is_full or begins_to_hold or workflow.info().is_continue_as_new_suggested()
+
+    def _settle(self, settlement: Settlement) -> None:
+        if self._book.settle(settlement, workflow.now()):
+            count_spend(settlement)
+
+    async def _keep(self) -> None:
+        """Move the records to the store. When it does not answer, they stay here for now."""
+        records = tuple(self._book.records)
+        request = KeepUsageInput(caller_id=self._book.caller_id, number=self._book.bundle, records=records)
+        try:
+            await workflow.execute_activity_method(
+                SpendingActivities.keep_usage,
+                request,
+                task_queue=OUTPUTS_TASK_QUEUE,
+                start_to_close_timeout=KEEP_ATTEMPT_TIMEOUT,
+                schedule_to_close_timeout=_PATIENCE,
+                retry_policy=_RETRY_POLICY,
+                summary=f"store {len(records)} records",
+            )
+        except ActivityError as error:
+            workflow.logger.error("Usage records could not be stored; they stay in the ledger: %s", error.cause)
+            self._store_failed = True
+            return
+        self._book.forget(len(records))
+
+    async def _look_after(self) -> None:
+        """Settle the reservations of tasks that have ended without doing so."""
+        entries = self._book.open_since(workflow.now() - self._check_after)
+        if not entries:
+            return
+        try:
+            found = await workflow.execute_activity_method(
+                SpendingActivities.find_charges,
+                FindChargesInput(entries=entries),
+                start_to_close_timeout=FIND_ATTEMPT_TIMEOUT,
+                heartbeat_timeout=FIND_HEARTBEAT_TIMEOUT,
+                schedule_to_close_timeout=_PATIENCE,
+                retry_policy=_RETRY_POLICY,
+                summary=f"look after {len(entries)} reservations",
+            )
+        except ActivityError as error:
+            workflow.logger.error("Reservations could not be looked after: %s", error.cause)
+            return
+        for settlement in found.settled:
+            self._settle(settlement)
+        for entry_id in found.released:
+            self._book.release(entry_id)
