@@ -19,6 +19,7 @@ from outlast.api.rest import (
     session_routes,
     task_routes,
     tool_routes,
+    usage_routes,
 )
 from outlast.api.services import Services
 
@@ -36,6 +37,7 @@ _ROUTES = (
     session_routes,
     tool_routes,
     output_routes,
+    usage_routes,
     adapter_routes,
     operator_routes,
 )

@@ -232,6 +232,14 @@ class IdempotencyKeyReused(ApiError):
     title = "The idempotency key belongs to another request"
 
 
+class UsageForbidden(ApiError):
+    """The caller may not see what others have spent."""
+
+    status = 403
+    slug = "usage-forbidden"
+    title = "The usage of others is not shown"
+
+
 class BadRequest(ApiError):
     """A parameter is malformed."""
 

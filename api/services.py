@@ -8,6 +8,7 @@ from temporalio.client import Client
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.spending.usage_store import UsageStore
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.offer.catalogue import Catalogue
@@ -21,6 +22,7 @@ from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.handoffs import Handoffs
 from outlast.api.temporal.session_events import SessionEvents
+from outlast.api.usage import UsageReader
 from outlast.worker.connection import output_objects, sealer_from
 
 
@@ -40,6 +42,7 @@ class Services:
     session_collection: SessionCollection
     turns: TurnClient
     session_events: SessionEvents
+    usage: UsageReader
 
 
 def build_services(settings: ApiSettings, client: Client) -> Services:
@@ -73,4 +76,5 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         ),
         turns=TurnClient(client, sessions, kept, settings, policy),
         session_events=SessionEvents(client),
+        usage=UsageReader(client, UsageStore(objects, namespace=client.namespace), policy),
     )

@@ -76,12 +76,12 @@ class ToolCallWorkflow:
                 raise
             failed = await _shielded(self._cancel(ctx))
             if failed is not None:
-                return ToolOutcome(result=failed, run=ctx.runs.latest)
+                return ToolOutcome(result=failed, run=ctx.runs.latest, cost_usd=ctx.runs.cost_usd)
             raise CancelledError("The task was cancelled; no run of it is left running.") from error
         seconds = (workflow.now() - workflow.info().start_time).total_seconds()
         await self._complete(ctx, TaskStatus.FAILED if result.is_error else TaskStatus.COMPLETED, result)
         run = ctx.runs.latest if ctx.guarded is None else await self._guard(ctx, ctx.guarded)
-        outcome = ToolOutcome(result=result, run=run, seconds=seconds)
+        outcome = ToolOutcome(result=result, run=run, seconds=seconds, cost_usd=ctx.runs.cost_usd)
         # A turn takes its tools' answers from its own history, so they must be whole.
         return outcome if workflow.info().parent else outcome.without_rows(ctx.recorded_rows)
 
@@ -108,6 +108,7 @@ class ToolCallWorkflow:
             error=result.error if result else None,
             message=result.headline if result else None,
             locator=result.locator if result else None,
+            cost_usd=ctx.runs.cost_usd,
         )
         entries: dict[str, object] = {memo.TASK_COMPLETED: event}
         if ctx.guarded is not None and result is not None:
@@ -142,7 +143,7 @@ class ToolCallWorkflow:
             await self._abort_guarded(ctx)
         run = ctx.runs.latest
         if run is not None:
-            workflow.upsert_memo({memo.RUN_FINISHED: run})
+            workflow.upsert_memo({memo.RUN_FINISHED: run, memo.COST_USD: ctx.runs.cost_usd})
             ctx.say(describe_run(run))
         return run
 

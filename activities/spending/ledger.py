@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Any
 from weakref import WeakValueDictionary
 
 from temporalio.client import Client, WithStartWorkflowOperation
@@ -48,7 +49,7 @@ class Ledgers:
     async def reserve(self, request: ReserveInput) -> Reserved:
         """Hold the amount, or say which cap refuses it. A repeated request gives what the first one was granted."""
         caller_id = request.caller.id
-        start = WithStartWorkflowOperation(
+        start: WithStartWorkflowOperation[Any, None] = WithStartWorkflowOperation(
             LEDGER_WORKFLOW,
             self._new(caller_id),
             id=ledger_id(caller_id),
@@ -56,7 +57,7 @@ class Ledgers:
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             static_summary=f"spend ledger of {caller_id}",
         )
-        return await self._client.execute_update_with_start_workflow(
+        return await self._client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
             RESERVE_UPDATE, request, start_workflow_operation=start, result_type=Reserved
         )
 

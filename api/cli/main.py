@@ -21,6 +21,7 @@ from outlast.api.cli.commands import (
     tasks,
     tools,
     up,
+    usage,
 )
 
 EXIT_CODES = (
@@ -48,6 +49,7 @@ app.command(rich_help_panel="Tools and tasks")(call.call)
 app.command(rich_help_panel="Tools and tasks")(chat.chat)
 app.command(rich_help_panel="Tools and tasks")(client_tools.client)
 app.command(rich_help_panel="Tools and tasks")(providers.providers)
+app.command(rich_help_panel="Tools and tasks")(usage.usage)
 app.add_typer(sessions.app, name="sessions", rich_help_panel="Tools and tasks")
 app.add_typer(tasks.app, name="tasks", rich_help_panel="Tools and tasks")
 app.add_typer(outputs.app, name="output", rich_help_panel="Tools and tasks")

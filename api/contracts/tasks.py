@@ -76,6 +76,9 @@ class Task(BaseModel):
         default=None, description="Questions that the task waits for, by key, when its status is input_required."
     )
     run: RunState | None = Field(default=None, description="The Actor run, as last seen.")
+    cost_usd: float | None = Field(
+        default=None, description="What its runs have cost so far, in US dollars; absent when it has started none."
+    )
     progress: Progress | None = Field(default=None, description="The progress that the tool reports.")
     workflow_url: str | None = Field(default=None, description="The task's workflow in the Temporal UI.")
 

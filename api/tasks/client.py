@@ -172,6 +172,7 @@ class TaskClient:
             "status": status,
             "status_message": outcome.result.headline,
             "run": outcome.run,
+            "cost_usd": outcome.cost_usd,
             "answered": status is not TaskStatus.CANCELLED,
         }
         return TaskAnswer(task=task.model_copy(update=finished), result=outcome.result)

@@ -66,6 +66,7 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
         answered=completed is not None and completed.status is not TaskStatus.CANCELLED,
         input_requests=await _open_questions(execution),
         run=run,
+        cost_usd=await _cost(execution, completed, run),
         progress=await memo_model(execution, memo.PROGRESS, Progress),
         workflow_url=f"{ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{execution.id}" if ui_url else None,
     )
@@ -83,6 +84,13 @@ def owner_of(execution: WorkflowExecution) -> str | None:
 async def memo_model(execution: WorkflowExecution, key: str, model: type[Model]) -> Model | None:
     """One entry of the memo, or None when it is not set."""
     return await execution.memo_value(key, None, type_hint=model)
+
+
+async def _cost(execution: WorkflowExecution, completed: TaskCompleted | None, run: RunState | None) -> float | None:
+    """What the task's runs have cost, as far as the memo says."""
+    final: float | None = await execution.memo_value(memo.COST_USD, None, type_hint=float)
+    told = (final, completed.cost_usd if completed else None, run.usage_total_usd if run else None)
+    return next((cost for cost in told if cost is not None), None)
 
 
 def _status(execution: WorkflowExecution, completed: TaskCompleted | None) -> TaskStatus:
@@ -109,6 +117,7 @@ async def _with_progress(task: Task, description: WorkflowExecutionDescription) 
         live = await _heartbeat_progress(activity, description.data_converter) or live
         if latest is not None:
             run, message = latest, latest.status_message
+            task = task.model_copy(update={"cost_usd": _grown(task, latest)})
         elif activity.HasField("last_failure"):
             message = f"Attempt {activity.attempt}, trying again: {activity.last_failure.message}"
     if task.status.is_final:
@@ -116,6 +125,12 @@ async def _with_progress(task: Task, description: WorkflowExecutionDescription) 
     progress = live or task.progress
     shown = message or (progress.message if progress else None) or _waiting(description, run)
     return task.model_copy(update={"run": run, "progress": progress, "status_message": shown})
+
+
+def _grown(task: Task, latest: RunState) -> float | None:
+    """What the task has cost, now that its run says how much it has: that only grows."""
+    known = [cost for cost in (task.cost_usd, latest.usage_total_usd) if cost is not None]
+    return max(known, default=None)
 
 
 def _waiting(description: WorkflowExecutionDescription, run: RunState | None) -> str | None:

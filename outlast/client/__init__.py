@@ -36,6 +36,7 @@ from outlast.client.contracts.tasks import (
     Violation,
 )
 from outlast.client.contracts.tools import Readiness, Tool
+from outlast.client.contracts.usage import CapUsage, UsageReport, UsageRow
 from outlast.client.errors import (
     ApiError,
     BadSettings,
@@ -55,6 +56,7 @@ from outlast.client.errors import (
     WaitTimedOut,
 )
 from outlast.client.flows.requests import CallOptions, MessageOptions, SessionOptions
+from outlast.client.flows.usage import UsageOptions
 from outlast.client.retries import OnWaiting, RetryPolicy, Waiting
 
 __all__ = [
@@ -64,6 +66,7 @@ __all__ = [
     "BadSettings",
     "Budgets",
     "CallOptions",
+    "CapUsage",
     "Client",
     "ClientTool",
     "Conflict",
@@ -115,6 +118,9 @@ __all__ = [
     "Unavailable",
     "UnexpectedAnswer",
     "Usage",
+    "UsageOptions",
+    "UsageReport",
+    "UsageRow",
     "Violation",
     "WaitTimedOut",
     "Waiting",

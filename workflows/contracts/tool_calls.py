@@ -231,6 +231,7 @@ class ToolOutcome(Contract):
     result: ToolResult
     run: RunState | None = None
     seconds: float = Field(default=0.0, description="From the call's start until its handler returned.")
+    cost_usd: float | None = Field(default=None, description="What its runs have cost; absent when it started none.")
     rows: RecordedRows | None = Field(default=None, description="What `result` lacks; absent when it is whole.")
 
     def without_rows(self, items: Sequence[JsonValue]) -> "ToolOutcome":
@@ -299,6 +300,9 @@ class TaskCompleted(Contract):
     error: ErrorEnvelope | None = Field(default=None, description="What failed; absent when nothing did.")
     message: str | None = Field(default=None, description="The answer's first line, at most 200 characters.")
     locator: str | None = Field(default=None, description="Where the stored output is, when it was stored.")
+    cost_usd: float | None = Field(
+        default=None, description="What its runs have cost so far; absent when it started none."
+    )
 
 
 class Progress(Contract):

@@ -45,6 +45,7 @@ def task_sheet(task: Task) -> list[tuple[str, str]]:
         ("created", f"{local_time(task.created_at)} ({ago(task.created_at)})"),
         ("finished", f"{local_time(task.finished_at)}, took {took(task)}" if task.finished_at else ""),
         *(_run_rows(task.run, already_shown=task.status_message or "") if task.run else []),
+        ("cost", f"{task.cost_usd:.4f} US dollars" if task.cost_usd is not None else ""),
         ("workflow", escape(task.workflow_url or "")),
     ]
     return [(name, value) for name, value in rows if value]
@@ -74,6 +75,5 @@ def _run_rows(run: Run, *, already_shown: str) -> list[tuple[str, str]]:
         ("", escape(one_line(message)) if message not in already_shown else ""),
         ("", "adopted: the answer to its start had been lost" if run.adopted else ""),
         ("dataset", escape(run.dataset_id)),
-        ("cost", f"{run.usage_total_usd:.4f} US dollars" if run.usage_total_usd is not None else ""),
         ("console", escape(run.console_url or "")),
     ]

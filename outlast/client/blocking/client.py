@@ -15,10 +15,13 @@ from outlast.client.contracts.events import Event, HandoffEvent
 from outlast.client.contracts.providers import Provider
 from outlast.client.contracts.tasks import Task, TaskAnswer, TaskPage
 from outlast.client.contracts.tools import Readiness, Tool
+from outlast.client.contracts.usage import UsageReport
 from outlast.client.flows import handoffs, tasks
+from outlast.client.flows import usage as usages
 from outlast.client.flows.requests import CallOptions, call_body
 from outlast.client.flows.server import Server
 from outlast.client.flows.tasks import PAGE_SIZE, TaskFilter
+from outlast.client.flows.usage import UsageOptions
 from outlast.client.retries import OnWaiting, RetryPolicy, ignore_waiting
 
 
@@ -181,6 +184,14 @@ class Client:
     def handoffs(self, *tools: str) -> Stream[HandoffEvent]:
         """Iterate over your tasks' open hand-offs of these tools (of all, without any), as they open and close."""
         return self._transport.stream(handoffs.follow_handoffs(self._server, tools))
+
+    def usage(self, **options: Unpack[UsageOptions]) -> UsageReport:
+        """Return what you have spent on runs and models: this month's days, or as asked."""
+        return self._transport.run(usages.usage(self._server, options))
+
+    def usage_csv(self, **options: Unpack[UsageOptions]) -> str:
+        """Return the rows of `usage` as CSV, with a header line."""
+        return self._transport.run(usages.usage_csv(self._server, options))
 
     def readiness(self) -> Readiness:
         """Return whether the server can take tasks. Asks once, without a token."""

@@ -44,6 +44,7 @@ class Run(Response):
     build_number: str | None = None
     exit_code: int | None = None
     usage_total_usd: float | None = None
+    limit_usd: float | None = None
     console_url: str | None = None
     adopted: bool = False
     over_budget: str | None = None
@@ -106,6 +107,8 @@ class Task(Response):
     answered: bool = False
     input_requests: dict[str, InputRequest] | None = None
     run: Run | None = None
+    cost_usd: float | None = None
+    """What its runs have cost so far, in US dollars."""
     progress: Progress | None = None
     workflow_url: str | None = None
 

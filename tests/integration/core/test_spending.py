@@ -1,6 +1,7 @@
 """Spending caps: what a call may cost is reserved before its run starts, and settled when the run has ended."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from decimal import Decimal
 from typing import Any
@@ -9,15 +10,20 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from outlast.activities.spending.contracts import LedgerOverview, exact_usd, ledger_id
+from outlast.activities.contracts import Caller
+from outlast.activities.spending.contracts import LedgerOverview, Settlement, Spend, exact_usd, ledger_id
+from outlast.activities.spending.ledger import Ledgers
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
 from tests.support.stacks.api_server import api_settings, serving_api
 from tests.support.stacks.sandbox import Sandbox
+from tests.support.stacks.service import Service
 
 RACER, SAVER = bearer("racer-key-0123456789"), bearer("saver-key-0123456789")
-KEYS = "racer:racer-key-0123456789,saver:saver-key-0123456789"
+PAYER = bearer("payer-key-0123456789")
+KEYS = ",".join(f"{name}:{name}-key-0123456789" for name in ("racer", "saver", "payer", "fresh"))
 
 
 @pytest.fixture
@@ -36,6 +42,15 @@ def with_budget(body: dict[str, Any], usd: str) -> dict[str, Any]:
     return {**body, "options": {"budget": {"max_total_charge_usd": usd}}}
 
 
+async def outlast(service: Service, *arguments: str) -> str:
+    """What the command line prints."""
+    command = (sys.executable, "-m", "outlast.api.cli", *arguments, "--url", service.api_url)
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    printed, _ = await process.communicate()
+    assert process.returncode == 0
+    return printed.decode()
+
+
 async def test_a_hundred_calls_racing_for_a_cap_overspend_nothing(
     capped_api: httpx.AsyncClient, temporal: Client, sandbox: Sandbox
 ) -> None:
@@ -43,14 +58,16 @@ async def test_a_hundred_calls_racing_for_a_cap_overspend_nothing(
     call = with_budget(sleeper_call(600), "0.01")
     tasks = await asyncio.gather(*(started(capped_api, call, **RACER) for _ in range(100)))
 
-    async def decided() -> list[dict[str, Any]]:
+    async def running_tasks() -> list[dict[str, Any]]:
         found = [(await capped_api.get(f"/v1/tasks/{task}", headers=RACER)).json() for task in tasks]
-        running = [task for task in found if task["status"] == "working"]
-        assert len(running) <= 5
-        assert all(task["run"] for task in running)
-        return running
+        return [task for task in found if task["status"] == "working"]
 
-    running = await eventually(decided)
+    async def decided() -> bool:
+        running = await running_tasks()
+        return len(running) <= 5 and all(task["run"] for task in running)
+
+    await eventually(decided)
+    running = await running_tasks()
     assert len(running) == 5
     assert sandbox.counters["startsAccepted"] - before == 5
     limits = [sandbox.run(task["run"]["run_id"])["options"]["maxTotalChargeUsd"] for task in running]
@@ -72,15 +89,15 @@ async def test_a_run_without_a_limit_gets_the_rest_of_the_caps_and_more_is_refus
 ) -> None:
     answer = await completed(capped_api, sleeper_call(0), **SAVER)
     assert answer["task"]["run"]["options"]["maxTotalChargeUsd"] == 0.04
+    assert answer["task"]["cost_usd"] == answer["task"]["run"]["usage_total_usd"] > 0
     # The cap of the task allows it, but the day has less left.
     first = exact_usd(answer["task"]["run"]["usage_total_usd"])
     running = await started(capped_api, with_budget(sleeper_call(600), "0.03"), **SAVER)
 
-    async def limited() -> dict[str, Any]:
-        task = (await capped_api.get(f"/v1/tasks/{running}", headers=SAVER)).json()
-        return task["run"]
+    async def begun() -> bool:
+        return (await capped_api.get(f"/v1/tasks/{running}", headers=SAVER)).json()["run"] is not None
 
-    assert await eventually(limited)
+    await eventually(begun)
     before = sandbox.counters["startsAccepted"]
     for budget, cap in (("0.05", "cap per task of 0.04"), ("0.035", "daily cap of 0.05")):
         refused = (await completed(capped_api, with_budget(sleeper_call(0), budget), **SAVER))["result"]["error"]
@@ -93,3 +110,75 @@ async def test_a_run_without_a_limit_gets_the_rest_of_the_caps_and_more_is_refus
     assert sandbox.counters["startsAccepted"] == before
     await capped_api.post(f"/v1/tasks/{running}/cancel", headers=SAVER)
     await result_of(capped_api, running, **SAVER)
+
+
+async def test_usage_is_told_by_what_is_asked_for(capped_api: httpx.AsyncClient, sandbox: Sandbox) -> None:
+    async def usage(headers: dict[str, str], **params: Any) -> dict[str, Any]:
+        answer = await capped_api.get("/v1/usage", params=params, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    call = with_budget(sleeper_call(0), "0.001")
+    runs = [
+        (await completed(capped_api, {**call, "session_id": "costs"}, **PAYER))["task"]["run"]["run_id"],
+        (await completed(capped_api, call, **PAYER))["task"]["run"]["run_id"],
+    ]
+    costs = [exact_usd(sandbox.run(run)["usageTotalUsd"]) for run in runs]
+    report = await usage(PAYER, by=["tool", "session", "payer"])
+    assert report["total_usd"] == float(sum(costs))
+    rows = {row["session"]: row for row in report["rows"]}
+    assert (rows["costs"]["tool"], rows["costs"]["runs"], rows["costs"]["payer"]) == ("call-actor", 1, "operator")
+    assert (rows["costs"]["cost_usd"], rows[None]["cost_usd"]) == tuple(map(float, costs))
+    day = report["caps"][0]
+    assert (day["cap"], day["cap_usd"], day["spent_usd"], day["reserved_usd"]) == ("day", 0.05, float(sum(costs)), 0)
+    for chosen, total in (
+        ({"session_id": "costs"}, costs[0]),
+        ({"actor": "outlast/sleeper"}, sum(costs)),
+        ({"tool": "get-actor-run"}, 0),
+        ({"from": "2020-01-01", "to": "2020-01-31"}, 0),
+    ):
+        assert (await usage(PAYER, **chosen))["total_usd"] == float(total)
+    table = await capped_api.get("/v1/usage?by=session", headers={**PAYER, "Accept": "text/csv"})
+    assert table.headers["content-type"].startswith("text/csv")
+    assert sorted(table.text.splitlines()) == sorted(
+        ["session,runs,model_calls,cost_usd", f"costs,1,0,{costs[0]:f}", f",1,0,{costs[1]:f}"]
+    )
+    # Nobody but the operator sees what others spend.
+    for other in ("*", "key:payer"):
+        refused = await capped_api.get("/v1/usage", params={"caller": other}, headers=RACER)
+        assert (refused.status_code, refused.json()["type"]) == (403, "urn:outlast:problem:usage-forbidden")
+    assert (await usage(bearer("fresh-key-0123456789")))["rows"] == []
+    wrong = await capped_api.get("/v1/usage?from=2026-02-01&to=2026-01-01", headers=PAYER)
+    assert wrong.status_code == 400
+
+
+async def test_the_operator_sees_what_all_spend_also_what_has_left_the_ledger(
+    api: httpx.AsyncClient, temporal: Client, service: Service
+) -> None:
+    spends = [Spend(entry_id=f"entry-{number}", tool="call-actor", actor="a/b") for number in range(450)]
+    ledgers = Ledgers(temporal, task_queue=TOOLS_TASK_QUEUE)
+    hoarder = Caller(id="key:hoarder")
+    # Each entry comes twice, as from an activity that is retried.
+    for _ in range(2):
+        await asyncio.gather(
+            *(ledgers.settle(hoarder, Settlement(spend=spend, cost_usd=Decimal("0.01"))) for spend in spends)
+        )
+
+    async def stored() -> bool:
+        return len((await overview(temporal, "key:hoarder")).records) < 200
+
+    await eventually(stored)
+    assert list((service.outputs / "usage").rglob("*.jsonl"))
+
+    async def told() -> bool:
+        rows = (await api.get("/v1/usage?by=caller&caller=*")).json()["rows"]
+        return {"runs": 450, "cost_usd": 4.5} in [
+            {"runs": row["runs"], "cost_usd": row["cost_usd"]} for row in rows if row["caller"] == "key:hoarder"
+        ]
+
+    await eventually(told)  # visibility lags behind
+    printed = await outlast(service, "usage", "--caller", "key:hoarder", "--by", "actor", "--csv")
+    assert printed.splitlines() == ["actor,runs,model_calls,cost_usd", "a/b,450,0,4.5"]
+    shown = await outlast(service, "usage", "--caller", "key:hoarder", "--by", "actor")
+    assert ["a/b", "450", "0", "4.5000"] in [line.split() for line in shown.splitlines()]
+    assert (await overview(temporal, "key:hoarder")).day.spent_usd == Decimal("4.5")

@@ -13,7 +13,7 @@ from outlast.activities.llm import contracts as llm
 from outlast.activities.llm.controls import ModelControls
 from outlast.activities.outputs.contracts import FieldSummary, StoredOutput
 from outlast.activities.runs.contracts import RunState
-from outlast.api.contracts import events, outputs, problems, providers, sessions, tasks, tools
+from outlast.api.contracts import events, outputs, problems, providers, sessions, tasks, tools, usage
 from outlast.api.rest.operator_routes import Readiness
 from outlast.client.contracts import events as client_events
 from outlast.client.contracts import outputs as client_outputs
@@ -21,6 +21,7 @@ from outlast.client.contracts import providers as client_providers
 from outlast.client.contracts import sessions as client_sessions
 from outlast.client.contracts import tasks as client_tasks
 from outlast.client.contracts import tools as client_tools
+from outlast.client.contracts import usage as client_usage
 from outlast.client.contracts.base import Response
 from outlast.workflows.contracts import questions, tool_calls, turns
 
@@ -65,6 +66,9 @@ ANSWERS: dict[type[BaseModel], type[Response]] = {
     tools.ToolView: client_tools.Tool,
     turns.Budgets: client_sessions.Budgets,
     turns.Spent: client_sessions.Spent,
+    usage.CapUsage: client_usage.CapUsage,
+    usage.UsageReport: client_usage.UsageReport,
+    usage.UsageRow: client_usage.UsageRow,
 }
 """How the client reads what the API answers."""
 
@@ -82,6 +86,7 @@ REQUESTS: tuple[type[BaseModel], ...] = (
     tasks.SubmittedInput,
     tasks.TaskRequest,
     tools.CallBody,
+    usage.UsageQuery,
 )
 """What the API takes."""
 
@@ -150,7 +155,7 @@ def test_the_client_requires_no_field_that_the_api_may_leave_out() -> None:
 def test_every_contract_of_the_api_is_compared() -> None:
     own = {
         model
-        for module in (events, outputs, problems, providers, sessions, tasks, tools)
+        for module in (events, outputs, problems, providers, sessions, tasks, tools, usage)
         for model in _models_of(module)
     }
     nested = {

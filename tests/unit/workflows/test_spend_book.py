@@ -54,11 +54,10 @@ def test_a_cap_that_is_used_up_to_the_cent_leaves_nothing() -> None:
 
 def test_days_and_months_begin_anew_and_reservations_stay() -> None:
     book = Book(LedgerState(caller_id="key:ann"), EVENING)
-    caps = {"per_day_usd": 1.0, "per_month_usd": 2.0}
     book.settle(settlement("a", "0.9"), EVENING)
-    assert book.reserve(reservation("b", "0.1", **caps), EVENING).refusal is None
+    assert book.reserve(reservation("b", "0.1", per_day_usd=1, per_month_usd=2), EVENING).refusal is None
     morning = EVENING + timedelta(minutes=2)
-    granted = book.reserve(reservation("c", **caps), morning).granted_usd
+    granted = book.reserve(reservation("c", per_day_usd=1, per_month_usd=2), morning).granted_usd
     assert granted == Decimal("0.9"), "yesterday's cost is gone, the reservation of a run that goes on is not"
     assert book.overview(morning).month.spent_usd == 0
 

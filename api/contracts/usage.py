@@ -1,0 +1,76 @@
+"""What callers have spent, as every front door shows it."""
+
+from datetime import date, datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Grouping = Literal["caller", "tool", "actor", "model", "session", "day", "payer"]
+ALL_CALLERS = "*"
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class UsageQuery(BaseModel):
+    """Which entries are summed, and by what. Days are those of UTC."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    first_day: date | None = Field(
+        default=None, alias="from", description="First day, `2026-11-01`; the first of this month without it."
+    )
+    last_day: date | None = Field(default=None, alias="to", description="Last day; today without it.")
+    by: tuple[Grouping, ...] = Field(
+        default=("day",),
+        description="What the rows are grouped by: `caller`, `tool`, `actor`, `model`, `session`, "
+        "`day`, `payer`; several are given as `by=day&by=tool`.",
+    )
+    tool: Name | None = Field(default=None, description="Only this tool.")
+    actor: Name | None = Field(default=None, description="Only this Actor, as `user/name`.")
+    session_id: Name | None = Field(default=None, description="Only this session.")
+    caller: Name | None = Field(
+        default=None, description="Another caller's, or `*` for all; only with leave to see them."
+    )
+    format: Literal["json", "csv"] | None = Field(default=None, description="`csv`, as with `Accept: text/csv`.")
+
+
+class UsageRow(BaseModel):
+    """What one group has cost. Of the groupings, those that were asked for are set; None is "none"."""
+
+    caller: str | None = None
+    tool: str | None = None
+    actor: str | None = None
+    model: str | None = Field(default=None, description="`provider/model`, for calls of models.")
+    session: str | None = None
+    day: date | None = None
+    payer: Literal["operator", "caller", "payment"] | None = Field(
+        default=None,
+        description="Who paid: the operator's account, the caller's own Apify account, or a payment that came with the "
+        "call (Skyfire).",
+    )
+    runs: int = Field(description="Runs that have ended.")
+    model_calls: int = Field(description="Calls of models with a price.")
+    cost_usd: float
+
+
+class CapUsage(BaseModel):
+    """How much of a cap is used now."""
+
+    cap: Literal["day", "month"]
+    cap_usd: float | None = Field(default=None, description="None: there is no such cap.")
+    spent_usd: float = Field(description="Without payments that came with calls.")
+    reserved_usd: float = Field(description="Held by runs that have not ended.")
+    left_usd: float | None = None
+    resets_at: datetime
+
+
+class UsageReport(BaseModel):
+    """What was spent in a range of days."""
+
+    first_day: date
+    last_day: date
+    total_usd: float
+    rows: list[UsageRow] = Field(description="The most expensive first; by day when only days are asked for.")
+    caps: list[CapUsage] = Field(
+        default=[], description="The caps of the one caller that the report is about, as they are now."
+    )

@@ -1,0 +1,40 @@
+"""`/v1/usage`: what you have spent."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from outlast.api.contracts.usage import UsageQuery, UsageReport
+from outlast.api.http.dependencies import CallerDep, ServicesDep
+from outlast.api.http.problems import documented_problems
+from outlast.api.usage import as_csv
+
+router = APIRouter(prefix="/v1/usage", tags=["usage"])
+
+CSV_MEDIA_TYPE = "text/csv"
+
+
+@router.get(
+    "",
+    response_model=UsageReport,
+    responses={
+        200: {"content": {CSV_MEDIA_TYPE: {}}, "description": "The report; with `format=csv` its rows as CSV."},
+        **documented_problems(400, 401, 403, 422, 503),
+    },
+)
+async def get_usage(
+    request: Request, services: ServicesDep, caller: CallerDep, query: Annotated[UsageQuery, Query()]
+) -> UsageReport | Response:
+    """What you have spent on runs and models, by day or as you ask, and what your caps leave.
+
+    An entry counts on the day (UTC) on which its run has ended. What running runs may cost is `reserved_usd`.
+    """
+    report = await services.usage.report(caller, query)
+    if query.format == "csv" or (query.format is None and _prefers_csv(request)):
+        return Response(as_csv(report, query.by), media_type=f"{CSV_MEDIA_TYPE}; charset=utf-8")
+    return report
+
+
+def _prefers_csv(request: Request) -> bool:
+    accepted = [part.partition(";")[0].strip() for part in request.headers.get("accept", "").split(",")]
+    return CSV_MEDIA_TYPE in accepted and "application/json" not in accepted

@@ -1,0 +1,184 @@
+"""Usage: what callers have spent, from their ledgers and from the records in the store."""
+
+import asyncio
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from outlast.activities.contracts import Caller
+from outlast.activities.outputs.format.errors import StoreUnavailable
+from outlast.activities.spending.contracts import (
+    LEDGER_PREFIX,
+    LEDGER_WORKFLOW,
+    OVERVIEW_QUERY,
+    LedgerOverview,
+    UsageRecord,
+    day_of,
+    exact_usd,
+    ledger_id,
+    midnight,
+    next_month,
+)
+from outlast.activities.spending.usage_store import UsageStore
+from outlast.api.access.callers import LOCAL_CALLER
+from outlast.api.access.policy.source import PolicySource
+from outlast.api.contracts.usage import ALL_CALLERS, CapUsage, Grouping, UsageQuery, UsageReport, UsageRow
+from outlast.api.errors import BadRequest, OutputStoreUnavailable, UsageForbidden
+from outlast.api.sessions.client import answer_of_worker
+from outlast.api.temporal.errors import temporal_errors
+
+MAX_DAYS = 366
+_LEDGERS_AT_ONCE = 16
+
+
+@dataclass
+class _Sum:
+    runs: int = 0
+    model_calls: int = 0
+    usd: Decimal = field(default_factory=Decimal)
+
+
+class UsageReader:
+    """Sums what callers have spent. Needs a worker: the latest entries are in the ledgers' workflows."""
+
+    def __init__(self, client: Client, store: UsageStore, policy: PolicySource) -> None:
+        """Read the ledgers through `client`, older entries in `store`, and caps in the `policy` in force."""
+        self._client = client
+        self._store = store
+        self._policy = policy
+
+    async def report(self, caller: Caller, query: UsageQuery) -> UsageReport:
+        """What the query asks for. Raises `BadRequest`, `UsageForbidden`, `TemporalUnavailable`."""
+        first, last = _range(query)
+        whose = query.caller or caller.id
+        if whose != caller.id and caller != LOCAL_CALLER:
+            raise UsageForbidden("You may see your own usage only: leave `caller` out.")
+        callers = await self._all_callers() if whose == ALL_CALLERS else [whose]
+        sums: defaultdict[tuple[object, ...], _Sum] = defaultdict(_Sum)
+        overview: LedgerOverview | None = None
+        for start in range(0, len(callers), _LEDGERS_AT_ONCE):
+            batch = callers[start : start + _LEDGERS_AT_ONCE]
+            for found, records in await asyncio.gather(*(self._entries(one, first, last) for one in batch)):
+                overview = found
+                _add(sums, query, (record for record in records if first <= day_of(record.at) <= last))
+        caps = [] if whose == ALL_CALLERS else self._caps(whose, overview)
+        rows = [_row(query.by, key, group) for key, group in sums.items()]
+        total = sum((group.usd for group in sums.values()), Decimal(0))
+        by_day = query.by == ("day",)
+        ordered = sorted(rows, key=lambda row: (row.day,) if by_day else (-row.cost_usd, row.model_dump_json()))
+        return UsageReport(first_day=first, last_day=last, total_usd=float(total), rows=ordered, caps=caps)
+
+    async def _entries(
+        self, caller_id: str, first: date, last: date
+    ) -> tuple[LedgerOverview | None, Iterable[UsageRecord]]:
+        """A caller's entries, each once. The ledger is read first: what it stores meanwhile is found in the store."""
+        overview = await self._overview(caller_id)
+        try:
+            stored = await self._store.read(caller_id, first, last)
+        except StoreUnavailable as error:
+            raise OutputStoreUnavailable(str(error)) from error
+        latest = overview.records if overview is not None else ()
+        return overview, {record.spend.entry_id: record for record in (*stored, *latest)}.values()
+
+    async def _overview(self, caller_id: str) -> LedgerOverview | None:
+        """The caller's ledger; None while it has spent nothing."""
+        handle = self._client.get_workflow_handle(ledger_id(caller_id))
+        with temporal_errors():
+            try:
+                return await answer_of_worker(handle.query(OVERVIEW_QUERY, result_type=LedgerOverview))
+            except RPCError as error:
+                if error.status is RPCStatusCode.NOT_FOUND:
+                    return None
+                raise
+
+    async def _all_callers(self) -> list[str]:
+        query = f"WorkflowType = '{LEDGER_WORKFLOW}' AND ExecutionStatus = 'Running'"
+        with temporal_errors():
+            return sorted({one.id.removeprefix(LEDGER_PREFIX) async for one in self._client.list_workflows(query)})
+
+    def _caps(self, caller_id: str, overview: LedgerOverview | None) -> list[CapUsage]:
+        caps, today = self._policy.of(caller_id).spending, datetime.now(UTC).date()
+        day, month = (overview.day.spent_usd, overview.month.spent_usd) if overview else (Decimal(0), Decimal(0))
+        reserved = overview.reserved_usd if overview else Decimal(0)
+        return [
+            _cap("day", caps.per_day_usd, day, reserved, midnight(today + timedelta(days=1))),
+            _cap("month", caps.per_month_usd, month, reserved, midnight(next_month(today))),
+        ]
+
+
+def as_csv(report: UsageReport, by: tuple[Grouping, ...]) -> str:
+    """The rows of a report as CSV (RFC 4180), with a header line."""
+    text = io.StringIO()
+    columns = [*by, "runs", "model_calls", "cost_usd"]
+    writer = csv.DictWriter(text, columns, extrasaction="ignore")
+    writer.writeheader()
+    for row in report.rows:
+        cost = f"{exact_usd(row.cost_usd):f}"
+        writer.writerow({name: _cell(value) for name, value in {**row.model_dump(), "cost_usd": cost}.items()})
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """A spreadsheet takes what begins with these characters as a formula, and names come from callers."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
+def _range(query: UsageQuery) -> tuple[date, date]:
+    last = query.last_day or datetime.now(UTC).date()
+    first = query.first_day or last.replace(day=1)
+    if not 0 <= (last - first).days < MAX_DAYS:
+        raise BadRequest(f"`from` must not be after `to`, nor more than {MAX_DAYS} days before it.")
+    return first, last
+
+
+def _add(sums: dict[tuple[object, ...], _Sum], query: UsageQuery, records: Iterable[UsageRecord]) -> None:
+    for record in records:
+        spend = record.spend
+        wanted = ((query.tool, spend.tool), (query.actor, spend.actor), (query.session_id, spend.session_id))
+        if any(asked is not None and asked != found for asked, found in wanted):
+            continue
+        group = sums[tuple(_value(record, name) for name in query.by)]
+        group.runs += spend.kind == "run"
+        group.model_calls += spend.kind == "model"
+        group.usd += record.cost_usd
+
+
+def _value(record: UsageRecord, grouping: Grouping) -> object:
+    spend = record.spend
+    values = {
+        "caller": record.caller_id,
+        "tool": spend.tool,
+        "actor": spend.actor,
+        "model": spend.model,
+        "session": spend.session_id,
+        "day": day_of(record.at),
+        "payer": spend.payer,
+    }
+    return values[grouping]
+
+
+def _row(by: tuple[Grouping, ...], key: tuple[object, ...], group: _Sum) -> UsageRow:
+    named = dict(zip(by, key, strict=True))
+    counted = {"runs": group.runs, "model_calls": group.model_calls, "cost_usd": float(group.usd)}
+    return UsageRow.model_validate({**named, **counted})
+
+
+def _cap(name: str, cap: float | None, spent: Decimal, reserved: Decimal, resets_at: datetime) -> CapUsage:
+    left = None if cap is None else max(exact_usd(cap) - spent - reserved, Decimal(0))
+    return CapUsage.model_validate(
+        {
+            "cap": name,
+            "cap_usd": cap,
+            "spent_usd": spent,
+            "reserved_usd": reserved,
+            "left_usd": left,
+            "resets_at": resets_at,
+        }
+    )
