@@ -5,7 +5,5 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 """The repository itself."""
 DOCS = ROOT / "docs"
-EMBEDDED_ACTORS = ROOT / "deploy" / "local" / "actors"
-"""The Actors that the embedded stack serves."""
 TEST_ACTORS = ROOT / "tests" / "support" / "actors"
 """Actors of the tests' own."""

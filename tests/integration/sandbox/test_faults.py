@@ -7,6 +7,7 @@ import httpx
 import pytest
 from apify_client import ApifyClientAsync
 from apify_client.errors import ApifyApiError
+from impit import RemoteProtocolError
 
 from tests.integration.sandbox.server import TOKEN, SandboxServer
 
@@ -30,7 +31,7 @@ async def start(client: ApifyClientAsync) -> str:
 async def test_drop_after_loses_the_answer_of_a_start_that_was_accepted_once(sandbox: SandboxServer) -> None:
     client = sandbox.client(user_agent_suffix="outlast-op/dropped-after")
     sandbox.fault("drop_after", "POST", RUNS, times=1)
-    with pytest.raises(Exception, match="protocol error"):
+    with pytest.raises(RemoteProtocolError):
         await start(client)
 
     (run_id,) = starts(sandbox, "dropped-after")
@@ -53,7 +54,7 @@ async def test_a_client_that_retries_starts_twice_when_the_answer_is_lost(sandbo
 async def test_drop_before_leaves_the_work_undone(sandbox: SandboxServer) -> None:
     client = sandbox.client(user_agent_suffix="outlast-op/dropped-before")
     sandbox.fault("drop_before", "POST", RUNS, times=1)
-    with pytest.raises(Exception, match="protocol error"):
+    with pytest.raises(RemoteProtocolError):
         await start(client)
     assert starts(sandbox, "dropped-before") == []
 

@@ -84,8 +84,6 @@ class Asked:
     tools: tuple[str, ...]
     callable_tools: tuple[str, ...]
     """Those that the request's `tool_choice` lets the model call."""
-    last_text: str
-    """The newest text of a user."""
     results: tuple[str, ...]
     """What the calls of the assistant's last message have given; empty when it called none."""
 

@@ -285,7 +285,6 @@ def _asked(seen: SeenRequest) -> Asked:
     tools = tuple(tool["function"]["name"] if "function" in tool else tool["name"] for tool in body.get("tools", []))
     turns = _turns(seen.protocol, body)
     speakers = [role for index, (role, _) in enumerate(turns) if index == 0 or turns[index - 1][0] != role]
-    texts = [text for role, text in turns if role == "user"]
     results: list[str] = []
     for role, text in reversed(turns):
         if role == "assistant":
@@ -299,7 +298,6 @@ def _asked(seen: SeenRequest) -> Asked:
         body=body,
         tools=tools,
         callable_tools=_callable(body.get("tool_choice"), tools),
-        last_text=texts[-1] if texts else "",
         results=tuple(results),
     )
 
