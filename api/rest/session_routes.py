@@ -35,8 +35,8 @@ _STREAM: dict[str, Any] = {"content": {"text/event-stream": {}}, "description": 
 async def begin_session(body: SessionRequest, services: ServicesDep, caller: CallerDep, response: Response) -> Session:
     """Begin a conversation. Its tools are fixed now, so that every turn shows a model the same bytes.
 
-    The same id with the same settings finds the session again. With other settings it is refused (409), unless `update`
-    says that the session takes them: then later turns see the new tools.
+    The same id with the same settings returns the existing session. With other settings the request is refused (409),
+    unless `update` is set: then the session takes them, and later turns see the new tools.
     """
     session = await services.sessions.create(caller, body)
     response.headers["Location"] = f"/v1/sessions/{session.id}"
@@ -50,15 +50,15 @@ async def list_sessions(
     page_size: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Sessions per page.")] = 50,
     page_token: Annotated[str | None, Query(description="`next_page_token` of the page before.")] = None,
 ) -> SessionPage:
-    """Your sessions, those first that began last. Works while no worker is alive."""
+    """Your sessions, newest first. Works while no worker runs."""
     return await services.session_collection.list(caller, page_size=page_size, page_token=page_token)
 
 
 @router.post("/import", status_code=201, responses=documented_problems(400, 401, 404, 409, 410, 422, 503))
 async def import_session(body: SessionExport, services: ServicesDep, caller: CallerDep, response: Response) -> Session:
-    """Begin a session with a conversation, as `export` gives it. `settings.sessionId` chooses its id.
+    """Begin a session with an exported conversation. `settings.sessionId` sets its id.
 
-    Its tools are looked up anew. The outputs of the document are stored for the new session, under new locators, which
+    Its tools are looked up again. The outputs of the document are stored for the new session, under new locators, which
     its messages name. Its turns count as having spent nothing, and signed reasoning is not sent to a provider again.
     """
     session = await services.session_collection.import_(caller, body)
@@ -97,7 +97,7 @@ async def list_messages(
     page_size: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Messages per page.")] = 50,
     page_token: Annotated[str | None, Query(description="`next_page_token` of the page before.")] = None,
 ) -> MessagePage:
-    """All messages that lead to the latest turn that has ended: first the latest page, then older ones."""
+    """The messages up to the latest turn that has ended. The first page holds the latest messages."""
     collection = services.session_collection
     return await collection.messages(caller, session_id, page_size=page_size, page_token=page_token)
 
@@ -131,7 +131,7 @@ async def export_session(
             "model": Turn,
             "description": "The turn's events; with `stream: false` the turn, which has ended.",
         },
-        202: {"model": Turn, "description": "The turn still runs; follow it, or ask for it again."},
+        202: {"model": Turn, "description": "The turn is still running; follow its events, or request it again."},
         **documented_problems(400, 401, 402, 404, 409, 410, 422, 503),
     },
 )
@@ -141,18 +141,18 @@ async def send_message(
     services: ServicesDep,
     caller: CallerDep,
     wait: Annotated[
-        float | None, Query(ge=0, description="Without `stream`: seconds to wait for the end; the server's limit.")
+        float | None, Query(ge=0, description="With `stream: false`: seconds to wait for the end; the server's limit.")
     ] = None,
     last_event_id: Annotated[
-        str | None, Header(description="With `stream`: id of the last event received of this message's turn.")
+        str | None, Header(description="When streaming: id of the last event of this turn that was received.")
     ] = None,
 ) -> Response:
-    """Send a message; the turn that answers it goes on in any case, also when the client disconnects.
+    """Send a message. The turn that answers it continues when the client disconnects.
 
-    The answer is the turn's events, see its `events`; with `stream: false` the turn itself. Send a `messageId` to be
-    able to repeat the request: the same id meets the same turn, and `Last-Event-ID` leaves out what came before.
-    `retryOfAssistantMessageId` answers the message before that one anew, and the conversation goes on from there. One
-    turn of a session runs at a time.
+    The response is the stream of the turn's events, see its `events`; with `stream: false` the turn itself. Send a
+    `messageId` so that the request can be repeated: the same id returns the same turn, and `Last-Event-ID` leaves out
+    the events before. `retryOfAssistantMessageId` answers the message before that one again, and the conversation
+    continues from there. A session runs one turn at a time.
     """
     if body.stream:
         # What is refused begins no turn.
@@ -178,9 +178,9 @@ async def get_turn(
     caller: CallerDep,
     wait: Annotated[float, Query(ge=0, description="Seconds to wait for its end, up to the server's limit.")] = 0,
 ) -> Turn:
-    """A turn and, once it has ended, its messages, for as long as its session lives.
+    """A turn and, once it has ended, its messages. Available as long as its session.
 
-    Works while no worker is alive, as long as Temporal keeps the turn's history.
+    Works while no worker runs, as long as Temporal keeps the turn's history.
     """
     seconds = min(wait, services.settings.max_wait_seconds)
     return await services.turns.turn(caller, session_id, turn_id, wait_seconds=seconds)
@@ -190,7 +190,7 @@ async def get_turn(
     "/{session_id}/turns/{turn_id}/cancel", status_code=202, responses=documented_problems(401, 404, 409, 410, 503)
 )
 async def cancel_turn(session_id: SessionId, turn_id: TurnId, services: ServicesDep, caller: CallerDep) -> Turn:
-    """Stop a turn, its tools and their paid runs. It becomes `cancelled` when the last of them has ended."""
+    """Stop a turn, its tools and their paid runs. The turn is `cancelled` when the last of them has ended."""
     return await services.turns.cancel(caller, session_id, turn_id)
 
 
@@ -206,11 +206,11 @@ async def follow_turn(
     caller: CallerDep,
     last_event_id: Annotated[str | None, Header(description="Id of the last event received.")] = None,
 ) -> StreamingResponse:
-    """A turn's events: all of them, or those after `Last-Event-ID`, as they happen.
+    """A turn's events as they happen, from the first one or from the one after `Last-Event-ID`.
 
     `compaction` (older messages were summarised), `text-delta`, `tool-call-delta` (a piece of a call's arguments),
-    `tool-call`, `tool-result` (with `compressed`, `locator`, `summary` when it was stored), `hand-off` (to be answered
-    at the task), `reminder`, `retry` (with `error_kind`; with `discard_text`, drop the step's text), `step-finish`
+    `tool-call`, `tool-result` (with `compressed`, `locator`, `summary` when it was stored), `hand-off` (answered
+    at its task), `reminder`, `retry` (with `error_kind`; with `discard_text`, drop the step's text), `step-finish`
     (with `usage`, always numbers, and `warnings` if there are any), `error`, `finish`.
     """
     return event_stream(await services.turns.events(caller, session_id, turn_id, after=last_event_id))
@@ -221,7 +221,7 @@ async def follow_turn(
     response_class=StreamingResponse,
     responses={
         200: {"content": {"text/event-stream": {}}, "description": "Server-sent events until the session ends."},
-        204: {"description": "The session has ended, and nothing came after the event named."},
+        204: {"description": "The session has ended, and there are no events after `Last-Event-ID`."},
         **documented_problems(400, 401, 404, 503),
     },
 )
@@ -234,8 +234,8 @@ async def follow_session(
     """A conversation's events as they happen.
 
     `task_completed`: a call has its answer. `call_refused`: a call became no task, with its `error`. `update` and
-    `reaction`: what tools say to the user meanwhile. All of them have an id and are sent again from any point with
-    `Last-Event-ID`, the latest 200 for certain; `events_missed` says how many older ones are not kept any more.
+    `reaction`: what tools tell the user meanwhile. Each event has an id, and `Last-Event-ID` continues after it.
+    At least the latest 200 are kept; `events_missed` says how many older ones are gone.
     """
     events = await services.session_events.follow(caller, session_id, after=last_event_id)
     return event_stream(events) if events is not None else Response(status_code=204)

@@ -47,8 +47,8 @@ def check_data_dir(data_dir: Path) -> Check:
         return fail(name, f"{nearest} cannot be written to", f"Get write permission (chmod or chown {nearest}).")
     shown = _relative(data_dir)
     if data_dir.is_dir() and not is_private(data_dir):
-        return warn(name, f"{shown} can be read by others", f"chmod 700 {shown}, or let it hold nothing but Outlast's.")
-    return ok(name, shown if data_dir.exists() else f"{shown}, made by the first `outlast up`")
+        return warn(name, f"{shown} can be read by others", f"chmod 700 {shown}, or use a directory of Outlast's own.")
+    return ok(name, shown if data_dir.exists() else f"{shown}, created by the first `outlast up`")
 
 
 def check_disk(data_dir: Path) -> Check:
@@ -77,7 +77,7 @@ def check_seal_keys(data_dir: Path, environment: Mapping[str, str]) -> Check:
         return warn(
             name, f"{path} is missing", "Restore it: without it, open tasks cannot read the tokens sealed with it."
         )
-    return ok(name, "made by the first `outlast up`")
+    return ok(name, "created by the first `outlast up`")
 
 
 def _ring_file(name: str, path: Path) -> Check:

@@ -106,7 +106,7 @@ async def check_metrics(around: Surroundings) -> Check:
         return skip("Worker metrics", "known for a stack on this machine only")
     answer = await _ask(url)
     if answer is None or not answer.is_success or "temporal" not in answer.text:
-        return fail("Worker metrics", f"{url} gives none", around.log_of("worker"))
+        return fail("Worker metrics", f"{url} serves no metrics", around.log_of("worker"))
     series = sum(1 for line in answer.text.splitlines() if line and not line.startswith("#"))
     return ok("Worker metrics", f"{url}, {series} series")
 
@@ -137,9 +137,9 @@ def _check_readiness(readiness: Readiness, around: Surroundings) -> list[Check]:
             if around.state
             else "Start `python -P -m outlast.worker`."
         )
-        found.append(fail("Worker", "none polls for tasks", advice))
+        found.append(fail("Worker", "no worker polls for tasks", advice))
     else:
-        found.append(skip("Worker", "unknown while Temporal is away"))
+        found.append(skip("Worker", "unknown while Temporal cannot be reached"))
     return found
 
 
@@ -149,12 +149,12 @@ async def _check_access(client: AsyncClient) -> list[Check]:
     except (Unauthenticated, PermissionDenied) as error:
         return [fail("Credential", error.message, cli_error(error).hint or ""), skip("Tools", "need a credential")]
     except OutlastError as error:
-        return [skip("Credential", "could not be tried"), fail("Tools", error.message, cli_error(error).hint or "")]
+        return [skip("Credential", "not tried"), fail("Tools", error.message, cli_error(error).hint or "")]
     found = [_credential(client.connection)]
     actors = [tool.name for tool in tools if tool.actor]
     if not actors:
         advice = "Check the platform and OUTLAST_DEFAULT_ACTORS; the API's log says which Actor was left out."
-        return [*found, warn("Tools", f"{counted(len(tools), 'tool')}, none of an Actor", advice)]
+        return [*found, warn("Tools", f"{counted(len(tools), 'tool')}, no tools of Actors", advice)]
     return [*found, ok("Tools", f"{counted(len(tools), 'tool')}, of Actors: {', '.join(actors)}")]
 
 

@@ -114,8 +114,14 @@ async def test_a_part_that_was_ready_once_is_restarted_for_ever_and_the_others_g
         assert stack.pid("worker") == other
         assert events.kinds_of("worker") == ["starting", "ready"]
         broken.unlink()
-        await eventually(lambda: events.kinds_of("api").count("ready") == 2)
+        for number in range(2, 9):
+            await eventually(lambda number=number: events.kinds_of("api").count("ready") == number)
+            pid = stack.pid("api")
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+        await eventually(lambda: events.kinds_of("api").count("ready") == 9)
         assert await answers(stack.addresses.api_url)
+        assert stack.pid("worker") == other
 
 
 async def test_the_reason_of_every_restart_is_reported_with_exit_code_and_log(tmp_path: Path) -> None:
@@ -133,16 +139,21 @@ async def test_the_reason_of_every_restart_is_reported_with_exit_code_and_log(tm
     assert "I was told to fail" in str(state.parts["api"].last_end)
 
 
-async def test_a_part_is_not_ready_while_another_program_answers_on_its_port(tmp_path: Path) -> None:
-    """The child neither binds nor ends: only its process id tells that the answer is not its own."""
+@pytest.mark.parametrize("part", [Component.API, Component.SANDBOX])
+async def test_a_part_is_not_ready_while_another_program_answers_on_its_port(tmp_path: Path, part: Component) -> None:
+    """The child neither binds nor ends: only its process id tells that the answer is not its own.
+
+    The API says it in its ready file; of the sandbox, which writes none, the system is asked who holds the port.
+    """
     port = any_free("127.0.0.1")
-    config = api_config(tmp_path, api_port=port, commands={Component.API: ("sleep", "1000")}, ready_timeout_seconds=5)
+    settings = {f"{part}_port": port, "commands": {part: ("sleep", "1000")}}
+    config = free_ports_config(tmp_path, part, **settings, ready_timeout_seconds=5)
     entering = asyncio.create_task(Stack(config).__aenter__())
     await eventually(lambda: running_children(find_running(tmp_path)))
     stranger = await asyncio.create_subprocess_exec(*stand_in(str(port)))
     try:
         await eventually(lambda: answers(f"http://127.0.0.1:{port}"))
-        with pytest.raises(NotReadyError, match=r"api was not ready after 5 seconds"):
+        with pytest.raises(NotReadyError, match=rf"{part} was not ready after 5 seconds"):
             await entering
     finally:
         stranger.kill()
