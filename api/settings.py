@@ -85,6 +85,9 @@ class ApiSettings(Settings):
         description="Without compression, a larger output is an explicit error.",
     )
     max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024, description="Largest request body accepted.")
+    schema_check_seconds: float = Field(
+        default=10, gt=0, le=300, description="Longest check of one value against a JSON Schema of the outside world."
+    )
     max_wait_seconds: int = Field(default=300, ge=1, description="Longest wait that one request may ask for.")
     mcp_session_idle_seconds: int = Field(
         default=1_800, ge=1, le=30 * 86_400, description="An MCP session without a request for this long ends."

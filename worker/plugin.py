@@ -21,14 +21,11 @@ PASSED_THROUGH = (
     "httpx",
     "impit",
     "jmespath",
-    "jsonschema",
-    "jsonschema_specifications",
+    "jsonschema_rs",
     "obstore",
     "orjson",
     "pydantic",
     "pydantic_core",
-    "referencing",
-    "rpds",
     "zstandard",
 )
 

@@ -4,8 +4,6 @@ import json
 from datetime import datetime
 from typing import Annotated, Literal, Self
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 from pydantic import (
     Base64Bytes,
     BaseModel,
@@ -21,6 +19,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
 from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.json_schema.engine import flaw
 from outlast.activities.llm.contracts import ImagePart, ModelMessage, Part, TextPart, Usage
 from outlast.activities.llm.controls import ModelControls
 from outlast.activities.outputs.contracts import OutputKind
@@ -73,12 +72,11 @@ class ControlsRequest(ModelControls):
             return None
         if schema.get("type") != "object":
             raise ValueError('must have `"type": "object"` at its top')
-        if len(json.dumps(schema)) > _MAX_SCHEMA_CHARS:
+        text = json.dumps(schema)
+        if len(text) > _MAX_SCHEMA_CHARS:
             raise ValueError(f"is larger than {_MAX_SCHEMA_CHARS} characters")
-        try:
-            Draft202012Validator.check_schema(schema)  # pyright: ignore[reportUnknownMemberType]
-        except SchemaError as error:
-            raise ValueError(f"is not a JSON Schema: {error.message[:300]}") from error
+        if (found := flaw(text)) is not None:
+            raise ValueError(f"is not a JSON Schema: {found}")
         return schema
 
 

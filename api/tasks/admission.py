@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pydantic import SecretStr
 
 from outlast.activities.contracts import Caller, JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.json_schema.checker import SchemaChecker
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.permissions import PermissionRules, forbidden
 from outlast.api.access.policy.source import PolicySource
@@ -20,9 +21,10 @@ from outlast.api.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.api.errors import CallTooLarge, InvalidCall, UnknownToolCalled
 from outlast.api.offer.catalogue import CalledActor, Catalogue
 from outlast.api.settings import ApiSettings
-from outlast.api.tasks.arguments import check_arguments, check_edited_arguments
+from outlast.api.tasks.arguments import ArgumentCheck
 from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
 from outlast.api.tasks.wait_argument import without_wait
+from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import TaskSummary, ToolCall
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.payments import misplaced_payment, unpayable
@@ -57,6 +59,7 @@ class Admission:
         self._settings = settings
         self._policy = policy
         self._masks = MaskGate(settings)
+        self._checker = SchemaChecker(seconds=settings.schema_check_seconds)
 
     async def admit(self, caller: Caller, request: TaskRequest) -> AdmittedCall:
         """The call that `request` asks for, checked and sealed.
@@ -79,7 +82,7 @@ class Admission:
         request = request.model_copy(update={"arguments": without_wait(tool, mode, request.arguments)})
         actor = await self._called_actor(caller, tool, request.arguments)
         _check_payment(tool, request.arguments, payment, actor)
-        check_arguments(tool, request.arguments, actor)
+        await self._check_of(caller).of_call(tool, request.arguments, actor)
         permission = self._permissions.ruling_of_call(caller.id, tool, actor.name if actor else None)
 
         # Seal the secrets. From here on, none of them is readable.
@@ -111,11 +114,17 @@ class Admission:
         """
         found = await self._catalogue.resolve(mode, tool, caller)
         actor = await self._called_actor(caller, found, arguments)
-        check_edited_arguments(found, arguments, actor)
+        await self._check_of(caller).of_edited(found, arguments, actor)
         permission = self._permissions.ruling_of_call(caller.id, found, actor.name if actor else None)
         if permission is not None and permission.action == "deny":
             raise InvalidCall(forbidden(found.name, caller.id, permission.rule))
         return seal_edited_arguments(found, arguments, actor, self._sealer, caller)
+
+    async def answer_violations(
+        self, caller: Caller, question: InputRequest, content: JsonObject
+    ) -> tuple[Violation, ...]:
+        """The violations in an answer's content, for a question of an Actor: its schema is one of the outside world."""
+        return await self._checker.violations(question.requested_schema, content, party=caller.id)
 
     def check_front_door_tool(self, caller: Caller, tool: Tool) -> None:
         """Raise `InvalidCall` unless the rules allow a tool that the front door runs itself.
@@ -129,6 +138,9 @@ class Admission:
     @property
     def _permissions(self) -> PermissionRules:
         return PermissionRules.of(self._policy.current)
+
+    def _check_of(self, caller: Caller) -> ArgumentCheck:
+        return ArgumentCheck(self._checker, caller.id)
 
     async def _find_tool(self, caller: Caller, mode: str, name: str, mask: Mapping[str, bool] | None) -> Tool:
         try:

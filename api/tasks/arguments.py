@@ -1,67 +1,77 @@
 """Checks a call's arguments against the tool's schema and the Actor's input schema, before anything starts."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import cast
 
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import Violation
+from outlast.activities.json_schema.checker import SchemaChecker
 from outlast.activities.secrets.sealed_json import MASK, places_of_masks
 from outlast.api.errors import InvalidCall
 from outlast.api.offer.catalogue import CalledActor
-from outlast.workflows.runtime.schema_check import schema_violations
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
 
 Violations = tuple[Violation, ...]
 
 
-def check_arguments(tool: Tool, arguments: JsonObject, actor: CalledActor | None = None) -> None:
-    """Raise `InvalidCall` with every violation unless the arguments fit the tool and, for `call-actor`, the Actor.
+@dataclass(frozen=True)
+class ArgumentCheck:
+    """The check of calls of one caller."""
 
-    If the input schema of `actor` is not known, only the platform checks the input.
-    """
-    _raise_any(tool, _tool_violations(tool, arguments) or _actor_violations(tool, arguments, actor))
+    checker: SchemaChecker
+    caller_id: str
 
+    async def of_call(self, tool: Tool, arguments: JsonObject, actor: CalledActor | None = None) -> None:
+        """Raise `InvalidCall` with every violation unless the arguments fit the tool and, for `call-actor`, the Actor.
 
-def check_edited_arguments(tool: Tool, arguments: JsonObject, actor: CalledActor | None = None) -> None:
-    """Like `check_arguments`, for arguments with masks: the value behind a mask is known to fit the schema.
+        If the input schema of `actor` is not known, only the platform checks the input.
+        """
+        _raise_any(
+            tool, await self._tool_violations(tool, arguments) or await self._actor_violations(tool, arguments, actor)
+        )
 
-    If the Actor's input schema is not known, only the input as a whole was masked, so a mask inside it is an error.
-    """
-    if actor is None or actor.input_schema is None:
-        _raise_any(tool, _masks_inside(tool, arguments))
-    _raise_any(
-        tool,
-        _unmasked(arguments, _tool_violations(tool, arguments))
-        or _unmasked(arguments, _actor_violations(tool, arguments, actor)),
-    )
+    async def of_edited(self, tool: Tool, arguments: JsonObject, actor: CalledActor | None = None) -> None:
+        """Like `of_call`, for arguments with masks: the value behind a mask is known to fit the schema.
+
+        If the Actor's input schema is not known, only the input as a whole was masked, so a mask inside it is an error.
+        """
+        if actor is None or actor.input_schema is None:
+            _raise_any(tool, _masks_inside(tool, arguments))
+        _raise_any(
+            tool,
+            _unmasked(arguments, await self._tool_violations(tool, arguments))
+            or _unmasked(arguments, await self._actor_violations(tool, arguments, actor)),
+        )
+
+    async def _tool_violations(self, tool: Tool, arguments: JsonObject) -> Violations:
+        if tool.arguments is None:
+            return await self._violations(tool.input_schema, dict(arguments))
+        try:
+            tool.parse(arguments)
+        except ToolError as error:
+            return error.envelope.violations or ()
+        return ()
+
+    async def _actor_violations(self, tool: Tool, arguments: JsonObject, actor: CalledActor | None) -> Violations:
+        """Violations of the Actor's input schema by the input of `call-actor`."""
+        run_input = arguments.get("input", {})
+        schema = actor.input_schema if actor else None
+        if tool.actor is not None or schema is None or not isinstance(run_input, dict):
+            return ()
+        found = await self._violations({"type": "object", **schema}, run_input)
+        return tuple(Violation(path=f"/input{entry.path}", message=entry.message) for entry in found)
+
+    async def _violations(self, schema: JsonObject, value: JsonObject) -> Violations:
+        return await self.checker.violations(schema, value, party=self.caller_id)
 
 
 def _raise_any(tool: Tool, violations: Violations) -> None:
     if violations:
         raise InvalidCall(invalid_arguments(tool.name, violations))
-
-
-def _tool_violations(tool: Tool, arguments: JsonObject) -> Violations:
-    if tool.arguments is None:
-        return tuple(schema_violations(tool.input_schema, dict(arguments)))
-    try:
-        tool.parse(arguments)
-    except ToolError as error:
-        return error.envelope.violations or ()
-    return ()
-
-
-def _actor_violations(tool: Tool, arguments: JsonObject, actor: CalledActor | None) -> Violations:
-    """Violations of the Actor's input schema by the input of `call-actor`."""
-    run_input = arguments.get("input", {})
-    schema = actor.input_schema if actor else None
-    if tool.actor is not None or schema is None or not isinstance(run_input, dict):
-        return ()
-    found = schema_violations({"type": "object", **schema}, run_input)
-    return tuple(Violation(path=f"/input{entry.path}", message=entry.message) for entry in found)
 
 
 def _masks_inside(tool: Tool, arguments: JsonObject) -> Violations:

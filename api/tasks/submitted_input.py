@@ -26,16 +26,15 @@ async def sealed_answers(
     size = sum(len(answer.model_dump_json()) for answer in answers.values())
     if size > MAX_ANSWERS_BYTES:
         raise CallTooLarge(f"The answers have {size} bytes; the limit is {MAX_ANSWERS_BYTES}.")
-    questions = task.input_requests or {}
-    return {
-        key: await _sealed_answer(admission, caller, task, questions.get(key), answer)
-        for key, answer in answers.items()
-    }
+    return {key: await _sealed_answer(admission, caller, task, key, answer) for key, answer in answers.items()}
 
 
 async def _sealed_answer(
-    admission: Admission, caller: Caller, task: Task, question: InputRequest | None, answer: InputAnswer
+    admission: Admission, caller: Caller, task: Task, key: str, answer: InputAnswer
 ) -> InputAnswer:
+    question = (task.input_requests or {}).get(key)
+    if question is not None and question.handoff is None and answer.action == "accept":
+        await _check(admission, caller, key, question, answer)
     edited = answer.content.get("arguments")
     is_approval = question is not None and question.handoff is not None and question.handoff.kind == "approval"
     if not is_approval or not isinstance(edited, dict):
@@ -45,6 +44,20 @@ async def _sealed_answer(
     except InvalidCall as error:
         raise InvalidCall(_with_paths_of_answer(error.envelope)) from error
     return answer.model_copy(update={"content": {**answer.content, "arguments": arguments}})
+
+
+async def _check(admission: Admission, caller: Caller, key: str, question: InputRequest, answer: InputAnswer) -> None:
+    found = await admission.answer_violations(caller, question, answer.content)
+    if found:
+        raise InvalidCall(
+            ErrorEnvelope.permanent(
+                ErrorCategory.VALIDATION,
+                "",
+                "The answer does not fit the question, which still waits.",
+                hint="Correct every violation listed and answer again.",
+                violations=tuple(Violation(path=f"/{key}{one.path}", message=one.message) for one in found),
+            )
+        )
 
 
 def answer_error(task_id: str, error: WorkflowUpdateFailedError) -> InvalidCall:

@@ -7,6 +7,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.json_schema.violations import quick_violations
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import (
     TASK_ASKS_SIGNAL,
@@ -18,7 +19,6 @@ from outlast.workflows.contracts.questions import (
     TaskAsks,
 )
 from outlast.workflows.contracts.tool_calls import TaskStatus
-from outlast.workflows.runtime.schema_check import schema_violations
 from outlast.workflows.stubs.search_attributes import upsert_search_attributes
 
 
@@ -93,7 +93,10 @@ class OpenQuestions:
 
     def _violations(self, key: str, answer: InputAnswer) -> tuple[Violation, ...]:
         check = self._checks.get(key)
-        return check(answer.content) if check else schema_violations(self._open[key].requested_schema, answer.content)
+        if check:
+            return check(answer.content)
+        # What takes longer, the front door has checked.
+        return quick_violations(self._open[key].requested_schema, answer.content) or ()
 
     def _forget(self, key: str, closing: str) -> bool:
         """Close one question. Returns whether it was open."""

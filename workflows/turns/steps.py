@@ -10,6 +10,7 @@ from decimal import Decimal
 from pydantic import JsonValue
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.json_schema.violations import quick_violations
 from outlast.activities.llm.contracts import (
     CallModelInput,
     ModelMessage,
@@ -22,7 +23,6 @@ from outlast.activities.runs.contracts import Budget
 from outlast.workflows.contracts.tool_calls import CallOptions, ToolCall, ToolResult
 from outlast.workflows.contracts.turns import MAX_PARALLEL_CALLS, TurnInput, TurnState, TurnTool
 from outlast.workflows.runtime.masks import Outcome, Resolution, masked_tool, resolve
-from outlast.workflows.runtime.schema_check import schema_violations
 from outlast.workflows.tools.answers.pieces import answer_facts, answer_pieces, as_json
 from outlast.workflows.tools.common.dev.invalid import invalid_result
 from outlast.workflows.tools.core.payments import misplaced_payment
@@ -209,7 +209,7 @@ def _actor_argument(tool: TurnTool, arguments: dict[str, JsonValue]) -> str | No
 def _refusal(tool: TurnTool, part: ToolCallPart, arguments: dict[str, JsonValue]) -> ErrorEnvelope | None:
     """The error for arguments that are no JSON object, hold a payment or break the schema.
 
-    The tool checks the schema again itself. The account pays for the calls of a turn: a payment among the arguments is
+    The tool checks the schema again itself, and is the only one to do so where that takes long. The account pays for the calls of a turn: a payment among the arguments is
     one that the model made up.
     """
     if part.arguments is None:
@@ -219,7 +219,7 @@ def _refusal(tool: TurnTool, part: ToolCallPart, arguments: dict[str, JsonValue]
     misplaced = misplaced_payment(tool.name, schema, arguments)
     if misplaced is not None:
         return misplaced
-    violations = schema_violations(schema, arguments)
+    violations = quick_violations(schema, arguments)
     return invalid_arguments(tool.name, violations) if violations else None
 
 

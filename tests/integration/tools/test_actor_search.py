@@ -11,6 +11,7 @@ from tests.integration.tools.conftest import ToolCaller
 
 SHIPPED = {
     "outlast/big-table",
+    "outlast/hostile",
     "outlast/older-toolbox",
     "outlast/site-crawler",
     "outlast/sleeper",
@@ -26,7 +27,7 @@ async def test_a_search_answers_with_cards_and_pages(call: ToolCaller) -> None:
     assert "nextOffset" not in rest.structured
     cards = [*page.structured["actors"], *rest.structured["actors"]]
     assert {card["fullName"] for card in cards} == SHIPPED
-    assert page.text.startswith("Actors 1 to 3 of 5.")
+    assert page.text.startswith("Actors 1 to 3 of 6.")
     assert "search again with offset 3" in page.text
     assert "call-actor" in page.text
 

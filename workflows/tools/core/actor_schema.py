@@ -16,6 +16,8 @@ MAX_FIELD_DESCRIPTION_CHARS = 500
 MAX_ENUM_CHARS = 2_000
 """A longer list of choices is told by examples: the platform checks the choice itself."""
 MAX_EXAMPLE_CHARS = 500
+MAX_PATTERN_CHARS = 2_000
+"""A longer one is left out: the platform checks it."""
 
 _TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
 _KEPT = (
@@ -230,10 +232,10 @@ def _text(value: JsonValue) -> str:
 
 def _is_python_pattern(value: JsonValue) -> bool:
     """Whether a JavaScript pattern is also valid in Python."""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or len(value) > MAX_PATTERN_CHARS:
         return False
     try:
         re.compile(value)
-    except re.error:
+    except (re.error, OverflowError, RecursionError):
         return False
     return True

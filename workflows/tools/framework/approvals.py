@@ -7,11 +7,11 @@ from temporalio import workflow
 
 from outlast.activities.contracts import Contract, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.json_schema.violations import quick_violations
 from outlast.activities.secrets.sealed_json import masked, places_of_masks, unmasked
 from outlast.workflows.contracts.questions import Handoff, InputRequest
 from outlast.workflows.contracts.tool_calls import APPROVAL_META, ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.runtime.schema_check import schema_violations
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.durations import in_words
 from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE, Approval, violations_of
@@ -193,7 +193,7 @@ def _argument_violations(definition: Tool, edited: JsonValue) -> tuple[Violation
     """How edited arguments break the tool's schema."""
     assert isinstance(edited, dict)
     if definition.arguments is None:
-        return schema_violations(definition.input_schema, edited)
+        return quick_violations(definition.input_schema, edited) or ()  # else the front door has checked them
     try:
         definition.parse(edited)
     except ToolError as error:

@@ -9,9 +9,9 @@ from temporalio import workflow
 from temporalio.exceptions import is_cancelled_exception
 
 from outlast.activities.contracts import JsonObject
+from outlast.activities.json_schema.violations import schema_violations
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.runtime.schema_check import schema_violations
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.client_records import (
     as_object,

@@ -7,9 +7,9 @@ from temporalio import workflow
 from temporalio.exceptions import CancelledError
 
 from outlast.activities.failures.contracts import Violation
+from outlast.activities.json_schema.violations import schema_violations
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.runtime.schema_check import schema_violations
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.approvals import approval_of, ask_approval, denied, refused
 from outlast.workflows.tools.framework.compression import compression

@@ -12,8 +12,8 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import Violation
+from outlast.activities.json_schema.violations import schema_violations
 from outlast.workflows.contracts.questions import Audience
-from outlast.workflows.runtime.schema_check import schema_violations
 from outlast.workflows.tools.framework.frozen import FrozenObject
 
 Answer = TypeVar("Answer")

@@ -1,0 +1,1 @@
+"""JSON Schemas of the outside world: the only room where one is compiled or applied to a value."""

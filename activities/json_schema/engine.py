@@ -1,0 +1,138 @@
+"""Applies one JSON Schema (2020-12, with Apify's `nullable`) to one value. Fetches nothing, imports nothing heavy.
+
+Two kinds of regular expressions: linear ones, in time proportional to the text whatever the pattern, and those with
+look-around or back-references, which give up after a fixed number of steps. Both are deterministic.
+"""
+
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, cast
+
+from jsonschema_rs import Draft202012Validator, FancyRegexOptions, RegexOptions, ValidationError, ValidationErrorKind
+
+MAX_FOUND = 50
+MAX_MESSAGE_CHARS = 300
+MAX_PATTERNS = 100
+"""In a schema that a caller gives: each has to be compiled."""
+_KEPT_SCHEMAS = 128
+_MAX_DROPPED_PATTERNS = 20
+
+_LINEAR: Final = RegexOptions(size_limit=256 * 1024, dfa_size_limit=1024 * 1024)
+_STEPPED: Final = FancyRegexOptions(backtrack_limit=1_000_000, dfa_size_limit=1024 * 1024)
+_TOO_DEEP = "The value is nested too deeply to be checked."
+
+
+class Found(NamedTuple):
+    """One violation: names and indices that lead to the value, the outermost first, and what is wrong there."""
+
+    place: tuple[str | int, ...]
+    message: str
+
+
+class NeedsSteps(Exception):
+    """The schema has a regular expression that a linear engine does not take."""
+
+
+class _NotApplicable(Exception):
+    """The schema itself is invalid."""
+
+
+def find(schema_json: str, value: Any, *, linear: bool) -> list[Found]:
+    """The violations of the schema in `value`, by place; `MAX_FOUND` at most.
+
+    An invalid schema accepts every value: its owner checks the value again. A reference that leads outside the schema,
+    or nowhere, is a violation of the value as a whole. Raises `NeedsSteps` if `linear` and the schema is not.
+    """
+    try:
+        validator = _validator(schema_json, linear)
+        if validator.is_valid(value):
+            return []
+        found = [Found(tuple(error.instance_path), _message(error)) for error in validator.iter_errors(value)]
+    except _NotApplicable:
+        return []
+    except ValidationError as error:
+        return [Found((), f"The schema cannot be applied, no value can be checked: {_bounded(error.message)}")]
+    except (ValueError, RecursionError):
+        return [Found((), _TOO_DEEP)]
+    return sorted(found, key=lambda one: list(map(str, one.place)))[:MAX_FOUND]
+
+
+def flaw(schema_json: str) -> str | None:
+    """What keeps the schema from being one that can be applied: a wrong keyword, pattern or reference."""
+    if schema_json.count('"pattern') > MAX_PATTERNS:
+        return f"it has more than {MAX_PATTERNS} patterns"
+    try:
+        Draft202012Validator(json.loads(schema_json), pattern_options=_LINEAR, offline=True)
+    except (ValueError, RecursionError) as error:
+        return _bounded(error.message if isinstance(error, ValidationError) else str(error))
+    return None
+
+
+def as_text(schema: Any) -> str:
+    """`schema` as `find` takes it. Raises `RecursionError` for one that is nested too deeply."""
+    return json.dumps(schema, ensure_ascii=True)
+
+
+@lru_cache(maxsize=_KEPT_SCHEMAS)
+def _validator(schema_json: str, linear: bool) -> Draft202012Validator:
+    """Raises `ValidationError` for a reference that cannot be followed, `NeedsSteps`, and `_NotApplicable`."""
+    plain = _without_nullable(json.loads(schema_json))
+    for _ in range(_MAX_DROPPED_PATTERNS):
+        try:
+            return Draft202012Validator(
+                plain, validate_formats=False, pattern_options=_LINEAR if linear else _STEPPED, offline=True
+            )
+        except ValidationError as error:
+            if isinstance(error.kind, ValidationErrorKind.Referencing):
+                raise
+            if not error.instance_path or error.instance_path[-1] != "pattern":
+                raise _NotApplicable from error
+            if linear:
+                raise NeedsSteps from error
+            # A pattern that only JavaScript understands: the rest of the schema counts.
+            _drop(plain, error.instance_path)
+    raise _NotApplicable
+
+
+def _drop(schema: Any, path: Iterable[str | int]) -> None:
+    *parents, last = path
+    for part in parents:
+        schema = schema[part]
+    del schema[last]
+
+
+def _message(error: ValidationError) -> str:
+    if isinstance(error.kind, ValidationErrorKind.BacktrackLimitExceeded):
+        return "The pattern of the schema takes too long on this text."
+    return _bounded(error.message)
+
+
+def _bounded(message: str) -> str:
+    """`message` without its middle if it is long: it may begin with the whole value, and ends with what is wrong."""
+    if len(message) <= MAX_MESSAGE_CHARS:
+        return message
+    half = (MAX_MESSAGE_CHARS - 1) // 2
+    return f"{message[:half]}…{message[-half:]}"
+
+
+def _without_nullable(schema: Any) -> Any:
+    """Apify's `nullable: true` as JSON Schema has it: null is one more type."""
+    if isinstance(schema, list):
+        return [_without_nullable(part) for part in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    fields = cast("dict[str, Any]", schema)
+    plain = {key: _subschemas(key, part) for key, part in fields.items() if key != "nullable"}
+    if fields.get("nullable") is True and isinstance(plain.get("type"), str):
+        plain["type"] = [plain["type"], "null"]
+        if isinstance(plain.get("enum"), list):
+            plain["enum"] = [*plain["enum"], None]
+    return plain
+
+
+def _subschemas(keyword: str, value: Any) -> Any:
+    """The keys of `properties` are names of fields, not keywords: a field may be called `nullable`."""
+    if keyword == "properties" and isinstance(value, dict):
+        return {name: _without_nullable(part) for name, part in cast("dict[str, Any]", value).items()}
+    return _without_nullable(value)

@@ -1,0 +1,27 @@
+"""`python -m outlast.activities.json_schema.process`: applies one schema to one value, in a process of its own.
+
+A schema of the outside world can take any time and memory, and the validator cannot be interrupted, so the kernel
+limits both. Standard input: a line with the size of the schema in bytes, the schema, and the value. Standard output:
+the violations as JSON.
+"""
+
+import json
+import resource
+import sys
+
+from outlast.activities.json_schema.engine import find
+
+MEMORY_BYTES = 2 * 1024 * 1024 * 1024
+
+
+def main() -> int:
+    """Answer one question. Returns 0."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    source = sys.stdin.buffer
+    schema = source.read(int(source.readline())).decode()
+    json.dump(find(schema, json.loads(source.read()), linear=False), sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
