@@ -4,7 +4,9 @@ from fastapi import FastAPI
 
 from outlast.api.adapters import routes as adapter_routes
 from outlast.api.http.body_limit import BodyLimit
+from outlast.api.http.credentials_first import CredentialsFirst
 from outlast.api.http.docs_page import install_docs
+from outlast.api.http.json_limits import JsonLimits, StructureLimit
 from outlast.api.http.known_hosts import KnownHosts
 from outlast.api.http.openapi import publish_openapi
 from outlast.api.http.problems import install_problem_handlers
@@ -62,9 +64,14 @@ def build_app(services: Services) -> FastAPI:
     install_mcp(app, services)
     publish_openapi(app)
     install_docs(app)
-    app.add_middleware(BodyLimit, max_bytes=services.settings.max_body_bytes)
+    settings = services.settings
+    # The one added last is the first to see a request.
+    limits = JsonLimits(max_values=settings.max_body_values, max_depth=settings.max_body_depth)
+    app.add_middleware(StructureLimit, limits=limits)
+    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    app.add_middleware(CredentialsFirst, callers=services.callers)
     app.add_middleware(RequestMetrics)
-    if services.settings.is_loopback:
+    if settings.is_loopback:
         app.add_middleware(KnownHosts, names=LOOPBACK_NAMES)
     app.add_middleware(SecurityHeaders, headers=headers)
     return app

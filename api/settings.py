@@ -85,6 +85,10 @@ class ApiSettings(Settings):
         description="Without compression, a larger output is an explicit error.",
     )
     max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024, description="Largest request body accepted.")
+    max_body_values: int = Field(
+        default=250_000, ge=100, description="Most values in a request body: elements of arrays, entries of objects."
+    )
+    max_body_depth: int = Field(default=100, ge=10, le=200, description="Deepest nesting in a request body.")
     schema_check_seconds: float = Field(
         default=10, gt=0, le=300, description="Longest check of one value against a JSON Schema of the outside world."
     )

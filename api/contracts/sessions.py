@@ -26,6 +26,7 @@ from outlast.activities.outputs.contracts import OutputKind
 from outlast.activities.outputs.format.locators import MAX_LOCATOR_CHARS
 from outlast.workflows.contracts.tool_calls import OutputOptions
 from outlast.workflows.contracts.turns import DEFAULT_MAX_STEPS, MAX_STEPS, Budgets, FinishReason, Spent, TurnStatus
+from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
 MAX_TITLE = 200
@@ -49,7 +50,7 @@ MessageContent = Annotated[
 ]
 
 
-class _Request(BaseModel):
+class _Request(KnownFieldsOnly):
     """camelCase or snake_case, as the client likes."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
@@ -333,7 +334,7 @@ class OutputLeftOut(BaseModel):
     )
 
 
-class SessionExport(BaseModel):
+class SessionExport(KnownFieldsOnly):
     """A whole conversation: what `export` answers and `import` takes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -9,10 +9,11 @@ from outlast.activities.runs.contracts import RunState
 from outlast.api.contracts.visible_meta import visible_meta
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import CallOptions, Progress, TaskStatus, ToolResult
+from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
 
-class TaskRequest(BaseModel):
+class TaskRequest(KnownFieldsOnly):
     """A tool call to run as a task."""
 
     model_config = ConfigDict(
@@ -111,7 +112,7 @@ class TaskAnswer(BaseModel):
         return result.model_copy(update={"meta": visible_meta(result.meta, mode=self.task.mode)})
 
 
-class SubmittedInput(BaseModel):
+class SubmittedInput(KnownFieldsOnly):
     """Answers to a task's questions."""
 
     model_config = ConfigDict(extra="forbid")

@@ -3,6 +3,7 @@
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
 
 from outlast.workflows.contracts.tool_calls import CallOptions
+from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
 
@@ -25,7 +26,7 @@ class ToolList(BaseModel):
     tools: list[ToolView]
 
 
-class CallBody(BaseModel):
+class CallBody(KnownFieldsOnly):
     """Arguments of one call."""
 
     model_config = ConfigDict(extra="forbid")

@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from outlast.activities.contracts import Caller
 from outlast.api.errors import BadRequest
+from outlast.api.http.credentials_first import CALLER_STATE
 from outlast.api.services import Services
 
 _bearer = HTTPBearer(auto_error=False, description="An API key of this server, or your Apify token.")
@@ -20,10 +21,13 @@ def services_of(request: Request) -> Services:
 
 
 async def caller_of(
+    request: Request,
     services: Annotated[Services, Depends(services_of)],
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Caller:
     """The caller behind the bearer token. Raises `Unauthenticated`."""
+    if (known := request.scope.get(CALLER_STATE)) is not None:
+        return known
     return await services.callers.resolve(SecretStr(credentials.credentials) if credentials else None)
 
 

@@ -25,6 +25,11 @@ from outlast.api.errors import (
 )
 
 RETRY_AFTER_SECONDS = 5
+MAX_VIOLATIONS = 50
+MAX_TEXT_CHARS = 300
+MAX_DETAIL_CHARS = 4_000
+MAX_PROBLEM_BYTES = 64_000
+"""JSON may write a character as six bytes, so texts and their number alone do not bound it."""
 
 
 def install_problem_handlers(app: FastAPI, security_headers: Mapping[str, str]) -> None:
@@ -45,9 +50,9 @@ def install_problem_handlers(app: FastAPI, security_headers: Mapping[str, str]) 
 
 
 def problem_response(problem: Problem, headers: dict[str, str] | None = None) -> JSONResponse:
-    """`problem` as a response."""
+    """`problem` as a response, with as many of its violations as 64 KB hold."""
     return JSONResponse(
-        problem.model_dump(mode="json", exclude_none=True),
+        _bounded(problem).model_dump(mode="json", exclude_none=True),
         status_code=problem.status,
         headers=headers,
         media_type=MEDIA_TYPE,
@@ -81,13 +86,14 @@ async def _invalid_request(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     if _body_is_not_json(request, error):
         return _unsupported_media_type(request)
-    violations = [_violation(entry) for entry in error.errors()]
-    malformed = any(entry["type"] == "json_invalid" for entry in error.errors())
+    entries = error.errors()
+    violations = [_violation(entry) for entry in entries[:MAX_VIOLATIONS]]
+    malformed = any(entry["type"] == "json_invalid" for entry in entries)
     problem = Problem(
         type=_type("bad-json" if malformed else "invalid-request"),
         title="The body is not valid JSON" if malformed else "The request does not fit its schema",
         status=400 if malformed else 422,
-        detail="; ".join(f"{entry.path or '(body)'}: {entry.message}" for entry in violations),
+        detail=_cut("; ".join(f"{entry.path or '(body)'}: {entry.message}" for entry in violations), MAX_DETAIL_CHARS),
         instance=request.url.path,
         violations=violations,
     )
@@ -159,7 +165,31 @@ def body_too_large(path: str, limit_bytes: int) -> JSONResponse:
 def _violation(entry: Any) -> Violation:
     location = entry["loc"][1:] if entry["loc"][0] == "body" else entry["loc"]
     # For malformed JSON, the framework puts the reason into the context.
-    return Violation.at(location, entry["ctx"]["error"] if entry["type"] == "json_invalid" else entry["msg"])
+    found = Violation.at(location, entry["ctx"]["error"] if entry["type"] == "json_invalid" else entry["msg"])
+    return Violation(path=_cut(found.path, MAX_TEXT_CHARS), message=_cut(found.message, MAX_TEXT_CHARS))
+
+
+def _bounded(problem: Problem) -> Problem:
+    while len(problem.model_dump_json()) > MAX_PROBLEM_BYTES:
+        told = len(problem.violations or ()), len((problem.error and problem.error.violations) or ())
+        problem = _with_fewer_violations(problem)
+        if not any(told):
+            return problem.model_copy(update={"detail": _cut(problem.detail, MAX_DETAIL_CHARS), "error": None})
+    return problem
+
+
+def _with_fewer_violations(problem: Problem) -> Problem:
+    update: dict[str, Any] = {}
+    if problem.violations is not None:
+        update["violations"] = problem.violations[: len(problem.violations) // 2]
+    if problem.error is not None and problem.error.violations is not None:
+        kept = problem.error.violations[: len(problem.error.violations) // 2]
+        update["error"] = problem.error.model_copy(update={"violations": kept})
+    return problem.model_copy(update=update)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _headers(error: ApiError) -> dict[str, str]:

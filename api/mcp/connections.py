@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from outlast.activities.contracts import Caller
 from outlast.api.errors import BadRequest
+from outlast.api.http.credentials_first import CALLER_STATE
 from outlast.api.mcp.protocol.versions import Context
 from outlast.api.mcp.subscriptions.tool_list_changes import ToolListChanges
 from outlast.api.services import Services
@@ -21,8 +22,6 @@ from outlast.workflows.tools.core.payments import SCHEMES
 from outlast.workflows.tools.loader import Selection, ToolSet, normalised_mode
 from outlast.workflows.tools.registry import MODES
 
-CALLER_STATE = "outlast_caller"
-"""Key in the ASGI scope: the caller of the HTTP request."""
 _MAX_CONNECTIONS = 10_000
 _TOOLS_TTL_SECONDS = 300
 

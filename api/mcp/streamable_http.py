@@ -8,14 +8,14 @@ from fastapi import FastAPI
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
-from pydantic import SecretStr
 from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlast.api.errors import ApiError
+from outlast.api.http.credentials_first import CALLER_STATE, bearer_token
 from outlast.api.http.problems import error_response
-from outlast.api.mcp.connections import CALLER_STATE, selection_from
+from outlast.api.mcp.connections import selection_from
 from outlast.api.mcp.server import McpServer
 from outlast.api.mcp.widgets import widget_resources
 from outlast.api.services import Services
@@ -38,7 +38,7 @@ class Authenticated:
         """Serve one request. Responds 400, 401 or 503 as the REST API does."""
         request = Request(scope)
         try:
-            caller = await self._services.callers.resolve(_bearer_token(request))
+            caller = scope.get(CALLER_STATE) or await self._services.callers.resolve(bearer_token(request.headers))
             selection_from(request.query_params, default_mode=self._default_mode)
         except ApiError as error:
             await error_response(request.url.path, error)(scope, receive, send)
@@ -85,8 +85,3 @@ def _host_and_origin_checks(services: Services) -> TransportSecuritySettings | N
     return TransportSecuritySettings(
         enable_dns_rebinding_protection=bool(hosts or origins), allowed_hosts=list(hosts), allowed_origins=list(origins)
     )
-
-
-def _bearer_token(request: Request) -> SecretStr | None:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return SecretStr(token.strip()) if scheme.lower() == "bearer" and token.strip() else None

@@ -209,8 +209,8 @@ def _actor_argument(tool: TurnTool, arguments: dict[str, JsonValue]) -> str | No
 def _refusal(tool: TurnTool, part: ToolCallPart, arguments: dict[str, JsonValue]) -> ErrorEnvelope | None:
     """The error for arguments that are no JSON object, hold a payment or break the schema.
 
-    The tool checks the schema again itself, and is the only one to do so where that takes long. The account pays for the calls of a turn: a payment among the arguments is
-    one that the model made up.
+    The tool checks the schema again itself, and is the only one to do so where that takes long. The account pays for
+    the calls of a turn: a payment among the arguments is one that the model made up.
     """
     if part.arguments is None:
         flaw = f"The arguments are no JSON object: {part.raw_arguments[:200]!r}"

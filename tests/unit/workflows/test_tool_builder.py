@@ -126,7 +126,7 @@ def test_every_violation_is_told_with_its_json_pointer() -> None:
         built().parse({"name": "", "pageSize": 200, "inner": {"depth": 0, "a/b~c": 1}})
     envelope = caught.value.envelope
     assert (envelope.tool, envelope.category, envelope.retryable) == ("look-up", "validation", False)
-    assert [v.path for v in envelope.violations or ()] == ["/name", "/pageSize", "/inner/depth", "/inner/a~1b~0c"]
+    assert [v.path for v in envelope.violations or ()] == ["/inner/a~1b~0c", "/name", "/pageSize", "/inner/depth"]
 
 
 @pytest.mark.parametrize("mode", list(MODES))

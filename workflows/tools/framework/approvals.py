@@ -11,6 +11,7 @@ from outlast.activities.json_schema.violations import quick_violations
 from outlast.activities.secrets.sealed_json import masked, places_of_masks, unmasked
 from outlast.workflows.contracts.questions import Handoff, InputRequest
 from outlast.workflows.contracts.tool_calls import APPROVAL_META, ToolResult
+from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.durations import in_words
@@ -22,7 +23,7 @@ APPROVAL_KEY = "approval"
 _MAX_SHOWN_BYTES = 32_768
 
 
-class ApprovalAnswer(Contract):
+class ApprovalAnswer(KnownFieldsOnly, Contract):
     """What somebody says to a call that waits for approval."""
 
     decision: Literal["yes", "no"]

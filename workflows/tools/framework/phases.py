@@ -20,6 +20,7 @@ Answer = TypeVar("Answer")
 
 DEFAULT_DEADLINE = timedelta(days=7)
 DEFAULT_TIMEOUT = timedelta(minutes=5)
+MAX_VIOLATIONS = 50
 
 
 class Authority(StrEnum):
@@ -196,11 +197,9 @@ def plain(
 
 
 def violations_of(error: ValidationError) -> tuple[Violation, ...]:
-    """Every violation that pydantic found, with JSON Pointers."""
-    return tuple(
-        Violation.at(entry["loc"], entry["msg"])
-        for entry in error.errors(include_url=False, include_context=False, include_input=False)
-    )
+    """The violations that pydantic found, with JSON Pointers; 50 at most, as many as are read."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return tuple(Violation.at(entry["loc"], entry["msg"]) for entry in found[:MAX_VIOLATIONS])
 
 
 def _schema_of(answer: type[BaseModel] | Mapping[str, JsonValue]) -> JsonObject:

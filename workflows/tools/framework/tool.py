@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.definition_rules import Parts, handler_of
@@ -53,7 +54,7 @@ class TaskUse(StrEnum):
     """As `ALWAYS`, and clients without support for tasks are refused."""
 
 
-class Arguments(BaseModel):
+class Arguments(KnownFieldsOnly):
     """Base of every tool's arguments: frozen, unknown names refused, camelCase or snake_case as the tool spells it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)

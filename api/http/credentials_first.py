@@ -1,0 +1,38 @@
+"""Resolves the caller of a request before its body is read: a stranger's body costs nothing."""
+
+from pydantic import SecretStr
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from outlast.api.access.callers import CallerResolver
+from outlast.api.errors import ApiError
+from outlast.api.http.problems import error_response
+
+CALLER_STATE = "outlast_caller"
+"""Key in the ASGI scope: the caller of the HTTP request."""
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class CredentialsFirst:
+    """ASGI middleware for requests that may have a body; responds 401 or 503 as the routes do."""
+
+    def __init__(self, app: ASGIApp, *, callers: CallerResolver) -> None:
+        """Pass the requests of callers that `callers` knows to `app`."""
+        self._app = app
+        self._callers = callers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "http" and scope["method"] not in _WITHOUT_BODY:
+            try:
+                scope[CALLER_STATE] = await self._callers.resolve(bearer_token(Headers(scope=scope)))
+            except ApiError as error:
+                await error_response(scope["path"], error)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def bearer_token(headers: Headers) -> SecretStr | None:
+    """The token of the `Authorization: Bearer …` header (RFC 6750); None without one."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return SecretStr(token.strip()) if scheme.lower() == "bearer" and token.strip() else None

@@ -1,0 +1,143 @@
+"""Limits on the structure of JSON bodies, checked before a parser builds it: depth, and number of values.
+
+A parser and a validator hold the event loop for as long as they work, and make a hundred bytes of memory of two bytes
+of text. Counting needs a fraction of that time, and is done in a thread where the body is large.
+"""
+
+import asyncio
+import json
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from outlast.api.contracts.problems import Problem
+from outlast.api.http.problems import problem_response
+
+_SMALL_BYTES = 64 * 1024
+_CHUNK_BYTES = 1024 * 1024
+"""What is looked at at a time: the other threads get their turn in between."""
+_BRACKETS = b"[]{}"
+_NOT_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(frozen=True)
+class JsonLimits:
+    """How much structure a body may have. A value is an element of an array, or an entry of an object."""
+
+    max_values: int
+    max_depth: int
+
+    def excess(self, body: bytes) -> str | None:
+        """What is too much in `body`, as a sentence; None when nothing is, or when it is no JSON."""
+        if not self._may_exceed(body):
+            return None
+        body = _in_utf8(body).replace(b"\\\\", b"").replace(b'\\"', b"")
+        if body.count(b'"') > 4 * (self.max_values + 1):
+            return self._too_many
+        structure = b"".join(_outside_of_strings(body))
+        if structure.count(b",") + structure.count(b"{") + structure.count(b"[") > self.max_values:
+            return self._too_many
+        return self._too_deep if _is_deeper(structure.translate(None, _NOT_BRACKETS), self.max_depth) else None
+
+    def _may_exceed(self, body: bytes) -> bool:
+        opened = body.count(b"{") + body.count(b"[")
+        return opened > self.max_depth or opened + body.count(b",") > self.max_values
+
+    @property
+    def _too_many(self) -> str:
+        return (
+            f"The body has more than {self.max_values} values (elements of arrays and entries of objects). "
+            "Put large inputs into a key-value store or a dataset and pass its id."
+        )
+
+    @property
+    def _too_deep(self) -> str:
+        return f"The body is nested more than {self.max_depth} levels deep."
+
+
+class StructureLimit:
+    """ASGI middleware; responds 422 to bodies over the limits. Reads the whole body, so a limit of size comes first."""
+
+    def __init__(self, app: ASGIApp, *, limits: JsonLimits) -> None:
+        """Let bodies within `limits` through to `app`."""
+        self._app = app
+        self._limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http" or scope["method"] in _WITHOUT_BODY:
+            await self._app(scope, receive, send)
+            return
+        body = await _read(receive)
+        if body is None:
+            return
+        excess = await asyncio.to_thread(self._limits.excess, body) if len(body) > _SMALL_BYTES else None
+        if excess is None and len(body) <= _SMALL_BYTES:
+            excess = self._limits.excess(body)
+        if excess is not None:
+            await problem_response(_problem(scope["path"], excess))(scope, receive, send)
+            return
+        await self._app(scope, _again(body, receive), send)
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """The whole body; None when the client has gone."""
+    pieces: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        pieces.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(pieces)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body as one message, and then what comes after it."""
+    given = False
+
+    async def replayed() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replayed
+
+
+def _in_utf8(body: bytes) -> bytes:
+    """`body` in UTF-8: in UTF-16 and UTF-32, which parsers accept too, structure would look different."""
+    encoding = json.detect_encoding(body)
+    return body if encoding.startswith("utf-8") else body.decode(encoding, "replace").encode()
+
+
+def _outside_of_strings(body: bytes) -> list[bytes]:
+    """What stands outside of strings in JSON without escaped quotes."""
+    found: list[bytes] = []
+    inside = False
+    for start in range(0, len(body), _CHUNK_BYTES):
+        parts = body[start : start + _CHUNK_BYTES].split(b'"')
+        found += parts[inside::2]
+        inside ^= len(parts) % 2 == 0
+    return found
+
+
+def _is_deeper(brackets: bytes, levels: int) -> bool:
+    """Whether more than `levels` levels are left when the innermost ones are taken away, level by level."""
+    for _ in range(levels):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return brackets.count(b"[") + brackets.count(b"{") > 0
+
+
+def _problem(path: str, detail: str) -> Problem:
+    return Problem(
+        type="urn:outlast:problem:body-too-complex",
+        title="The body has too many or too deeply nested values",
+        status=422,
+        detail=detail,
+        instance=path,
+    )
