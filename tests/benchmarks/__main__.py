@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.benchmarks.actor_call import measure_actor_call
 from tests.benchmarks.dataset_read import measure_latency, measure_throughput
 from tests.benchmarks.handoffs import measure_handoffs
+from tests.benchmarks.hostile_bodies import measure_hostile_bodies
 from tests.benchmarks.large_output import measure_large_output
 from tests.benchmarks.report import Figure, Finding, Target, print_figures, print_table, write_json
 from tests.benchmarks.tools_list import measure_tools_list
@@ -26,6 +27,7 @@ BENCHMARKS: Mapping[str, Callable[[], Awaitable[Finding]]] = {
     "tools-list": measure_tools_list,
     "waiting": measure_waiting,
     "handoffs": measure_handoffs,
+    "hostile-bodies": measure_hostile_bodies,
 }
 
 

@@ -102,7 +102,7 @@ def _look(annotation: object) -> Look | None:
     inner = _look(arguments[-1] if arguments and arguments[-1] is not ... else arguments[0]) if arguments else None
     if inner is None:
         return None
-    is_mapping = isinstance(origin, type) and issubclass(origin, Mapping)
+    is_mapping = isinstance(origin, type) and issubclass(cast(type[object], origin), Mapping)
     return partial(_in_mapping if is_mapping else _in_sequence, inner)
 
 
@@ -134,7 +134,7 @@ def _look_into_union(members: tuple[object, ...]) -> Look | None:
                 yield from unknown_fields(chosen, cast(object, value), place)
             return
         for other in others:
-            yield from other(value, place)
+            yield from other(cast(object, value), place)
 
     return look
 

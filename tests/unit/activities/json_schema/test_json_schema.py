@@ -46,7 +46,11 @@ def test_a_reference_to_itself_says_nothing_of_the_value(schema: dict[str, Any])
 
 
 def test_a_pattern_that_only_javascript_understands_leaves_the_rest_in_force() -> None:
-    fields = {"a": {"pattern": r"(?<n>x)\k<n>"}, "b": {"type": "integer"}, "c": {"pattern": r"^(?!x)\p{L}+$"}}
+    fields: dict[str, Any] = {
+        "a": {"pattern": r"(?<n>x)\k<n>"},
+        "b": {"type": "integer"},
+        "c": {"pattern": r"^(?!x)\p{L}+$"},
+    }
     found = schema_violations({"properties": fields}, {"a": "y", "b": "y", "c": "xy"})
     assert [violation.path for violation in found] == ["/b", "/c"]
 
