@@ -98,9 +98,9 @@ MEANS = {
     unknown_tool: Meaning("There is no tool 'sing'.", True, "not_found", False),
     bad_arguments: Meaning(
         "The arguments of say do not fit its schema.\n"
+        "- /volume: Unknown field 'volume': known are note, text, times.\n"
         "- /text: Field required\n"
         "- /times: Input should be less than or equal to 10\n"
-        "- /volume: Extra inputs are not permitted\n"
         "Correct every violation listed and call again.",
         True,
         "validation",
