@@ -7,10 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.conversations.references import ConversationOwner
@@ -25,32 +22,16 @@ from outlast.workflows.contracts.sessions import SessionState, session_workflow_
 from outlast.workflows.contracts.turns import turn_workflow_id
 from outlast.workflows.session import SessionWorkflow
 from tests.support.calls.turns import Json, new_session, sent
-from tests.support.eventually import eventually
 from tests.support.providers.script import Call, by_position, says
 from tests.support.providers.server import ProviderServer
 from tests.support.stacks.api_server import connect
+from tests.support.stacks.retention import removed
 from tests.support.stacks.service import SEAL_KEYS, Service
 
 
 @pytest.fixture
 async def temporal(service: Service) -> Client:
     return await connect(service.temporal_address, namespace=service.namespace)
-
-
-async def removed(temporal: Client, workflow_id: str) -> None:
-    """Remove an ended workflow, as Temporal does when its retention is over."""
-    execution = WorkflowExecution(workflow_id=workflow_id)
-    request = DeleteWorkflowExecutionRequest(namespace=temporal.namespace, workflow_execution=execution)
-    await temporal.workflow_service.delete_workflow_execution(request)
-
-    async def is_gone() -> bool:
-        try:
-            await temporal.get_workflow_handle(workflow_id).describe()
-        except RPCError as error:
-            return error.status is RPCStatusCode.NOT_FOUND
-        return False
-
-    await eventually(is_gone)
 
 
 async def without_its_turns(api: httpx.AsyncClient, temporal: Client, session: str) -> Json:
