@@ -1,13 +1,18 @@
 """Server-sent events (WHATWG HTML, section 9.2)."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol
 
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, JsonValue
 
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.api.errors import ApiError, tool_error
+
+log = logging.getLogger("outlast.api")
 KEEP_ALIVE_SECONDS = 15
 
 
@@ -41,7 +46,7 @@ class StreamedEvent(Protocol):
 
 
 def event_stream(events: AsyncIterator[StreamedEvent]) -> StreamingResponse:
-    """`events` as a response, which ends when they do."""
+    """`events` as a response, which ends when they do. When they fail, its last event is an `error` that says why."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_with_keep_alive(events), media_type="text/event-stream", headers=headers)
 
@@ -56,13 +61,30 @@ async def _with_keep_alive(events: AsyncIterator[StreamedEvent]) -> AsyncIterato
             if not done:
                 yield ": keep-alive\n\n"
                 continue
-            event = pending.result()
-            if event is None:
+            try:
+                event = pending.result()
+                frame = "" if event is None else _frame(event)
+            except Exception as error:  # noqa: BLE001  # a cut connection would not tell a client why
+                yield _failure(error)
                 return
-            yield _frame(event)
+            if not frame:
+                return
+            yield frame
             pending = asyncio.ensure_future(anext(events, None))
     finally:
         pending.cancel()
+
+
+def _failure(error: Exception) -> str:
+    """The last event of a stream that cannot go on. It has no id: a client resumes after the one before."""
+    if isinstance(error, ApiError):
+        envelope = tool_error(error, "")
+    else:
+        log.error("An event stream has failed.", exc_info=error)
+        message = "The event stream has failed on the server, which has logged why."
+        envelope = ErrorEnvelope.transient(ErrorCategory.UNKNOWN, "", message, hint="Resume it with Last-Event-ID.")
+    sent = _Sent(time=datetime.now(UTC), data=envelope.model_dump(mode="json", exclude_none=True))
+    return f"event: error\ndata: {sent.model_dump_json(exclude_none=True)}\n\n"
 
 
 def _frame(event: StreamedEvent) -> str:

@@ -17,7 +17,9 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
+from outlast.api.errors import TaskDataLost
 from outlast.api.temporal.errors import is_outage
+from outlast.worker.external_storage import PayloadLost, PayloadUnavailable
 
 Event = TypeVar("Event")
 
@@ -28,6 +30,18 @@ ABNORMAL_ENDS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "The workflow timed out.",
 }
 """Ways in which a workflow ends without its own outcome, and the message for clients."""
+_PASSING = frozenset(
+    {
+        # The run exists, and a page of its history does not, or not as its page token says: read from the beginning.
+        RPCStatusCode.NOT_FOUND,
+        RPCStatusCode.INVALID_ARGUMENT,
+        RPCStatusCode.OUT_OF_RANGE,
+        RPCStatusCode.FAILED_PRECONDITION,
+        # "History is incomplete": the server compared a page with a state that was a moment newer or older.
+        RPCStatusCode.DATA_LOSS,
+    }
+)
+_FAILURES_WITHOUT_PROGRESS = 5
 _CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 
 
@@ -62,28 +76,68 @@ async def follow_history(
 ) -> AsyncGenerator[Event]:
     """The events of a workflow from the run `run_id` on (the latest run for None), to its end.
 
-    With `wait`, follows a running workflow; without, gives the events so far. Gives nothing while Temporal does not
-    answer; afterwards it reads the run again from the beginning with a new fold, so callers have to skip the events
-    that they already have. Ends early when Temporal has removed the history.
+    With `wait`, follows a running workflow; without, gives the events so far. Gives nothing while Temporal or the store
+    of payloads does not answer; afterwards it reads the run again from the beginning with a new fold, so callers have
+    to skip the events that they already have. Ends early when Temporal has removed the history.
+
+    Raises `TaskDataLost` for a payload that is lost, and `RPCError` for a request that Temporal refuses every time.
     """
-    number = 0
+    number, patience = 0, _Patience()
     while True:
         fold = new_fold(number)
         try:
             handle = client.get_workflow_handle(workflow_id, run_id=run_id)
             async for entry in handle.fetch_history_events(wait_new_event=wait):
+                patience.has_read(number, entry.event_id)
                 for event in await fold.read(entry):
                     yield event
-        except (RPCError, RuntimeError) as error:
-            if isinstance(error, RPCError) and error.status is RPCStatusCode.NOT_FOUND:
+        except PayloadLost as error:
+            raise TaskDataLost(str(error)) from error
+        except (PayloadUnavailable, RPCError, RuntimeError) as error:
+            if _is_not_found(error) and await _is_removed(client, workflow_id, run_id):
                 return
-            if not is_outage(error):
+            if not patience.lasts(error):
                 raise
             await asyncio.sleep(OUTAGE_PAUSE_SECONDS)
             continue
         if fold.continued_as is None:
             return
         run_id, number = fold.continued_as, number + 1
+
+
+class _Patience:
+    """Which errors are waited out: those of an outage always, those that should pass a few times without progress."""
+
+    def __init__(self) -> None:
+        self._furthest = (0, 0)
+        self._failed = 0
+
+    def has_read(self, number: int, event_id: int) -> None:
+        """Event `event_id` of run `number` was read."""
+        if (number, event_id) > self._furthest:
+            self._furthest, self._failed = (number, event_id), 0
+
+    def lasts(self, error: Exception) -> bool:
+        """Whether to read again after `error`."""
+        if isinstance(error, PayloadUnavailable) or is_outage(error):
+            return True
+        if not isinstance(error, RPCError) or error.status not in _PASSING:
+            return False
+        self._failed += 1
+        return self._failed <= _FAILURES_WITHOUT_PROGRESS
+
+
+def _is_not_found(error: Exception) -> bool:
+    return isinstance(error, RPCError) and error.status is RPCStatusCode.NOT_FOUND
+
+
+async def _is_removed(client: Client, workflow_id: str, run_id: str | None) -> bool:
+    """Whether Temporal does not know the run any more: its history can also be missing for a moment."""
+    try:
+        await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
+    except (RPCError, RuntimeError) as error:
+        return _is_not_found(error)
+    return False
 
 
 def time_of(entry: HistoryEvent) -> datetime:

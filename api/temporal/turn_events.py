@@ -195,15 +195,22 @@ class TurnEventLog:
         self._first_run_id = first_run_id
 
     async def follow(self, *, after: Position = (0, 0, 0), wait: bool = True) -> AsyncGenerator[TurnStreamEvent]:
-        """Events after the position, as they happen, to the end. Silent during an outage of Temporal."""
+        """Events after the position, as they happen, to the end. Silent during an outage of Temporal.
+
+        The last event is `finish`, or with `wait` an `error` without an ID when Temporal has removed the history.
+        """
         converter = self._client.data_converter
         history = follow_history(
             self._client, self._workflow_id, self._first_run_id, lambda number: _TurnFold(converter, number), wait=wait
         )
+        has_finished = False
         async for event in history:
+            has_finished = has_finished or event.name == "finish"
             if (position := position_of(event.id)) > after:
                 after = position
                 yield event
+        if wait and not has_finished:
+            yield _removed()
 
     async def live(self, *, after: Position) -> AsyncGenerator[TurnStreamEvent]:
         """Like `follow`, with additional events without an ID while a failed model call is being retried."""
@@ -269,6 +276,13 @@ def _retry_under_way(activity: PendingActivityInfo) -> TurnStreamEvent:
     step = _step_of(activity.activity_id)
     data: dict[str, JsonValue] = {"step": step, "attempt": activity.attempt, **failure_data(activity.last_failure)}
     return TurnStreamEvent(name="retry", id=None, time=datetime.now(UTC), data={**data, "under_way": True})
+
+
+def _removed() -> TurnStreamEvent:
+    message = "The events of this turn are no longer kept. Its messages are: ask for the turn itself."
+    error = ErrorEnvelope.permanent(ErrorCategory.NOT_FOUND, "", message)
+    data = error.model_dump(mode="json", exclude_none=True)
+    return TurnStreamEvent(name="error", id=None, time=datetime.now(UTC), data=data)
 
 
 def _abnormal_end(message: str) -> list[NamedData]:

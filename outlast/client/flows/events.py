@@ -38,7 +38,8 @@ def follow(
     """The events after the one with id `after`, each durable one once, to the last one.
 
     The end of a connection is not the end of the events, since a server that shuts down ends its streams too:
-    `has_ended` asks. Raises `ConnectionFailed` or `Unavailable` when the server stays away for too long.
+    `has_ended` asks. An `error` without an id that is not retryable is the last event, too. Raises `ConnectionFailed`
+    or `Unavailable` when the server stays away for too long.
     """
     attempts = Attempts(server, server.policy.wait_seconds)
     while True:
@@ -53,7 +54,7 @@ def follow(
                     event = event_of(raw)
                     after = event.id or after
                     yield Item(event)
-                    if is_last(event):
+                    if is_last(event) or _is_failure(event):
                         return
             yield CloseStream()
             if (yield from has_ended()):
@@ -65,6 +66,11 @@ def follow(
             trouble = busy
         yield CloseStream()
         yield from attempts.pause(trouble)
+
+
+def _is_failure(event: Event) -> bool:
+    """Whether the server says with this event that the stream cannot go on, whoever asks again."""
+    return event.name == "error" and event.id is None and event.data.get("retryable") is False
 
 
 def stream_request(path: str, *, after: str | None, params: tuple[tuple[str, str], ...] = ()) -> HttpRequest:
