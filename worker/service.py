@@ -152,6 +152,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     sweep = OutputSweepActivities(objects, tasks, grace=settings.sweep_grace, conversations=ended_sessions)
     spending = SpendingActivities(platform, tasks, UsageStore(objects, namespace=client.namespace))
     models = model_activities(settings, conversations)
+    compaction = CompactionActivities(models, conversations)
     return Activities(
         short=(
             runs.start_run,
@@ -174,7 +175,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             outputs.restore_output,
             SessionDeletionActivities(client, objects, conversations).forget_session,
         ),
-        models=(models.call_model, CompactionActivities(models, conversations).compact_conversation),
+        models=(models.call_model, compaction.summarise_piece, compaction.keep_summary),
         close=models.close,
     )
 

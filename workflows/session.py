@@ -185,10 +185,13 @@ class SessionWorkflow:
             turn.model_copy(update=end) if turn.turn_id == ended.turn_id else turn for turn in self._state.turns
         )
         goes_on = ended.conversation if ended.counts else None
+        before = next((turn.before for turn in turns if turn.turn_id == ended.turn_id), None)
+        # A summary that was paid for serves the next turn, also when this one came no further.
+        shortened = ended.shortened if before == self._state.conversation else None
         self._change(
             turns=turns,
             head=ended.turn_id if goes_on else self._state.head,
-            conversation=goes_on or self._state.conversation,
+            conversation=goes_on or shortened or self._state.conversation,
             running=None if self._state.running == ended.turn_id else self._state.running,
             spent=total(self._state.spent, ended.spent),
             reminded=(*self._state.reminded, *ended.reminded)[-KEPT_EVENTS:],

@@ -32,7 +32,7 @@ from outlast.activities.contracts import Contract
 from outlast.activities.conversations.contracts import KeepMessagesInput
 from outlast.activities.conversations.references import ConversationOwner
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.llm.contracts import CallModelInput, ModelMessage, ModelStep, TextPart
+from outlast.activities.llm.contracts import CallModelInput, ModelMessage, ModelStep, TextPart, Usage
 from outlast.activities.runs.contracts import RunState
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, TaskAsks
@@ -67,7 +67,14 @@ from outlast.workflows.stubs.signatures import answer_signature, signature
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.registry import executor_kind
 from outlast.workflows.turns import events
-from outlast.workflows.turns.budgets import added, exceeded, last_step
+from outlast.workflows.turns.budgets import (
+    BudgetExceeded,
+    added,
+    exceeded,
+    exceeded_within_step,
+    last_step,
+    with_summary,
+)
 from outlast.workflows.turns.compacting import (
     can_be_compacted,
     compacted,
@@ -170,7 +177,10 @@ class TurnWorkflow:
             if workflow.info().is_continue_as_new_suggested():
                 await workflow.wait_condition(workflow.all_handlers_finished)
                 workflow.continue_as_new(self._input.model_copy(update={"so_far": self._state}))
-            ending = await self._step()
+            try:
+                ending = await self._step()
+            except BudgetExceeded as over:
+                return _over_budget(str(over))
             if ending is not None:
                 return ending
 
@@ -185,8 +195,8 @@ class TurnWorkflow:
         if not answer.tool_calls and not ran_out(self._input, self._state.step):
             reason = "other" if answer.finish_reason in ("tool_calls", "too_long") else answer.finish_reason
             return Ending(status=TurnStatus.COMPLETED, reason=reason)
-        money_and_tokens = self._input.budgets.model_copy(update={"steps": None})
-        if (answer.tool_calls or not answer.text) and exceeded(money_and_tokens, self._state.spent) is None:
+        over = exceeded_within_step(self._input.budgets, self._state.spent)
+        if (answer.tool_calls or not answer.text) and over is None:
             await self._one_step(only_words=True)
         return Ending(status=TurnStatus.STOPPED, reason="max_steps")
 
@@ -214,8 +224,17 @@ class TurnWorkflow:
         answer = await self._call_model(call.model_copy(update={"may_be_too_long": compactable}))
         if not is_refused_for_length(answer):
             return answer
-        self._state = await compacted(self._input, self._state)
+        changes = await compacted(self._input, self._state, self._spend)
+        self._state = self._state.model_copy(update=changes)
+        over = exceeded_within_step(self._input.budgets, self._state.spent)
+        if over is not None:
+            raise BudgetExceeded(over)
         return await self._call_model(self._next_call(active, only_words=only_words))
+
+    def _spend(self, usage: Usage, cost_usd: float | None) -> str | None:
+        """Count a call of the model that is no step; gives the budget that is then used up, in words."""
+        self._keep(spent=with_summary(self._state.spent, usage, cost_usd))
+        return exceeded_within_step(self._input.budgets, self._state.spent)
 
     def _next_call(self, active: Resolution, *, only_words: bool) -> CallModelInput:
         call = model_call(self._input, self._state, active)
@@ -339,6 +358,7 @@ class TurnWorkflow:
             turn_id=turn.turn_id,
             counts=len(state.messages) > 1 or result.status is TurnStatus.CANCELLED,
             conversation=result.conversation,
+            shortened=state.conversation,
             spent=result.spent,
             reminded=state.reminded,
         )
@@ -355,6 +375,7 @@ class TurnWorkflow:
             owner=ConversationOwner(caller_id=turn.caller.id, session_id=turn.session_id),
             conversation=conversation_before(turn, self._state),
             messages=self._state.messages,
+            repeated=self._state.repeated,
             about=report.model_dump(mode="json", exclude_none=True),
         )
         try:

@@ -1,5 +1,7 @@
 """The activity that keeps the messages of a turn."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import timedelta
 
 from temporalio import activity
@@ -30,11 +32,17 @@ class ConversationActivities:
     async def keep_messages(self, request: KeepMessagesInput) -> ConversationRef:
         """Add messages to a conversation and return the longer one. A repeated attempt gives the same reference."""
         with as_activity_failure():
-            block = Block(messages=request.messages, about=request.about, summary_of=request.summary_of)
-            try:
+            block = Block(messages=request.messages, about=request.about, repeated=request.repeated)
+            with store_awaited():
                 return await self._blocks.append(request.owner, request.conversation, block)
-            except OSError as error:
-                # Elsewhere a full disk is permanent; here the turn can wait for the operator.
-                raise ToolFailure.of(
-                    ErrorCategory.FILESYSTEM, f"The conversation cannot be stored: {error}", retryable=True
-                ) from error
+
+
+@contextmanager
+def store_awaited() -> Generator[None]:
+    """Make a store that cannot be written a retryable failure: elsewhere a full disk is permanent, a turn can wait."""
+    try:
+        yield
+    except OSError as error:
+        raise ToolFailure.of(
+            ErrorCategory.FILESYSTEM, f"The conversation cannot be stored: {error}", retryable=True
+        ) from error

@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 
 from pydantic_core import to_json
 
@@ -82,16 +82,27 @@ class ConversationBlocks:
         newest_first = [block async for block in self._chain(owner, conversation.head)]
         return tuple(message for block in reversed(newest_first) for message in block.messages)
 
+    async def beginning(self, owner: ConversationOwner, conversation: ConversationRef) -> Block | None:
+        """The first block that a model is sent: a summary, or the first turn. None when the conversation is empty."""
+        oldest = None
+        async for block in self._chain(owner, conversation.head):
+            oldest = block
+        return oldest
+
     async def newest_first(self, owner: ConversationOwner, conversation: ConversationRef) -> AsyncGenerator[Block]:
-        """The blocks that were written in the conversation, also those that a summary stands for; not the summaries."""
-        head = conversation.head
-        while head is not None:
-            head, begun = None, head
-            async for block in self._chain(owner, begun):
-                if block.summary_of is None:
-                    yield block
-                else:
-                    head = block.summary_of.head
+        """The turns of the conversation, each as one block; also those that a summary stands for, not the summaries."""
+        newer: Block | None = None
+        async with aclosing(self._written(owner, conversation)) as blocks:
+            async for block in blocks:
+                turn = block if newer is None else _joined(block, newer)
+                newer = turn if turn.repeated else None
+                if newer is None:
+                    yield turn
+
+    async def turn(self, owner: ConversationOwner, conversation: ConversationRef) -> Block | None:
+        """The last turn of the conversation, as one block; None when the conversation is empty."""
+        async with aclosing(self.newest_first(owner, conversation)) as turns:
+            return await anext(turns, None)
 
     async def block(self, owner: ConversationOwner, digest: str) -> Block:
         """One block. Raises `ConversationDamaged` when it is missing, too."""
@@ -120,6 +131,17 @@ class ConversationBlocks:
         """Remove everything of the owner's session."""
         prefix = conversation_prefix(self.namespace, owner)
         await self._objects.delete([entry.key async for entry in self._objects.list(prefix)])
+
+    async def _written(self, owner: ConversationOwner, conversation: ConversationRef) -> AsyncGenerator[Block]:
+        """The blocks that turns wrote, newest first."""
+        head = conversation.head
+        while head is not None:
+            head, begun = None, head
+            async for block in self._chain(owner, begun):
+                if block.summary_of is None:
+                    yield block
+                else:
+                    head = block.summary_of.head
 
     async def _chain(self, owner: ConversationOwner, head: str | None) -> AsyncGenerator[Block]:
         """From `head` to the beginning of its chain. The blocks that one names are read at once."""
@@ -162,3 +184,9 @@ def _placed(conversation: ConversationRef, before: tuple[str, ...], block: Block
         size_bytes=conversation.size_bytes + size,
     )
     return content, longer
+
+
+def _joined(earlier: Block, later: Block) -> Block:
+    """Two blocks of one turn, which was summarised in between, as one."""
+    messages = (*earlier.messages, *later.messages[later.repeated :])
+    return later.model_copy(update={"messages": messages, "repeated": earlier.repeated})

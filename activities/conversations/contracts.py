@@ -27,6 +27,14 @@ class Block(Contract):
         default=None,
         description="The conversation that `messages` summarise. A model is sent the summary, a person reads on there.",
     )
+    locators: tuple[str, ...] = Field(
+        default=(), description="With `summary_of`: those of the stored outputs that the summarised messages name."
+    )
+    repeated: int = Field(
+        default=0,
+        ge=0,
+        description="How many of the first messages the block before has too: of the same turn, and summarised.",
+    )
 
 
 class KeepMessagesInput(Contract):
@@ -36,7 +44,7 @@ class KeepMessagesInput(Contract):
     conversation: ConversationRef
     messages: tuple[ModelMessage, ...]
     about: dict[str, JsonValue] = Field(default_factory=dict)
-    summary_of: ConversationRef | None = None
+    repeated: int = 0
 
 
 class ForgetSessionInput(Contract):

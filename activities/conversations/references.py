@@ -1,5 +1,6 @@
 """What histories hold of a conversation: a reference to its last block, see `conversations.contracts`."""
 
+import re
 from typing import Annotated
 
 from pydantic import Field
@@ -7,6 +8,8 @@ from pydantic import Field
 from outlast.activities.contracts import Contract
 
 SESSION_WORKFLOW_PREFIX = "session:"
+
+_PAGE_TOKEN = re.compile(r"([0-9a-f]{64})\.(\d{1,9})", re.ASCII)
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -29,3 +32,14 @@ class ConversationRef(Contract):
     head: Digest | None = Field(default=None, description="SHA-256 of the last block.")
     messages: int = Field(default=0, ge=0, description="How many messages a model is sent of it.")
     size_bytes: int = Field(default=0, ge=0, description="Size of their JSON.")
+
+
+def message_page_token(conversation: ConversationRef, skipped: int = 0) -> str | None:
+    """The page token for a conversation's messages before its `skipped` latest ones; None for an empty one."""
+    return f"{conversation.head}.{skipped}" if conversation.head else None
+
+
+def read_message_page_token(token: str) -> tuple[ConversationRef, int] | None:
+    """The conversation and the number of skipped messages that a token stands for; None for a malformed one."""
+    match = _PAGE_TOKEN.fullmatch(token)
+    return (ConversationRef(head=match[1]), int(match[2])) if match else None

@@ -1,11 +1,10 @@
-"""The activity that summarises a conversation which no longer fits its model's window."""
-
-from datetime import timedelta
+"""The activities that summarise a conversation which no longer fits its model's window, piece by piece."""
 
 from pydantic import Field
 from temporalio import activity
 
 from outlast.activities.contracts import Caller, Contract
+from outlast.activities.conversations.activities import store_awaited
 from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.conversations.contracts import Block
 from outlast.activities.conversations.references import ConversationOwner, ConversationRef
@@ -13,11 +12,10 @@ from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.provider_error import ProviderError
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.llm.activities import ModelActivities
-from outlast.activities.llm.contracts import CallModelInput, ModelMessage, ModelStep, TextPart, Usage
-from outlast.activities.llm.transcripts import locators_of, pieces_of_transcript
+from outlast.activities.llm.contracts import CallModelInput, ModelMessage, TextPart, Usage
+from outlast.activities.llm.transcripts import locators_of, piece_of_transcript, transcript_of
 from outlast.activities.llm.windows import CHARS_PER_TOKEN, is_too_long, tokens_of_message
 
-COMPACT_ATTEMPT_TIMEOUT = timedelta(minutes=30)
 UNKNOWN_WINDOW_TOKENS = 16_000
 """The window that is counted with where it is not known; pieces that are refused as too long are halved."""
 _LEAST_PIECE_CHARS = 2_000
@@ -32,8 +30,8 @@ what no longer matters. Write plain text, at most 800 words, and nothing else.
 """.strip()
 
 
-class CompactInput(Contract):
-    """Input of `compact_conversation`."""
+class Compaction(Contract):
+    """What is summarised, and with which model."""
 
     caller: Caller
     session_id: str
@@ -52,18 +50,51 @@ class CompactInput(Contract):
         return ConversationOwner(caller_id=self.caller.id, session_id=self.session_id)
 
 
-class Compacted(Contract):
-    """A conversation that begins with a summary, and what it cost. The store keeps the original beneath it."""
+class Progress(Contract):
+    """How far a conversation is summarised."""
 
-    conversation: ConversationRef
-    summary: str
-    summarised: int = Field(description="How many messages the summary stands for.")
+    summary: str = Field(default="", description="Of everything up to `done_chars`.")
+    done_chars: int = Field(default=0, description="How much of the conversation, as a transcript, is summarised.")
+    piece_chars: int | None = Field(default=None, description="Size of the next piece; None: as the window suggests.")
+
+
+class SummarisePieceInput(Contract):
+    """Input of `summarise_piece`."""
+
+    compaction: Compaction
+    progress: Progress = Progress()
+
+
+class SummarisedPiece(Contract):
+    """One call of the model, and what it cost."""
+
+    progress: Progress
+    is_last: bool
     usage: Usage = Usage()
     cost_usd: float | None = None
 
 
+class KeepSummaryInput(Contract):
+    """Input of `keep_summary`."""
+
+    compaction: Compaction
+    summary: str
+
+
+class Compacted(Contract):
+    """A conversation that begins with a summary. The store keeps the original beneath it."""
+
+    conversation: ConversationRef
+    summary: str
+    summarised: int = Field(description="How many messages the summary stands for.")
+    locators: tuple[str, ...] = Field(default=(), description="Of the stored outputs that those messages name.")
+
+
 class CompactionActivities:
-    """Summarises conversations with the model that they are held with."""
+    """Summarises conversations with the model that they are held with.
+
+    One activity makes one call of the model: what is paid for is recorded, and never paid for twice.
+    """
 
     def __init__(self, models: ModelActivities, conversations: ConversationBlocks) -> None:
         """Call `models`; read and write `conversations`."""
@@ -71,35 +102,42 @@ class CompactionActivities:
         self._conversations = conversations
 
     @activity.defn
-    async def compact_conversation(self, request: CompactInput) -> Compacted:
-        """Summarise the conversation piece by piece and store the summary as the beginning of a new one.
+    async def summarise_piece(self, request: SummarisePieceInput) -> SummarisedPiece:
+        """Summarise the next piece of the conversation, together with the summary of what came before it.
 
-        The summary's block refers to the original conversation, which stays readable as long as the session.
+        A piece that the provider refuses for its length is halved; so are those after it.
         """
         with as_activity_failure():
             async with heartbeating():
-                older, latest = await self._split(request)
-                steps = await self._summarised(request, older)
-                text = _with_locators(steps[-1].text, locators_of(older))
-                message = ModelMessage(role="user", parts=(TextPart(text=text),))
-                block = Block(messages=(message, *latest), summary_of=request.conversation)
-                kept = await self._conversations.append(request.owner, ConversationRef(), block)
-                costs = [step.cost_usd for step in steps if step.cost_usd is not None]
-                return Compacted(
-                    conversation=kept,
-                    summary=steps[-1].text,
-                    summarised=len(older),
-                    usage=_total(steps),
-                    cost_usd=sum(costs) if costs else None,
-                )
+                older, _ = await self._split(request.compaction)
+                return await self._summarised(request.compaction, request.progress, transcript_of(older))
 
-    async def _split(self, request: CompactInput) -> tuple[tuple[ModelMessage, ...], tuple[ModelMessage, ...]]:
+    @activity.defn
+    async def keep_summary(self, request: KeepSummaryInput) -> Compacted:
+        """Store the summary as the beginning of a new conversation.
+
+        Its block refers to the original conversation, which stays readable as long as the session.
+        """
+        with as_activity_failure():
+            owner, original = request.compaction.owner, request.compaction.conversation
+            older, latest = await self._split(request.compaction)
+            beginning = await self._conversations.beginning(owner, original)
+            # A summary of a summary: the messages have the locators of the first one as text only.
+            earlier = beginning.locators if beginning is not None else ()
+            locators = tuple(dict.fromkeys((*earlier, *locators_of(older))))
+            message = ModelMessage(role="user", parts=(TextPart(text=_with_locators(request.summary, locators)),))
+            block = Block(messages=(message, *latest), summary_of=original, locators=locators)
+            with store_awaited():
+                kept = await self._conversations.append(owner, ConversationRef(), block)
+            return Compacted(conversation=kept, summary=request.summary, summarised=len(older), locators=locators)
+
+    async def _split(self, compaction: Compaction) -> tuple[tuple[ModelMessage, ...], tuple[ModelMessage, ...]]:
         """The messages to be summarised, and those of the latest turn when they stay as they are."""
-        messages = await self._conversations.messages(request.owner, request.conversation)
-        if not request.keep_latest or request.conversation.head is None:
+        messages = await self._conversations.messages(compaction.owner, compaction.conversation)
+        if not compaction.keep_latest or compaction.conversation.head is None:
             return messages, ()
-        block = await self._conversations.block(request.owner, request.conversation.head)
-        window = request.window_tokens or UNKNOWN_WINDOW_TOKENS
+        block = await self._conversations.block(compaction.owner, compaction.conversation.head)
+        window = compaction.window_tokens or UNKNOWN_WINDOW_TOKENS
         size = sum(tokens_of_message(message) for message in block.messages)
         is_small = (
             block.summary_of is None and len(block.messages) < len(messages) and size <= window // _SHARE_OF_LATEST
@@ -107,49 +145,47 @@ class CompactionActivities:
         latest = block.messages if is_small else ()
         return messages[: len(messages) - len(latest)], latest
 
-    async def _summarised(self, request: CompactInput, messages: tuple[ModelMessage, ...]) -> list[ModelStep]:
-        """The model's answers, the last of which is the summary."""
-        window = request.window_tokens or UNKNOWN_WINDOW_TOKENS
+    async def _summarised(self, compaction: Compaction, progress: Progress, transcript: str) -> SummarisedPiece:
+        window = compaction.window_tokens or UNKNOWN_WINDOW_TOKENS
         # Half of the window, counted carefully: the rest is for instructions, summary so far, and the answer.
-        size = max(window * CHARS_PER_TOKEN // 2, _LEAST_PIECE_CHARS)
+        size = progress.piece_chars or max(window * CHARS_PER_TOKEN // 2, _LEAST_PIECE_CHARS)
         while True:
+            piece = piece_of_transcript(transcript, progress.done_chars, size)
             try:
-                return await self._summary_of_pieces(request, list(pieces_of_transcript(messages, size)))
+                step = await self._models.ask(_request(compaction, progress.summary, piece.strip()))
             except ProviderError as error:
                 if not is_too_long(error) or size <= _LEAST_PIECE_CHARS:
                     raise
                 size = max(size // 2, _LEAST_PIECE_CHARS)
-
-    async def _summary_of_pieces(self, request: CompactInput, pieces: list[str]) -> list[ModelStep]:
-        steps: list[ModelStep] = []
-        for piece in pieces:
-            so_far = f"Summary of what came before:\n{steps[-1].text}\n\n" if steps else ""
-            step = await self._models.ask(_order(request, f"{so_far}The conversation:\n\n{piece}"))
+                continue
             if not step.text.strip():
-                raise ProviderError(request.provider_id, "the model gave no summary of the conversation", kinds=())
-            steps.append(step)
-        return steps
+                raise ProviderError(compaction.provider_id, "the model gave no summary of the conversation", kinds=())
+            done = progress.done_chars + len(piece)
+            return SummarisedPiece(
+                progress=Progress(summary=step.text, done_chars=done, piece_chars=size),
+                is_last=done >= len(transcript),
+                usage=step.usage,
+                cost_usd=step.cost_usd,
+            )
 
 
-def _order(request: CompactInput, text: str) -> CallModelInput:
+def _request(compaction: Compaction, summary: str, piece: str) -> CallModelInput:
+    """The call of the model that summarises one piece, given the summary of those before."""
+    so_far = f"Summary of what came before:\n{summary}\n\n" if summary else ""
+    text = f"{so_far}The conversation:\n\n{piece}"
     return CallModelInput(
-        caller=request.caller,
-        provider_id=request.provider_id,
-        model_id=request.model_id,
-        session_id=request.session_id,
-        turn_id=request.turn_id,
-        step=request.step,
+        caller=compaction.caller,
+        provider_id=compaction.provider_id,
+        model_id=compaction.model_id,
+        session_id=compaction.session_id,
+        turn_id=compaction.turn_id,
+        step=compaction.step,
         system=INSTRUCTIONS,
         messages=(ModelMessage(role="user", parts=(TextPart(text=text),)),),
-        max_output_tokens=request.max_output_tokens,
+        max_output_tokens=compaction.max_output_tokens,
     )
 
 
 def _with_locators(summary: str, locators: tuple[str, ...]) -> str:
     stored = f"\nLocators of stored outputs: {', '.join(locators)}" if locators else ""
     return f"<summary-of-earlier-conversation>\n{summary}{stored}\n</summary-of-earlier-conversation>"
-
-
-def _total(steps: list[ModelStep]) -> Usage:
-    counts = [step.usage.model_dump() for step in steps]
-    return Usage.model_validate({name: sum(count[name] for count in counts) for name in Usage.model_fields})

@@ -8,16 +8,17 @@ MAX_ARGUMENT_CHARS = 1_000
 MAX_RESULT_CHARS = 4_000
 
 
-def pieces_of_transcript(messages: Sequence[ModelMessage], size: int) -> Iterator[str]:
-    """The transcript in pieces of `size` characters at most, cut between paragraphs where they are short enough."""
-    piece = ""
-    for paragraph in (cut for line in _paragraphs(messages) for cut in _cuts(line, size)):
-        if piece and len(piece) + len(paragraph) + 2 > size:
-            yield piece
-            piece = ""
-        piece = f"{piece}\n\n{paragraph}" if piece else paragraph
-    if piece:
-        yield piece
+def transcript_of(messages: Sequence[ModelMessage]) -> str:
+    """The whole conversation as a text; long arguments and results are shortened."""
+    return "\n\n".join(_paragraphs(messages))
+
+
+def piece_of_transcript(transcript: str, start: int, size: int) -> str:
+    """At most `size` characters from `start` on, cut between paragraphs where they are short enough. Never empty."""
+    piece = transcript[start : start + size]
+    end = piece.rfind("\n\n") + 2
+    is_last = start + size >= len(transcript)
+    return piece if is_last or end <= size // 2 else piece[:end]
 
 
 def locators_of(messages: Iterable[ModelMessage]) -> tuple[str, ...]:
@@ -51,8 +52,3 @@ def _paragraph(role: str, part: Part) -> str:
 
 def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]} [{len(text) - limit} characters left out]"
-
-
-def _cuts(text: str, size: int) -> Iterator[str]:
-    for start in range(0, len(text), size):
-        yield text[start : start + size]

@@ -1,6 +1,5 @@
 """`SessionCollection`: a caller's sessions as things of their own: listed, read, deleted, exported and imported."""
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -9,7 +8,11 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 
 from outlast.activities.contracts import Caller
 from outlast.activities.conversations.contracts import Block
-from outlast.activities.conversations.references import ConversationRef
+from outlast.activities.conversations.references import (
+    ConversationRef,
+    message_page_token,
+    read_message_page_token,
+)
 from outlast.activities.llm.contracts import ModelMessage, ReasoningPart
 from outlast.api.contracts.sessions import (
     ExportedTurn,
@@ -44,7 +47,6 @@ from outlast.workflows.session import SessionWorkflow
 
 MAX_PAGE = 200
 _OLD_PAGE = "The page token is no longer valid; list again from the first page."
-_TOKEN = re.compile(r"([0-9a-f]{64})\.(\d{1,9})")
 
 
 class SessionCollection:
@@ -96,7 +98,7 @@ class SessionCollection:
         page = newest_first[skipped : skipped + wanted]
         more = len(newest_first) > skipped + wanted
         return MessagePage(
-            messages=page[::-1], next_page_token=f"{end.head}.{skipped + wanted}" if more and end.head else None
+            messages=page[::-1], next_page_token=message_page_token(end, skipped + wanted) if more else None
         )
 
     async def delete(self, caller: Caller, session_id: str) -> None:
@@ -166,10 +168,10 @@ def _position(page_token: str | None, conversation: ConversationRef) -> tuple[Co
     """The end from which messages are counted, and how many were shown. Raises `BadRequest`."""
     if page_token is None:
         return conversation, 0
-    match = _TOKEN.fullmatch(page_token)
-    if match is None:
+    position = read_message_page_token(page_token)
+    if position is None:
         raise BadRequest("The page token is malformed; pass next_page_token of the previous page unchanged.")
-    return ConversationRef(head=match[1]), int(match[2])
+    return position
 
 
 def _message(block: Block, number: int) -> SessionMessage:

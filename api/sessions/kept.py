@@ -23,16 +23,15 @@ class KeptConversations:
         self._blocks = blocks
 
     async def turn(self, caller: Caller, session_id: str, conversation: ConversationRef | None) -> Block:
-        """The last block of a conversation: the messages of its last turn. Empty when there is none."""
-        if conversation is None or conversation.head is None:
-            return Block(messages=())
+        """The last turn of a conversation, with all of its messages. Empty when there is none."""
         with _store_errors():
-            return await self._blocks.block(_owner(caller, session_id), conversation.head)
+            found = await self._blocks.turn(_owner(caller, session_id), conversation or ConversationRef())
+        return found or Block(messages=())
 
     async def newest_first(
         self, caller: Caller, session_id: str, conversation: ConversationRef
     ) -> AsyncGenerator[Block]:
-        """All blocks of a conversation, those before a summary included."""
+        """All turns of a conversation, each as one block, those before a summary included."""
         with _store_errors():
             async with aclosing(self._blocks.newest_first(_owner(caller, session_id), conversation)) as blocks:
                 async for block in blocks:

@@ -115,6 +115,9 @@ class TurnState(Contract):
     conversation: ConversationRef | None = Field(
         default=None, description="What the turn's messages follow, after a compaction in this turn."
     )
+    repeated: int = Field(
+        default=0, description="How many of the first messages are stored already, with those that were summarised."
+    )
 
 
 class TurnInput(Contract):
@@ -236,6 +239,9 @@ class TurnEnded(Contract):
     turn_id: str
     counts: bool
     conversation: ConversationRef | None = Field(default=None, description="Up to its end. None: it was not stored.")
+    shortened: ConversationRef | None = Field(
+        default=None, description="What came before it, if it was summarised: later turns go on from that, too."
+    )
     spent: Spent = Spent()
     reminded: tuple[str, ...] = Field(default=(), description="Failures that its model was reminded of.")
 

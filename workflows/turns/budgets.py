@@ -8,6 +8,10 @@ from outlast.workflows.contracts.turns import Budgets, Spent
 Number = TypeVar("Number", int, float)
 
 
+class BudgetExceeded(Exception):
+    """A budget was used up within a step. The text says which one."""
+
+
 def added(spent: Spent, step: ModelStep) -> Spent:
     """`spent`, plus one call of the model."""
     return Spent(
@@ -26,6 +30,16 @@ def summed(one: Usage, other: Usage) -> Usage:
         cache_read_tokens=one.cache_read_tokens + other.cache_read_tokens,
         cache_write_tokens=one.cache_write_tokens + other.cache_write_tokens,
     )
+
+
+def with_summary(spent: Spent, usage: Usage, cost_usd: float | None) -> Spent:
+    """`spent`, plus a call of the model that is no step."""
+    return spent.model_copy(update={"usage": summed(spent.usage, usage), "usd": spent.usd + (cost_usd or 0.0)})
+
+
+def exceeded_within_step(budgets: Budgets, spent: Spent) -> str | None:
+    """As `exceeded`, for another call of the model in a step that has begun: it is not counted as one."""
+    return exceeded(budgets.model_copy(update={"steps": None}), spent)
 
 
 def total(one: Spent, other: Spent) -> Spent:

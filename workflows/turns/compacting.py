@@ -1,5 +1,7 @@
 """Compaction of a turn's conversation, from workflow code: what was said so far becomes a summary in the store."""
 
+from collections.abc import Callable
+
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
@@ -8,20 +10,33 @@ with workflow.unsafe.imports_passed_through():
         KEEP_RETRY_POLICY,
         ConversationActivities,
     )
-    from outlast.activities.llm.activities import CALL_MODEL_HEARTBEAT_TIMEOUT, CALL_MODEL_RETRY_POLICY
-    from outlast.activities.llm.compaction import COMPACT_ATTEMPT_TIMEOUT, CompactInput, CompactionActivities
+    from outlast.activities.llm.activities import (
+        CALL_MODEL_ATTEMPT_TIMEOUT,
+        CALL_MODEL_HEARTBEAT_TIMEOUT,
+        CALL_MODEL_RETRY_POLICY,
+    )
+    from outlast.activities.llm.compaction import (
+        Compaction,
+        CompactionActivities,
+        KeepSummaryInput,
+        Progress,
+        SummarisePieceInput,
+    )
 
 from outlast.activities.conversations.contracts import KeepMessagesInput
-from outlast.activities.conversations.references import ConversationOwner, ConversationRef
-from outlast.activities.llm.contracts import ModelMessage, ModelStep
+from outlast.activities.conversations.references import ConversationOwner, ConversationRef, message_page_token
+from outlast.activities.llm.contracts import ModelMessage, ModelStep, Usage
 from outlast.workflows.contracts.queues import MODELS_TASK_QUEUE
 from outlast.workflows.contracts.turns import TurnInput, TurnState
 from outlast.workflows.stubs.call_activity import tool_errors
 from outlast.workflows.turns import events
-from outlast.workflows.turns.budgets import summed
+from outlast.workflows.turns.budgets import BudgetExceeded, summed
 
 SUMMARY_OUTPUT_TOKENS = 4_000
 """Output limit of a summary, where the turn's own is not smaller."""
+
+Spend = Callable[[Usage, float | None], str | None]
+"""Adds what a call of the model has used to what the turn has; gives the budget that is then used up, in words."""
 
 
 def can_be_compacted(turn: TurnInput, state: TurnState) -> bool:
@@ -34,41 +49,43 @@ def conversation_before(turn: TurnInput, state: TurnState) -> ConversationRef:
     return state.conversation or turn.conversation
 
 
-async def compacted(turn: TurnInput, state: TurnState) -> TurnState:
-    """The state with a summary in place of everything but the user's message and the latest exchange with tools.
+async def compacted(turn: TurnInput, state: TurnState, spend: Spend) -> dict[str, object]:
+    """What changes in the state: a summary takes the place of all but the user's message and the latest exchange.
 
-    Readers are told with the event `compaction`. Raises `ToolError` when the model or the store fails.
+    Readers are told with the event `compaction`. Raises `ToolError` when the model or the store fails, and
+    `BudgetExceeded` when a budget is used up before the summary is complete.
     """
     conversation, earlier = conversation_before(turn, state), _earlier(state)
     with tool_errors("conversation"):
         if len(earlier) > 1:
-            conversation = await _kept(turn, conversation, earlier)
-        found = await workflow.execute_activity_method(
-            CompactionActivities.compact_conversation,
-            CompactInput(
-                caller=turn.caller,
-                session_id=turn.session_id,
-                turn_id=turn.turn_id,
-                step=state.step,
-                provider_id=turn.provider_id,
-                model_id=turn.model_id,
-                conversation=conversation,
-                window_tokens=turn.window_tokens,
-                max_output_tokens=min(turn.max_output_tokens, SUMMARY_OUTPUT_TOKENS),
-                keep_latest=len(earlier) <= 1,
-            ),
-            task_queue=MODELS_TASK_QUEUE,
-            start_to_close_timeout=COMPACT_ATTEMPT_TIMEOUT,
-            heartbeat_timeout=CALL_MODEL_HEARTBEAT_TIMEOUT,
-            retry_policy=CALL_MODEL_RETRY_POLICY,
-            summary=f"summarise {conversation.messages} messages",
+            conversation = await _kept(turn, state, earlier)
+        compaction = Compaction(
+            caller=turn.caller,
+            session_id=turn.session_id,
+            turn_id=turn.turn_id,
+            step=state.step,
+            provider_id=turn.provider_id,
+            model_id=turn.model_id,
+            conversation=conversation,
+            window_tokens=turn.window_tokens,
+            max_output_tokens=min(turn.max_output_tokens, SUMMARY_OUTPUT_TOKENS),
+            keep_latest=len(earlier) <= 1,
         )
-    events.publish(events.compaction(state.step, found))
-    spent = state.spent.model_copy(
-        update={"usage": summed(state.spent.usage, found.usage), "usd": state.spent.usd + (found.cost_usd or 0.0)}
-    )
-    kept = (state.messages[0], *state.messages[len(earlier) :])
-    return state.model_copy(update={"conversation": found.conversation, "messages": kept, "spent": spent})
+        summary, usage, usd = await _summarised(compaction, spend)
+        found = await workflow.execute_activity_method(
+            CompactionActivities.keep_summary,
+            KeepSummaryInput(compaction=compaction, summary=summary),
+            task_queue=MODELS_TASK_QUEUE,
+            start_to_close_timeout=KEEP_ATTEMPT_TIMEOUT,
+            retry_policy=KEEP_RETRY_POLICY,
+            summary="keep the summary",
+        )
+    events.publish(events.compaction(state.step, found, message_page_token(conversation), usage, usd))
+    return {
+        "conversation": found.conversation,
+        "messages": (state.messages[0], *state.messages[len(earlier) :]),
+        "repeated": 1 if len(earlier) > 1 else state.repeated,
+    }
 
 
 def is_refused_for_length(answer: ModelStep) -> bool:
@@ -82,12 +99,36 @@ def _earlier(state: TurnState) -> tuple[ModelMessage, ...]:
     return state.messages[: spoken[-1]] if spoken else state.messages[:1]
 
 
-async def _kept(turn: TurnInput, conversation: ConversationRef, messages: tuple[ModelMessage, ...]) -> ConversationRef:
+async def _summarised(compaction: Compaction, spend: Spend) -> tuple[str, Usage, float | None]:
+    """The summary, and what its calls of the model have used. Each call is an activity, so none is repeated."""
+    progress, usage, usd = Progress(), Usage(), None
+    while True:
+        piece = await workflow.execute_activity_method(
+            CompactionActivities.summarise_piece,
+            SummarisePieceInput(compaction=compaction, progress=progress),
+            task_queue=MODELS_TASK_QUEUE,
+            start_to_close_timeout=CALL_MODEL_ATTEMPT_TIMEOUT,
+            heartbeat_timeout=CALL_MODEL_HEARTBEAT_TIMEOUT,
+            retry_policy=CALL_MODEL_RETRY_POLICY,
+            summary=f"summarise {compaction.conversation.messages} messages, from character {progress.done_chars}",
+        )
+        over = spend(piece.usage, piece.cost_usd)
+        progress, usage = piece.progress, summed(usage, piece.usage)
+        usd = usd if piece.cost_usd is None else (usd or 0.0) + piece.cost_usd
+        if piece.is_last:
+            return progress.summary, usage, usd
+        if over is not None:
+            raise BudgetExceeded(over)
+
+
+async def _kept(turn: TurnInput, state: TurnState, messages: tuple[ModelMessage, ...]) -> ConversationRef:
     """The conversation with the turn's earlier messages, stored: the summary refers to it."""
     order = KeepMessagesInput(
         owner=ConversationOwner(caller_id=turn.caller.id, session_id=turn.session_id),
-        conversation=conversation,
+        conversation=conversation_before(turn, state),
         messages=messages,
+        about={"turn_id": turn.turn_id},
+        repeated=state.repeated,
     )
     return await workflow.execute_activity_method(
         ConversationActivities.keep_messages,

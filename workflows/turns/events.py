@@ -9,7 +9,7 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from outlast.activities.llm.compaction import Compacted
 
-from outlast.activities.llm.contracts import ModelStep
+from outlast.activities.llm.contracts import ModelStep, Usage
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.contracts.turns import Spent, StepSeconds, TurnEvent, TurnEvents, TurnResult
@@ -62,14 +62,19 @@ def reminder(step: int, tool: str, text: str) -> TurnEvent:
     return TurnEvent(name="reminder", data={"step": step, "tool": tool, "text": text})
 
 
-def compaction(step: int, found: Compacted) -> TurnEvent:
-    """Older messages were summarised, because the conversation is longer than the model's window."""
+def compaction(step: int, found: Compacted, originals: str | None, usage: Usage, cost_usd: float | None) -> TurnEvent:
+    """Older messages were summarised, because the conversation is longer than the model's window.
+
+    `originals` is the page token with which the session's messages are listed from the latest summarised one on.
+    """
     data: dict[str, JsonValue] = {
         "step": step,
         "summarised_messages": found.summarised,
         "summary": found.summary[:_SUMMARY_CHARS],
-        "usage": found.usage.model_dump(),
-        "cost_usd": found.cost_usd,
+        "originals": originals,
+        "locators": list(found.locators),
+        "usage": usage.model_dump(),
+        "cost_usd": cost_usd,
     }
     return TurnEvent(name="compaction", data=data)
 

@@ -19,11 +19,16 @@ LONG = "These are many words about one thing. " * 600
 TOO_LONG = Refusal(400, "invalid_request_error", "prompt is too long: 9 tokens > 8 maximum")
 
 
+def is_summary(body: object) -> bool:
+    """Whether a request asks for a summary."""
+    return INSTRUCTIONS[:40] in str(body)
+
+
 def summarising(answer: Callable[[Asked], Step]) -> Callable[[Asked], Step]:
     """A model that summarises when it is asked to, and else answers as `answer` says."""
 
     def script(asked: Asked) -> Step:
-        return says("They spoke of one thing.") if INSTRUCTIONS[:40] in str(asked.body) else answer(asked)
+        return says("They spoke of one thing.") if is_summary(asked.body) else answer(asked)
 
     return script
 
@@ -35,7 +40,7 @@ def refusing_more_than(size: int, answer: Callable[[Asked], Step]) -> Callable[[
 
 def prompts(provider: ProviderServer) -> list[str]:
     """What the provider was sent, without the requests for summaries."""
-    return [text for seen in provider.requests if INSTRUCTIONS[:40] not in (text := str(seen.body))]
+    return [str(seen.body) for seen in provider.requests if not is_summary(seen.body)]
 
 
 async def test_a_conversation_that_nears_the_window_is_summarised_and_goes_on(
@@ -87,22 +92,74 @@ async def test_a_refusal_for_length_is_recovered_from(
     assert (turn["status"], turn["text"]) == ("completed", "Still here.")
 
 
-async def test_a_later_step_that_meets_the_window_recovers_and_keeps_its_latest_results(
+class _Talk:
+    """A model that runs an Actor, greets twice, and is refused whenever it has said two things since a summary."""
+
+    def __init__(self) -> None:
+        self.summaries = 0
+
+    def __call__(self, asked: Asked) -> Step:
+        if is_summary(asked.body):
+            self.summaries += 1
+            return says(f"Summary {self.summaries}.")
+        if self.summaries == 2:
+            return says(f"I greeted: {asked.results[-1]}")
+        rows = {"actor": "outlast/sleeper", "input": {"seconds": 0.1, "rows": 400}}
+        greeting = Call("hello_world", {"name": f"Ann {self.summaries}"})
+        return TOO_LONG if asked.position >= 2 else says(greeting if asked.position else Call("call-actor", rows))
+
+
+async def test_later_steps_that_meet_the_window_recover_and_everything_is_listed_once(
     api: httpx.AsyncClient, provider: ProviderServer
 ) -> None:
-    def steps(asked: Asked) -> Step:
-        if "They spoke of one thing." in str(asked.body):
-            return says(f"I greeted: {asked.results[-1]}")
-        return TOO_LONG if asked.position >= 2 else says(Call("hello_world", {"name": f"Ann {asked.position}"}))
-
-    provider.script = summarising(steps)
-    session = await new_session(api, tools=["hello_world"])
+    provider.script = _Talk()
+    session = await new_session(api, tools=["hello_world", "call-actor"])
     seen = [event async for event in streamed(api, session, "Greet them all.")]
-    assert named(seen, "compaction")[0]["step"] == 3
+    compactions = named(seen, "compaction")
+    assert [(one["step"], one["summary"]) for one in compactions] == [(3, "Summary 1."), (4, "Summary 2.")]
     assert named(seen, "finish")[0]["status"] == "completed"
     turn = (await api.get(f"/v1/sessions/{session}/turns/{named(seen, 'finish')[0]['turn_id']}")).json()
     assert turn["text"] == "I greeted: Hello, Ann 1!"
-    assert turn["messages"][0]["parts"][0]["text"] == "Greet them all."
+    exchange = ["assistant", "tool"]
+    assert [message["role"] for message in turn["messages"]] == ["user", *exchange * 3, "assistant"]
+    listed = await messages(api, session)
+    assert [message["parts"] for message in listed] == [message["parts"] for message in turn["messages"]]
+    assert {message["turn_id"] for message in listed} == {turn["id"]}
+    (exported,) = (await api.get(f"/v1/sessions/{session}/export")).json()["turns"]
+    assert exported["messages"] == turn["messages"]
+    originals = [await messages(api, session, page_token=one["originals"]) for one in compactions]
+    assert originals == [listed[:3], listed[:5]]
+    (locator,) = {locator for one in compactions for locator in one["locators"]}
+    assert [one["locators"] for one in compactions] == [[locator], [locator]]
+    assert (await api.get(f"/v1/outputs/{locator}/info")).status_code == 200
+    assert locator in prompts(provider)[-1]
+
+
+async def messages(api: httpx.AsyncClient, session: str, **params: str) -> list[Any]:
+    response = await api.get(f"/v1/sessions/{session}/messages", params=params)
+    assert response.status_code == 200, response.text
+    return response.json()["messages"]
+
+
+@pytest.mark.parametrize(("tokens", "summaries"), [(1_000, 1), (10_000, 2)], ids=["between pieces", "after the last"])
+async def test_summaries_count_and_stop_at_the_budget(
+    api: httpx.AsyncClient, provider: ProviderServer, tokens: int, summaries: int
+) -> None:
+    provider.script = summarising(lambda _: says("Yes."))
+    session = await new_session(api, modelId="windowed", tools=["hello_world"], maxOutputTokens=300)
+    for text in ("First", "Second"):
+        await sent(api, session, f"{text}: {LONG}")
+    before = len(provider.requests)
+    turn = await sent(api, session, f"Third: {LONG}", budgets={"tokens": tokens})
+    assert (turn["status"], turn["reason"], turn["steps"]) == ("stopped", "budget", 0)
+    asked = [is_summary(seen.body) for seen in provider.requests[before:]]
+    assert asked == [True] * summaries
+    assert turn["usage"]["input_tokens"] >= tokens
+    assert (await api.get(f"/v1/sessions/{session}")).json()["spent"]["usage"]["input_tokens"] > tokens
+    assert (await sent(api, session, f"Third: {LONG}"))["status"] == "completed"
+    asked = [is_summary(seen.body) for seen in provider.requests[before + summaries :]]
+    assert asked == [*[True] * (2 if summaries == 1 else 0), False], "a complete summary serves the next turn"
+    assert [len(message["parts"][0]["text"]) > 99 for message in await messages(api, session)] == [True, False] * 3
 
 
 async def test_without_compaction_the_turn_fails_with_the_providers_words(
@@ -113,7 +170,7 @@ async def test_without_compaction_the_turn_fails_with_the_providers_words(
     async with serving_api(client, settings) as api:
         session = await new_session(api, tools=["hello_world"])
         await sent(api, session, f"First: {LONG}")
-        provider.script = refusing_more_than(24_000, lambda _: says("Still here."))
+        provider.script = refusing_more_than(20_000, lambda _: says("Still here."))
         turn = await sent(api, session, "Second?")
     assert (turn["status"], turn["error"]["category"]) == ("failed", "validation")
     assert "prompt is too long" in turn["error"]["message"]

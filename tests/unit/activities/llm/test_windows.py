@@ -4,7 +4,7 @@ import pytest
 
 from outlast.activities.failures.provider_error import ProviderError
 from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart, ToolCallPart, ToolResultPart
-from outlast.activities.llm.transcripts import locators_of, pieces_of_transcript
+from outlast.activities.llm.transcripts import locators_of, piece_of_transcript, transcript_of
 from outlast.activities.llm.windows import check_window, is_too_long, prompt_tokens
 from tests.support.providers.model_requests import order, user
 
@@ -49,9 +49,20 @@ def test_a_transcript_names_speakers_calls_and_locators_and_is_cut_to_size() -> 
         ModelMessage(role="assistant", parts=(TextPart(text="I look."), call)),
         ModelMessage(role="tool", parts=(result, result)),
     )
-    whole = "\n\n".join(pieces_of_transcript(messages, 100_000))
+    whole = transcript_of(messages)
     assert whole.startswith('USER: Fetch x.\n\nASSISTANT: I look.\n\nASSISTANT calls fetch: {"q": "x"}\n\n')
     assert "fetch (stored as out-1): yyy" in whole
     assert "[5000 characters left out]" in whole
-    assert all(len(piece) <= 1_000 for piece in pieces_of_transcript(messages, 1_000))
     assert locators_of(messages) == ("out-1",)
+
+
+@pytest.mark.parametrize("size", [1, 7, 400, 1_000, 100_000])
+def test_a_transcript_is_cut_to_size_between_paragraphs_and_nothing_is_lost(size: int) -> None:
+    transcript = "\n\n".join([*("word " * number for number in range(1, 60)), "y" * 3_000])
+    pieces: list[str] = []
+    while (done := sum(map(len, pieces))) < len(transcript):
+        pieces.append(piece_of_transcript(transcript, done, size))
+        assert 0 < len(pieces[-1]) <= size
+    assert "".join(pieces) == transcript
+    if size == 400:
+        assert pieces[0].endswith("\n\n")
