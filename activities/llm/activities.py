@@ -83,12 +83,14 @@ class ModelActivities:
             request = checked_request(request, self._hooks, self._limits)
             async with heartbeating(1 / _BEATS_PER_TIMEOUT), self._open_sink() as sink:
                 request = await self._with_conversation(request)
-                return await self._answered(provider, request, _Publishing(request, activity.info().attempt, sink))
+                return await self._answered(
+                    provider, request, _PublishingListener(request, activity.info().attempt, sink)
+                )
 
     async def ask(self, request: CallModelInput) -> ModelStep:
         """Call the model for another activity; its text is not published. Raises `ProviderError`."""
         provider = self._provider(request.provider_id)
-        return await self._timed(provider, checked_request(request, self._hooks, self._limits), _Unheard())
+        return await self._timed(provider, checked_request(request, self._hooks, self._limits), _DiscardingListener())
 
     async def _answered(self, provider: Provider, request: CallModelInput, listener: Listener) -> ModelStep:
         """The answer; where the turn can shorten the conversation, `too_long` is one, counted here or refused there."""
@@ -139,7 +141,7 @@ class ModelActivities:
                 log.warning("A provider falls back: %s", warning)
 
 
-class _Unheard:
+class _DiscardingListener:
     """A `Listener` that keeps nothing: the step has the whole answer."""
 
     def text(self, piece: str) -> None:
@@ -149,7 +151,7 @@ class _Unheard:
         pass
 
 
-class _Publishing:
+class _PublishingListener:
     """A `Listener` that numbers the pieces of one attempt."""
 
     def __init__(self, request: CallModelInput, attempt: int, sink: DeltaSink) -> None:
