@@ -99,8 +99,10 @@ class SessionWorkflow:
     def open(self, profile: SessionProfile) -> SessionProfile:
         """Let turns begin. The first profile counts, so that all turns see the same tools."""
         kept = self._state.profile or profile
+        is_new = self._state.profile is None
         self._change(profile=kept)
-        self._list()
+        if is_new:
+            self._list()
         return kept
 
     @workflow.update

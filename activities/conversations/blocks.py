@@ -50,8 +50,11 @@ class ConversationBlocks:
         `block.before` is filled in here. A block with `summary_of` begins a chain: append it to `ConversationRef()`.
         Raises `ToolFailure` when the messages are too large.
         """
-        content, longer = _placed(conversation, await self._before(owner, conversation.head), block)
-        await self._put(owner, content)
+        before = await self._before(owner, conversation.head)
+        content, longer = _placed(conversation, before, block)
+        size = await self._put(owner, content)
+        placed = block.model_copy(update={"before": before})
+        self._remember(self._key(owner, digest_of(content)), placed, size)
         return longer
 
     async def begin(self, owner: ConversationOwner, blocks: Sequence[BlockAfter]) -> tuple[ConversationRef, ...]:
@@ -73,9 +76,11 @@ class ConversationBlocks:
         await asyncio.gather(*(self._put(owner, one) for one in waiting))
         return tuple(conversations)
 
-    async def _put(self, owner: ConversationOwner, content: bytes) -> None:
+    async def _put(self, owner: ConversationOwner, content: bytes) -> int:
+        """Write a block; the size of its object in bytes."""
         data = await asyncio.to_thread(sealed, self._sealer, owner, content)
         await self._objects.put(self._key(owner, digest_of(content)), data)
+        return len(data)
 
     async def messages(self, owner: ConversationOwner, conversation: ConversationRef) -> tuple[ModelMessage, ...]:
         """The messages that a model is sent, oldest first: a summary stands for what it summarises."""

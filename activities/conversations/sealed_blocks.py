@@ -44,9 +44,12 @@ def digest_of(block_json: bytes) -> str:
 
 
 def conversation_prefix(namespace: str, owner: ConversationOwner) -> str:
-    """The folder of an owner's blocks. A session's id may be longer than a folder's name, so it is a digest."""
+    """The folder of an owner's blocks. A session's id may be longer than a folder's name, so it is a digest.
+
+    Its first two characters are a folder of their own, so that a sweep lists a 256th of all sessions at a time.
+    """
     name = hashlib.sha256(_purpose(owner).encode()).hexdigest()[:32]
-    return f"{conversations_prefix(namespace)}/{name}"
+    return f"{conversations_prefix(namespace)}/{name[:2]}/{name[2:]}"
 
 
 def conversations_prefix(namespace: str) -> str:

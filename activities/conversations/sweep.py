@@ -1,4 +1,4 @@
-"""The sweep of conversations: those whose session has ended are removed, a page of folders per activity."""
+"""The sweep of conversations: those whose session has ended are removed, some shards of the store per activity."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -26,15 +26,18 @@ class ConversationSweep:
         self._grace = grace
 
     async def page(self, after: str, page_size: int) -> tuple[Tally, str | None]:
-        """Sweep the folders after one of them until `page_size` objects were seen; the folder to go on from."""
+        """Sweep the shards after one of them until `page_size` objects were seen; the shard to go on from.
+
+        A shard is swept as a whole: each is listed once in a sweep, and there are 256 of them at most.
+        """
         tally = Tally()
         root = conversations_prefix(self._blocks.namespace)
-        for folder in await self._objects.folders(root):
-            if folder <= after:
-                continue
-            await self._sweep(f"{root}/{folder}", tally)
-            if tally.scanned >= page_size:
-                return tally, folder
+        shards = [shard for shard in await self._objects.folders(root) if shard > after]
+        for shard in shards:
+            for folder in await self._objects.folders(f"{root}/{shard}"):
+                await self._sweep(f"{root}/{shard}/{folder}", tally)
+            if tally.scanned >= page_size and shard != shards[-1]:
+                return tally, shard
         return tally, None
 
     async def _sweep(self, prefix: str, tally: Tally) -> None:

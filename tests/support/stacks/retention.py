@@ -33,5 +33,6 @@ async def all_ended_removed(temporal: Client, session: str, count: int) -> None:
         found = [(one.id, one.run_id) async for one in temporal.list_workflows(query)]
         return found if len(found) == count else []
 
-    for workflow_id, run_id in await eventually(are_listed):
+    ended: list[tuple[str, str]] = await eventually(are_listed)
+    for workflow_id, run_id in ended:
         await removed(temporal, workflow_id, run_id)
