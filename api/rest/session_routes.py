@@ -209,9 +209,9 @@ async def follow_turn(
     """A turn's events as they happen, from the first one or from the one after `Last-Event-ID`.
 
     `compaction` (older messages were summarised; `originals` is the page token that lists them), `text-delta`,
-    `tool-call-delta` (a piece of a call's arguments), `tool-call`, `tool-result` (with `compressed`, `locator`, `summary`
-    when it was stored), `hand-off` (answered at its task), `reminder`, `retry` (with `error_kind`; with `discard_text`,
-    drop the step's text), `step-finish`
+    `tool-call-delta` (a piece of a call's arguments), `tool-call`, `tool-result` (with `compressed`, `locator`,
+    `summary` when it was stored), `hand-off` (answered at its task), `reminder`, `retry` (with `error_kind`; with
+    `discard_text`, drop the step's text), `step-finish`
     (with `usage`, always numbers, and `warnings` if there are any), `error`, `finish`.
     """
     return event_stream(await services.turns.events(caller, session_id, turn_id, after=last_event_id))
