@@ -49,8 +49,10 @@ _BY_STATUS = {
     410: ErrorCategory.NOT_FOUND,
     412: ErrorCategory.CONFLICT,
     413: ErrorCategory.VALIDATION,
+    414: ErrorCategory.VALIDATION,
     422: ErrorCategory.VALIDATION,
     429: ErrorCategory.RATE_LIMIT,
+    431: ErrorCategory.VALIDATION,
     504: ErrorCategory.TIMEOUT,
 }
 

@@ -11,6 +11,7 @@ from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import CallOptions, Progress, TaskStatus, ToolResult
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
+from outlast.workflows.tools.framework.ids import Id
 
 
 class TaskRequest(KnownFieldsOnly):
@@ -25,7 +26,7 @@ class TaskRequest(KnownFieldsOnly):
 
     tool: str = Field(min_length=1, max_length=128, description="Name of the tool, see GET /v1/tools.")
     arguments: dict[str, JsonValue] = Field(default_factory=dict, description="Arguments that match the tool's schema.")
-    mode: str | None = Field(
+    mode: Id | None = Field(
         default=None, description="`default` waits for runs to end, `openai` answers when they have started."
     )
     session_id: str | None = Field(

@@ -11,6 +11,7 @@ from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES, Answer
 from outlast.workflows.tools.core.actor_card import card_as_text, short_card
 from outlast.workflows.tools.core.actor_names import normalised_actor
 from outlast.workflows.tools.core.actor_schema import model_input_schema
+from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
 
 MAX_README_CHARS = 20_000
@@ -33,9 +34,7 @@ class DetailSections(Arguments):
 class ActorArguments(Arguments):
     """Names an Actor."""
 
-    actor: str = Field(
-        min_length=1, description="Actor as `user/name`, for example `apify/rag-web-browser`, or its id."
-    )
+    actor: Id = Field(min_length=1, description="Actor as `user/name`, for example `apify/rag-web-browser`, or its id.")
 
 
 class McpToolReport(Answer):

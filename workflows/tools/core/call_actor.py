@@ -13,6 +13,7 @@ from outlast.workflows.tools.core.actor_mcp import call_tool_of
 from outlast.workflows.tools.core.actor_names import actor_tool_name, split_actor_tool
 from outlast.workflows.tools.core.actor_schema import cut, model_input_schema
 from outlast.workflows.tools.core.run_report import RunReport
+from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import (
     Arguments,
     Category,
@@ -35,7 +36,7 @@ class RunOptions(Arguments):
         default=None, ge=128, le=32_768, description="Memory in megabytes: a power of two from 128 to 32768."
     )
     timeout: int | None = Field(default=None, ge=1, description="Maximum duration of the run, in seconds.")
-    build: str | None = Field(default=None, description="Build tag or number; the Actor's default without it.")
+    build: Id | None = Field(default=None, description="Build tag or number; the Actor's default without it.")
     max_items: int | None = Field(default=None, ge=1, alias="maxItems", description="Rows to be charged at most.")
     max_total_charge_usd: Decimal | None = Field(
         default=None, gt=0, alias="maxTotalChargeUsd", description="Maximum cost of the run, in US dollars."
@@ -45,9 +46,7 @@ class RunOptions(Arguments):
 class CallActorArguments(Arguments):
     """Which Actor to run, with what."""
 
-    actor: str = Field(
-        min_length=1,
-        max_length=200,
+    actor: Id = Field(
         description=(
             "Actor as `user/name`, for example `apify/rag-web-browser`, or its id. For an Actor that is an MCP server, "
             "`user/name:tool` calls one of its tools, with the tool's arguments as `input`."

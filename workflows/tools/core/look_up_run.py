@@ -11,13 +11,14 @@ from outlast.workflows.runtime.executors import INLINE_ROWS
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES
 from outlast.workflows.tools.core.run_report import RunReport
+from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
 
 
 class RunArguments(Arguments):
     """Names a run."""
 
-    run_id: str = Field(alias="runId", min_length=1, description="Id of the Actor run.")
+    run_id: Id = Field(alias="runId", description="Id of the Actor run.")
 
 
 async def run_with_rows(ctx: ToolContext, run_id: str) -> tuple[RunState, DatasetPage | None]:

@@ -6,6 +6,7 @@ from outlast.activities.actors.contracts import ActorCard, ActorSearchPage
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES, Answer
 from outlast.workflows.tools.core.actor_card import short_card
+from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
 
 DEFAULT_LIMIT = 5
@@ -24,7 +25,7 @@ class SearchActorsArguments(Arguments):
     )
     limit: int = Field(default=DEFAULT_LIMIT, ge=1, le=100, description="Actors to return at most.")
     offset: int = Field(default=0, ge=0, description="Actors to skip, to go on from an earlier search.")
-    category: str | None = Field(default=None, description="Only this Store category, for example `TRAVEL`.")
+    category: Id | None = Field(default=None, description="Only this Store category, for example `TRAVEL`.")
 
 
 class SearchReport(Answer):

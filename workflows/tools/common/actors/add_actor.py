@@ -7,6 +7,7 @@ from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES
 from outlast.workflows.tools.core.actor_names import actor_tool_name, normalised_actor
+from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
 
 ADDED_ACTOR_META = "outlast/addedActor"
@@ -16,7 +17,7 @@ ADDED_ACTOR_META = "outlast/addedActor"
 class AddActorArguments(Arguments):
     """Which Actor."""
 
-    actor: str = Field(min_length=1, description="Actor as `user/name`, for example `apify/rag-web-browser`.")
+    actor: Id = Field(description="Actor as `user/name`, for example `apify/rag-web-browser`.")
 
 
 async def add_actor(ctx: ToolContext, arguments: AddActorArguments) -> ToolResult:

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from outlast.workflows.contracts.tool_calls import TaskStatus
+from outlast.workflows.tools.framework.ids import Id, Token
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, tool
 
 MAX_WAIT_SECONDS = 50
@@ -14,7 +15,7 @@ MAX_WAIT_SECONDS = 50
 class TaskArguments(Arguments):
     """Names a task."""
 
-    task_id: str = Field(alias="taskId", min_length=1, max_length=200, description="Id of the task.")
+    task_id: Id = Field(alias="taskId", description="Id of the task.")
 
 
 class GetTaskArguments(TaskArguments):
@@ -29,15 +30,17 @@ class ListTasksArguments(Arguments):
     """Which tasks."""
 
     status: TaskStatus | None = Field(default=None, description="Only tasks in this state.")
-    tool: str | None = Field(default=None, description="Only calls of this tool.")
+    tool: Id | None = Field(default=None, description="Only calls of this tool.")
     limit: int = Field(default=20, ge=1, le=100, description="Tasks to list at most.")
-    page_token: str | None = Field(default=None, alias="pageToken", description="Where to go on, from the last answer.")
+    page_token: Token | None = Field(
+        default=None, alias="pageToken", description="Where to go on, from the last answer."
+    )
 
 
 class AnswerTaskArguments(TaskArguments):
     """Which task, and the answer to one of its questions."""
 
-    key: str = Field(description="Key of the question, as the task's state names it.")
+    key: Id = Field(description="Key of the question, as the task's state names it.")
     action: Literal["accept", "decline", "cancel"] = Field(default="accept", description="What the user decided.")
     content: dict[str, JsonValue] = Field(
         default_factory=dict, description="The answer, fitting the question's schema."
