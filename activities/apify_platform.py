@@ -16,11 +16,14 @@ from apify_client import ApifyClientAsync
 from apify_client.http_clients import ImpitHttpClientAsync
 from cachetools import LRUCache
 from pydantic import JsonValue, SecretStr
+from pydantic_core import from_json, to_json
 
 from outlast.activities.contracts import Caller, SealedSecret
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.secrets.sealed_json import open_values
+from outlast.activities.inputs.kept_marks import is_mark
+from outlast.activities.inputs.kept_parts import KeptParts
+from outlast.activities.secrets.sealed_json import is_sealed, open_values
 from outlast.activities.secrets.sealer import SecretSealer
 
 OPERATION_MARKER = "outlast-op/"
@@ -30,6 +33,7 @@ DEFAULT_REQUEST_TIMEOUT = timedelta(seconds=60)
 """How long to wait for one response of the platform."""
 
 _MAX_CLIENTS = 256
+_MAX_ID_CHARS = 1_000
 PAYMENT_HEADER = "skyfire-pay-id"
 _SHORT_TIMEOUT = timedelta(seconds=5)
 _MEDIUM_TIMEOUT = timedelta(seconds=30)
@@ -93,8 +97,13 @@ class ApifyPlatform:
         operator_token: SecretStr | None,
         sealer: SecretSealer,
         request_timeout: timedelta = DEFAULT_REQUEST_TIMEOUT,
+        kept: KeptParts | None = None,
     ) -> None:
-        """`api_base_url` is the platform's root, without `/v2`; `operator_token` pays for callers without a token."""
+        """`api_base_url` is the platform's root, without `/v2`; `operator_token` pays for callers without a token.
+
+        `kept` has the large parts of inputs; without it only inputs without such parts can be opened.
+        """
+        self._kept = kept
         self.api_base_url = api_base_url.rstrip("/")
         self._operator_token = operator_token
         self._sealer = sealer
@@ -125,8 +134,35 @@ class ApifyPlatform:
         """`run_input` with the values that the API sealed for `caller` in the clear. Raises `SealError`."""
         return open_values(run_input, self._sealer, purpose=caller.id)
 
+    async def input_text(self, run_input: JsonValue, caller: Caller, *, task_id: str, attempt: int) -> bytes:
+        """`run_input` as JSON, with sealed values in the clear and kept parts in their places.
+
+        The parts are not decoded: they may be millions of values. Marks count at the top and as fields of the input,
+        where the API puts them. Raises `SealError`, and what `KeptParts.text_of` raises.
+        """
+
+        async def text_of(value: JsonValue) -> bytes:
+            if self._kept is None or not is_mark(value):
+                return to_json(self.open_input(value, caller))
+            text = await self._kept.text_of(value, task_id=task_id, attempt=attempt)
+            return to_json(self.open_input(from_json(text), caller)) if text.startswith(b'{"$sealed":') else text
+
+        if not isinstance(run_input, dict) or is_mark(run_input) or is_sealed(run_input):
+            return await text_of(run_input if run_input is not None else {})
+        members = [to_json(name) + b":" + await text_of(value) for name, value in run_input.items()]
+        return b"{" + b",".join(members) + b"}"
+
     def url_of(self, collection: str, resource_id: str) -> str:
-        """The URL of one resource. The id is escaped, so that it stays one segment of the path."""
+        """The URL of one resource. The id is escaped, so that it stays one segment of the path.
+
+        Raises `ToolFailure` for an id that no server takes in an address.
+        """
+        if len(resource_id) > _MAX_ID_CHARS:
+            raise ToolFailure.of(
+                ErrorCategory.VALIDATION,
+                f"An id of {len(resource_id)} characters is none: {resource_id[:40]!r}… The limit is {_MAX_ID_CHARS}.",
+                "Use the id as it was returned to you.",
+            )
         return f"{self.api_base_url}/v2/{collection}/{quote(resource_id, safe='')}"
 
     def client_for_token(self, token: SecretStr) -> ApifyClientAsync:

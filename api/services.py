@@ -7,6 +7,7 @@ from temporalio.client import Client
 
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.inputs.kept_parts import KeptParts
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.activities.spending.usage_store import UsageStore
 from outlast.api.access.callers import CallerResolver
@@ -21,6 +22,7 @@ from outlast.api.settings import ApiSettings
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.handoffs import Handoffs
+from outlast.api.tasks.large_arguments import LargeArguments
 from outlast.api.temporal.session_events import SessionEvents
 from outlast.api.usage import UsageReader
 from outlast.worker.connection import output_objects, sealer_from
@@ -54,10 +56,16 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
     policy = PolicySource(settings.policy_file, base=settings.policy)
     admission = Admission(catalogue, sealer, settings, policy)
-    tasks = TaskClient(
-        client, admission, fair=settings.fairness, ui_url=settings.temporal_ui_url, session_idle=settings.session_idle
-    )
     objects = output_objects(settings)
+    arguments = LargeArguments(KeptParts(objects, namespace=client.namespace))
+    tasks = TaskClient(
+        client,
+        admission,
+        arguments,
+        fair=settings.fairness,
+        ui_url=settings.temporal_ui_url,
+        session_idle=settings.session_idle,
+    )
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     outputs = StoredOutputs(objects)
     sessions = SessionClient(client, catalogue, kept, settings)

@@ -21,6 +21,7 @@ from outlast.worker.schedules import ensure_sweep_schedule
 from outlast.worker.search_attributes import register_search_attributes
 from outlast.worker.service import serving
 from outlast.worker.settings import WorkerSettings, settings_errors
+from outlast.worker.stuck_tasks import ending_stuck_tasks
 from outlast.worker.telemetry import start_telemetry
 from outlast.workflows.tools.extensions import load_extensions
 
@@ -37,7 +38,7 @@ async def serve(settings: WorkerSettings) -> None:
     client = await connect(settings, telemetry.runtime)
     await register_search_attributes(client)
     await ensure_sweep_schedule(client, interval_seconds=settings.sweep_interval_seconds)
-    async with serving(client, settings):
+    async with serving(client, settings), ending_stuck_tasks(client, settings.stuck_limits):
         with ready_file(settings.ready_file, metrics_url=telemetry.metrics_url):
             await _until_stopped(client, stop)
 

@@ -9,6 +9,8 @@ from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import RETRYABLE, ToolFailure, classify
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.heartbeat import Heartbeats, heartbeating
+from outlast.activities.json_size import MAX_VALUES, has_more_values
+from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.call_context import CallContext
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
@@ -21,6 +23,9 @@ from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import base_tools
 from outlast.workflows.tools.registry import UnknownTool
+
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+"""A workflow decodes the answer before it is stored."""
 
 
 class PlainFunctions:
@@ -35,7 +40,10 @@ class PlainFunctions:
                 context = {"context": _context(request, heartbeats)} if function.takes_context else {}
                 try:
                     value = await function(*arguments, **context)
-                    return PlainFunctionResult(result=as_result(value), is_object=isinstance(value, dict | BaseModel))
+                    _check_values(request, value)
+                    result = PlainFunctionResult(result=as_result(value), is_object=isinstance(value, dict | BaseModel))
+                    _check_size(request, result)
+                    return result
                 except ToolError as error:
                     raise ToolFailure(error.envelope) from None
                 except Exception as error:
@@ -89,6 +97,33 @@ def _missing_function(request: PlainFunctionInput) -> ErrorEnvelope:
         request.tool,
         f"{request.tool} has no plain function for its step {request.step!r} in this worker's version of it.",
         hint="Call again: the tool was changed while this call was under way.",
+    )
+
+
+def _check_values(request: PlainFunctionInput, answer: object) -> None:
+    """Raise `ToolFailure` before time is spent on an answer of too many values."""
+    content = answer.structured if isinstance(answer, ToolResult) else answer
+    if has_more_values(content):
+        raise _too_large(request, f"more than {MAX_VALUES} values")
+
+
+def _check_size(request: PlainFunctionInput, result: PlainFunctionResult) -> None:
+    """Raise `ToolFailure` for an answer that no workflow can decode in its time."""
+    _check_values(request, result.result)
+    size = len(result.model_dump_json())
+    if size > MAX_ANSWER_BYTES:
+        raise _too_large(request, f"{size} bytes; the limit is {MAX_ANSWER_BYTES}")
+
+
+def _too_large(request: PlainFunctionInput, size: str) -> ToolFailure:
+    return ToolFailure(
+        ErrorEnvelope.permanent(
+            ErrorCategory.UNKNOWN,
+            request.tool,
+            f"The tool's answer has {size}.",
+            hint="Report it to the tool's author: it has to write large data to a dataset or a key-value store, and "
+            "answer with its id.",
+        )
     )
 
 

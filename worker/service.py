@@ -16,6 +16,7 @@ from outlast.activities.conversations.activities import ConversationActivities
 from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.conversations.deletion import SessionDeletionActivities
 from outlast.activities.conversations.sweep import ConversationSweep
+from outlast.activities.inputs.kept_parts import KeptParts
 from outlast.activities.llm.compaction import CompactionActivities
 from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
@@ -29,6 +30,7 @@ from outlast.activities.spending.usage_store import UsageStore
 from outlast.activities.storages.datasets import DatasetActivities
 from outlast.activities.storages.listings import ListingActivities
 from outlast.activities.storages.records import RecordActivities
+from outlast.activities.stuck_tasks.activities import StuckTaskActivities
 from outlast.worker.connection import output_objects, sealer_from
 from outlast.worker.plain_functions import PlainFunctions
 from outlast.worker.settings import WorkerSettings
@@ -43,8 +45,18 @@ from outlast.workflows.contracts.queues import (
 from outlast.workflows.retention import RetentionWorkflow
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.spending.ledger import SpendLedgerWorkflow
+from outlast.workflows.stuck import EndStuckWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.turn import TurnWorkflow
+
+WORKFLOWS = (
+    ToolCallWorkflow,
+    SessionWorkflow,
+    TurnWorkflow,
+    RetentionWorkflow,
+    SpendLedgerWorkflow,
+    EndStuckWorkflow,
+)
 
 
 @asynccontextmanager
@@ -56,7 +68,7 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
     tools = Worker(
         client,
         task_queue=TOOLS_TASK_QUEUE,
-        workflows=[ToolCallWorkflow, SessionWorkflow, TurnWorkflow, RetentionWorkflow, SpendLedgerWorkflow],
+        workflows=WORKFLOWS,
         activities=activities.short,
         max_concurrent_activities=settings.tool_slots,
         workflow_task_poller_behavior=PollerBehaviorAutoscaling(),
@@ -128,11 +140,13 @@ class Activities:
 def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     """The activities with their clients. Raises `SealError` when there is no key ring."""
     sealer = sealer_from(settings)
+    objects = output_objects(settings)
     platform = ApifyPlatform(
         api_base_url=settings.apify_api_base_url,
         operator_token=settings.apify_token,
         sealer=sealer,
         request_timeout=settings.request_timeout,
+        kept=KeptParts(objects, namespace=client.namespace),
     )
     timing = RunTiming(
         start_settle=settings.start_settle,
@@ -144,7 +158,6 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     )
     runs = RunActivities(platform, ledgers, console_url=settings.console, timing=timing)
     mcp_actors = McpActorActivities(platform)
-    objects = output_objects(settings)
     outputs = OutputActivities(platform, objects)
     conversations = ConversationBlocks(objects, sealer, namespace=client.namespace)
     tasks = TemporalTasks(client)
@@ -160,6 +173,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             runs.get_run,
             mcp_actors.list_mcp_tools,
             spending.find_charges,
+            StuckTaskActivities(client).end_stuck_task,
             *_platform_reads(platform),
             ConversationActivities(conversations).keep_messages,
             *_web_reads(settings),

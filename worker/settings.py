@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from outlast.activities.llm.providers.models import ModelLimits
 from outlast.activities.llm.providers.prices import Price
+from outlast.activities.stuck_tasks.contracts import StuckLimits
 from outlast.paths import default_data_dir
 
 APIFY_API = "https://api.apify.com"
@@ -154,6 +155,14 @@ class WorkerSettings(Settings):
     request_timeout_seconds: float = Field(
         default=60, gt=0, le=300, description="How long to wait for one answer of the Apify platform."
     )
+    stuck_attempts: int = Field(
+        default=10, ge=2, description="Failures of one step of a workflow in a row after which its task may be ended."
+    )
+    stuck_after_seconds: float = Field(
+        default=1_800,
+        ge=0,
+        description="How long such a step must have failed before its task is ended; 0 leaves it to you.",
+    )
     takeover_seconds: float = Field(
         default=10,
         ge=1,
@@ -239,6 +248,13 @@ class WorkerSettings(Settings):
     def reservation_check(self) -> timedelta:
         """`reservation_check_seconds` as a timedelta."""
         return timedelta(seconds=self.reservation_check_seconds)
+
+    @property
+    def stuck_limits(self) -> StuckLimits | None:
+        """When a task counts as stuck; None when none is to be ended."""
+        if self.stuck_after_seconds == 0:
+            return None
+        return StuckLimits(attempts=self.stuck_attempts, after_seconds=self.stuck_after_seconds)
 
     @property
     def start_settle(self) -> timedelta:

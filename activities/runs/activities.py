@@ -214,7 +214,11 @@ class RunActivities:
             await settle_run(self._ledgers, request.caller, surplus, run)
 
     async def _request_start(self, client: ApifyClientAsync, request: StartRunInput) -> Run:
-        options = start_options(request.spec, self._platform.open_input(request.spec.input, request.caller))
+        info = activity.info()
+        run_input = await self._platform.input_text(
+            request.spec.input, request.caller, task_id=info.workflow_id or "", attempt=info.attempt
+        )
+        options = start_options(request.spec, run_input)
         payment = self._platform.open_payment(request.payment, request.caller)
         with marked_as(request.operation_id, payment=payment):
             return await client.actor(request.spec.actor).start(**options, timeout=self._start_timeout())

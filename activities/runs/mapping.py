@@ -3,8 +3,6 @@
 from datetime import timedelta
 from typing import Any, Literal
 
-from pydantic import JsonValue
-
 from outlast.activities.apify_models import Run
 from outlast.activities.runs.contracts import Budget, RunSpec, RunState
 
@@ -31,12 +29,13 @@ def run_state(run: Run, *, console_url: str | None, adopted: bool = False, actor
     )
 
 
-def start_options(spec: RunSpec, run_input: JsonValue) -> dict[str, Any]:
-    """The keyword arguments of apify-client's `start` for `spec`; `run_input` is its input with the secrets opened."""
+def start_options(spec: RunSpec, run_input: bytes) -> dict[str, Any]:
+    """The keyword arguments of apify-client's `start` for `spec`; `run_input` is its input as JSON, in the clear."""
     budget = spec.budget
     seconds = budget.max_run_seconds
     return {
-        "run_input": run_input if run_input is not None else {},
+        "run_input": run_input,
+        "content_type": "application/json; charset=utf-8",
         "build": spec.build,
         "memory_mbytes": spec.memory_mbytes,
         "max_items": budget.max_items,

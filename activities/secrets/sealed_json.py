@@ -10,6 +10,7 @@ from typing import Any, cast
 from pydantic import JsonValue, SecretStr, TypeAdapter, ValidationError
 
 from outlast.activities.contracts import SealedSecret
+from outlast.activities.inputs.kept_marks import hides_secret
 from outlast.activities.secrets.sealer import SealError, SecretSealer
 
 _MARK = "$sealed"
@@ -62,7 +63,9 @@ def masked(document: JsonValue) -> JsonValue:
         return [masked(part) for part in document]
     if not isinstance(document, dict):
         return document
-    return MASK if is_sealed(document) else {key: masked(part) for key, part in document.items()}
+    if is_sealed(document) or hides_secret(document):
+        return MASK
+    return {key: masked(part) for key, part in document.items()}
 
 
 def places_of_masks(document: JsonValue, at: tuple[str | int, ...] = ()) -> set[tuple[str | int, ...]]:

@@ -18,7 +18,7 @@ from outlast.api.access.permissions import PermissionRules, forbidden
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.contracts.tasks import ConnectedTaskRequest, TaskRequest
-from outlast.api.errors import CallTooLarge, InvalidCall, UnknownToolCalled
+from outlast.api.errors import InvalidCall, UnknownToolCalled
 from outlast.api.offer.catalogue import CalledActor, Catalogue
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.arguments import ArgumentCheck
@@ -30,10 +30,6 @@ from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.payments import misplaced_payment, unpayable
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.registry import executor_kind
-
-MAX_CALL_BYTES = 32 * 1024 * 1024
-"""A worker holds a call in memory several times. Calls over 256 KB are kept in the output store, so that the history
-stays small. OUTLAST_MAX_BODY_BYTES, 8 MB by default, rejects larger REST requests earlier."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +60,8 @@ class Admission:
     async def admit(self, caller: Caller, request: TaskRequest) -> AdmittedCall:
         """The call that `request` asks for, checked and sealed.
 
-        Raises `UnknownToolCalled`, `MaskedToolCalled`, `InvalidCall`, `CallTooLarge`, `Unauthenticated`, and
-        `PlatformUnavailable` when an Actor has to be looked up and cannot be.
+        Raises `UnknownToolCalled`, `MaskedToolCalled`, `InvalidCall`, `Unauthenticated`, and `PlatformUnavailable`
+        when an Actor has to be looked up and cannot be.
         """
         payment, offered = _from_connection(request)
 
@@ -103,7 +99,6 @@ class Admission:
             caps=self._policy.caps_of(caller.id),
             options=request.options.model_copy(update={"run_heartbeat_seconds": self._settings.run_heartbeat_seconds}),
         )
-        _check_size(call)
         fingerprints = self._fingerprints(call, request)
         return AdmittedCall(call, _summary(call, fingerprints[0]), fingerprints)
 
@@ -205,16 +200,6 @@ def _check_payment(tool: Tool, arguments: JsonObject, payment: SecretStr | None,
         error = unpayable(tool.name, actor.name)
     if error is not None:
         raise InvalidCall(error)
-
-
-def _check_size(call: ToolCall) -> None:
-    size = len(call.model_dump_json())
-    if size > MAX_CALL_BYTES:
-        raise CallTooLarge(
-            f"The call has {size} bytes; the limit is {MAX_CALL_BYTES}. Put the large part of the input into a "
-            "key-value store or dataset, and pass its id.",
-            tool=call.tool,
-        )
 
 
 def _summary(call: ToolCall, fingerprint: str) -> TaskSummary:

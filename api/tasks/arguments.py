@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import Violation
+from outlast.activities.inputs.kept_marks import is_mark
 from outlast.activities.json_schema.checker import SchemaChecker
 from outlast.activities.secrets.sealed_json import MASK, places_of_masks
 from outlast.api.errors import InvalidCall
@@ -84,8 +85,14 @@ def _masks_inside(tool: Tool, arguments: JsonObject) -> Violations:
 
 
 def _unmasked(arguments: JsonObject, violations: Violations) -> Violations:
-    """The violations whose value is not a mask."""
-    return tuple(violation for violation in violations if _value_at(arguments, violation.path) != MASK)
+    """The violations whose value neither is a mask nor lies in the mark of a kept part: the original was checked."""
+    return tuple(violation for violation in violations if not _stands_for_original(arguments, violation.path))
+
+
+def _stands_for_original(arguments: JsonObject, pointer: str) -> bool:
+    parts = pointer.split("/")
+    ancestors = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+    return _value_at(arguments, pointer) == MASK or any(is_mark(_value_at(arguments, place)) for place in ancestors)
 
 
 def _value_at(document: JsonValue | Mapping[str, JsonValue], pointer: str) -> JsonValue:

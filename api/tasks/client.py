@@ -25,7 +25,7 @@ from temporalio.common import (
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
-from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
+from temporalio.exceptions import CancelledError, TerminatedError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from outlast.activities.contracts import Caller
@@ -42,6 +42,7 @@ from outlast.api.errors import (
     TemporalUnavailable,
 )
 from outlast.api.tasks.admission import Admission
+from outlast.api.tasks.large_arguments import LargeArguments, LightCall
 from outlast.api.tasks.submitted_input import answer_error, sealed_answers
 from outlast.api.temporal.definitions import TASK_WORKFLOW
 from outlast.api.temporal.errors import temporal_errors
@@ -58,7 +59,6 @@ from outlast.workflows.contracts.tool_calls import (
     CallRefused,
     TaskStatus,
     TaskSummary,
-    ToolCall,
     ToolOutcome,
     ToolResult,
 )
@@ -83,18 +83,21 @@ class TaskClient:
         self,
         client: Client,
         admission: Admission,
+        arguments: LargeArguments,
         *,
         fair: bool = False,
         ui_url: str | None,
         session_idle: timedelta = SESSION_IDLE,
     ) -> None:
-        """With `fair`, callers get equal shares of the workers. `ui_url` is the root of the Temporal UI, for links.
+        """Keep large inputs with `arguments`. With `fair`, callers get equal shares of the workers.
 
-        A session that a call begins lives for `session_idle` without an event.
+        `ui_url` is the root of the Temporal UI, for links. A session that a call begins lives for `session_idle`
+        without an event.
         """
         self._session_idle = session_idle
         self._client = client
         self._admission = admission
+        self._arguments = arguments
         self._fair = fair
         self._ui_url = ui_url
         self._kept_for: timedelta | None = None
@@ -102,7 +105,8 @@ class TaskClient:
     async def start(self, caller: Caller, request: TaskRequest, *, idempotency_key: str | None = None) -> Task:
         """Check the call and start it. The same key and request give the same task.
 
-        Raises `InvalidCall`, which the call's session counts, and `IdempotencyKeyReused`. Nothing is started then.
+        Raises `InvalidCall`, which the call's session counts, `CallTooLarge` and `IdempotencyKeyReused`. Nothing is
+        started then.
         """
         try:
             admitted = await self._admission.admit(caller, request)
@@ -111,11 +115,12 @@ class TaskClient:
             raise
         call, summary = admitted.call, admitted.summary
         task_id = _task_id(caller, call.tool, idempotency_key)
+        light = await self._arguments.lighten(call, task_id)
         with temporal_errors():
             if call.session_id is not None:
                 await ensure_session(self._client, caller.id, call.session_id, idle=self._session_idle)
             try:
-                await self._start_workflow(call, task_id, summary)
+                await self._start_workflow(light, task_id, summary)
             except WorkflowAlreadyStartedError:
                 return await self._existing(caller, task_id, admitted.fingerprints)
         return _just_started(task_id, summary, self._workflow_url(task_id))
@@ -281,8 +286,9 @@ class TaskClient:
                 yield event
 
     async def _start_workflow(
-        self, call: ToolCall, task_id: str, summary: TaskSummary
+        self, light: LightCall, task_id: str, summary: TaskSummary
     ) -> WorkflowHandle[Any, ToolOutcome]:
+        call = light.call
         return await self._client.start_workflow(
             ToolCallWorkflow.run,
             call,
@@ -291,7 +297,7 @@ class TaskClient:
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             memo={memo.SUMMARY: summary},
-            search_attributes=search_attributes.of_task(call, summary),
+            search_attributes=search_attributes.of_task(call, summary, light.references),
             static_summary=f"{call.tool} for {call.caller.id}",
             priority=Priority(fairness_key=call.caller.id[:64]) if self._fair else Priority.default,
         )
@@ -431,5 +437,7 @@ def _status_of(result: ToolResult) -> TaskStatus:
 def _abnormal(task_id: str, error: WorkflowFailureError) -> ErrorEnvelope:
     if isinstance(error.cause, CancelledError):
         return ErrorEnvelope.permanent(ErrorCategory.CANCELLED, "", f"Task {task_id} was cancelled.")
+    if isinstance(error.cause, TerminatedError) and error.cause.details:
+        return ErrorEnvelope.model_validate(error.cause.details[0])
     message = redact(f"Task {task_id} did not end by itself: {error.cause}")
     return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, "", message)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pydantic import JsonValue
 
 from outlast.activities.contracts import Caller, JsonObject
+from outlast.activities.inputs.kept_marks import is_mark
 from outlast.activities.secrets.sealed_json import MASK, seal_value
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.offer.catalogue import CalledActor
@@ -27,10 +28,10 @@ def seal_arguments(
 def seal_edited_arguments(
     tool: Tool, arguments: JsonObject, actor: CalledActor | None, sealer: SecretSealer, caller: Caller
 ) -> JsonObject:
-    """Like `seal_arguments`, but a mask is kept: it stands for the value that was sealed before."""
+    """Like `seal_arguments`, but masks and marks stay: they stand for values that were sealed or kept before."""
 
     def seal(value: JsonValue) -> JsonValue:
-        return value if value == MASK else seal_value(value, sealer, purpose=caller.id)
+        return value if value == MASK or is_mark(value) else seal_value(value, sealer, purpose=caller.id)
 
     return _apply(seal, tool, arguments, actor)
 

@@ -11,6 +11,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, 
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import AnswerNotTaken, CallTooLarge, InvalidCall
 from outlast.api.tasks.admission import Admission
+from outlast.api.tasks.large_arguments import check_values
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 
 MAX_ANSWERS_BYTES = 4 * 1024 * 1024
@@ -26,6 +27,8 @@ async def sealed_answers(
     size = sum(len(answer.model_dump_json()) for answer in answers.values())
     if size > MAX_ANSWERS_BYTES:
         raise CallTooLarge(f"The answers have {size} bytes; the limit is {MAX_ANSWERS_BYTES}.")
+    for key, answer in answers.items():
+        check_values(answer.content, f"The answer to {key[:100]!r} has")
     return {key: await _sealed_answer(admission, caller, task, key, answer) for key, answer in answers.items()}
 
 

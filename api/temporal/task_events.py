@@ -99,7 +99,8 @@ class _TaskFold(RunFold[TaskEvent]):
             case EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
                 return await self._memo_changed(entry)
             case end if end in ABNORMAL_ENDS and not self._completed:
-                return [("task_completed", _abnormal_end(self._task_id, ABNORMAL_ENDS[end]))]
+                error = await self._error_of_end(entry)
+                return [("task_completed", _abnormal_end(self._task_id, ABNORMAL_ENDS[end], error))]
             case _:
                 pass
         return []
@@ -119,6 +120,11 @@ class _TaskFold(RunFold[TaskEvent]):
                 return self._output_stored(await self.decode(result[0], StoredOutput))
             case _:
                 return []
+
+    async def _error_of_end(self, entry: HistoryEvent) -> ErrorEnvelope | None:
+        """The error that a workflow was terminated with, because it was stuck; None for operators' terminations."""
+        details = entry.workflow_execution_terminated_event_attributes.details.payloads
+        return await self.decode(details[0], ErrorEnvelope) if details else None
 
     def _runs_ended(self, runs: Iterable[RunState]) -> list[NamedData]:
         """Events for runs that ended, each once: two activities, the wait and the abort, return an aborted run."""
@@ -279,6 +285,8 @@ def _status_message(task: Task, message: str) -> TaskEvent:
     return TaskEvent(name="status_message", time=datetime.now(UTC), data=data)
 
 
-def _abnormal_end(task_id: str, message: str) -> TaskCompleted:
-    envelope = ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, "", message)
-    return TaskCompleted(task_id=task_id, tool="", status=TaskStatus.FAILED, message=message, error=envelope)
+def _abnormal_end(task_id: str, message: str, error: ErrorEnvelope | None) -> TaskCompleted:
+    error = error or ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, "", message)
+    return TaskCompleted(
+        task_id=task_id, tool=error.tool, status=TaskStatus.FAILED, message=error.message[:200], error=error
+    )

@@ -33,7 +33,7 @@ _CLOSED = {
 
 _ENDED_ABNORMALLY = {
     WorkflowExecutionStatus.FAILED: "The workflow failed; its run may still be running and costing money.",
-    WorkflowExecutionStatus.TERMINATED: "An operator terminated it; its run may still be running and costing money.",
+    WorkflowExecutionStatus.TERMINATED: "It was terminated; its result says why. Check that its run has ended.",
     WorkflowExecutionStatus.TIMED_OUT: "The workflow timed out; its run may still be running and costing money.",
     None: None,
 }

@@ -44,8 +44,11 @@ def quoted(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def of_task(call: ToolCall, summary: TaskSummary) -> TypedSearchAttributes:
-    """The search attributes with which every task starts."""
+def of_task(call: ToolCall, summary: TaskSummary, references: Sequence[str] | None = None) -> TypedSearchAttributes:
+    """The search attributes with which every task starts.
+
+    `references` are those of all its arguments, when the call itself has only marks of some.
+    """
     pairs: list[SearchAttributePair[Any]] = [
         SearchAttributePair(TOOL, call.tool),
         SearchAttributePair(EXECUTOR, summary.executor),
@@ -56,7 +59,7 @@ def of_task(call: ToolCall, summary: TaskSummary) -> TypedSearchAttributes:
         pairs.append(SearchAttributePair(ACTOR, summary.actor))
     if call.session_id is not None:
         pairs.append(SearchAttributePair(SESSION, call.session_id))
-    locators = references_in(json.dumps(call.arguments))
+    locators = references_in(json.dumps(call.arguments)) if references is None else references
     if locators:
         pairs.append(SearchAttributePair(LOCATORS, locators))
     return TypedSearchAttributes(pairs)

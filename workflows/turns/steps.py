@@ -213,7 +213,8 @@ def _refusal(tool: TurnTool, part: ToolCallPart, arguments: dict[str, JsonValue]
     the calls of a turn: a payment among the arguments is one that the model made up.
     """
     if part.arguments is None:
-        flaw = f"The arguments are no JSON object: {part.raw_arguments[:200]!r}"
+        size, begin = len(part.raw_arguments), part.raw_arguments[:200]
+        flaw = f"The arguments are no JSON object, or too long with {size} characters: {begin!r}"
         return invalid_arguments(tool.name, (Violation(path="", message=flaw),))
     schema = json.loads(tool.input_schema_json)
     misplaced = misplaced_payment(tool.name, schema, arguments)

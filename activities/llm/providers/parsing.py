@@ -7,9 +7,12 @@ from pydantic_core import from_json
 
 from outlast.activities.llm.contracts import AnswerPart, CallModelInput, ReasoningPart, ToolCallPart
 
+MAX_ARGUMENT_CHARS = 256 * 1024
+"""Longer arguments of a model are kept as text only: a turn's workflow would decode and check them."""
+
 
 def tool_call(call_id: str, name: str, raw_arguments: str) -> ToolCallPart:
-    """The call. Empty arguments become `{}`; arguments that are not a JSON object are kept as text only."""
+    """The call. Empty arguments become `{}`; arguments that are not a JSON object or too long are kept as text only."""
     return ToolCallPart(id=call_id, name=name, arguments=_arguments(raw_arguments), raw_arguments=raw_arguments)
 
 
@@ -41,6 +44,8 @@ def tokens(usage: object, *path: str) -> int:
 def _arguments(raw: str) -> dict[str, JsonValue] | None:
     if not raw.strip():
         return {}
+    if len(raw) > MAX_ARGUMENT_CHARS:
+        return None
     try:
         value: object = from_json(raw, allow_inf_nan=False)
     except ValueError:

@@ -74,7 +74,30 @@ async def test_a_call_with_5_mb_of_arguments_is_answered(
     task_id = answer["task"]["id"]
     assert answer["task"]["status"] == "completed"
     assert await history_bytes(temporal, task_id) < 50_000
-    assert len(await kept(objects, task_id)) == 2, "the call, and the order to start the run"
+    assert len(await kept(objects, task_id)) == 1, "the large field of the input"
+
+
+async def test_an_input_of_240_000_values_is_passed_on_unread(
+    api: httpx.AsyncClient, temporal: Client, service: Service
+) -> None:
+    filler = [{}] * 240_000
+    task = (await completed(api, sleeper_call(0, filler=filler)))["task"]
+    assert task["status"] == "completed"
+    history = await temporal.get_workflow_handle(task["id"]).fetch_history()
+    assert not any(event.HasField("workflow_task_failed_event_attributes") for event in history.events)
+    record = f"{service.sandbox.url}/v2/key-value-stores/{task['run']['key_value_store_id']}/records/INPUT"
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as platform:
+        stored = await platform.get(record, headers={"Authorization": f"Bearer {service.sandbox.token}"})
+    assert stored.json()["filler"] == filler
+
+
+async def test_many_values_that_a_workflow_would_have_to_decode_are_refused(api: httpx.AsyncClient) -> None:
+    call = {"tool": "count-values", "arguments": {"values": [{}] * 60_000}}
+    refused = await api.post("/v1/tasks", json=call)
+    assert (refused.status_code, refused.json()["title"]) == (413, "The arguments are too large")
+    assert "more than 50000 values" in refused.json()["detail"]
+    call["arguments"] = {"values": ["y" * 2_000_000]}
+    assert "the limit is 1048576" in (await api.post("/v1/tasks", json=call)).json()["detail"]
 
 
 async def test_an_answer_of_3_mb_arrives_whole_and_again(api: httpx.AsyncClient, temporal: Client) -> None:
@@ -162,7 +185,7 @@ async def test_a_workflow_whose_payload_is_missing_says_so_and_goes_on_once_it_i
     assert await doubling.result() == FIVE_MB[:3_000_000]
 
 
-async def test_a_task_whose_call_is_missing_says_that_it_is_stuck(tmp_path: Path, sandbox: Sandbox) -> None:
+async def test_a_task_whose_input_is_missing_says_that_it_is_stuck(tmp_path: Path, sandbox: Sandbox) -> None:
     with ChaosStack(tmp_path, sandbox) as stack:
         await stack.bring_up()
         stack.worker.kill()
@@ -176,7 +199,7 @@ async def test_a_task_whose_call_is_missing_says_that_it_is_stuck(tmp_path: Path
 
             async def stuck() -> bool:
                 task = (await api.get(f"/v1/tasks/{task_id}")).json()
-                return "of a step of the workflow" in (task.get("status_message") or "")
+                return "is not in the store" in (task.get("status_message") or "")
 
             await eventually(stuck, timeout_seconds=180)
             await objects.put(key, data or b"")

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from outlast.api.tasks.admission import MAX_CALL_BYTES
+from outlast.api.tasks.large_arguments import MAX_CALL_BYTES
 from tests.support.calls.tasks import WAIT, completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer

@@ -120,6 +120,22 @@ async def test_a_mask_left_in_place_keeps_the_secret(stack: Stack, vault: httpx.
 
 
 @pytest.mark.parametrize("as_call", [by_call_actor, by_its_own_tool])
+async def test_large_fields_are_shown_by_their_beginning_and_stay_when_left_in_place(
+    stack: Stack, vault: httpx.AsyncClient, as_call: Any
+) -> None:
+    login, note = {"user": "ann", "password": PASSWORD * 4_000}, "a long note " * 10_000
+    task = await waiting(vault, as_call(apiKey=FIRST_KEY, login=login, note=note))
+    shown = task["input_requests"]["approval"]["handoff"]["parameters"]["arguments"]
+    fields = shown.get("input", shown)
+    assert (fields["login"], fields["note"]["$kept"]["size_bytes"]) == (MASK, len(note) + 2)
+    assert fields["note"]["$kept"]["begin"].startswith('"a long note a long note')
+    edited = as_call(apiKey=NEW_KEY, login=MASK, note=fields["note"])["arguments"]
+    await taken(vault, task, {"decision": "yes", "arguments": edited})
+    given = await given_to_the_run(stack, vault, task["id"])
+    assert given == {"apiKey": NEW_KEY, "login": login, "note": note}
+
+
+@pytest.mark.parametrize("as_call", [by_call_actor, by_its_own_tool])
 async def test_a_new_value_is_checked_and_used(stack: Stack, vault: httpx.AsyncClient, as_call: Any) -> None:
     task = await waiting(vault, as_call(apiKey=FIRST_KEY, login=LOGIN))
     for wrong in ({"apiKey": "no key"}, {"apiKey": f"{MASK}!"}, {"apiKey": MASK, "note": 1}, {"login": MASK}):

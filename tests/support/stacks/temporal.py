@@ -22,6 +22,9 @@ _TEST_OPTIONS = (
     # Sessions continue as new after a few dozen calls instead of a thousand.
     "--dynamic-config-value",
     "limit.historyCount.suggestContinueAsNew=100",
+    # Tests do not wait for five failures of a step.
+    "--dynamic-config-value",
+    "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=2",
     # Tests may let days pass for a workflow.
     "--dynamic-config-value",
     "frontend.WorkflowTimeSkippingEnabled=true",

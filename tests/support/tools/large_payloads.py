@@ -5,7 +5,7 @@ The tool is loaded with OUTLAST_TOOLS_FROM.
 
 from datetime import timedelta
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 from temporalio import activity, workflow
 
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
@@ -22,7 +22,16 @@ async def _repeat(_ctx: ToolContext, arguments: RepeatArguments) -> ToolResult:
     return ToolResult(content=(TextContent(text=arguments.word * arguments.times),))
 
 
+class CountArguments(Arguments):
+    values: list[JsonValue]
+
+
+async def _count(_ctx: ToolContext, arguments: CountArguments) -> ToolResult:
+    return ToolResult(content=(TextContent(text=str(len(arguments.values))),))
+
+
 TOOLS: tuple[Tool, ...] = (
+    tool("count-values").category(Category.DEV).describe("Counts.").args(CountArguments).server(_count).build(),
     tool("repeat-word")
     .category(Category.DEV)
     .describe("Repeats a word.")

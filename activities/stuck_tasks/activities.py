@@ -1,0 +1,119 @@
+"""The activity that ends a stuck task. What it had started is for the workflow that calls it to abort."""
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, timedelta
+from typing import TypeVar
+
+from pydantic import BaseModel
+from temporalio import activity
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.common import RetryPolicy, SearchAttributeKey
+
+from outlast.activities.failures.activity_failure import as_activity_failure
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.runs.contracts import AbortRunInput, RunState, StartRunInput
+from outlast.activities.stuck_tasks.assess import Stuck, assess
+from outlast.activities.stuck_tasks.contracts import EndStuckInput, StuckEnd
+
+END_ATTEMPT_TIMEOUT = timedelta(minutes=1)
+END_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_START_RUN = "start_run"
+_TOOL = SearchAttributeKey.for_keyword("OutlastTool")
+_CALLER = SearchAttributeKey.for_keyword("OutlastCaller")
+_SESSION = SearchAttributeKey.for_keyword("OutlastSession")
+_log = logging.getLogger(__name__)
+
+
+class StuckTaskActivities:
+    """Ends workflows that cannot go on."""
+
+    def __init__(self, client: Client) -> None:
+        """End workflows of `client`'s namespace."""
+        self._client = client
+
+    @activity.defn
+    async def end_stuck_task(self, request: EndStuckInput) -> StuckEnd:
+        """Terminate the workflow if it is still stuck. Repeated after a lost answer, it gives the same answer."""
+        with as_activity_failure():
+            description, events, stuck = await assess(self._client, request.workflow_id, request.run_id, request.limits)
+            tool = description.typed_search_attributes.get(_TOOL) or ""
+            if stuck is not None:
+                error = _error(tool, stuck)
+                handle = self._client.get_workflow_handle(request.workflow_id, run_id=request.run_id)
+                await handle.terminate(error, reason=error.message)
+                _count(description.workflow_type)
+                _log.error("%s was ended: %s", request.workflow_id, error.message)
+            else:
+                found = await self._error_of_end(description, events)
+                if found is None:
+                    return StuckEnd()
+                error = found
+            return StuckEnd(
+                error=error,
+                tool=tool,
+                caller_id=description.typed_search_attributes.get(_CALLER),
+                session_id=description.typed_search_attributes.get(_SESSION),
+                runs=await self._started_runs(events),
+            )
+
+    async def _error_of_end(
+        self, description: WorkflowExecutionDescription, events: Sequence[HistoryEvent]
+    ) -> ErrorEnvelope | None:
+        """The error with which an earlier attempt ended the workflow; None when it was not ended here."""
+        if description.status is not WorkflowExecutionStatus.TERMINATED:
+            return None
+        details = events[-1].workflow_execution_terminated_event_attributes.details.payloads
+        if not details:
+            return None
+        return (await self._client.data_converter.decode(details, [ErrorEnvelope]))[0]
+
+    async def _started_runs(self, events: Sequence[HistoryEvent]) -> tuple[AbortRunInput, ...]:
+        """What aborts the runs that the workflow has started, or may have started."""
+        starts: dict[int, StartRunInput] = {}
+        runs: dict[int, RunState] = {}
+        began = events[0].event_time.ToDatetime(tzinfo=UTC) if events else None
+        for event in events:
+            if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+                scheduled = event.activity_task_scheduled_event_attributes
+                if scheduled.activity_type.name == _START_RUN:
+                    starts[event.event_id] = await self._decoded(scheduled.input.payloads, StartRunInput)
+            elif event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+                completed = event.activity_task_completed_event_attributes
+                if completed.scheduled_event_id in starts:
+                    runs[completed.scheduled_event_id] = await self._decoded(completed.result.payloads, RunState)
+        return tuple(
+            AbortRunInput(
+                caller=start.caller,
+                run_id=runs[number].run_id if number in runs else None,
+                actor=start.spec.actor,
+                operation_id=start.operation_id,
+                since=began,
+            )
+            for number, start in starts.items()
+        )
+
+    async def _decoded(self, payloads: Sequence[Payload], contract: type[Model]) -> Model:
+        return (await self._client.data_converter.decode(payloads, [contract]))[0]
+
+
+def _error(tool: str, stuck: Stuck) -> ErrorEnvelope:
+    return ErrorEnvelope.permanent(
+        ErrorCategory.UNKNOWN,
+        tool,
+        f"It could not go on: a step of its workflow has failed {stuck.attempts} times in {stuck.seconds / 60:.0f} "
+        f"minutes ({stuck.reason}). It was ended, and the runs that it had started are aborted.",
+        hint="Call again. When it happens again, report it to the operators with the task's id.",
+    )
+
+
+def _count(workflow_type: str) -> None:
+    meter = activity.metric_meter()
+    counter = meter.create_counter("outlast_stuck_workflows_ended", "Tasks and turns ended because they were stuck.")
+    counter.add(1, {"workflow": workflow_type})

@@ -1,0 +1,128 @@
+"""What a call's workflow does not have to decode: large parts of an Actor's input go to the store, marks into the call.
+
+Everything else that a workflow would have to decode has limits: it would stop the worker for everybody.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from outlast.activities.contracts import JsonObject
+from outlast.activities.inputs.kept_parts import KeptParts
+from outlast.activities.json_size import MAX_BYTES, MAX_VALUES, has_more_values
+from outlast.activities.outputs.format.errors import StoreUnavailable
+from outlast.activities.outputs.format.locators import references_in
+from outlast.activities.secrets.sealed_json import is_sealed
+from outlast.api.errors import CallTooLarge, OutputStoreUnavailable
+from outlast.workflows.contracts.tool_calls import ToolCall
+
+KEPT_ABOVE_BYTES = 64 * 1024
+"""An Actor's input up to this size stays in the call."""
+MAX_CALL_BYTES = 32 * 1024 * 1024
+"""Of all arguments together. OUTLAST_MAX_BODY_BYTES, 8 MB by default, rejects larger REST requests earlier."""
+_KEPT_FIELD_BYTES = 4 * 1024
+"""Smaller fields of a large input stay in the call, unless there are very many."""
+
+
+@dataclass(frozen=True)
+class LightCall:
+    """A call whose workflow has little to decode, and the stored outputs that its whole arguments refer to."""
+
+    call: ToolCall
+    references: tuple[str, ...]
+
+
+class LargeArguments:
+    """Keeps the large parts of calls' arguments."""
+
+    def __init__(self, kept: KeptParts) -> None:
+        """Write them to `kept`."""
+        self._kept = kept
+
+    async def lighten(self, call: ToolCall, task_id: str) -> LightCall:
+        """`call` as the workflow `task_id` gets it. Raises `CallTooLarge`, `OutputStoreUnavailable`."""
+        fields = await asyncio.to_thread(_texts_of, call.arguments)
+        size = sum(map(len, fields.values()))
+        if size > MAX_CALL_BYTES:
+            raise _too_large(call, f"{size} bytes; the limit is {MAX_CALL_BYTES}")
+        references = references_in("\n".join(text.decode() for text in fields.values()))
+        if size > KEPT_ABOVE_BYTES:
+            call = await self._without_large_input(call, task_id)
+        _check_rest(call)
+        return LightCall(call, references)
+
+    async def _without_large_input(self, call: ToolCall, task_id: str) -> ToolCall:
+        """`call` with marks in its input; unchanged when it runs no Actor."""
+        arguments = call.arguments
+        if call.actor is not None and not call.proxies_mcp:
+            return call.model_copy(update={"arguments": await self._light(arguments, task_id)})
+        run_input = arguments.get("input")
+        if call.tool != "call-actor" or _names_mcp_tool(arguments) or not isinstance(run_input, dict):
+            return call
+        if is_sealed(run_input):
+            light = await self._kept_part(run_input, to_json(run_input), task_id)
+        else:
+            light = await self._light(run_input, task_id)
+        return call.model_copy(update={"arguments": {**arguments, "input": light}})
+
+    async def _light(self, run_input: JsonObject, task_id: str) -> JsonValue:
+        """The input with marks instead of its large fields; one mark for all of it when the rest is large too."""
+        texts = await asyncio.to_thread(_texts_of, run_input)
+        rest = sum(len(text) for text in texts.values() if len(text) <= _KEPT_FIELD_BYTES)
+        has_secrets = any(isinstance(value, dict) and is_sealed(value) for value in run_input.values())
+        if rest > KEPT_ABOVE_BYTES and not has_secrets:
+            return await self._kept_part(run_input, b"{" + b",".join(map(_member, texts.items())) + b"}", task_id)
+        return {
+            name: await self._kept_part(value, texts[name], task_id) if len(texts[name]) > _KEPT_FIELD_BYTES else value
+            for name, value in run_input.items()
+        }
+
+    async def _kept_part(self, value: JsonValue, text: bytes, task_id: str) -> JsonValue:
+        try:
+            return await self._kept.keep(task_id, text, secret=isinstance(value, dict) and is_sealed(value))
+        except StoreUnavailable as error:
+            raise OutputStoreUnavailable(
+                "The store that keeps large inputs does not answer. Nothing was started; call again."
+            ) from error
+
+
+def check_values(document: object, what: str, *, tool: str = "") -> None:
+    """Raise `CallTooLarge` for a document with more values than a workflow may decode."""
+    if has_more_values(document):
+        raise CallTooLarge(
+            f"{what} more than {MAX_VALUES} values. Put the data into a dataset or a key-value store, and pass its id.",
+            tool=tool,
+        )
+
+
+def _check_rest(call: ToolCall) -> None:
+    check_values(call.arguments, f"The arguments of {call.tool} have", tool=call.tool)
+    size = sum(len(_member(field)) for field in _texts_of(call.arguments).items())
+    if size > MAX_BYTES:
+        raise _too_large(call, f"{size} bytes; the limit is {MAX_BYTES} for all but the input of an Actor")
+
+
+def _too_large(call: ToolCall, what: str) -> CallTooLarge:
+    return CallTooLarge(
+        f"The arguments of {call.tool} have {what}. Put the large part into a key-value store or dataset, and pass its "
+        "id.",
+        tool=call.tool,
+    )
+
+
+def _names_mcp_tool(arguments: Mapping[str, JsonValue]) -> bool:
+    """Whether `call-actor` is to call a tool of an MCP server, whose arguments travel in another way."""
+    actor = arguments.get("actor")
+    return isinstance(actor, str) and ":" in actor
+
+
+def _texts_of(document: Mapping[str, JsonValue]) -> dict[str, bytes]:
+    return {name: to_json(value) for name, value in document.items()}
+
+
+def _member(field: tuple[str, bytes]) -> bytes:
+    name, text = field
+    return to_json(name) + b":" + text

@@ -1,0 +1,85 @@
+"""Calls that cannot go on, or whose errors and answers are larger than Temporal takes: each ends, and says why."""
+
+from typing import Any
+
+import httpx
+import pytest
+from temporalio.client import Client
+
+from tests.support.calls.tasks import completed, events, result_of, started
+from tests.support.eventually import eventually
+from tests.support.stacks.fixtures import service_fixture, temporal_fixture
+from tests.support.stacks.service import Service
+
+service = service_fixture(
+    scope="module",
+    tools=["tests.support.tools.poisonous_tools"],
+    settings={"OUTLAST_STUCK_ATTEMPTS": "2", "OUTLAST_STUCK_AFTER_SECONDS": "1"},
+)
+temporal = temporal_fixture()
+
+
+def only_run(service: Service) -> dict[str, Any]:
+    headers = {"Authorization": f"Bearer {service.sandbox.token}"}
+    runs = httpx.get(f"{service.sandbox.url}/v2/actor-runs", headers=headers, trust_env=False).json()["data"]["items"]
+    assert len(runs) == 1
+    return runs[0]
+
+
+async def test_a_task_that_cannot_go_on_ends_with_an_error_and_its_run_is_aborted(
+    api: httpx.AsyncClient, service: Service
+) -> None:
+    task_id = await started(api, {"tool": "spin", "session_id": "spinning"})
+
+    async def ended() -> dict[str, Any] | None:
+        task = (await api.get(f"/v1/tasks/{task_id}")).json()
+        return task if task["status"] == "failed" else None
+
+    await eventually(ended, timeout_seconds=90)
+    error = (await result_of(api, task_id))["result"]["error"]
+    assert "could not go on: a step of its workflow has failed" in error["message"]
+    assert "deadlock" in error["message"].lower()
+    assert (error["tool"], error["category"], error["retryable"]) == ("spin", "unknown", False)
+    await eventually(lambda: only_run(service)["status"] == "ABORTED")
+    told = [event.data async for event in events(api, task_id) if event.name == "task_completed"]
+    assert told[-1]["error"]["message"] == error["message"]
+    async with httpx.AsyncClient(trust_env=False) as http:
+        metrics = (await http.get(service.worker_metrics_url)).text
+    assert "outlast_stuck_workflows_ended{" in metrics or "outlast_stuck_workflows_ended_total{" in metrics
+
+
+@pytest.mark.parametrize("tool", ["throw", "throw-here"])
+async def test_an_error_of_5_mb_is_an_ordinary_failure(api: httpx.AsyncClient, temporal: Client, tool: str) -> None:
+    answer = await completed(api, {"tool": tool, "arguments": {"megabytes": 5}})
+    assert answer["task"]["status"] == "failed"
+    assert 0 < len(answer["result"]["error"]["message"]) <= 2_000
+    history = await temporal.get_workflow_handle(answer["task"]["id"]).fetch_history()
+    assert sum(event.ByteSize() for event in history.events) < 50_000
+
+
+async def test_a_function_may_answer_with_5_mb(api: httpx.AsyncClient) -> None:
+    answer = await completed(api, {"tool": "answer", "arguments": {"megabytes": 5}})
+    assert answer["task"]["status"] == "completed"
+    assert answer["result"]["locator"].startswith("out_")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"megabytes": 50}, "bytes; the limit is 16777216"),
+        ({"megabytes": 8, "values": True}, "more than 50000 values"),
+    ],
+    ids=["bytes", "values"],
+)
+async def test_an_answer_that_no_workflow_can_decode_is_refused(
+    api: httpx.AsyncClient, arguments: dict[str, Any], reason: str
+) -> None:
+    answer = await completed(api, {"tool": "answer", "arguments": arguments})
+    assert answer["task"]["status"] == "failed"
+    assert reason in answer["result"]["error"]["message"]
+
+
+async def test_an_id_that_fits_no_address_is_refused_before_anything_starts(api: httpx.AsyncClient) -> None:
+    refused = await api.post("/v1/tasks", json={"tool": "get-actor-run", "arguments": {"runId": "x" * 100_000}})
+    assert refused.status_code == 422
+    assert "200 characters" in refused.json()["error"]["violations"][0]["message"]
