@@ -164,7 +164,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     ended_sessions = ConversationSweep(objects, conversations, tasks, grace=settings.sweep_grace)
     sweep = OutputSweepActivities(objects, tasks, grace=settings.sweep_grace, conversations=ended_sessions)
     spending = SpendingActivities(platform, tasks, UsageStore(objects, namespace=client.namespace))
-    models = model_activities(settings, conversations)
+    models = model_activities(settings, conversations, ledgers)
     compaction = CompactionActivities(models, conversations)
     return Activities(
         short=(

@@ -13,6 +13,7 @@ from outlast.activities.llm.request_hooks import CHAT_PARAMS_HOOKS
 from outlast.activities.llm.streaming import WorkflowDeltas
 from outlast.activities.skills.activities import SkillActivities
 from outlast.activities.skills.folder import SkillFolder
+from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.web.activities import WebActivities
 from outlast.activities.web.address_rules import AddressRules, WebAddress
 from outlast.activities.web.docs_library import DocsLibrary, DocsSite, DocsTiming
@@ -72,7 +73,9 @@ def _commands(settings: WorkerSettings, workspaces: Workspaces) -> Callable[[], 
     return lambda: sandbox
 
 
-def model_activities(settings: WorkerSettings, conversations: ConversationBlocks | None = None) -> ModelActivities:
+def model_activities(
+    settings: WorkerSettings, conversations: ConversationBlocks | None = None, ledgers: Ledgers | None = None
+) -> ModelActivities:
     """The activity that calls models, with the configured providers and the conversations of sessions."""
     return ModelActivities(
         configured_providers(settings),
@@ -81,6 +84,7 @@ def model_activities(settings: WorkerSettings, conversations: ConversationBlocks
         open_sink=partial(WorkflowDeltas, steady=timedelta(seconds=settings.delta_seconds)),
         hooks=extension_entries(CHAT_PARAMS_HOOKS),
         limits=settings.model_limits,
+        ledgers=ledgers,
     )
 
 

@@ -193,7 +193,7 @@ class TurnWorkflow:
         if answer.tool_calls and not is_last:
             return None
         if not answer.tool_calls and not ran_out(self._input, self._state.step):
-            reason = "other" if answer.finish_reason in ("tool_calls", "too_long") else answer.finish_reason
+            reason = "other" if answer.finish_reason in ("tool_calls", "too_long", "cap") else answer.finish_reason
             return Ending(status=TurnStatus.COMPLETED, reason=reason)
         over = exceeded_within_step(self._input.budgets, self._state.spent)
         if (answer.tool_calls or not answer.text) and over is None:
@@ -257,7 +257,9 @@ class TurnWorkflow:
                 summary=f"{self._input.model_id}, step {self._state.step}",
             )
             self._is_answering = False
-            return answer
+        if answer.finish_reason == "cap":
+            raise BudgetExceeded(answer.warnings[0])
+        return answer
 
     async def _carry_out_all(self, calls: list[PlannedCall]) -> tuple[list[Verdict], float]:
         """Carry out all calls at once, and keep their results, also when the turn is cancelled meanwhile.
@@ -448,7 +450,7 @@ def _over_budget(over: str) -> Ending:
     envelope = ErrorEnvelope.permanent(
         ErrorCategory.PAYMENT,
         "",
-        f"The turn was stopped by its budget: {over}.",
+        f"The turn was stopped by its budget: {over.rstrip(chr(46))}.",
         hint="Send the next message with a larger budget, or ask for less.",
     )
     return Ending(status=TurnStatus.STOPPED, reason="budget", error=envelope)

@@ -20,8 +20,10 @@ from outlast.activities.llm.providers.models import ModelLimits
 from outlast.activities.llm.providers.prices import Price, cost_usd
 from outlast.activities.llm.providers.provider import Listener, Provider
 from outlast.activities.llm.request_hooks import checked_request
+from outlast.activities.llm.spending import book, used_up
 from outlast.activities.llm.streaming import DeltaSink, OpenSink, WorkflowDeltas
 from outlast.activities.llm.windows import check_window, is_too_long
+from outlast.activities.spending.ledger import Ledgers
 
 CALL_MODEL_ATTEMPT_TIMEOUT = timedelta(minutes=20)
 CALL_MODEL_HEARTBEAT_TIMEOUT = timedelta(seconds=20)
@@ -56,12 +58,14 @@ class ModelActivities:
         open_sink: OpenSink = WorkflowDeltas,
         hooks: Sequence[ChatParamsHook] = (),
         limits: Mapping[str, ModelLimits] | None = None,
+        ledgers: Ledgers | None = None,
     ) -> None:
         """`providers` by `provider_id`; `prices` and the operator's `limits` by `provider/model`; `open_sink` opens the
         sink of streamed text.
 
         `hooks` see and change the parameters of every call, in their order. Without
-        `conversations`, for a provider alone, every call has to bring all messages itself.
+        `conversations`, for a provider alone, every call has to bring all messages itself. What calls cost is booked in
+        `ledgers`.
         """
         self._providers = providers
         self._conversations = conversations
@@ -69,19 +73,24 @@ class ModelActivities:
         self._open_sink = open_sink
         self._hooks = tuple(hooks)
         self._limits = limits or {}
+        self._ledgers = ledgers
         self._warned: set[str] = set()
 
     @activity.defn
     async def call_model(self, request: CallModelInput) -> ModelStep:
         """Call the model for one step, and publish its text while it writes.
 
-        A retry calls the model again, with a higher `attempt` in its deltas. A cancellation closes the connection.
+        Does not call it when a spending cap leaves nothing: the answer's `finish_reason` is `cap` then. A retry calls
+        the model again, with a higher `attempt` in its deltas. A cancellation closes the connection.
         Fails with an `ErrorEnvelope`, which is retryable when the connection broke or the provider is overloaded.
         """
         with as_activity_failure():
             provider = self._provider(request.provider_id)
             request = checked_request(request, self._hooks, self._limits)
             async with heartbeating(1 / _BEATS_PER_TIMEOUT), self._open_sink() as sink:
+                over = await self._used_up(request)
+                if over is not None:
+                    return ModelStep(finish_reason="cap", warnings=(over,))
                 request = await self._with_conversation(request)
                 return await self._answered(
                     provider, request, _PublishingListener(request, activity.info().attempt, sink)
@@ -110,7 +119,14 @@ class ModelActivities:
         seconds = time.monotonic() - began
         self._warn_once(step.warnings)
         cost = cost_usd(self._prices, request.provider_id, request.model_id, step.usage)
+        if self._ledgers is not None:
+            await book(self._ledgers, request, cost)
         return step.model_copy(update={"cost_usd": cost, "seconds": seconds})
+
+    async def _used_up(self, request: CallModelInput) -> str | None:
+        """Which cap leaves nothing for the call. A model without a price costs nothing that is known."""
+        has_price = f"{request.provider_id}/{request.model_id}" in self._prices
+        return await used_up(self._ledgers, request) if self._ledgers is not None and has_price else None
 
     async def _with_conversation(self, request: CallModelInput) -> CallModelInput:
         """The call with all messages that the provider is sent. Raises `ConversationDamaged`."""

@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue, model_validator
 from outlast.activities.contracts import Caller, Contract
 from outlast.activities.conversations.references import ConversationOwner, ConversationRef
 from outlast.activities.llm.controls import ModelControls
+from outlast.activities.spending.contracts import SpendingCaps
 
 
 class TextPart(Contract):
@@ -126,6 +127,7 @@ class CallModelInput(Contract):
     extra: dict[str, JsonValue] = Field(default_factory=dict, description="Fields that request hooks have added.")
     window_tokens: int | None = Field(default=None, description="Of prompt and answer together; None: not known.")
     sees_pictures: bool | None = Field(default=None, description="Whether the model sees pictures; None: not known.")
+    caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
     may_be_too_long: bool = Field(
         default=False, description="Whether a conversation that is too long is an answer (`too_long`), not a failure."
     )
@@ -140,7 +142,7 @@ class ModelStep(Contract):
     """The model's answer in one step."""
 
     parts: tuple[AnswerPart, ...] = Field(default=(), description="In the model's order, which reasoning depends on.")
-    finish_reason: Literal["stop", "tool_calls", "length", "content_filter", "other", "too_long"]
+    finish_reason: Literal["stop", "tool_calls", "length", "content_filter", "other", "too_long", "cap"]
     usage: Usage = Usage()
     cost_usd: float | None = Field(default=None, description="None when the model's prices are not known.")
     warnings: tuple[str, ...] = Field(default=(), description="Fallbacks of the provider adapter, each once.")

@@ -105,6 +105,7 @@ def model_call(turn: TurnInput, state: TurnState, active: Resolution) -> CallMod
         max_output_tokens=turn.max_output_tokens,
         controls=turn.controls,
         window_tokens=turn.window_tokens,
+        caps=turn.caps,
         sees_pictures=turn.sees_pictures,
     )
 

@@ -27,9 +27,14 @@ KEYS = ",".join(f"{name}:{name}-key-0123456789" for name in ("racer", "saver", "
 
 
 @pytest.fixture
-async def capped_api(temporal: Client, sandbox: Sandbox) -> AsyncIterator[httpx.AsyncClient]:
+async def capped_api(temporal: Client, service: Service) -> AsyncIterator[httpx.AsyncClient]:
     """An API whose callers may spend 5 cents a day, and 4 on one task."""
-    settings = api_settings(sandbox, api_keys=KEYS, spending={"per_day_usd": 0.05, "per_task_usd": 0.04})
+    settings = api_settings(
+        service.sandbox,
+        api_keys=KEYS,
+        spending={"per_day_usd": 0.05, "per_task_usd": 0.04},
+        store_url=str(service.outputs),
+    )
     async with serving_api(temporal, settings) as api:
         yield api
 

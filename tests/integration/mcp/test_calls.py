@@ -325,3 +325,16 @@ async def test_cancelling_over_stdio_stops_the_run(
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
         await eventually(lambda: sandbox.run(started)["status"] == "ABORTED")
+
+
+async def test_runs_of_calls_over_mcp_are_in_the_usage_with_who_paid_them(service: Service) -> None:
+    async with service.http(service.sandbox.add_user("mia").token) as http:
+        await Wire(http, MODERN).request("tools/call", {"name": "call-actor", "arguments": SLEEPER})
+        paid = {**SLEEPER, "skyfire-pay-id": "pay-token-1"}
+        await Wire(http, MODERN, "?payment=skyfire").request("tools/call", {"name": "call-actor", "arguments": paid})
+        report = (await http.get("/v1/usage", params={"by": ["payer", "tool"]})).json()
+    told = {(row["payer"], row["tool"], row["runs"]) for row in report["rows"]}
+    assert told == {("caller", "call-actor", 1), ("payment", "call-actor", 1)}
+    # What came with the call counts for no cap.
+    own = next(row["cost_usd"] for row in report["rows"] if row["payer"] == "caller")
+    assert [cap["spent_usd"] for cap in report["caps"]] == [own, own]
