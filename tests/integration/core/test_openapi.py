@@ -28,6 +28,7 @@ OPERATIONS = {
     ("get", "/v1/tasks/{task_id}/result"),
     ("post", "/v1/tasks/{task_id}/cancel"),
     ("get", "/v1/tasks/{task_id}/events"),
+    ("get", "/v1/usage"),
     ("get", "/v1/tools"),
     ("get", "/v1/tools/{name}"),
     ("post", "/v1/tasks/{task_id}/input"),
