@@ -294,7 +294,7 @@ class TurnWorkflow:
             known.add(seen.key)
             verdicts.append(found)
             parts.append(result_part(call, outcome.result, found.reminder))
-            usd += (outcome.run.usage_total_usd or 0.0) if outcome.run is not None else 0.0
+            usd += outcome.known_cost_usd
             if found.reminder is not None:
                 reminded = (*reminded, *([seen.signature] if seen.signature else []))
                 events.publish(events.reminder(self._state.step, call.name, found.reminder))

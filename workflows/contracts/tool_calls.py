@@ -232,6 +232,14 @@ class ToolOutcome(Contract):
     run: RunState | None = None
     seconds: float = Field(default=0.0, description="From the call's start until its handler returned.")
     cost_usd: float | None = Field(default=None, description="What its runs have cost; absent when it started none.")
+
+    @property
+    def known_cost_usd(self) -> float:
+        """What its runs have cost. A call that was cancelled tells of its last run only."""
+        if self.cost_usd is not None:
+            return self.cost_usd
+        return (self.run.usage_total_usd or 0.0) if self.run is not None else 0.0
+
     rows: RecordedRows | None = Field(default=None, description="What `result` lacks; absent when it is whole.")
 
     def without_rows(self, items: Sequence[JsonValue]) -> "ToolOutcome":

@@ -52,6 +52,16 @@ def test_a_cap_that_is_used_up_to_the_cent_leaves_nothing() -> None:
     assert book.reserve(reservation("c", per_day_usd=1.01), EVENING).granted_usd == Decimal("0.01")
 
 
+def test_a_cap_per_task_is_about_all_runs_of_the_task() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    second = reservation("b", per_task_usd=1).model_copy(update={"task_spent_usd": Decimal("0.7")})
+    assert book.reserve(second, EVENING).granted_usd == Decimal("0.3")
+    third = reservation("c", "0.1", per_task_usd=1).model_copy(update={"task_spent_usd": Decimal("0.95")})
+    refused = book.reserve(third, EVENING).refusal
+    assert refused is not None
+    assert (refused.cap, refused.left_usd, refused.resets_at) == ("task", Decimal("0.05"), None)
+
+
 def test_days_and_months_begin_anew_and_reservations_stay() -> None:
     book = Book(LedgerState(caller_id="key:ann"), EVENING)
     book.settle(settlement("a", "0.9"), EVENING)
