@@ -17,7 +17,7 @@ from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import AbortRunInput, RunState, StartRunInput
 from outlast.activities.stuck_tasks.assess import Stuck, assess
-from outlast.activities.stuck_tasks.contracts import EndStuckInput, StuckEnd
+from outlast.activities.stuck_tasks.contracts import EndStuckInput, StuckEnd, error_of_end
 
 END_ATTEMPT_TIMEOUT = timedelta(minutes=1)
 END_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))
@@ -70,9 +70,7 @@ class StuckTaskActivities:
         if description.status is not WorkflowExecutionStatus.TERMINATED:
             return None
         details = events[-1].workflow_execution_terminated_event_attributes.details.payloads
-        if not details:
-            return None
-        return (await self._client.data_converter.decode(details, [ErrorEnvelope]))[0]
+        return error_of_end(await self._client.data_converter.decode(details))
 
     async def _started_runs(self, events: Sequence[HistoryEvent]) -> tuple[AbortRunInput, ...]:
         """What aborts the runs that the workflow has started, or may have started."""

@@ -1,6 +1,8 @@
 """Contracts of the activity that ends a stuck task."""
 
-from pydantic import Field
+from collections.abc import Sequence
+
+from pydantic import Field, ValidationError
 
 from outlast.activities.contracts import Contract
 from outlast.activities.failures.contracts import ErrorEnvelope
@@ -23,6 +25,16 @@ class EndStuckInput(Contract):
     workflow_id: str
     run_id: str
     limits: StuckLimits = StuckLimits()
+
+
+def error_of_end(details: Sequence[object]) -> ErrorEnvelope | None:
+    """The error in the details of a termination; None for those of operators, who may put anything there."""
+    if len(details) != 1:
+        return None
+    try:
+        return ErrorEnvelope.model_validate(details[0])
+    except ValidationError:
+        return None
 
 
 class StuckEnd(Contract):

@@ -31,6 +31,7 @@ from temporalio.service import RPCError
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import redact
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.api.contracts.events import TaskEvent
 from outlast.api.contracts.tasks import Task, TaskAnswer, TaskPage, TaskRequest
 from outlast.api.errors import (
@@ -437,7 +438,7 @@ def _status_of(result: ToolResult) -> TaskStatus:
 def _abnormal(task_id: str, error: WorkflowFailureError) -> ErrorEnvelope:
     if isinstance(error.cause, CancelledError):
         return ErrorEnvelope.permanent(ErrorCategory.CANCELLED, "", f"Task {task_id} was cancelled.")
-    if isinstance(error.cause, TerminatedError) and error.cause.details:
-        return ErrorEnvelope.model_validate(error.cause.details[0])
+    if isinstance(error.cause, TerminatedError) and (told := error_of_end(error.cause.details)) is not None:
+        return told
     message = redact(f"Task {task_id} did not end by itself: {error.cause}")
     return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, "", message)

@@ -22,6 +22,7 @@ from temporalio.service import RPCError
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.contracts import StoredDataset, StoredOutput
 from outlast.activities.runs.contracts import AbortResult, RunState
+from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.api.contracts.events import TaskEvent, TaskEventName
 from outlast.api.contracts.tasks import Task
 from outlast.api.temporal import definitions
@@ -124,7 +125,7 @@ class _TaskFold(RunFold[TaskEvent]):
     async def _error_of_end(self, entry: HistoryEvent) -> ErrorEnvelope | None:
         """The error that a workflow was terminated with, because it was stuck; None for operators' terminations."""
         details = entry.workflow_execution_terminated_event_attributes.details.payloads
-        return await self.decode(details[0], ErrorEnvelope) if details else None
+        return error_of_end(await self._converter.decode(details))
 
     def _runs_ended(self, runs: Iterable[RunState]) -> list[NamedData]:
         """Events for runs that ended, each once: two activities, the wait and the abort, return an aborted run."""
