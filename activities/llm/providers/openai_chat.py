@@ -14,6 +14,7 @@ from outlast.activities.llm.contracts import (
     AnswerPart,
     CallModelInput,
     ImagePart,
+    MediaPart,
     ModelMessage,
     ModelStep,
     ReasoningPart,
@@ -189,9 +190,12 @@ def _results(message: ModelMessage, request: CallModelInput) -> list[JsonValue]:
         )
         if media:
             label = f"Not from the user: what the call {part.call_id} of {part.name} has shown."
-            shown: list[JsonValue] = [{"type": "image_url", "image_url": {"url": data_url(one)}} for one in media]
-            pictures += [{"type": "text", "text": label}, *shown]
+            pictures += [{"type": "text", "text": label}, *(_picture(one) for one in media)]
     return [*results, {"role": "user", "content": pictures}] if pictures else results
+
+
+def _picture(media: MediaPart) -> JsonObject:
+    return {"type": "image_url", "image_url": {"url": data_url(media)}}
 
 
 def _assistant(message: ModelMessage, request: CallModelInput) -> list[JsonValue]:

@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from watchfiles import awatch
+from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]  # types of anyio are left open
 
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.api.access.policy.contracts import CallerEntry, Policy
@@ -68,7 +68,7 @@ class PolicySource:
         return True
 
     @asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
+    async def watched(self) -> AsyncGenerator[None]:
         """Reload on every change of the file, and on SIGHUP, until left."""
         if self._path is None:
             yield
