@@ -35,6 +35,8 @@ def api_settings(sandbox: Sandbox, **settings: Any) -> ApiSettings:
         "apify_token": SecretStr(sandbox.token),
         "seal_keys": SecretStr(SEAL_KEYS),
         "default_actors": "outlast/sleeper",
+        # Tests name models as they like.
+        "model_limits": {"openai/*": {}, "anthropic/*": {}, "zai/*": {}},
     }
     return ApiSettings.model_validate({**given, **settings})
 
