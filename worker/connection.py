@@ -5,8 +5,10 @@ from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import Runtime
 
+from outlast.activities.outputs.store.encrypted_objects import EncryptedObjects
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.worker.payload_codec import EncryptingCodec
 from outlast.worker.plugin import OutlastPlugin
 from outlast.worker.settings import Settings
 
@@ -19,11 +21,26 @@ async def connect(settings: Settings, runtime: Runtime | None = None, *, lazy: b
     """
     config = ClientConfig.load_client_connect_config()
     config.setdefault("target_host", "127.0.0.1:7233")
-    return await Client.connect(**config, plugins=[OutlastPlugin(output_objects(settings))], runtime=runtime, lazy=lazy)
+    plugin = OutlastPlugin(output_objects(settings), payload_codec(settings))
+    return await Client.connect(**config, plugins=[plugin], runtime=runtime, lazy=lazy)
+
+
+def payload_codec(settings: Settings) -> EncryptingCodec | None:
+    """What encrypts payloads; None while encryption is off. Raises `SealError` as `sealer_from` does."""
+    if settings.encryption == "off":
+        return None
+    return EncryptingCodec(sealer_from(settings).content_cipher(), encrypts=settings.encryption == "on")
 
 
 def output_objects(settings: Settings) -> OutputObjects:
     """Open the store. Raises `ValueError`, with what to do, when its address cannot be one."""
+    plain = _plain_objects(settings)
+    if settings.encryption == "off":
+        return plain
+    return EncryptedObjects(plain, sealer_from(settings).content_cipher(), encrypts=settings.encryption == "on")
+
+
+def _plain_objects(settings: Settings) -> OutputObjects:
     try:
         return OutputObjects.open(settings.store_url or str(settings.data_dir / "outputs"))
     except (BaseError, OSError) as error:

@@ -24,8 +24,10 @@ from temporalio.converter import (
 )
 from temporalio.exceptions import ApplicationError
 
+from outlast.activities.outputs.format.errors import OutputDamaged
 from outlast.activities.outputs.format.payload_keys import StoredPayload, as_folder, payload_key
 from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.secrets.content_cipher import ContentKeyMissing
 
 T = TypeVar("T")
 
@@ -80,7 +82,7 @@ class PayloadDriver(StorageDriver):
         context: StorageDriverRetrieveContext,  # noqa: ARG002 (the SDK's interface)
         claims: Sequence[StorageDriverClaim],
     ) -> list[Payload]:
-        """Read each payload. Raises `PayloadLost` or `PayloadUnavailable`."""
+        """Read each payload. Raises `PayloadLost`, `PayloadUnavailable` or `ContentKeyMissing`."""
         return await _together([self._retrieve(claim) for claim in claims])
 
     async def _store(self, namespace: str, workflow_id: str, payload: Payload) -> StorageDriverClaim:
@@ -124,7 +126,11 @@ class PayloadDriver(StorageDriver):
     async def _get(self, key: str) -> bytes | None:
         try:
             return await self._objects.get(key)
+        except OutputDamaged as error:
+            raise PayloadLost(f"A stored argument or result is damaged: {key}: {error}") from error
         except Exception as error:
+            if isinstance(error.__cause__, ContentKeyMissing):
+                raise error.__cause__ from None
             raise PayloadUnavailable(f"The store does not answer ({type(error).__name__}): {error}") from error
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from temporalio.converter import DataConverter
+from temporalio.converter import DataConverter, DefaultFailureConverterWithEncodedAttributes, PayloadCodec
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import ReplayerConfig, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
@@ -37,23 +37,31 @@ def _sandboxed(runner: WorkflowRunner | None) -> WorkflowRunner:
     return runner or SandboxedWorkflowRunner(SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))
 
 
-def _converter(objects: OutputObjects | None, *, read_only: bool = False) -> DataConverter:
+def _converter(objects: OutputObjects | None, codec: PayloadCodec | None, *, read_only: bool = False) -> DataConverter:
     storage = external_storage(objects, read_only=read_only) if objects is not None else None
-    return dataclasses.replace(lean_data_converter, external_storage=storage)
+    converter = dataclasses.replace(lean_data_converter, external_storage=storage, payload_codec=codec)
+    if codec is None:
+        return converter
+    # Messages and traces of failures may quote arguments.
+    return dataclasses.replace(converter, failure_converter_class=DefaultFailureConverterWithEncodedAttributes)
 
 
 class OutlastPlugin(SimplePlugin):
     """The configuration that every Temporal client, worker and replayer of Outlast shares."""
 
-    def __init__(self, objects: OutputObjects | None = None) -> None:
-        """Keep large payloads in `objects`. Without it Temporal rejects them, and stored ones cannot be read."""
+    def __init__(self, objects: OutputObjects | None = None, codec: PayloadCodec | None = None) -> None:
+        """Keep large payloads in `objects`. Without it Temporal rejects them, and stored ones cannot be read.
+
+        With `codec` all payloads, and the messages of failures, pass through it.
+        """
         super().__init__(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
-            "outlast", data_converter=_converter(objects), workflow_runner=_sandboxed
+            "outlast", data_converter=_converter(objects, codec), workflow_runner=_sandboxed
         )
         self._objects = objects
+        self._codec = codec
 
     def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
         """A replay reads stored payloads and writes none."""
         configured = super().configure_replayer(config)
-        configured["data_converter"] = _converter(self._objects, read_only=True)
+        configured["data_converter"] = _converter(self._objects, self._codec, read_only=True)
         return configured

@@ -33,6 +33,11 @@ class Settings(BaseSettings):
         default=None, description="Keys that seal secrets, `KEYID:base64 of 32 bytes`, comma-separated, newest first."
     )
     seal_keys_file: Path | None = Field(default=None, description="File with one such key per line.")
+    encryption: Literal["off", "on", "read"] = Field(
+        default="off",
+        description="Whether histories and stored outputs are encrypted; the same for worker and API. `read` opens "
+        "what is encrypted and encrypts nothing new.",
+    )
     apify_token: SecretStr | None = Field(
         default=None,
         validation_alias=AliasChoices("APIFY_TOKEN", "apify_token"),

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import JsonValue, SecretStr
 
 from outlast.activities.contracts import SealedSecret
+from outlast.activities.secrets.content_cipher import ContentCipher
 
 _NONCE_BYTES = 12
 _KEY_BYTES = 32
@@ -73,6 +74,10 @@ class SecretSealer:
     def ephemeral(cls) -> "SecretSealer":
         """A ring with one random key that is lost with the process; for tests and single-process use."""
         return cls({"ephemeral": secrets.token_bytes(_KEY_BYTES)})
+
+    def content_cipher(self) -> ContentCipher:
+        """The cipher of contents under keys that are derived from this ring."""
+        return ContentCipher(self._keys)
 
     def seal(self, secret: SecretStr, *, purpose: str) -> SealedSecret:
         """Seal `secret`; it opens only for the same `purpose`."""

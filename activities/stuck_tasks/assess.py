@@ -4,10 +4,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.converter import DataConverter
 
 from outlast.activities.failures.classify import redact
+from outlast.activities.failures.readable import readable
+from outlast.activities.secrets.content_cipher import ContentKeyMissing
 from outlast.activities.stuck_tasks.contracts import TASK, TURN, StuckLimits
 
 STUCK_QUERY = (
@@ -46,7 +50,10 @@ async def assess(
     waited = datetime.now(UTC) - first.event_time.ToDatetime(tzinfo=UTC) if first else timedelta(0)
     if first is None or waited.total_seconds() < limits.after_seconds:
         return description, events, None
-    return description, events, Stuck(attempts, waited.total_seconds(), _reason(first))
+    if _failure_of(first).application_failure_info.type == ContentKeyMissing.__name__:
+        # Nothing is wrong with the task: it goes on when the operator has put the key back.
+        return description, events, None
+    return description, events, Stuck(attempts, waited.total_seconds(), await _reason(first, client.data_converter))
 
 
 def _first_failure(events: list[HistoryEvent]) -> HistoryEvent | None:
@@ -62,9 +69,13 @@ def _first_failure(events: list[HistoryEvent]) -> HistoryEvent | None:
     return None
 
 
-def _reason(event: HistoryEvent) -> str:
+def _failure_of(event: HistoryEvent) -> Failure:
+    return event.workflow_task_failed_event_attributes.failure
+
+
+async def _reason(event: HistoryEvent, converter: DataConverter) -> str:
     if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
         return _TIMED_OUT
-    message = redact(event.workflow_task_failed_event_attributes.failure.message.strip())
+    message = redact((await readable(_failure_of(event), converter)).message.strip())
     line = message.partition("\n")[0]
     return line if len(line) <= _MAX_REASON_CHARS else line[: _MAX_REASON_CHARS - 1] + "…"

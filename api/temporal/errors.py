@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from temporalio.service import RPCError, RPCStatusCode
 
+from outlast.activities.secrets.content_cipher import ContentDamaged, ContentKeyMissing
 from outlast.api.errors import ApiError, BadRequest, TaskDataLost, TaskDataUnavailable, TemporalUnavailable
 from outlast.worker.external_storage import PayloadLost, PayloadUnavailable
 
@@ -41,9 +42,9 @@ def temporal_errors(*, missing: ApiError | None = None, invalid: ApiError | None
     known = {RPCStatusCode.NOT_FOUND: missing, RPCStatusCode.INVALID_ARGUMENT: invalid or missing}
     try:
         yield
-    except PayloadLost as error:
+    except (PayloadLost, ContentDamaged) as error:
         raise TaskDataLost(str(error)) from error
-    except PayloadUnavailable as error:
+    except (PayloadUnavailable, ContentKeyMissing) as error:
         raise TaskDataUnavailable(str(error)) from error
     except (RPCError, RuntimeError) as error:
         meant = known.get(error.status) if isinstance(error, RPCError) else None

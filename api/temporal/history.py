@@ -12,12 +12,15 @@ from typing import Any, Generic, TypeVar
 
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.api.errors import TaskDataLost
+from outlast.activities.failures.readable import readable
+from outlast.activities.secrets.content_cipher import ContentDamaged, ContentKeyMissing
+from outlast.api.errors import TaskDataLost, TaskDataUnavailable
 from outlast.api.temporal.errors import is_outage
 from outlast.worker.external_storage import PayloadLost, PayloadUnavailable
 
@@ -70,6 +73,10 @@ class RunFold(ABC, Generic[Event]):
         """The value in `payload`."""
         return (await self._converter.decode([payload], [contract]))[0]
 
+    async def readable(self, failure: Failure) -> Failure:
+        """The failure with its own message."""
+        return await readable(failure, self._converter)
+
 
 async def follow_history(
     client: Client, workflow_id: str, run_id: str | None, new_fold: Callable[[int], RunFold[Event]], *, wait: bool
@@ -80,7 +87,8 @@ async def follow_history(
     of payloads does not answer; afterwards it reads the run again from the beginning with a new fold, so callers have
     to skip the events that they already have. Ends early when Temporal has removed the history.
 
-    Raises `TaskDataLost` for a payload that is lost, and `RPCError` for a request that Temporal refuses every time.
+    Raises `TaskDataLost` for a payload that is lost, `TaskDataUnavailable` for one whose key is not in the ring, and
+    `RPCError` for a request that Temporal refuses every time.
     """
     number, patience = 0, _Patience()
     while True:
@@ -91,8 +99,10 @@ async def follow_history(
                 patience.has_read(number, entry.event_id)
                 for event in await fold.read(entry):
                     yield event
-        except PayloadLost as error:
+        except (PayloadLost, ContentDamaged) as error:
             raise TaskDataLost(str(error)) from error
+        except ContentKeyMissing as error:
+            raise TaskDataUnavailable(str(error)) from error
         except (PayloadUnavailable, RPCError, RuntimeError) as error:
             if _is_not_found(error) and await _is_removed(client, workflow_id, run_id):
                 return

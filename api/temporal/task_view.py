@@ -10,6 +10,7 @@ from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, W
 from temporalio.common import TypedSearchAttributes
 from temporalio.converter import DataConverter
 
+from outlast.activities.failures.readable import readable
 from outlast.activities.mcp_actors.contracts import CallPhase
 from outlast.activities.runs.contracts import RunState
 from outlast.api.contracts.tasks import Task
@@ -119,7 +120,8 @@ async def _with_progress(task: Task, description: WorkflowExecutionDescription) 
             run, message = latest, latest.status_message
             task = task.model_copy(update={"cost_usd": _grown(task, latest)})
         elif activity.HasField("last_failure"):
-            message = f"Attempt {activity.attempt}, trying again: {activity.last_failure.message}"
+            failure = await readable(activity.last_failure, description.data_converter)
+            message = f"Attempt {activity.attempt}, trying again: {failure.message}"
     if task.status.is_final:
         return task.model_copy(update={"run": run})
     progress = live or task.progress

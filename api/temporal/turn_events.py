@@ -25,6 +25,7 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.readable import readable
 from outlast.activities.llm.contracts import ArgumentsDelta, ModelStep, TextDelta
 from outlast.activities.llm.streaming import ARGUMENTS_TOPIC, DELTAS_TOPIC, PUBLISH_SIGNAL
 from outlast.api.contracts.events import TurnEventName, TurnStreamEvent
@@ -121,7 +122,7 @@ class _TurnFold(RunFold[TurnStreamEvent]):
                 if activity_id.startswith(STEP_ACTIVITY_PREFIX):
                     self._steps[entry.event_id] = _step_of(activity_id)
             case EventType.EVENT_TYPE_ACTIVITY_TASK_STARTED:
-                return self._step_started(entry)
+                return await self._step_started(entry)
             case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
                 return await self._step_completed(entry)
             case end if end in _ABNORMAL_ENDS:
@@ -160,7 +161,7 @@ class _TurnFold(RunFold[TurnStreamEvent]):
             delta = self._payloads.from_payload(payload, ArgumentsDelta)
             yield from self._text(delta.step).add_arguments(delta)
 
-    def _step_started(self, entry: HistoryEvent) -> list[NamedData]:
+    async def _step_started(self, entry: HistoryEvent) -> list[NamedData]:
         """Temporal records the start of an activity when it ends, with the failure of the attempt before."""
         started = entry.activity_task_started_event_attributes
         step = self._steps.get(started.scheduled_event_id)
@@ -169,7 +170,8 @@ class _TurnFold(RunFold[TurnStreamEvent]):
         self._attempts[started.scheduled_event_id] = started.attempt
         if started.attempt <= 1:
             return []
-        return [("retry", {"step": step, "attempt": started.attempt, **failure_data(started.last_failure)})]
+        failure = await self.readable(started.last_failure)
+        return [("retry", {"step": step, "attempt": started.attempt, **failure_data(failure)})]
 
     async def _step_completed(self, entry: HistoryEvent) -> list[NamedData]:
         completed = entry.activity_task_completed_event_attributes
@@ -241,7 +243,7 @@ class TurnEventLog:
         except (RPCError, TemporalUnavailable):
             return []
         return [
-            ((activity.activity_id, activity.attempt), _retry_under_way(activity))
+            ((activity.activity_id, activity.attempt), await _retry_under_way(activity, self._client.data_converter))
             for activity in described.raw_description.pending_activities
             if activity.activity_id.startswith(STEP_ACTIVITY_PREFIX) and activity.HasField("last_failure")
         ]
@@ -272,9 +274,10 @@ def _step_of(activity_id: str) -> int:
     return int(activity_id.removeprefix(STEP_ACTIVITY_PREFIX))
 
 
-def _retry_under_way(activity: PendingActivityInfo) -> TurnStreamEvent:
+async def _retry_under_way(activity: PendingActivityInfo, converter: DataConverter) -> TurnStreamEvent:
     step = _step_of(activity.activity_id)
-    data: dict[str, JsonValue] = {"step": step, "attempt": activity.attempt, **failure_data(activity.last_failure)}
+    failure = await readable(activity.last_failure, converter)
+    data: dict[str, JsonValue] = {"step": step, "attempt": activity.attempt, **failure_data(failure)}
     return TurnStreamEvent(name="retry", id=None, time=datetime.now(UTC), data={**data, "under_way": True})
 
 

@@ -53,6 +53,16 @@ class OutputObjects:
         self._store = store
         self._folder = folder
 
+    @property
+    def store(self) -> ObjectStore:
+        """Where the objects are."""
+        return self._store
+
+    @property
+    def folder(self) -> Path | None:
+        """Its path when it is on disk."""
+        return self._folder
+
     @classmethod
     def open(cls, url: str, **options: Any) -> "OutputObjects":
         """Open a store by its URL: `s3://bucket/prefix`, `gs://…`, `az://…`, `file:///folder`, or a folder's path.

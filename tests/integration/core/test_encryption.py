@@ -1,0 +1,218 @@
+"""With encryption on, nothing of a call can be read on the disk, and calls, events and outputs work as ever."""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from temporalio.api.failure.v1 import Failure
+from temporalio.client import Client
+
+from outlast.activities.failures.readable import readable
+from outlast.activities.outputs.format.errors import OutputDamaged, StoreUnavailable
+from outlast.activities.stuck_tasks.assess import assess
+from outlast.activities.stuck_tasks.contracts import StuckLimits
+from outlast.api.errors import TaskDataUnavailable
+from outlast.api.temporal.errors import temporal_errors
+from outlast.worker.connection import connect, output_objects
+from outlast.worker.settings import Settings
+from tests.support.calls.tasks import Event, result_of, started
+from tests.support.calls.turns import named, new_session, streamed, turn_events
+from tests.support.eventually import eventually
+from tests.support.ports import free_port
+from tests.support.processes.served_process import started_module
+from tests.support.providers.script import Call, Refusal, by_position, says
+from tests.support.providers.server import ProviderServer, provider_fixture
+from tests.support.stacks.service import Service, running_outlast, settings_environment
+
+provider = provider_fixture()
+
+WORD = "aubergine"
+"""Stands in arguments, answers, stored rows and in the message of a failure."""
+
+
+def ring(*names: str) -> str:
+    return ",".join(f"{name}:{base64.b64encode(name.encode().ljust(32)).decode()}" for name in names)
+
+
+@pytest.fixture(scope="module")
+def settings(provider: ProviderServer) -> dict[str, str]:
+    return {
+        "OUTLAST_ENCRYPTION": "on",
+        "OUTLAST_SEAL_KEYS": ring("first"),
+        "OUTLAST_LOG_LEVEL": "warning",
+        **provider.environment,
+    }
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory, settings: dict[str, str]) -> Iterator[Service]:
+    tools = ["docs.examples.hello_tools"]
+    with running_outlast(
+        tmp_path_factory.mktemp("encrypted"), tools=tools, database=True, settings=settings
+    ) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def answers(service: Service) -> dict[str, Any]:
+    """A call with its answer, one whose output is stored, one that fails, and one whose argument is in the store."""
+    texts = {
+        "said": ("hello_world", {"name": WORD}),
+        "stored": ("call-actor", {"actor": "outlast/big-table", "input": {"rows": 300}}),
+        "failed": ("get-actor-run", {"runId": WORD}),
+        "large": ("call-actor", {"actor": "outlast/sleeper", "input": {"seconds": 0, "note": WORD * 40_000}}),
+    }
+    with httpx.Client(base_url=service.api_url, headers={"Prefer": "wait=100"}, timeout=120) as http:
+        made: dict[str, Any] = {}
+        for name, (tool, arguments) in texts.items():
+            answer = http.post("/v1/tasks", json={"tool": tool, "arguments": arguments, "session_id": "s"})
+            assert answer.status_code == 200, answer.text
+            made[name] = answer.json()
+        return made
+
+
+def with_ring(service: Service, *names: str, encryption: str = "on") -> Settings:
+    return Settings.model_validate(
+        {"data_dir": service.folder, "seal_keys": SecretStr(ring(*names)), "encryption": encryption}
+    )
+
+
+@pytest.fixture
+def client_with(service: Service, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TEMPORAL_ADDRESS", service.temporal_address)
+
+    async def connected(*names: str) -> Client:
+        return await connect(with_ring(service, *names))
+
+    return connected
+
+
+async def test_calls_are_answered_as_ever(service: Service, answers: dict[str, Any]) -> None:
+    assert WORD in str(answers["said"]["result"]).lower()
+    assert answers["failed"]["result"]["is_error"] is True
+    locator = answers["stored"]["result"]["locator"]
+    async with service.http() as api:
+        part = await api.get(f"/v1/outputs/{locator}", params={"offset": 299})
+        assert len(part.text.splitlines()) == 1
+        whole = await api.get(f"/v1/outputs/{locator}")
+        assert len(whole.text.splitlines()) == 300
+        events = (await api.get(f"/v1/tasks/{answers['said']['task']['id']}/events")).text
+    assert "task_completed" in events
+
+
+async def test_a_turn_and_its_retried_step_are_told_as_ever(service: Service, provider: ProviderServer) -> None:
+    greeting = says("Let me greet. ", Call("hello_world", {"name": WORD}))
+    provider.script = by_position(Refusal(429, "rate_limit_error", "Slow down.", {"retry-after": "1"}))
+    seen: list[Event] = []
+    async with service.http() as api:
+        session = await new_session(api)
+        async for event in streamed(api, session, f"Greet an {WORD}."):
+            seen.append(event)
+            if event.name == "retry" and event.id is None:
+                provider.script = by_position(greeting, says(f"{WORD}s are done."))
+        turn = named(seen, "finish")[0]["turn_id"]
+        again = [event async for event in turn_events(api, session, turn)]
+    assert "".join(delta["text"] for delta in named(seen, "text-delta")) == f"Let me greet. {WORD}s are done."
+    assert {retry["error_kind"] for retry in named(seen, "retry")} == {"rate_limit"}
+    assert again == [event for event in seen if event.id is not None]
+
+
+def test_nothing_of_a_call_stands_on_the_disk(service: Service, answers: dict[str, Any]) -> None:
+    database = list(service.folder.glob("temporal.db*"))
+    stored = [path for path in service.outputs.rglob("*") if path.is_file()]
+    row = b'"price"'
+    assert database
+    assert stored
+    for path in (*database, *stored):
+        content = path.read_bytes()
+        assert WORD.encode() not in content, path
+        assert base64.b64encode(WORD.encode())[:8] not in content, path
+        assert row not in content, path
+        assert path in database or content.startswith(b"\x8eOL1"), path
+
+
+async def test_a_rotated_key_still_reads_and_a_removed_one_is_named(
+    service: Service, answers: dict[str, Any], client_with: Any
+) -> None:
+    task_id = answers["said"]["task"]["id"]
+    rotated = await client_with("second", "first")
+    assert WORD in str(await rotated.get_workflow_handle(task_id).result()).lower()
+    removed = await client_with("second")
+    with pytest.raises(TaskDataUnavailable, match="'first', which is not in the ring"), temporal_errors():
+        await removed.get_workflow_handle(task_id).result()
+
+    [path] = [path for path in service.outputs.rglob("*.json") if "manifests" in path.parts][:1]
+    key = path.relative_to(service.outputs).as_posix()
+    assert b"locator" in (await output_objects(with_ring(service, "second", "first")).get(key) or b"")
+    assert b"locator" in (await output_objects(with_ring(service, "first", encryption="read")).get(key) or b"")
+    with pytest.raises(StoreUnavailable, match="'first', which is not in the ring"):
+        await output_objects(with_ring(service, "second")).get(key)
+
+
+async def test_an_object_that_is_renamed_or_changed_does_not_open(tmp_path: Path) -> None:
+    settings = Settings.model_validate(
+        {"data_dir": tmp_path, "seal_keys": SecretStr(ring("first")), "encryption": "on"}
+    )
+    objects = output_objects(settings)
+    content = bytes(range(256)) * 1_000
+    await objects.put("parts/ann/one/0", content)
+    assert await objects.size("parts/ann/one/0") == len(content)
+    for start, end in ((0, 1), (65_535, 65_537), (65_536, 131_072), (200_000, len(content))):
+        assert await objects.get_range("parts/ann/one/0", start, end) == content[start:end]
+    stored = tmp_path / "outputs" / "parts" / "ann" / "one" / "0"
+    sealed = stored.read_bytes()
+    copied = tmp_path / "outputs" / "parts" / "bob"
+    copied.mkdir()
+    (copied / "0").write_bytes(sealed)
+    with pytest.raises(OutputDamaged):
+        await objects.get("parts/bob/0")
+    for changed in (sealed[:-1], sealed[:100] + b"x" + sealed[101:], sealed[: 64 + 65_552]):
+        stored.write_bytes(changed)
+        with pytest.raises(OutputDamaged):
+            await objects.get("parts/ann/one/0")
+
+
+async def test_a_task_waits_for_a_missing_key_and_is_not_taken_for_stuck(
+    service: Service, settings: dict[str, str], client_with: Any, tmp_path: Path
+) -> None:
+    service.worker.process.kill()
+    service.worker.process.wait()
+    port = free_port()
+
+    def worker(*names: str):
+        environment = settings_environment(
+            service.temporal_address,
+            service.sandbox,
+            **settings,
+            OUTLAST_TOOLS_FROM="docs.examples.hello_tools",
+            OUTLAST_DATA_DIR=str(service.folder),
+            OUTLAST_WORKER_METRICS_PORT=str(port),
+        )
+        url, log = f"http://127.0.0.1:{port}/metrics", tmp_path / "worker.log"
+        ring_of_it = {"OUTLAST_SEAL_KEYS": ring(*names)}
+        return started_module("outlast.worker", ready_url=url, log=log, environment=environment | ring_of_it)
+
+    async with service.http() as api:
+        with worker("second"):
+            task_id = await started(api, {"tool": "hello_world", "arguments": {"name": WORD}})
+            client = await client_with("second")
+            run_id = (await client.get_workflow_handle(task_id).describe()).run_id
+
+            async def failed() -> Any:
+                limits = StuckLimits(attempts=2, after_seconds=0)
+                description, events, stuck = await assess(client, task_id, run_id, limits)
+                failures = [event.workflow_task_failed_event_attributes.failure for event in events]
+                return (description, next(filter(Failure.ByteSize, failures)), stuck) if events else None
+
+            description, failure, stuck = await eventually(failed)
+        assert stuck is None
+        assert "'first', which is not in the ring" in (await readable(failure, client.data_converter)).message
+        assert "first" not in failure.message
+        summary = description.raw_description.execution_config.user_metadata.summary
+        assert summary.metadata["encoding"] == b"binary/encrypted"
+        with worker("first", "second"):
+            assert WORD in str(await result_of(api, task_id)).lower()
