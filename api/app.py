@@ -10,6 +10,7 @@ from outlast.api.http.json_limits import JsonLimits, StructureLimit
 from outlast.api.http.known_hosts import KnownHosts
 from outlast.api.http.openapi import publish_openapi
 from outlast.api.http.problems import install_problem_handlers
+from outlast.api.http.request_limits import RequestLimits
 from outlast.api.http.security_headers import SecurityHeaders, security_headers
 from outlast.api.mcp.streamable_http import install_mcp
 from outlast.api.metrics import RequestMetrics
@@ -69,6 +70,7 @@ def build_app(services: Services) -> FastAPI:
     limits = JsonLimits(max_values=settings.max_body_values, max_depth=settings.max_body_depth)
     app.add_middleware(StructureLimit, limits=limits)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    app.add_middleware(RequestLimits, limits=services.limits)
     app.add_middleware(CredentialsFirst, callers=services.callers)
     app.add_middleware(RequestMetrics)
     if settings.is_loopback:

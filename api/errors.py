@@ -19,6 +19,7 @@ _CATEGORIES = {
     404: ErrorCategory.NOT_FOUND,
     409: ErrorCategory.CONFLICT,
     410: ErrorCategory.NOT_FOUND,
+    429: ErrorCategory.RATE_LIMIT,
     503: ErrorCategory.NETWORK,
 }
 
@@ -28,7 +29,7 @@ def tool_error(error: ApiError, tool: str) -> ErrorEnvelope:
     if isinstance(error, InvalidCall):
         return error.envelope
     category = _CATEGORIES.get(error.status, ErrorCategory.VALIDATION)
-    factory = ErrorEnvelope.transient if error.status == 503 else ErrorEnvelope.permanent
+    factory = ErrorEnvelope.transient if error.status in (429, 503) else ErrorEnvelope.permanent
     return factory(category, tool, str(error))
 
 
@@ -254,6 +255,19 @@ class Unauthenticated(ApiError):
     status = 401
     slug = "unauthenticated"
     title = "A valid bearer token is needed"
+
+
+class TooManyRequests(ApiError):
+    """The caller, or the address, asks for more than it may. Nothing was started."""
+
+    status = 429
+    slug = "too-many-requests"
+    title = "Too many requests"
+
+    def __init__(self, message: str, *, retry_after_seconds: float) -> None:
+        """Say so, and after how many seconds the request may be repeated."""
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class TemporalUnavailable(ApiError):

@@ -32,6 +32,15 @@ MASK_RESOLUTIONS = Counter(
 POLICY_LOADS = Counter(
     "outlast_policy_loads", "Times the policy file was read again, by outcome.", ["outcome"], registry=REGISTRY
 )
+LIMITED = Counter(
+    "outlast_limited", "Requests and connections refused because of a limit.", ["limit"], registry=REGISTRY
+)
+LIMIT_USED = Gauge(
+    "outlast_limit_used_ratio",
+    "Share of each limit that the caller nearest to it uses now.",
+    ["limit"],
+    registry=REGISTRY,
+)
 OPEN_TASKS = Gauge("outlast_open_tasks", "Tasks whose workflow has not ended; NaN while unknown.", registry=REGISTRY)
 
 _UNKNOWN_ROUTE = "(none)"

@@ -11,6 +11,7 @@ from outlast.activities.inputs.kept_parts import KeptParts
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.activities.spending.usage_store import UsageStore
 from outlast.api.access.callers import CallerResolver
+from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.outputs import StoredOutputs
@@ -23,6 +24,7 @@ from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.handoffs import Handoffs
 from outlast.api.tasks.large_arguments import LargeArguments
+from outlast.api.tasks.open_tasks import OpenTasks
 from outlast.api.temporal.session_events import SessionEvents
 from outlast.api.usage import UsageReader
 from outlast.worker.connection import output_objects, sealer_from
@@ -34,7 +36,9 @@ class Services:
 
     settings: ApiSettings
     policy: PolicySource
+    limits: CallerLimits
     tasks: TaskClient
+    open_tasks: OpenTasks
     handoffs: Handoffs
     catalogue: Catalogue
     callers: CallerResolver
@@ -72,7 +76,9 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     return Services(
         settings=settings,
         policy=policy,
+        limits=CallerLimits(policy),
         tasks=tasks,
+        open_tasks=OpenTasks(tasks),
         handoffs=Handoffs(tasks),
         catalogue=catalogue,
         callers=CallerResolver(settings, platform, sealer),

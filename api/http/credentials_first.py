@@ -1,4 +1,4 @@
-"""Resolves the caller of a request before its body is read: a stranger's body costs nothing."""
+"""Resolves the caller of a request before anything else is done: a stranger's request costs nothing."""
 
 from pydantic import SecretStr
 from starlette.datastructures import Headers
@@ -10,11 +10,13 @@ from outlast.api.http.problems import error_response
 
 CALLER_STATE = "outlast_caller"
 """Key in the ASGI scope: the caller of the HTTP request."""
-_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_FOR_CALLERS = ("/v1/", "/mcp")
+"""Below these paths everything belongs to some caller. Elsewhere are probes, metrics and the documentation."""
 
 
 class CredentialsFirst:
-    """ASGI middleware for requests that may have a body; responds 401 or 503 as the routes do."""
+    """ASGI middleware for requests that change something, and all of `/v1` and `/mcp`; responds 401, 429 or 503."""
 
     def __init__(self, app: ASGIApp, *, callers: CallerResolver) -> None:
         """Pass the requests of callers that `callers` knows to `app`."""
@@ -23,13 +25,19 @@ class CredentialsFirst:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] == "http" and scope["method"] not in _WITHOUT_BODY:
+        if scope["type"] == "http" and _needs_caller(scope):
             try:
                 scope[CALLER_STATE] = await self._callers.resolve(bearer_token(Headers(scope=scope)))
             except ApiError as error:
                 await error_response(scope["path"], error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def _needs_caller(scope: Scope) -> bool:
+    if scope["method"] == "OPTIONS":
+        return False
+    return scope["method"] not in _SAFE or scope["path"].startswith(_FOR_CALLERS)
 
 
 def bearer_token(headers: Headers) -> SecretStr | None:

@@ -21,6 +21,7 @@ from outlast.api.errors import (
     PlatformUnavailable,
     TaskDataUnavailable,
     TemporalUnavailable,
+    TooManyRequests,
     Unauthenticated,
 )
 
@@ -195,6 +196,8 @@ def _cut(text: str, limit: int) -> str:
 def _headers(error: ApiError) -> dict[str, str]:
     if isinstance(error, TemporalUnavailable | PlatformUnavailable | OutputStoreUnavailable | TaskDataUnavailable):
         return {"Retry-After": str(math.ceil(RETRY_AFTER_SECONDS))}
+    if isinstance(error, TooManyRequests):
+        return {"Retry-After": str(max(1, math.ceil(error.retry_after_seconds)))}
     if isinstance(error, Unauthenticated):
         return {"WWW-Authenticate": 'Bearer realm="outlast"'}
     return {}

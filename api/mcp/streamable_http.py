@@ -12,13 +12,16 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from outlast.api.errors import ApiError
+from outlast.activities.contracts import Caller
+from outlast.api.errors import ApiError, BadRequest
 from outlast.api.http.credentials_first import CALLER_STATE, bearer_token
 from outlast.api.http.problems import error_response
 from outlast.api.mcp.connections import selection_from
 from outlast.api.mcp.server import McpServer
 from outlast.api.mcp.widgets import widget_resources
+from outlast.api.metrics import LIMITED
 from outlast.api.services import Services
+from outlast.workflows.tools.loader import Selection
 
 PATH = "/mcp"
 Sessions = Callable[[], AbstractAsyncContextManager[None]]
@@ -39,7 +42,8 @@ class Authenticated:
         request = Request(scope)
         try:
             caller = scope.get(CALLER_STATE) or await self._services.callers.resolve(bearer_token(request.headers))
-            selection_from(request.query_params, default_mode=self._default_mode)
+            selection = selection_from(request.query_params, default_mode=self._default_mode)
+            self._check_size(caller, selection)
         except ApiError as error:
             await error_response(request.url.path, error)(scope, receive, send)
             return
@@ -47,6 +51,17 @@ class Authenticated:
         # The SDK allows a session to be used only by the principal that opened it.
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=caller.id, scopes=[]))
         await self._app(scope, receive, send)
+
+    def _check_size(self, caller: Caller, selection: Selection) -> None:
+        """Raise `BadRequest` for a URL with more names than the caller may have: each Actor is looked up."""
+        most = self._services.policy.of(caller.id).limits.actors_per_connection
+        names = len(selection.actors) + len(selection.selectors or ())
+        if names > most:
+            LIMITED.labels("actors_per_connection").inc()
+            raise BadRequest(
+                f"The URL names {names} tools and Actors; you may name {most} (`actors_per_connection` in the "
+                "operator's policy). Name fewer, and add others with the tool add-actor."
+            )
 
 
 def install_mcp(app: FastAPI, services: Services) -> None:

@@ -1,6 +1,5 @@
 """What operators and probes ask: `/healthz`, `/readyz`, `/metrics`."""
 
-import asyncio
 from typing import Literal
 
 from fastapi import APIRouter, Response
@@ -8,9 +7,8 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
 
-from outlast.api.errors import ApiError
 from outlast.api.http.dependencies import ServicesDep
-from outlast.api.metrics import OPEN_TASKS, REGISTRY
+from outlast.api.metrics import LIMIT_USED, OPEN_TASKS, REGISTRY
 from outlast.api.services import Services
 
 router = APIRouter(tags=["operators"])
@@ -43,12 +41,10 @@ async def readyz(services: ServicesDep) -> JSONResponse:
 
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(services: ServicesDep) -> Response:
-    """Prometheus metrics of this process, and the number of open tasks."""
-    try:
-        async with asyncio.timeout(_CHECK_SECONDS):
-            OPEN_TASKS.set(await services.tasks.count_open())
-    except (ApiError, TimeoutError):
-        OPEN_TASKS.set(float("nan"))
+    """Prometheus metrics of this process, and the number of open tasks, counted at most every five seconds."""
+    OPEN_TASKS.set(await services.open_tasks.count())
+    for limit, share in services.limits.nearest_shares().items():
+        LIMIT_USED.labels(limit).set(share)
     return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
 
 

@@ -2,17 +2,20 @@
 
 import re
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import StreamingResponse
 
+from outlast.activities.contracts import Caller
 from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.outputs.store.reader import OutputReader
 from outlast.api.contracts.outputs import OutputSelection
 from outlast.api.http.dependencies import CallerDep, ServicesDep
 from outlast.api.http.problems import documented_problems
 from outlast.api.outputs import StoredOutputs, begun
+from outlast.api.services import Services
 
 router = APIRouter(prefix="/v1/outputs", tags=["outputs"])
 
@@ -51,7 +54,10 @@ async def get_output(
     reader = await outputs.open(caller, locator)
     if not selection.selects:
         return await _content(outputs, reader, content_range)
-    return await _streamed(reader, outputs.selected(reader, selection), ROWS_MEDIA_TYPE)
+    pieces = outputs.selected(reader, selection)
+    if selection.evaluates:
+        pieces = _within_share(services, caller, pieces)
+    return await _streamed(reader, pieces, ROWS_MEDIA_TYPE)
 
 
 @router.get("/{locator}/info", responses=_REFUSALS)
@@ -64,6 +70,14 @@ async def describe_output(locator: LocatorPath, services: ServicesDep, caller: C
 async def delete_output(locator: LocatorPath, services: ServicesDep, caller: CallerDep) -> None:
     """Remove a stored output before it expires. From then on, reading it answers that it was deleted."""
     await services.outputs.delete(caller, locator)
+
+
+async def _within_share(services: Services, caller: Caller, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """`pieces`, which cost a process of its own, as one of the caller's queries at once."""
+    with services.limits.slot(caller.id, "concurrent_queries"):
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield piece
 
 
 async def _content(outputs: StoredOutputs, reader: OutputReader, content_range: str | None) -> Response:

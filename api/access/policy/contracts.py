@@ -25,17 +25,14 @@ class _Entry(BaseModel):
 class Limits(_Entry):
     """How much one caller may use at once. The defaults are far above what one honest user needs."""
 
-    requests_per_second: float = Field(default=50, gt=0, description="Requests per second over longer times.")
-    request_burst: int = Field(default=500, ge=1, description="Requests that may come at once.")
-    open_streams: int = Field(default=200, ge=1, description="Event streams open at once.")
-    waiting_requests: int = Field(default=500, ge=1, description="Requests that wait for a result at once.")
+    requests_per_second: float = Field(default=200, gt=0, description="Requests per second over longer times.")
+    request_burst: int = Field(default=2_000, ge=1, description="Requests that may come at once.")
+    open_streams: int = Field(default=1_000, ge=1, description="Event streams (GET) open at once.")
+    waiting_requests: int = Field(default=2_500, ge=1, description="Other requests without an answer at once.")
     concurrent_tasks: int = Field(default=500, ge=1, description="Tasks that run at once; further ones are queued.")
     queued_tasks: int = Field(default=20_000, ge=0, description="Tasks that wait for one of those to end.")
-    concurrent_commands: int = Field(default=4, ge=1, description="Commands (`Bash`) that run at once.")
     concurrent_queries: int = Field(default=8, ge=1, description="Queries of stored outputs (JMESPath) at once.")
-    sessions: int = Field(default=10_000, ge=1, description="Sessions that are kept.")
-    stored_bytes: int = Field(default=20 * 1024**3, ge=1, description="Bytes of stored outputs.")
-    actors_per_connection: int = Field(default=50, ge=1, description="Actors in one `?actors=` of an MCP connection.")
+    actors_per_connection: int = Field(default=50, ge=1, description="Names in the URL of an MCP connection.")
 
 
 class KeyEntry(_Entry):

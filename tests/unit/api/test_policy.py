@@ -15,7 +15,7 @@ unmatched = "deny"
 
 [defaults.limits]
 concurrent_tasks = 7
-sessions = 3
+open_streams = 3
 
 [defaults.spending]
 per_day_usd = 20
@@ -42,7 +42,7 @@ def write(folder: Path, text: str) -> Path:
 def test_a_callers_own_entry_goes_before_the_defaults(tmp_path: Path) -> None:
     policy = read_policy(write(tmp_path, WHOLE))
     nightly, other = policy.of("key:nightly"), policy.of("key:other")
-    assert (nightly.limits.concurrent_tasks, nightly.limits.sessions) == (70, 3)
+    assert (nightly.limits.concurrent_tasks, nightly.limits.open_streams) == (70, 3)
     assert (nightly.spending.per_task_usd, nightly.spending.per_day_usd) == (5, 20)
     assert (other.limits.concurrent_tasks, other.spending.per_task_usd) == (7, None)
     assert nightly.roles == {"lead"}
@@ -50,18 +50,21 @@ def test_a_callers_own_entry_goes_before_the_defaults(tmp_path: Path) -> None:
 
 
 def test_the_variables_hold_where_the_file_is_silent(tmp_path: Path) -> None:
-    settings = ApiSettings(permissions="*:*=deny", limits=Limits(sessions=9, request_burst=11), policy_file=None)
+    settings = ApiSettings(permissions="*:*=deny", limits=Limits(open_streams=9, request_burst=11), policy_file=None)
     policy = PolicySource(write(tmp_path, WHOLE), base=settings.policy).current
     assert [rule.action for rule in policy.rules] == ["ask", "deny"]
-    assert (policy.defaults.limits.sessions, policy.defaults.limits.request_burst) == (3, 11)
+    assert (policy.defaults.limits.open_streams, policy.defaults.limits.request_burst) == (3, 11)
     assert policy.unmatched == "deny"
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[defaults.limts]\nsessions = 1", "defaults.limts: there is no such setting; did you mean 'limits'?"),
-        ('[callers."key:a".limits]\nsessions = 0', 'callers."key:a".limits.sessions: Input should be greater than'),
+        ("[defaults.limts]\nopen_streams = 1", "defaults.limts: there is no such setting; did you mean 'limits'?"),
+        (
+            '[callers."key:a".limits]\nopen_streams = 0',
+            'callers."key:a".limits.open_streams: Input should be',
+        ),
         ("[[rules]]\ncaller = 'a'\ntool = 'b'\naction = 'maybe'", "rules.0.action: Input should be 'allow', 'ask' or"),
         ("rules = [", "is not TOML"),
         ("[defaults]\napify_token_env = 'A'\napify_token_file = 'b'", "defaults: name either apify_token_env or"),

@@ -1,0 +1,112 @@
+"""The limits of each caller: requests over time, and what it holds open at once."""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+from outlast.api.access.limits.token_bucket import Clock, TokenBucket
+from outlast.api.access.policy.contracts import Limits
+from outlast.api.access.policy.source import PolicySource
+from outlast.api.errors import TooManyRequests
+from outlast.api.metrics import LIMITED
+
+Slot = Literal["open_streams", "waiting_requests", "concurrent_queries"]
+
+_IDLE_CALLERS = 1_000
+"""From so many callers on, those that have not called for a while are forgotten."""
+_SLOT_RETRY_SECONDS = 2
+_WORDS: dict[Slot, str] = {
+    "open_streams": "event streams are open",
+    "waiting_requests": "requests wait for their answers",
+    "concurrent_queries": "queries of stored outputs run",
+}
+
+
+@dataclass
+class _Usage:
+    requests: TokenBucket
+    held: Counter[Slot] = field(default_factory=Counter[Slot])
+
+
+class CallerLimits:
+    """Counts what each caller asks of this process, and refuses what goes beyond its limits in the policy."""
+
+    def __init__(self, policy: PolicySource, clock: Clock = time.monotonic) -> None:
+        """Apply the limits of the `policy` in force."""
+        self._policy = policy
+        self._clock = clock
+        self._usages: dict[str, _Usage] = {}
+
+    def take_request(self, caller_id: str) -> None:
+        """Count one request. Raises `TooManyRequests`."""
+        limits = self._limits(caller_id)
+        pause = self._usage(caller_id).requests.take(limits.requests_per_second, limits.request_burst)
+        if pause > 0:
+            LIMITED.labels("requests_per_second").inc()
+            raise TooManyRequests(
+                f"You may send {limits.requests_per_second:g} requests per second, and {limits.request_burst} at once "
+                "(`requests_per_second` and `request_burst` in the operator's policy). Nothing was started: repeat "
+                "the request after the time in `Retry-After`.",
+                retry_after_seconds=pause,
+            )
+
+    @contextmanager
+    def slot(self, caller_id: str, slot: Slot) -> Iterator[None]:
+        """Hold one of the caller's slots until the end of the block. Raises `TooManyRequests` when none is free."""
+        most: int = getattr(self._limits(caller_id), slot)
+        held = self._usage(caller_id).held
+        if held[slot] >= most:
+            LIMITED.labels(slot).inc()
+            raise TooManyRequests(
+                f"{held[slot]} of your {_WORDS[slot]}, which is the most that you may have at once (`{slot}` in the "
+                "operator's policy). Nothing was started: repeat the request when one of them has ended.",
+                retry_after_seconds=_SLOT_RETRY_SECONDS,
+            )
+        held[slot] += 1
+        try:
+            yield
+        finally:
+            held[slot] -= 1
+
+    def headers(self, caller_id: str) -> dict[str, str]:
+        """What is left of the caller's requests, as `RateLimit` and `RateLimit-Policy`
+        (draft-ietf-httpapi-ratelimit-headers-10).
+        """
+        limits = self._limits(caller_id)
+        rate, burst = limits.requests_per_second, limits.request_burst
+        bucket = self._usage(caller_id).requests
+        return {
+            "RateLimit-Policy": f'"requests";q={burst};w={max(1, math.ceil(burst / rate))}',
+            "RateLimit": f'"requests";r={bucket.left(rate, burst)};t={math.ceil(bucket.seconds_until_full(rate))}',
+        }
+
+    def nearest_shares(self) -> dict[str, float]:
+        """For each limit, the share of it that is in use by the caller who is nearest to it."""
+        nearest: dict[str, float] = {"requests_per_second": 0.0, **dict.fromkeys(_WORDS, 0.0)}
+        for caller_id, usage in self._usages.items():
+            limits = self._limits(caller_id)
+            shares = {"requests_per_second": usage.requests.share(limits.requests_per_second, limits.request_burst)}
+            shares |= {slot: usage.held[slot] / getattr(limits, slot) for slot in _WORDS}
+            nearest = {name: max(nearest[name], share) for name, share in shares.items()}
+        return nearest
+
+    def _limits(self, caller_id: str) -> Limits:
+        return self._policy.of(caller_id).limits
+
+    def _usage(self, caller_id: str) -> _Usage:
+        usage = self._usages.get(caller_id)
+        if usage is None:
+            if len(self._usages) >= _IDLE_CALLERS:
+                self._forget_idle()
+            usage = self._usages[caller_id] = _Usage(TokenBucket(self._clock))
+        return usage
+
+    def _forget_idle(self) -> None:
+        for caller_id, usage in list(self._usages.items()):
+            rate = self._limits(caller_id).requests_per_second
+            if usage.requests.seconds_until_full(rate) == 0 and not usage.held.total():
+                del self._usages[caller_id]

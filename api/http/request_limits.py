@@ -1,0 +1,53 @@
+"""Refuses the requests of a caller beyond its limits, before their bodies are read."""
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from outlast.activities.contracts import Caller
+from outlast.api.access.limits.caller_limits import CallerLimits, Slot
+from outlast.api.errors import TooManyRequests
+from outlast.api.http.credentials_first import CALLER_STATE
+from outlast.api.http.problems import error_response
+
+
+class RequestLimits:
+    """ASGI middleware behind `CredentialsFirst`; responds 429, and tells on every answer what is left."""
+
+    def __init__(self, app: ASGIApp, *, limits: CallerLimits) -> None:
+        """Pass the requests that `limits` allows to `app`."""
+        self._app = app
+        self._limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        caller: Caller | None = scope.get(CALLER_STATE)
+        if caller is None:
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(self._limits.headers(caller.id))
+            await send(message)
+
+        try:
+            self._limits.take_request(caller.id)
+            held = self._limits.slot(caller.id, _slot_of(scope))
+            held.__enter__()
+        except TooManyRequests as error:
+            await error_response(scope["path"], error)(scope, receive, with_headers)
+            return
+        try:
+            await self._app(scope, receive, with_headers)
+        finally:
+            held.__exit__(None, None, None)
+
+
+def _slot_of(scope: Scope) -> Slot:
+    """What the request holds until it is answered: a stream of its own, or a wait.
+
+    Decided by the request, so that one which is refused has done nothing. A POST that is answered with a stream waits
+    for its result, so it counts as waiting.
+    """
+    path: str = scope["path"].rstrip("/")
+    return "open_streams" if scope["method"] == "GET" and path.endswith(("/events", "/mcp")) else "waiting_requests"
