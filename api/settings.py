@@ -92,6 +92,9 @@ class ApiSettings(Settings):
     schema_check_seconds: float = Field(
         default=10, gt=0, le=300, description="Longest check of one value against a JSON Schema of the outside world."
     )
+    failed_credentials_per_minute: int = Field(
+        default=60, ge=1, description="Wrong bearer tokens that one address may try per minute."
+    )
     max_wait_seconds: int = Field(default=300, ge=1, description="Longest wait that one request may ask for.")
     mcp_session_idle_seconds: int = Field(
         default=1_800, ge=1, le=30 * 86_400, description="An MCP session without a request for this long ends."

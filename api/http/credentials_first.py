@@ -4,12 +4,14 @@ from pydantic import SecretStr
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from outlast.activities.contracts import Caller
 from outlast.api.access.callers import CallerResolver
 from outlast.api.errors import ApiError
 from outlast.api.http.problems import error_response
 
 CALLER_STATE = "outlast_caller"
 """Key in the ASGI scope: the caller of the HTTP request."""
+_UNKNOWN_ADDRESS = "unknown"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _FOR_CALLERS = ("/v1/", "/mcp")
 """Below these paths everything belongs to some caller. Elsewhere are probes, metrics and the documentation."""
@@ -27,11 +29,21 @@ class CredentialsFirst:
         """Serve one request."""
         if scope["type"] == "http" and _needs_caller(scope):
             try:
-                scope[CALLER_STATE] = await self._callers.resolve(bearer_token(Headers(scope=scope)))
+                scope[CALLER_STATE] = await resolved_caller(scope, self._callers)
             except ApiError as error:
                 await error_response(scope["path"], error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+async def resolved_caller(scope: Scope, callers: CallerResolver) -> Caller:
+    """The caller of an HTTP request, resolved once. Raises what `CallerResolver.resolve` raises."""
+    known: Caller | None = scope.get(CALLER_STATE)
+    if known is not None:
+        return known
+    client: tuple[str, int] | None = scope.get("client")
+    address = client[0] if client else _UNKNOWN_ADDRESS
+    return await callers.resolve(bearer_token(Headers(scope=scope)), address=address)
 
 
 def _needs_caller(scope: Scope) -> bool:

@@ -5,11 +5,10 @@ from typing import Annotated
 
 from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import SecretStr
 
 from outlast.activities.contracts import Caller
 from outlast.api.errors import BadRequest
-from outlast.api.http.credentials_first import CALLER_STATE
+from outlast.api.http.credentials_first import resolved_caller
 from outlast.api.services import Services
 
 _bearer = HTTPBearer(auto_error=False, description="An API key of this server, or your Apify token.")
@@ -26,9 +25,8 @@ async def caller_of(
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Caller:
     """The caller behind the bearer token. Raises `Unauthenticated`."""
-    if (known := request.scope.get(CALLER_STATE)) is not None:
-        return known
-    return await services.callers.resolve(SecretStr(credentials.credentials) if credentials else None)
+    del credentials  # it is for the documentation
+    return await resolved_caller(request.scope, services.callers)
 
 
 def idempotency_key_of(

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlast.activities.contracts import Caller
 from outlast.api.errors import ApiError, BadRequest
-from outlast.api.http.credentials_first import CALLER_STATE, bearer_token
+from outlast.api.http.credentials_first import CALLER_STATE, resolved_caller
 from outlast.api.http.problems import error_response
 from outlast.api.mcp.connections import selection_from
 from outlast.api.mcp.server import McpServer
@@ -38,10 +38,10 @@ class Authenticated:
         self._default_mode = services.settings.mode
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request. Responds 400, 401 or 503 as the REST API does."""
+        """Serve one request. Responds 400, 401, 429 or 503 as the REST API does."""
         request = Request(scope)
         try:
-            caller = scope.get(CALLER_STATE) or await self._services.callers.resolve(bearer_token(request.headers))
+            caller = await resolved_caller(scope, self._services.callers)
             selection = selection_from(request.query_params, default_mode=self._default_mode)
             self._check_size(caller, selection)
         except ApiError as error:
