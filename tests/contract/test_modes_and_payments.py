@@ -380,13 +380,21 @@ async def test_a_payment_where_nobody_takes_it_is_refused(http: httpx.AsyncClien
     ]
     for answer in answers:
         assert (answer.status_code, answer.json()["error"]["category"]) == (422, "payment")
+    within = {"actor": "outlast/sleeper", "input": arguments}
+    answers.append(await http.post("/v1/tasks", json={"tool": "call-actor", "mode": mode, "arguments": within}))
+    assert (answers[-1].status_code, answers[-1].json()["error"]["category"]) == (422, "payment")
     for field in ({"payment": SECRET}, {"offered_tools": ["add-actor"]}):
         answers.append(await http.post("/v1/tasks", json={"tool": "call-actor", "arguments": SLEEPER, **field}))
-        assert (answers[-1].status_code, "Extra inputs" in answers[-1].text) == (422, True)
+        assert (answers[-1].status_code, "Unknown field" in answers[-1].text) == (422, True)
     call = {"name": "outlast--sleeper", "arguments": arguments}
     refused = await wire_of(http, mode).request("tools/call", call)
     assert refused["_meta"]["outlast/error"]["category"] == "payment"
-    assert SECRET not in json.dumps([refused, *(answer.json() for answer in answers)])
+    both = {"name": "call-actor", "arguments": {**within, PAY_ID: SECRET}}
+    misplaced = await wire_of(http, mode, "skyfire").request("tools/call", both)
+    assert misplaced["_meta"]["outlast/error"]["message"].startswith(
+        "call-actor takes no `skyfire-pay-id` within `input`"
+    )
+    assert SECRET not in json.dumps([refused, misplaced, *(answer.json() for answer in answers)])
     assert service.sandbox.counters["startsAccepted"] == started
 
 

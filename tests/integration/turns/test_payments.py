@@ -18,7 +18,11 @@ async def test_a_payment_that_a_model_makes_up_is_refused_before_anything_starts
 ) -> None:
     paid = {"skyfire-pay-id": invented}
     provider.script = by_position(
-        says(Call("call-actor", {**ACTOR, **paid}), Call("outlast--sleeper", {**RUN, **paid})),
+        says(
+            Call("call-actor", {**ACTOR, **paid}),
+            Call("call-actor", {**ACTOR, "input": {**RUN, **paid}}),
+            Call("outlast--sleeper", {**RUN, **paid}),
+        ),
         says(Call("call-actor", ACTOR)),
         says("Done."),
     )
@@ -26,7 +30,7 @@ async def test_a_payment_that_a_model_makes_up_is_refused_before_anything_starts
     session = await new_session(api, tools=["call-actor", "outlast/sleeper"])
     seen = [event async for event in streamed(api, session, "Run it.")]
     *refused, run = named(seen, "tool-result")
-    assert [result["error"]["category"] for result in refused] == ["payment", "payment"]
+    assert [result["error"]["category"] for result in refused] == ["payment"] * 3
     assert all("leave it out" in result["error"]["hint"] for result in refused)
     assert not run["is_error"]
     assert service.sandbox.counters["startsAccepted"] == started + 1

@@ -90,14 +90,25 @@ def unpayable(tool: str, actor: str) -> ErrorEnvelope:
 def misplaced_payment(
     tool: str, input_schema: Mapping[str, JsonValue], arguments: Mapping[str, JsonValue]
 ) -> ErrorEnvelope | None:
-    """The error for a payment among the arguments of a tool that takes none; None when there is none."""
+    """The error for a payment among the arguments of a tool that takes none; None when there is none.
+
+    In an Actor's input within the arguments it would pay for nothing, and the Actor would get to see it. An Actor that
+    has such a field of its own is called as its own tool, whose schema says so.
+    """
     own = cast(dict[str, JsonValue], input_schema.get("properties") or {})
+    run_input = arguments.get("input") if tool == "call-actor" else None
     for scheme in SCHEMES.values():
-        if scheme.property_name in arguments and scheme.property_name not in own:
+        name, where = scheme.property_name, ""
+        if name in arguments and name not in own:
+            where = "here"
+        elif isinstance(run_input, dict) and name in run_input:
+            where = "within `input`"
+        if where:
             return ErrorEnvelope.permanent(
                 ErrorCategory.PAYMENT,
                 tool,
-                f"{tool} takes no `{scheme.property_name}` here. Nothing was started.",
-                hint=f"To pay per call, connect over MCP with ?payment={scheme.name}; else leave it out.",
+                f"{tool} takes no `{name}` {where}. Nothing was started.",
+                hint=f"To pay per call, connect over MCP with ?payment={scheme.name}, and pass it as an argument of "
+                "the tool itself; else leave it out.",
             )
     return None
