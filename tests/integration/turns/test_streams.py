@@ -29,19 +29,18 @@ def written(events: list[Event]) -> str:
 async def test_the_arguments_of_a_call_are_read_while_the_model_writes_them(
     api: httpx.AsyncClient, provider: ProviderServer
 ) -> None:
-    call = Call("hello_world", {"name": "Ann"})
-    provider.script = by_position(says("Let me greet. ", call, Hold("written")), says("Done."))
+    calls = [Call("hello_world", {"name": "Ann"}), Call("say", {"text": "Hello."})]
+    provider.script = by_position(says("Let me greet. ", *calls, Hold("written")), says("Done."))
     session, seen = await new_session(api), list[Event]()
     async for event in streamed(api, session, "Greet Ann."):
         seen.append(event)
-        if event.name == "tool-call-delta" and written(seen) == call.raw:
+        if event.name == "tool-call-delta" and written(seen) == "".join(call.raw for call in calls):
             assert named(seen, "tool-call") == [], "the model has not ended its answer"
             provider.gate("written").open()
-    made = named(seen, "tool-call")[0]
-    deltas = named(seen, "tool-call-delta")
-    assert {(delta["call_id"], delta["tool"], delta["step"]) for delta in deltas} == {
-        (made["call_id"], "hello_world", 1)
-    }
+    assert {delta["step"] for delta in named(seen, "tool-call-delta")} == {1}
+    for made, call in zip(named(seen, "tool-call"), calls, strict=True):
+        own = [event for event in seen if event.data.get("call_id") == made["call_id"]]
+        assert (written(own), {event.data["tool"] for event in own}) == (call.raw, {call.name})
     turn = named(seen, "finish")[0]["turn_id"]
     assert [event async for event in turn_events(api, session, turn)] == seen, "a later reader sees the same"
 

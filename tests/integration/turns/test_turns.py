@@ -268,6 +268,12 @@ async def test_cancelling_stops_the_turn_its_tools_and_their_runs(
     assert task["run"]["usage_total_usd"] > 0
     assert end["cost_usd"] == pytest.approx(task["run"]["usage_total_usd"])
     assert (await sent(api, session, "What now?"))["text"] == "It was cancelled, then."
+    spoken = [(one["role"], one["content"]) for one in provider.requests[-1].body["messages"] if one["role"] != "tool"]
+    assert [said for said in spoken if said[0] != "system"] == [
+        ("user", "Run for long."),
+        ("assistant", "Starting."),
+        ("user", "What now?"),
+    ], "what a whole answer said is kept once"
 
 
 async def test_retrying_an_assistants_message_forks_the_conversation(
