@@ -7,15 +7,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psutil
 import pytest
 
 from outlast.deploy.local.addresses import StackAddresses
 from outlast.deploy.local.background import start_detached, stop_running
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.errors import NotReadyError
+from outlast.deploy.local.on_demand import used_stack
 from outlast.deploy.local.state import StackState, find_running, write_state
 from tests.support.eventually import eventually
 from tests.support.stacks.stack_config import free_ports_config, is_running, stand_in
@@ -60,6 +63,26 @@ async def test_a_second_detached_stack_is_told_who_has_the_directory(tmp_path: P
     finally:
         os.kill(state.pid, signal.SIGTERM)
         await eventually(lambda: find_running(tmp_path) is None)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the new stack outlives its starter
+async def test_who_joins_a_stack_that_is_just_stopping_gets_a_new_one(tmp_path: Path) -> None:
+    """Its API does not answer any more, and holds its end up."""
+    config = api_config(tmp_path)
+    old = await start_detached(config)
+    api = psutil.Process(old.children["api"])
+    api.suspend()
+    async with AsyncExitStack() as used:
+        joining = asyncio.create_task(used.enter_async_context(used_stack(config)))
+        await asyncio.sleep(0)
+        assert not joining.done()
+        os.kill(old.pid, signal.SIGTERM)
+        addresses = await joining
+        new = find_running(tmp_path)
+        assert new is not None
+        assert (new.pid != old.pid, new.addresses) == (True, addresses)
+        assert not is_running(old.pid)
+        assert await stop_running(tmp_path) is not None
 
 
 @pytest.fixture

@@ -68,21 +68,24 @@ async def ready_again(events: Events, times: int) -> None:
 async def test_a_change_of_the_tools_or_of_what_they_import_replaces_worker_and_api(
     tmp_path: Path, tools: Path
 ) -> None:
-    events = Events()
+    """Also of what the first version did not import: a file in a folder of its own."""
+    events, more = Events(), tools.parent / "more" / "phrases.py"
+    more.parent.mkdir()
+    save(more, "ASIDE = 'Twice.'\n")
     async with reloading_stack(tmp_path / "data", tools, events) as stack:
         first = pids(stack)
-        save(tools, TOOLS.replace('"wave"', '"wave_twice"'))
+        save(tools, "from more.phrases import ASIDE\n" + TOOLS.replace('"wave"', '"wave_twice"'))
         await ready_again(events, 2)
         second = pids(stack)
-        save(tools.with_name("words.py"), "GREETING = 'Waves again.'\n")
+        save(more, "ASIDE = 'Thrice.'\n")
         await ready_again(events, 3)
         third = pids(stack)
         state = find_running(tmp_path / "data")
     assert not {*first} & {*second}
     assert not {*second} & {*third}
     assert [event.message for event in events if event.kind == "reloading"] == [
-        f"{tools} changed: running tasks go on with the new tools",
-        f"{tools.with_name('words.py')} changed: running tasks go on with the new tools",
+        f"{more}, {tools} changed: running tasks go on with the new tools",
+        f"{more} changed: running tasks go on with the new tools",
     ]
     assert state is not None
     assert {part.restarts for part in state.parts.values()} == {0}
