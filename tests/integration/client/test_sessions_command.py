@@ -58,6 +58,15 @@ def test_what_was_exported_is_imported_after_it_was_deleted(
     ]
 
 
+def test_an_import_that_the_server_refuses_says_why(outlast: Outlast, tmp_path: Path) -> None:
+    file = tmp_path / "chat.json"
+    file.write_text(json.dumps({"settings": {"providerId": "zai", "modelId": "gml-4.7"}, "turns": []}))
+    refused = outlast("import", str(file))
+    assert refused.exit_code == 2
+    assert "has no model 'gml-4.7' that is known here" in refused.stderr
+    assert "OUTLAST_MODEL_LIMITS" in refused.stderr
+
+
 def test_a_file_that_is_no_export_is_refused_by_name(outlast: Outlast, tmp_path: Path) -> None:
     file = tmp_path / "list.json"
     file.write_text("[]")

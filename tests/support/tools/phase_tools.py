@@ -51,17 +51,21 @@ async def merged(_ctx: ToolContext, _args: Purchase, result: ToolResult, reply: 
     return {**(result.structured or {}), "seen": reply.answer.seen}
 
 
+CLOSED = ErrorEnvelope.permanent(ErrorCategory.CONFLICT, "", "The shop has closed.")
+
+
 @plain
 async def plainly_merged(_args: Purchase, result: ToolResult, reply: Reply[Seen]) -> dict[str, Any]:
     if reply.answer.remark == "refuse":
-        envelope = ErrorEnvelope.permanent(ErrorCategory.CONFLICT, "", "The shop has closed.")
-        raise ToolFailure(envelope)
+        raise ToolFailure(CLOSED)
     if reply.answer.remark == "break":
         raise KeyError("hunter2")
     return {**(result.structured or {}), "seen": reply.answer.seen}
 
 
 async def badly_merged(_ctx: ToolContext, _args: Purchase, _result: ToolResult, reply: Reply[Seen]) -> Any:
+    if reply.answer.remark == "refuse":
+        return ToolResult.failed(CLOSED)
     if reply.answer.remark == "break":
         raise KeyError("hunter2")
     return {"seen": "perhaps"}
