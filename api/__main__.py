@@ -14,6 +14,7 @@ from temporalio.service import RPCError
 from outlast.activities.secrets.sealer import SealError
 from outlast.api.app import build_app
 from outlast.api.errors import TemporalUnavailable
+from outlast.api.http.connections import limited_protocol
 from outlast.api.services import build_services
 from outlast.api.settings import ApiSettings
 from outlast.api.startup_checks import settings_problems
@@ -44,6 +45,10 @@ async def serve(settings: ApiSettings) -> None:
     app = build_app(build_services(settings, client))
     config = uvicorn.Config(
         app,
+        http=limited_protocol(
+            request_seconds=settings.request_seconds, connections_per_address=settings.connections_per_address
+        ),
+        ws="none",
         host=settings.api_host,
         port=settings.api_port,
         log_config=None,

@@ -92,6 +92,10 @@ class ApiSettings(Settings):
     schema_check_seconds: float = Field(
         default=10, gt=0, le=300, description="Longest check of one value against a JSON Schema of the outside world."
     )
+    request_seconds: float = Field(
+        default=60, gt=0, description="Longest time for the head of a request to arrive, and then for its body."
+    )
+    connections_per_address: int = Field(default=4_000, ge=1, description="Connections that one address may have open.")
     failed_credentials_per_minute: int = Field(
         default=60, ge=1, description="Wrong bearer tokens that one address may try per minute."
     )

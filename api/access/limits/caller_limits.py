@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
@@ -55,7 +55,7 @@ class CallerLimits:
             )
 
     @contextmanager
-    def slot(self, caller_id: str, slot: Slot) -> Iterator[None]:
+    def slot(self, caller_id: str, slot: Slot) -> Generator[None]:
         """Hold one of the caller's slots until the end of the block. Raises `TooManyRequests` when none is free."""
         most: int = getattr(self._limits(caller_id), slot)
         held = self._usage(caller_id).held

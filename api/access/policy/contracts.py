@@ -29,8 +29,6 @@ class Limits(_Entry):
     request_burst: int = Field(default=2_000, ge=1, description="Requests that may come at once.")
     open_streams: int = Field(default=1_000, ge=1, description="Event streams (GET) open at once.")
     waiting_requests: int = Field(default=2_500, ge=1, description="Other requests without an answer at once.")
-    concurrent_tasks: int = Field(default=500, ge=1, description="Tasks that run at once; further ones are queued.")
-    queued_tasks: int = Field(default=20_000, ge=0, description="Tasks that wait for one of those to end.")
     concurrent_queries: int = Field(default=8, ge=1, description="Queries of stored outputs (JMESPath) at once.")
     actors_per_connection: int = Field(default=50, ge=1, description="Names in the URL of an MCP connection.")
 

@@ -13,6 +13,7 @@ from temporalio.client import Client
 
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.api.app import build_app
+from outlast.api.http.connections import limited_protocol
 from outlast.api.services import build_services
 from outlast.api.settings import ApiSettings
 from outlast.worker.plugin import OutlastPlugin
@@ -56,6 +57,10 @@ async def serving_api(client: Client, settings: ApiSettings) -> AsyncIterator[ht
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
         build_app(build_services(settings, client)),
+        http=limited_protocol(
+            request_seconds=settings.request_seconds, connections_per_address=settings.connections_per_address
+        ),
+        ws="none",
         log_config=None,
         access_log=False,
         lifespan="off",

@@ -14,7 +14,7 @@ WHOLE = """
 unmatched = "deny"
 
 [defaults.limits]
-concurrent_tasks = 7
+request_burst = 7
 open_streams = 3
 
 [defaults.spending]
@@ -22,7 +22,7 @@ per_day_usd = 20
 
 [callers."key:nightly"]
 roles = ["lead"]
-limits = { concurrent_tasks = 70 }
+limits = { request_burst = 70 }
 spending = { per_task_usd = 5 }
 
 [[rules]]
@@ -42,18 +42,18 @@ def write(folder: Path, text: str) -> Path:
 def test_a_callers_own_entry_goes_before_the_defaults(tmp_path: Path) -> None:
     policy = read_policy(write(tmp_path, WHOLE))
     nightly, other = policy.of("key:nightly"), policy.of("key:other")
-    assert (nightly.limits.concurrent_tasks, nightly.limits.open_streams) == (70, 3)
+    assert (nightly.limits.request_burst, nightly.limits.open_streams) == (70, 3)
     assert (nightly.spending.per_task_usd, nightly.spending.per_day_usd) == (5, 20)
-    assert (other.limits.concurrent_tasks, other.spending.per_task_usd) == (7, None)
+    assert (other.limits.request_burst, other.spending.per_task_usd) == (7, None)
     assert nightly.roles == {"lead"}
     assert not other.roles
 
 
 def test_the_variables_hold_where_the_file_is_silent(tmp_path: Path) -> None:
-    settings = ApiSettings(permissions="*:*=deny", limits=Limits(open_streams=9, request_burst=11), policy_file=None)
+    settings = ApiSettings(permissions="*:*=deny", limits=Limits(open_streams=9, waiting_requests=11), policy_file=None)
     policy = PolicySource(write(tmp_path, WHOLE), base=settings.policy).current
     assert [rule.action for rule in policy.rules] == ["ask", "deny"]
-    assert (policy.defaults.limits.open_streams, policy.defaults.limits.request_burst) == (3, 11)
+    assert (policy.defaults.limits.open_streams, policy.defaults.limits.waiting_requests) == (3, 11)
     assert policy.unmatched == "deny"
 
 

@@ -1,0 +1,113 @@
+"""Connections of clients: how long a request may take to arrive, and how many connections an address may have.
+
+uvicorn limits neither. Without it, requests that are sent by halves would be held for ever.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from typing import ClassVar
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from outlast.api.contracts.problems import MEDIA_TYPE, Problem
+from outlast.api.metrics import LIMITED
+
+
+def limited_protocol(*, request_seconds: float, connections_per_address: int) -> type[H11Protocol]:
+    """The protocol for uvicorn's `http`. The head of a request, and then its body, may each take `request_seconds`."""
+
+    class Limited(_LimitedProtocol):
+        _seconds = request_seconds
+        _most = connections_per_address
+        _open: ClassVar[Counter[str]] = Counter()
+
+    return Limited
+
+
+class _LimitedProtocol(H11Protocol):
+    _seconds: float
+    _most: int
+    _open: ClassVar[Counter[str]]
+    _arriving: asyncio.TimerHandle | None = None
+    _waits_for: object = None
+    _address: str | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]  # as its base
+        super().connection_made(transport)
+        self._address = _address_of(self.client)
+        self._open[self._address] += 1
+        if self._open[self._address] > self._most:
+            LIMITED.labels("connections_per_address").inc()
+            self._refuse(429, "Too many connections", "Your address has too many connections; close some and retry.")
+            return
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        if self._address is not None:
+            self._open[self._address] -= 1
+            if self._open[self._address] <= 0:
+                del self._open[self._address]
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def _watch(self) -> None:
+        """Start the clock when a head or a body begins to arrive, and stop it when that is whole."""
+        waits_for = None if self.transport.is_closing() else self._part_that_arrives()
+        if waits_for == self._waits_for:
+            return
+        self._stop()
+        self._waits_for = waits_for
+        if waits_for is not None:
+            self._arriving = self.loop.call_later(self._seconds, self._too_slow)
+
+    def _part_that_arrives(self) -> str | None:
+        state = self.conn.their_state
+        if state is h11.SEND_BODY:
+            return "body"
+        # Between two requests, nothing arrives: that silence has a limit of its own, `timeout_keep_alive`.
+        is_silent = self.timeout_keep_alive_task is not None and not self.conn.trailing_data[0]
+        return "head" if state is h11.IDLE and not is_silent else None
+
+    def _too_slow(self) -> None:
+        LIMITED.labels("request_seconds").inc()
+        detail = f"The {self._waits_for} of the request did not arrive within {self._seconds:g} seconds."
+        self._refuse(408, "The request took too long to arrive", detail)
+
+    def _refuse(self, status: int, title: str, detail: str) -> None:
+        """Answer if nothing has been answered yet, and close the connection."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            slug = "too-many-requests" if status == 429 else "request-timeout"
+            problem = Problem(type=f"urn:outlast:problem:{slug}", title=title, status=status, detail=detail)
+            self.transport.write(_response(status, title, problem))
+        self.transport.close()
+
+    def _stop(self) -> None:
+        if self._arriving is not None:
+            self._arriving.cancel()
+            self._arriving = None
+
+
+def _response(status: int, title: str, problem: Problem) -> bytes:
+    body = json.dumps(problem.model_dump(mode="json", exclude_none=True)).encode()
+    retry = "Retry-After: 1\r\n" if status == 429 else ""
+    head = (
+        f"HTTP/1.1 {status} {title}\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n"
+        f"{retry}Connection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def _address_of(client: tuple[str, int] | None) -> str:
+    return client[0] if client else "unknown"
