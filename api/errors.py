@@ -270,6 +270,38 @@ class TooManyRequests(ApiError):
         self.retry_after_seconds = retry_after_seconds
 
 
+class ForbiddenScope(ApiError):
+    """The key has not the scope that this needs."""
+
+    status = 403
+    slug = "forbidden-scope"
+    title = "The key lacks a scope"
+
+
+class ModelForbidden(ApiError):
+    """The operator's policy does not let the caller use this model. No turn was started."""
+
+    status = 403
+    slug = "model-forbidden"
+    title = "The model is not for this caller"
+
+
+class KeyChecksBusy(ApiError):
+    """More requests than can wait have shown a key whose secret is not verified yet."""
+
+    status = 503
+    slug = "key-checks-busy"
+    title = "Too many keys wait to be checked"
+
+
+class ApifyTokenMissing(ApiError):
+    """The operator's policy names an Apify token for the caller that cannot be read. Nothing was started."""
+
+    status = 503
+    slug = "apify-token-missing"
+    title = "The caller's Apify token cannot be read"
+
+
 class TemporalUnavailable(ApiError):
     """The Temporal server does not answer. Nothing is lost; ask again."""
 

@@ -72,7 +72,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     )
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     outputs = StoredOutputs(objects)
-    sessions = SessionClient(client, catalogue, kept, settings)
+    sessions = SessionClient(client, catalogue, kept, settings, policy)
     return Services(
         settings=settings,
         policy=policy,
@@ -81,7 +81,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         open_tasks=OpenTasks(tasks),
         handoffs=Handoffs(tasks),
         catalogue=catalogue,
-        callers=CallerResolver(settings, platform, sealer),
+        callers=CallerResolver(settings, policy, platform, sealer),
         sealer=sealer,
         outputs=outputs,
         sessions=sessions,

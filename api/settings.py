@@ -212,9 +212,8 @@ class ApiSettings(Settings):
     @property
     def has_credentials(self) -> bool:
         """Whether the operator has chosen which credentials count."""
-        return self.api_keys is not None or (
-            self.accept_apify_tokens and "accept_apify_tokens" in self.model_fields_set
-        )
+        accepts_tokens = self.accept_apify_tokens and "accept_apify_tokens" in self.model_fields_set
+        return self.api_keys is not None or self.policy_file is not None or accepts_tokens
 
     @property
     def is_loopback(self) -> bool:

@@ -12,7 +12,6 @@ from decimal import Decimal
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.activities.contracts import Caller
 from outlast.activities.outputs.format.errors import StoreUnavailable
 from outlast.activities.spending.contracts import (
     LEDGER_PREFIX,
@@ -27,8 +26,8 @@ from outlast.activities.spending.contracts import (
     next_month,
 )
 from outlast.activities.spending.usage_store import UsageStore
-from outlast.api.access.callers import LOCAL_CALLER
 from outlast.api.access.policy.source import PolicySource
+from outlast.api.access.principal import Principal
 from outlast.api.contracts.usage import ALL_CALLERS, CapUsage, Grouping, UsageQuery, UsageReport, UsageRow
 from outlast.api.errors import BadRequest, OutputStoreUnavailable, UsageForbidden
 from outlast.api.sessions.client import answer_of_worker
@@ -54,12 +53,12 @@ class UsageReader:
         self._store = store
         self._policy = policy
 
-    async def report(self, caller: Caller, query: UsageQuery) -> UsageReport:
+    async def report(self, principal: Principal, query: UsageQuery) -> UsageReport:
         """What the query asks for. Raises `BadRequest`, `UsageForbidden`, `TemporalUnavailable`."""
         first, last = _range(query)
-        whose = query.caller or caller.id
-        if whose != caller.id and caller != LOCAL_CALLER:
-            raise UsageForbidden("You may see your own usage only: leave `caller` out.")
+        whose = query.caller or principal.caller.id
+        if whose != principal.caller.id and "admin" not in principal.scopes:
+            raise UsageForbidden("Without the scope `admin` you see your own usage only: leave `caller` out.")
         callers = await self._all_callers() if whose == ALL_CALLERS else [whose]
         sums: defaultdict[tuple[object, ...], _Sum] = defaultdict(_Sum)
         overview: LedgerOverview | None = None

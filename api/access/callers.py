@@ -1,4 +1,4 @@
-"""Who is calling: from a bearer token to a `Caller`."""
+"""Who is calling: from a bearer token to a `Principal`."""
 
 import asyncio
 import hmac
@@ -11,51 +11,88 @@ from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import classify
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.secrets.sealer import SecretSealer
+from outlast.api.access.apify_tokens import policy_token
+from outlast.api.access.key_hashes import PREFIX
+from outlast.api.access.key_verifier import KeyVerifier
 from outlast.api.access.limits.failed_credentials import WRONG_TOKEN, FailedCredentials, digest_of
-from outlast.api.errors import PlatformUnavailable, Unauthenticated
+from outlast.api.access.policy.contracts import KeyEntry, Policy
+from outlast.api.access.policy.source import PolicySource
+from outlast.api.access.principal import ALL_BUT_ADMIN, LOCAL, Principal
+from outlast.api.errors import KeyChecksBusy, PlatformUnavailable, Unauthenticated
 from outlast.api.settings import ApiSettings, parse_entries
 
-LOCAL_CALLER = Caller(id="local")
 _ACCOUNT_SECONDS = 600
 _MAX_ACCOUNTS = 10_000
 
 
 class CallerResolver:
-    """Resolves configured API keys, and asks the platform for the account behind any other bearer token."""
+    """Resolves API keys, and asks the platform for the account behind any other bearer token."""
 
-    def __init__(self, settings: ApiSettings, platform: ApifyPlatform, sealer: SecretSealer) -> None:
+    def __init__(
+        self, settings: ApiSettings, policy: PolicySource, platform: ApifyPlatform, sealer: SecretSealer
+    ) -> None:
         """Look Apify accounts up through `platform`; seal their tokens with `sealer`."""
         self._keys = {
             digest_of(key): name for name, _, key in (e.partition(":") for e in parse_entries(settings.api_keys))
         }
         self._accept_apify_tokens = settings.accept_apify_tokens
         self._anonymous_allowed = not self._keys and settings.is_loopback
+        self._policy = policy
+        self._policy_keys = _by_id(policy.current)
+        self._verifier = KeyVerifier()
+        policy.on_change(self._take_over)
         self._platform = platform
         self._sealer = sealer
         self._failed = FailedCredentials(settings.failed_credentials_per_minute)
         self._lookups: dict[str, asyncio.Task[str]] = {}
         self._accounts = TTLCache[str, str](maxsize=_MAX_ACCOUNTS, ttl=_ACCOUNT_SECONDS)
 
-    async def resolve(self, bearer: SecretStr | None, *, address: str | None = None) -> Caller:
-        """The caller behind `bearer`, sent from `address`.
+    async def resolve(self, bearer: SecretStr | None, *, address: str | None = None) -> Principal:
+        """Who is behind `bearer`, sent from `address`.
 
-        Raises `Unauthenticated`, `PlatformUnavailable`, and `TooManyRequests` when the address has tried too many.
+        Raises `Unauthenticated`, `PlatformUnavailable`, `TooManyRequests` when the address has tried too many, and for
+        keys of the policy file `KeyChecksBusy` and `ApifyTokenMissing`.
         """
         if bearer is None:
-            if self._anonymous_allowed:
-                return LOCAL_CALLER
+            if self._anonymous_allowed and not self._policy_keys:
+                return Principal(self._with_policy_token(LOCAL.caller.id), LOCAL.scopes)
             raise Unauthenticated("Send your API key or Apify token: `Authorization: Bearer …`.")
         digest = digest_of(bearer.get_secret_value())
         name = self._known_key(digest)
         if name is not None:
-            return Caller(id=f"key:{name}")
+            return Principal(self._with_policy_token(f"key:{name}"), ALL_BUT_ADMIN)
+        if bearer.get_secret_value().startswith(PREFIX):
+            entry = await self._verified(bearer, digest, address)
+            return Principal(self._with_policy_token(entry.caller), entry.scopes)
         if not self._accept_apify_tokens:
             self._failed.begin(digest, address)
             self._failed.was_wrong(digest)
             raise Unauthenticated("This bearer token is not one of the configured API keys.")
         account = self._accounts.get(digest) or await self._looked_up(bearer, digest, address)
         caller_id = f"apify:{account}"
-        return Caller(id=caller_id, apify_token=self._sealer.seal(bearer, purpose=caller_id))
+        caller = Caller(id=caller_id, apify_token=self._sealer.seal(bearer, purpose=caller_id))
+        return Principal(caller, ALL_BUT_ADMIN)
+
+    def _take_over(self, policy: Policy) -> None:
+        self._policy_keys = _by_id(policy)
+        self._verifier.forget()
+
+    def _with_policy_token(self, caller_id: str) -> Caller:
+        """The caller, with the Apify token that the policy names for it."""
+        token = policy_token(caller_id, self._policy.of(caller_id))
+        sealed = self._sealer.seal(token, purpose=caller_id) if token else None
+        return Caller(id=caller_id, apify_token=sealed)
+
+    async def _verified(self, bearer: SecretStr, digest: str, address: str | None) -> KeyEntry:
+        """The key's entry. A wrong key counts as a try of its address."""
+        self._failed.begin(digest, address)
+        try:
+            entry = await self._verifier.verified(bearer.get_secret_value(), self._policy_keys)
+        except KeyChecksBusy:
+            self._failed.is_unknown(address)
+            raise
+        self._failed.was_good(digest, address)
+        return entry
 
     def _known_key(self, digest: str) -> str | None:
         return next((name for known, name in self._keys.items() if hmac.compare_digest(known, digest)), None)
@@ -102,3 +139,7 @@ def _noticed(lookup: asyncio.Task[str]) -> None:
     """Take note of how the look-up ended, also when all who waited for it have left."""
     if not lookup.cancelled():
         lookup.exception()
+
+
+def _by_id(policy: Policy) -> dict[str, KeyEntry]:
+    return {key.id: key for key in policy.keys}

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from outlast.activities.contracts import Caller, JsonObject
-from outlast.api.access.callers import LOCAL_CALLER
+from outlast.activities.contracts import JsonObject
+from outlast.api.access.principal import LOCAL, Principal
 from outlast.api.adapters.anthropic_messages import AnthropicMessages
 from outlast.api.adapters.mcp_messages import McpMessages
 from outlast.api.adapters.model_calls import BackEnd, CallReport
@@ -45,7 +45,7 @@ class Adapter:
         services: Services,
         back_end: BackEnd,
         *,
-        caller: Caller = LOCAL_CALLER,
+        principal: Principal = LOCAL,
         mode: str | None = None,
         tools: Sequence[str] | None = None,
     ) -> None:
@@ -56,15 +56,17 @@ class Adapter:
         """
         self._services = services
         self._back_end = back_end
-        self._caller = caller
+        self._principal = principal
         self._mode = mode or services.settings.mode
         self._selectors = None if tools is None else tuple(tools)
         self._runner = CallRunner(services)
 
     async def tools(self) -> list[JsonObject]:
         """The list of tools to send with every request. Raises `UnknownToolCalled` for an unknown mode."""
-        offered = await load_offered(self._services.catalogue, self._caller, mode=self._mode, selectors=self._selectors)
-        log_listing(offered.tools, self._selectors, caller=self._caller.id)
+        offered = await load_offered(
+            self._services.catalogue, self._principal.caller, mode=self._mode, selectors=self._selectors
+        )
+        log_listing(offered.tools, self._selectors, caller=self._principal.caller.id)
         return offered.listed(self._back_end)
 
     async def answer(
@@ -88,11 +90,11 @@ class Adapter:
         calls = self._back_end.calls(message)
         catalogue = self._services.catalogue
         if self._selectors is None:
-            offered = await load_callable(catalogue, self._caller, mode=self._mode)
+            offered = await load_callable(catalogue, self._principal.caller, mode=self._mode)
         else:
-            offered = await load_offered(catalogue, self._caller, mode=self._mode, selectors=self._selectors)
+            offered = await load_offered(catalogue, self._principal.caller, mode=self._mode, selectors=self._selectors)
         scope = CallScope(session_id, message_id, options or CallOptions(), normalised(tool_mask))
-        outcomes = await self._runner.run(self._caller, offered, calls, scope, wait_seconds)
+        outcomes = await self._runner.run(self._principal, offered, calls, scope, wait_seconds)
         return Answered(self._back_end.append(outcomes), tuple(CallReport.of(outcome) for outcome in outcomes))
 
 

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Path, Query
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from outlast.activities.contracts import Caller, JsonObject
+from outlast.activities.contracts import JsonObject
+from outlast.api.access.principal import Principal
 from outlast.api.adapters.adapter import BACK_ENDS, Adapter
 from outlast.api.adapters.model_calls import CallReport
-from outlast.api.http.dependencies import CallerDep, ServicesDep
+from outlast.api.http.dependencies import ReaderDep, ServicesDep, StarterDep
 from outlast.api.http.problems import documented_problems
 from outlast.api.http.surrogates import ModelMessageRoute
 from outlast.api.services import Services
@@ -126,7 +127,7 @@ ProviderPath = Annotated[Provider, Path(description="The provider whose format t
 async def list_provider_tools(
     provider: ProviderPath,
     services: ServicesDep,
-    caller: CallerDep,
+    principal: ReaderDep,
     tools: Annotated[
         str | None,
         Query(
@@ -136,7 +137,7 @@ async def list_provider_tools(
     mode: Annotated[str | None, Query(description="How tools are presented; by default, the server's mode.")] = None,
 ) -> ProviderTools:
     """The tools in the format of the provider's requests, under names that it accepts."""
-    adapter = _adapter(services, provider, caller, mode, None if tools is None else list(split_names(tools)))
+    adapter = _adapter(services, provider, principal, mode, None if tools is None else list(split_names(tools)))
     return ProviderTools(tools=await adapter.tools())
 
 
@@ -145,7 +146,7 @@ async def answer_calls(
     provider: ProviderPath,
     body: Annotated[CallsBody, Body(openapi_examples=_EXAMPLES)],
     services: ServicesDep,
-    caller: CallerDep,
+    principal: StarterDep,
 ) -> CallsAnswered:
     """Run the tool calls of a message in parallel, and return what to append to the conversation.
 
@@ -154,7 +155,7 @@ async def answer_calls(
     connection, or a 503, send the same request again. A call that takes longer than `wait` says how to collect its
     result, and one that waits for an answer says what is asked.
     """
-    adapter = _adapter(services, provider, caller, body.mode, body.tools)
+    adapter = _adapter(services, provider, principal, body.mode, body.tools)
     answered = await adapter.answer(
         body.message,
         session_id=body.session_id,
@@ -167,6 +168,6 @@ async def answer_calls(
 
 
 def _adapter(
-    services: Services, provider: Provider, caller: Caller, mode: str | None, tools: list[str] | None
+    services: Services, provider: Provider, principal: Principal, mode: str | None, tools: list[str] | None
 ) -> Adapter:
-    return Adapter(services, BACK_ENDS[provider.value], caller=caller, mode=mode, tools=tools)
+    return Adapter(services, BACK_ENDS[provider.value], principal=principal, mode=mode, tools=tools)

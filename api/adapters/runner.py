@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
-from outlast.activities.contracts import Caller
 from outlast.activities.failures.contracts import ErrorEnvelope, Violation
+from outlast.api.access.principal import Principal
 from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.adapters.model_calls import ModelCall, Outcome
 from outlast.api.adapters.offered import OfferedTools, definition_named
@@ -60,7 +60,12 @@ class CallRunner:
         self._masks = MaskGate(services.settings)
 
     async def run(
-        self, caller: Caller, offered: OfferedTools, calls: Sequence[ModelCall], scope: CallScope, wait_seconds: float
+        self,
+        principal: Principal,
+        offered: OfferedTools,
+        calls: Sequence[ModelCall],
+        scope: CallScope,
+        wait_seconds: float,
     ) -> tuple[Outcome, ...]:
         """The outcomes in the order of the calls, after at most `wait_seconds`.
 
@@ -73,7 +78,7 @@ class CallRunner:
         scope = replace(scope, tool_mask=self._masks.effective(scope.tool_mask, offered.names))
         wait = max(0.0, min(wait_seconds, self._max_wait_seconds))
         running = [
-            _cut_off(call) if call.cut_off else self._outcome(caller, offered, call, scope, wait) for call in calls
+            _cut_off(call) if call.cut_off else self._outcome(principal, offered, call, scope, wait) for call in calls
         ]
         outcomes = await asyncio.gather(*running, return_exceptions=True)
         for outcome in outcomes:
@@ -82,19 +87,19 @@ class CallRunner:
         return tuple(outcome for outcome in outcomes if isinstance(outcome, Outcome))
 
     async def _outcome(
-        self, caller: Caller, offered: OfferedTools, call: ModelCall, scope: CallScope, wait: float
+        self, principal: Principal, offered: OfferedTools, call: ModelCall, scope: CallScope, wait: float
     ) -> Outcome:
         try:
-            definition = await definition_named(offered, self._catalogue, caller, call.name)
+            definition = await definition_named(offered, self._catalogue, principal.caller, call.name)
         except (UnknownTool, UnknownToolCalled) as error:
             allowed = _allowed(offered, error.envelope, scope)
             if allowed is None:  # there is no such mode
                 return Outcome(call, call.name, ToolResult.failed(error.envelope), unknown_tool=True)
             result = invalid_result(call.name, call.arguments, allowed)
-            await self._tasks.report_refused_call(caller, scope.session_id, result.error or error.envelope)
+            await self._tasks.report_refused_call(principal.caller, scope.session_id, result.error or error.envelope)
             return Outcome(call, call.name, result, unknown_tool=True)
         try:
-            return await self._carried_out(caller, offered, definition, call, scope, wait)
+            return await self._carried_out(principal, offered, definition, call, scope, wait)
         except MaskedToolCalled as error:
             shown = error.envelope.model_copy(update={"allowed_tools": _shown(offered, error.envelope.allowed_tools)})
             return Outcome(call, definition.name, ToolResult.failed(shown))
@@ -106,20 +111,26 @@ class CallRunner:
             return Outcome(call, definition.name, ToolResult.failed(tool_error(error, definition.name)))
 
     async def _carried_out(
-        self, caller: Caller, offered: OfferedTools, definition: Tool, call: ModelCall, scope: CallScope, wait: float
+        self,
+        principal: Principal,
+        offered: OfferedTools,
+        definition: Tool,
+        call: ModelCall,
+        scope: CallScope,
+        wait: float,
     ) -> Outcome:
         if call.flaw is not None:
             flawed = invalid_arguments(definition.name, (Violation(path="", message=call.flaw),))
-            await self._tasks.report_refused_call(caller, scope.session_id, flawed)
+            await self._tasks.report_refused_call(principal.caller, scope.session_id, flawed)
             raise InvalidCall(flawed)
         arguments = portable(definition, call.name).own_arguments(call.arguments)
         if definition.in_front:
             try:
                 self._masks.admit(definition.name, scope.tool_mask, offered.tools.tools)
             except MaskedToolCalled as error:
-                await self._tasks.report_refused_call(caller, scope.session_id, error.envelope)
+                await self._tasks.report_refused_call(principal.caller, scope.session_id, error.envelope)
                 raise
-            return Outcome(call, definition.name, await self._task_tools.call(caller, definition, arguments))
+            return Outcome(call, definition.name, await self._task_tools.call(principal, definition, arguments))
         request = ConnectedTaskRequest(
             tool=definition.name,
             arguments=arguments,
@@ -131,8 +142,8 @@ class CallRunner:
             offered_tools=tuple(offered.tools.tools) if offered.closed or scope.tool_mask else (),
             tool_mask=dict(scope.tool_mask) if scope.tool_mask else None,
         )
-        task = await self._tasks.start(caller, request, idempotency_key=scope.idempotency_key(call))
-        answer = await self._tasks.answer_or_question(caller, task.id, wait_seconds=wait)
+        task = await self._tasks.start(principal.caller, request, idempotency_key=scope.idempotency_key(call))
+        answer = await self._tasks.answer_or_question(principal.caller, task.id, wait_seconds=wait)
         if answer.result is not None:
             return Outcome(call, definition.name, answer.result, answer.task)
         unfinished = still_working(answer.task, run_report=definition.calls_actor)

@@ -13,6 +13,7 @@ from outlast.api.cli.commands import (
     demo,
     doctor,
     down,
+    keys,
     mcp,
     outputs,
     policy,
@@ -54,6 +55,7 @@ app.add_typer(sessions.app, name="sessions", rich_help_panel="Tools and tasks")
 app.add_typer(tasks.app, name="tasks", rich_help_panel="Tools and tasks")
 app.add_typer(outputs.app, name="output", rich_help_panel="Tools and tasks")
 app.add_typer(tools.app, name="tools", rich_help_panel="Tools and tasks")
+app.add_typer(keys.app, name="keys", rich_help_panel="The stack")
 app.add_typer(policy.app, name="policy", rich_help_panel="The stack")
 app.add_typer(bench_tools.app, name="bench", rich_help_panel="The stack")
 

@@ -4,13 +4,13 @@ from pydantic import SecretStr
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from outlast.activities.contracts import Caller
 from outlast.api.access.callers import CallerResolver
+from outlast.api.access.principal import Principal
 from outlast.api.errors import ApiError
 from outlast.api.http.problems import error_response
 
-CALLER_STATE = "outlast_caller"
-"""Key in the ASGI scope: the caller of the HTTP request."""
+PRINCIPAL_STATE = "outlast_principal"
+"""Key in the ASGI scope: who sends the HTTP request."""
 _UNKNOWN_ADDRESS = "unknown"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _FOR_CALLERS = ("/v1/", "/mcp")
@@ -29,16 +29,16 @@ class CredentialsFirst:
         """Serve one request."""
         if scope["type"] == "http" and _needs_caller(scope):
             try:
-                scope[CALLER_STATE] = await resolved_caller(scope, self._callers)
+                scope[PRINCIPAL_STATE] = await resolved_principal(scope, self._callers)
             except ApiError as error:
                 await error_response(scope["path"], error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
 
-async def resolved_caller(scope: Scope, callers: CallerResolver) -> Caller:
-    """The caller of an HTTP request, resolved once. Raises what `CallerResolver.resolve` raises."""
-    known: Caller | None = scope.get(CALLER_STATE)
+async def resolved_principal(scope: Scope, callers: CallerResolver) -> Principal:
+    """Who sends an HTTP request, resolved once. Raises what `CallerResolver.resolve` raises."""
+    known: Principal | None = scope.get(PRINCIPAL_STATE)
     if known is not None:
         return known
     client: tuple[str, int] | None = scope.get("client")

@@ -7,10 +7,12 @@ from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from outlast.activities.contracts import Caller
+from outlast.api.access.principal import Principal
 from outlast.api.errors import BadRequest
-from outlast.api.http.credentials_first import resolved_caller
+from outlast.api.http.credentials_first import resolved_principal
 from outlast.api.services import Services
 
+_READING = frozenset({"GET", "HEAD"})
 _bearer = HTTPBearer(auto_error=False, description="An API key of this server, or your Apify token.")
 
 
@@ -19,14 +21,44 @@ def services_of(request: Request) -> Services:
     return request.app.state.services
 
 
-async def caller_of(
+async def principal_of(
     request: Request,
     services: Annotated[Services, Depends(services_of)],
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
-) -> Caller:
-    """The caller behind the bearer token. Raises `Unauthenticated`."""
+) -> Principal:
+    """Who is behind the bearer token, whatever its scopes. Raises `Unauthenticated`."""
     del credentials  # it is for the documentation
-    return await resolved_caller(request.scope, services.callers)
+    return await resolved_principal(request.scope, services.callers)
+
+
+def caller_of(request: Request, principal: Annotated[Principal, Depends(principal_of)]) -> Caller:
+    """The caller, whose key may read (GET, HEAD) or start something. Raises `ForbiddenScope`."""
+    principal.require("read" if request.method in _READING else "call")
+    return principal.caller
+
+
+def canceller_of(principal: Annotated[Principal, Depends(principal_of)]) -> Caller:
+    """The caller, whose key may cancel and delete. Raises `ForbiddenScope`."""
+    principal.require("cancel")
+    return principal.caller
+
+
+def reader_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
+    """Who is calling, with a key that may read. Raises `ForbiddenScope`."""
+    principal.require("read")
+    return principal
+
+
+def starter_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
+    """Who is calling, with a key that may start calls. Raises `ForbiddenScope`."""
+    principal.require("call")
+    return principal
+
+
+def answerer_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
+    """Who is calling, with a key that may answer some questions of tasks. Raises `ForbiddenScope`."""
+    principal.require("call", "approve")
+    return principal
 
 
 def idempotency_key_of(
@@ -60,5 +92,9 @@ def preferred_wait_of(
 
 ServicesDep = Annotated[Services, Depends(services_of)]
 CallerDep = Annotated[Caller, Depends(caller_of)]
+CancellerDep = Annotated[Caller, Depends(canceller_of)]
+ReaderDep = Annotated[Principal, Depends(reader_of)]
+StarterDep = Annotated[Principal, Depends(starter_of)]
+AnswererDep = Annotated[Principal, Depends(answerer_of)]
 IdempotencyKey = Annotated[str | None, Depends(idempotency_key_of)]
 PreferredWait = Annotated[float, Depends(preferred_wait_of)]

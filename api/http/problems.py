@@ -16,6 +16,7 @@ from outlast.api.errors import (
     ApiError,
     CallTooLarge,
     InvalidCall,
+    KeyChecksBusy,
     OutputRefusal,
     OutputStoreUnavailable,
     PlatformUnavailable,
@@ -25,6 +26,7 @@ from outlast.api.errors import (
     Unauthenticated,
 )
 
+_PASSING = (TemporalUnavailable, PlatformUnavailable, OutputStoreUnavailable, TaskDataUnavailable, KeyChecksBusy)
 RETRY_AFTER_SECONDS = 5
 MAX_VIOLATIONS = 50
 MAX_TEXT_CHARS = 300
@@ -61,8 +63,12 @@ def problem_response(problem: Problem, headers: dict[str, str] | None = None) ->
 
 
 def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The entries of these statuses for a route's `responses`."""
-    return {status: {"content": {MEDIA_TYPE: {}}} for status in statuses}
+    """The entries of these statuses for a route's `responses`.
+
+    A route that answers 401 to strangers answers 403 to keys without its scope.
+    """
+    all_statuses = sorted({*statuses, 403} if 401 in statuses else statuses)
+    return {status: {"content": {MEDIA_TYPE: {}}} for status in all_statuses}
 
 
 async def _api_error(request: Request, error: Exception) -> JSONResponse:
@@ -194,7 +200,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _headers(error: ApiError) -> dict[str, str]:
-    if isinstance(error, TemporalUnavailable | PlatformUnavailable | OutputStoreUnavailable | TaskDataUnavailable):
+    if isinstance(error, _PASSING):
         return {"Retry-After": str(math.ceil(RETRY_AFTER_SECONDS))}
     if isinstance(error, TooManyRequests):
         return {"Retry-After": str(max(1, math.ceil(error.retry_after_seconds)))}

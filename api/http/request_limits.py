@@ -3,10 +3,10 @@
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from outlast.activities.contracts import Caller
 from outlast.api.access.limits.caller_limits import CallerLimits, Slot
+from outlast.api.access.principal import Principal
 from outlast.api.errors import TooManyRequests
-from outlast.api.http.credentials_first import CALLER_STATE
+from outlast.api.http.credentials_first import PRINCIPAL_STATE
 from outlast.api.http.problems import error_response
 
 
@@ -20,10 +20,11 @@ class RequestLimits:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        caller: Caller | None = scope.get(CALLER_STATE)
-        if caller is None:
+        principal: Principal | None = scope.get(PRINCIPAL_STATE)
+        if principal is None:
             await self._app(scope, receive, send)
             return
+        caller = principal.caller
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

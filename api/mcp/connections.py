@@ -13,8 +13,9 @@ from cachetools import LRUCache
 from starlette.requests import Request
 
 from outlast.activities.contracts import Caller
+from outlast.api.access.principal import Principal
 from outlast.api.errors import BadRequest
-from outlast.api.http.credentials_first import CALLER_STATE
+from outlast.api.http.credentials_first import PRINCIPAL_STATE
 from outlast.api.mcp.protocol.versions import Context
 from outlast.api.mcp.subscriptions.tool_list_changes import ToolListChanges
 from outlast.api.services import Services
@@ -43,10 +44,15 @@ class Connection:
 
 @dataclass(frozen=True)
 class Client:
-    """The sender of a request: its caller and its connection."""
+    """The sender of a request: who it is, and its connection."""
 
-    caller: Caller
+    principal: Principal
     connection: Connection
+
+    @property
+    def caller(self) -> Caller:
+        """Whose tasks it sees."""
+        return self.principal.caller
 
     @property
     def mode(self) -> str:
@@ -61,24 +67,27 @@ class ActorNotLoaded(Exception):
 class Connections:
     """The 10,000 connections that were used last. A forgotten connection loses only the Actors it has added."""
 
-    def __init__(self, services: Services, *, selection: Selection | None = None, caller: Caller | None = None) -> None:
-        """`selection` and `caller` are those of the only connection over stdio."""
+    def __init__(
+        self, services: Services, *, selection: Selection | None = None, principal: Principal | None = None
+    ) -> None:
+        """`selection` and `principal` are those of the only connection over stdio."""
         self._services = services
         self._selection = selection or Selection(mode=services.settings.mode)
-        self._caller = caller
+        self._principal = principal
         self._connections: LRUCache[str, Connection] = LRUCache(_MAX_CONNECTIONS)
 
     async def client(self, ctx: Context) -> Client:
         """The client that sent the request."""
         request = http_request(ctx)
         if request is None:
-            caller = self._caller or await self._services.callers.resolve(None)
-            return Client(caller, self._connection("stdio", self._selection))
-        caller = request.scope[CALLER_STATE]
+            principal = self._principal or await self._services.callers.resolve(None)
+            return Client(principal, self._connection("stdio", self._selection))
+        principal: Principal = request.scope[PRINCIPAL_STATE]
+        caller_id = principal.caller.id
         selection = self.selection_of(request)
         session = request.headers.get("mcp-session-id")
-        key = f"{caller.id}|{session}" if session else f"{caller.id}|{request.url.query}"
-        return Client(caller, self._connection(key, selection))
+        key = f"{caller_id}|{session}" if session else f"{caller_id}|{request.url.query}"
+        return Client(principal, self._connection(key, selection))
 
     def selection_of(self, request: Request) -> Selection:
         """The selection in the request's URL. Raises `BadRequest` for an unknown mode or payment."""

@@ -13,11 +13,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from outlast.activities.contracts import Caller
+from outlast.api.access.principal import Principal
 from outlast.api.errors import ApiError
 from outlast.api.mcp.calls.call_tool import CallToolHandler
 from outlast.api.mcp.calls.task_methods import TaskMethods, TaskParams, UpdateTaskParams
 from outlast.api.mcp.connections import Client, Connections
+from outlast.api.mcp.method_scopes import ScopeGate
 from outlast.api.mcp.protocol.api_errors import with_mcp_errors
 from outlast.api.mcp.protocol.task_shapes import TOOLS_META, legacy_task
 from outlast.api.mcp.protocol.tool_entries import tool_entries
@@ -79,13 +80,13 @@ class McpServer:
         services: Services,
         *,
         selection: Selection | None = None,
-        caller: Caller | None = None,
+        principal: Principal | None = None,
         widgets: Sequence[Resource] = (),
     ) -> None:
-        """`selection` and `caller` are those of the only connection over stdio."""
+        """`selection` and `principal` are those of the only connection over stdio."""
         self._services = services
         self._mode = selection.mode if selection else services.settings.mode
-        self._connections = Connections(services, selection=selection, caller=caller)
+        self._connections = Connections(services, selection=selection, principal=principal)
         self._calls = CallToolHandler(services, self._connections, _notify_tools_changed)
         self._tasks = TaskMethods(services, self._connections, self._calls.offer_added_actor)
         self._prompts = PromptMethods(self._connections, services.settings.actors)
@@ -132,7 +133,7 @@ class McpServer:
         server.add_notification_handler(
             "notifications/cancelled", types.CancelledNotificationParams, self._cancel_request
         )
-        server.middleware += [self._connection_instructions, self._legacy_task_calls]
+        server.middleware += [ScopeGate(self._connections), self._connection_instructions, self._legacy_task_calls]
         return server
 
     async def _list_tools(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> dict[str, Any]:
@@ -178,7 +179,8 @@ class McpServer:
         return {"task": legacy_task(task), "_meta": {TOOLS_META: {task.id: task.tool}}}
 
     async def _cancel_request(self, ctx: Context, params: types.CancelledNotificationParams) -> None:
-        if params.request_id is not None:
+        client = await self._connections.client(ctx)
+        if params.request_id is not None and "cancel" in client.principal.scopes:
             await self._calls.cancel_request(ctx, str(params.request_id))
 
 

@@ -33,8 +33,8 @@ async def serve_stdio(services: Services, local: LocalConnection) -> None:
 
     Nothing else may write to standard output meanwhile.
     """
-    caller = await services.callers.resolve(local.token)
-    server = McpServer(services, selection=local.selection, caller=caller, widgets=widget_resources()).server
+    principal = await services.callers.resolve(local.token)
+    server = McpServer(services, selection=local.selection, principal=principal, widgets=widget_resources()).server
     async with stdio_server() as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
 

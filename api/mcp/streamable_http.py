@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlast.activities.contracts import Caller
 from outlast.api.errors import ApiError, BadRequest
-from outlast.api.http.credentials_first import CALLER_STATE, resolved_caller
+from outlast.api.http.credentials_first import PRINCIPAL_STATE, resolved_principal
 from outlast.api.http.problems import error_response
 from outlast.api.mcp.connections import selection_from
 from outlast.api.mcp.server import McpServer
@@ -41,15 +41,15 @@ class Authenticated:
         """Serve one request. Responds 400, 401, 429 or 503 as the REST API does."""
         request = Request(scope)
         try:
-            caller = await resolved_caller(scope, self._services.callers)
+            principal = await resolved_principal(scope, self._services.callers)
             selection = selection_from(request.query_params, default_mode=self._default_mode)
-            self._check_size(caller, selection)
+            self._check_size(principal.caller, selection)
         except ApiError as error:
             await error_response(request.url.path, error)(scope, receive, send)
             return
-        scope[CALLER_STATE] = caller
+        scope[PRINCIPAL_STATE] = principal
         # The SDK allows a session to be used only by the principal that opened it.
-        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=caller.id, scopes=[]))
+        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=principal.caller.id, scopes=[]))
         await self._app(scope, receive, send)
 
     def _check_size(self, caller: Caller, selection: Selection) -> None:

@@ -12,7 +12,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.outputs.store.reader import OutputReader
 from outlast.api.contracts.outputs import OutputSelection
-from outlast.api.http.dependencies import CallerDep, ServicesDep
+from outlast.api.http.dependencies import CallerDep, CancellerDep, ServicesDep
 from outlast.api.http.problems import documented_problems
 from outlast.api.outputs import StoredOutputs, begun
 from outlast.api.services import Services
@@ -67,7 +67,7 @@ async def describe_output(locator: LocatorPath, services: ServicesDep, caller: C
 
 
 @router.delete("/{locator}", status_code=204, responses=_REFUSALS)
-async def delete_output(locator: LocatorPath, services: ServicesDep, caller: CallerDep) -> None:
+async def delete_output(locator: LocatorPath, services: ServicesDep, caller: CancellerDep) -> None:
     """Remove a stored output before it expires. From then on, reading it answers that it was deleted."""
     await services.outputs.delete(caller, locator)
 

@@ -15,7 +15,7 @@ from outlast.api.contracts.sessions import (
     SessionTitle,
     Turn,
 )
-from outlast.api.http.dependencies import CallerDep, ServicesDep
+from outlast.api.http.dependencies import CallerDep, CancellerDep, ServicesDep
 from outlast.api.http.event_stream import event_stream
 from outlast.api.http.problems import documented_problems
 from outlast.api.http.surrogates import SoundTextRoute
@@ -81,7 +81,7 @@ async def rename_session(
 
 
 @router.delete("/{session_id}", status_code=204, responses=documented_problems(401, 404, 409, 410, 503))
-async def delete_session(session_id: SessionId, services: ServicesDep, caller: CallerDep) -> None:
+async def delete_session(session_id: SessionId, services: ServicesDep, caller: CancellerDep) -> None:
     """Delete a conversation, the stored outputs of its calls, its turns and its tasks. Later requests answer 410.
 
     Refused (409) while a turn or a task of it runs.
@@ -189,7 +189,7 @@ async def get_turn(
 @router.post(
     "/{session_id}/turns/{turn_id}/cancel", status_code=202, responses=documented_problems(401, 404, 409, 410, 503)
 )
-async def cancel_turn(session_id: SessionId, turn_id: TurnId, services: ServicesDep, caller: CallerDep) -> Turn:
+async def cancel_turn(session_id: SessionId, turn_id: TurnId, services: ServicesDep, caller: CancellerDep) -> Turn:
     """Stop a turn, its tools and their paid runs. The turn is `cancelled` when the last of them has ended."""
     return await services.turns.cancel(caller, session_id, turn_id)
 

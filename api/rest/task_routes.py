@@ -6,7 +6,14 @@ from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from outlast.api.contracts.tasks import SubmittedInput, Task, TaskAnswer, TaskPage, TaskRequest
-from outlast.api.http.dependencies import CallerDep, IdempotencyKey, PreferredWait, ServicesDep
+from outlast.api.http.dependencies import (
+    AnswererDep,
+    CallerDep,
+    CancellerDep,
+    IdempotencyKey,
+    PreferredWait,
+    ServicesDep,
+)
 from outlast.api.http.event_stream import event_stream
 from outlast.api.http.problems import documented_problems
 from outlast.api.http.surrogates import SoundTextRoute
@@ -86,17 +93,17 @@ async def get_result(
 
 
 @router.post("/{task_id}/input", responses=documented_problems(400, 401, 404, 409, 422, 503))
-async def answer_task(task_id: TaskId, body: SubmittedInput, services: ServicesDep, caller: CallerDep) -> Task:
+async def answer_task(task_id: TaskId, body: SubmittedInput, services: ServicesDep, principal: AnswererDep) -> Task:
     """Answer questions of a task in state `input_required`.
 
     The answers are checked against the questions' schemas first; an invalid one is refused, and the task keeps waiting.
     Each question takes one answer.
     """
-    return await services.tasks.submit_input(caller, task_id, body.answers)
+    return await services.tasks.submit_input(principal, task_id, body.answers)
 
 
 @router.post("/{task_id}/cancel", status_code=202, responses=documented_problems(401, 404, 409, 503))
-async def cancel_task(task_id: TaskId, services: ServicesDep, caller: CallerDep) -> Task:
+async def cancel_task(task_id: TaskId, services: ServicesDep, caller: CancellerDep) -> Task:
     """Cancel a task. It becomes `cancelled` when the platform reports that its run has ended."""
     return await services.tasks.cancel(caller, task_id)
 

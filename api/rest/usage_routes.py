@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from outlast.api.contracts.usage import UsageQuery, UsageReport
-from outlast.api.http.dependencies import CallerDep, ServicesDep
+from outlast.api.http.dependencies import ReaderDep, ServicesDep
 from outlast.api.http.problems import documented_problems
 from outlast.api.usage import as_csv
 
@@ -23,13 +23,13 @@ CSV_MEDIA_TYPE = "text/csv"
     },
 )
 async def get_usage(
-    request: Request, services: ServicesDep, caller: CallerDep, query: Annotated[UsageQuery, Query()]
+    request: Request, services: ServicesDep, principal: ReaderDep, query: Annotated[UsageQuery, Query()]
 ) -> UsageReport | Response:
     """What you have spent on runs and models, by day or as you ask, and what your caps leave.
 
     An entry counts on the day (UTC) on which its run has ended. What running runs may cost is `reserved_usd`.
     """
-    report = await services.usage.report(caller, query)
+    report = await services.usage.report(principal, query)
     if query.format == "csv" or (query.format is None and _prefers_csv(request)):
         return Response(as_csv(report, query.by), media_type=f"{CSV_MEDIA_TYPE}; charset=utf-8")
     return report

@@ -9,11 +9,12 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.workflow import UpdateMethodMultiParam
 
 from outlast.activities.contracts import Caller
+from outlast.api.access.policy.source import PolicySource
 from outlast.api.contracts.sessions import Session, SessionRequest
 from outlast.api.errors import SessionDiffers, SessionNotFound, TemporalUnavailable
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.sessions.kept import KeptConversations, session_gone, session_not_found
-from outlast.api.sessions.model_options import check_session
+from outlast.api.sessions.model_options import check_allowed, check_session
 from outlast.api.sessions.profile import profile_for
 from outlast.api.sessions.views import session_view
 from outlast.api.settings import ApiSettings
@@ -32,8 +33,16 @@ _WORKER_SECONDS = 30.0
 class SessionClient:
     """Starts and describes sessions. Raises the `ApiError`s of `api.errors`."""
 
-    def __init__(self, client: Client, catalogue: Catalogue, kept: KeptConversations, settings: ApiSettings) -> None:
-        """Run sessions as `settings` say."""
+    def __init__(
+        self,
+        client: Client,
+        catalogue: Catalogue,
+        kept: KeptConversations,
+        settings: ApiSettings,
+        policy: PolicySource,
+    ) -> None:
+        """Run sessions as `settings` and the `policy` in force say."""
+        self._policy = policy
         self._client = client
         self._catalogue = catalogue
         self._kept = kept
@@ -43,10 +52,12 @@ class SessionClient:
         """Start a session, or find the one with the same settings.
 
         With `update`, a session that has other settings takes these. Raises `SessionDiffers` without it, and
-        `BadRequest` for a provider, a model or controls that do not exist, or a budget of money without a price.
+        `BadRequest` for a provider, a model or controls that do not exist, or a budget of money without a price,
+        and `ModelForbidden`.
         """
         session_id = request.session_id or f"s-{secrets.token_hex(10)}"
         check_session(request, self._settings.model_limits, self._settings.model_prices)
+        check_allowed(request.provider_id, request.model_id, self._policy.of(caller.id).models)
         profile = await self._profile(caller, request)
         kept = await self._open(caller, session_id, profile)
         if kept.asked != profile.asked:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from outlast.activities.llm.controls import ModelControls
 from outlast.activities.llm.providers.capabilities import MATRIX
@@ -10,8 +11,20 @@ from outlast.activities.llm.providers.models import KNOWN, Model, ModelLimits, i
 from outlast.activities.llm.providers.prices import Price
 from outlast.activities.llm.providers.refusals import refused_controls, refused_output_limit
 from outlast.api.contracts.sessions import MessageRequest, SessionRequest
-from outlast.api.errors import BadRequest
+from outlast.api.errors import BadRequest, ModelForbidden
 from outlast.workflows.contracts.turns import Budgets, SessionProfile
+
+
+def check_allowed(provider_id: str | None, model_id: str | None, allowed: Sequence[str]) -> None:
+    """Raise `ModelForbidden` unless a pattern in `allowed` (`provider/model`) fits the model, if one is named."""
+    if not provider_id or not model_id:
+        return
+    name = f"{provider_id}/{model_id}".casefold()
+    if not any(fnmatchcase(name, pattern.casefold()) for pattern in allowed):
+        raise ModelForbidden(
+            f"You may not use the model {provider_id[:50]}/{model_id[:100]}. The operator's policy allows you: "
+            f"{', '.join(allowed) or 'none'}."
+        )
 
 
 def check_session(request: SessionRequest, limits: Mapping[str, ModelLimits], prices: Mapping[str, Price]) -> None:

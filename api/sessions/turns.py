@@ -37,7 +37,7 @@ from outlast.api.errors import (
 )
 from outlast.api.sessions.client import SessionClient
 from outlast.api.sessions.kept import KeptConversations
-from outlast.api.sessions.model_options import model_options
+from outlast.api.sessions.model_options import check_allowed, model_options
 from outlast.api.sessions.profile import carried_rules
 from outlast.api.sessions.retries import as_before, asked_options
 from outlast.api.sessions.views import abnormal_turn, running_turn, turn_view
@@ -100,6 +100,7 @@ class TurnClient:
         if retried is not None:
             request = as_before(request, retried.report.asked)
         options = model_options(profile, request, self._settings.model_limits, self._settings.model_prices)
+        check_allowed(options.provider_id, options.model_id, self._policy.of(caller.id).models)
         parts = _parts(request, retried)
         before = retried.report.before if retried is not None else overview.conversation
         # Before a place is taken: what cannot be continued must not leave a turn behind that never was.

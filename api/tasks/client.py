@@ -32,6 +32,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import redact
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.stuck_tasks.contracts import error_of_end
+from outlast.api.access.principal import Principal
 from outlast.api.contracts.events import TaskEvent
 from outlast.api.contracts.tasks import Task, TaskAnswer, TaskPage, TaskRequest
 from outlast.api.errors import (
@@ -44,7 +45,7 @@ from outlast.api.errors import (
 )
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.large_arguments import LargeArguments, LightCall
-from outlast.api.tasks.submitted_input import answer_error, sealed_answers
+from outlast.api.tasks.submitted_input import answer_error, require_answering, sealed_answers
 from outlast.api.temporal.definitions import TASK_WORKFLOW
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.recorded_rows import whole_outcome
@@ -201,11 +202,14 @@ class TaskClient:
         with suppress(TaskFinished):
             await self.cancel(caller, task_id)
 
-    async def submit_input(self, caller: Caller, task_id: str, answers: dict[str, InputAnswer]) -> Task:
+    async def submit_input(self, principal: Principal, task_id: str, answers: dict[str, InputAnswer]) -> Task:
         """Answer questions of a task. Raises `InvalidCall` for an answer that breaks the question's schema,
-        `AnswerNotTaken` when the question is not open, `TaskFinished`, `TaskNotFound`. Nothing changes then.
+        `AnswerNotTaken` when the question is not open, `ForbiddenScope`, `TaskFinished`, `TaskNotFound`. Nothing
+        changes then.
         """
+        caller = principal.caller
         task = await self.describe(caller, task_id)
+        require_answering(principal, task, answers)
         if task.finished_at is not None or task.status.is_final:
             raise TaskFinished(f"Task {task_id} has ended; it asks nothing any more.")
         sealed = await sealed_answers(self._admission, caller, task, answers)

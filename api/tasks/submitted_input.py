@@ -8,13 +8,30 @@ from temporalio.exceptions import ApplicationError
 
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.api.access.policy.contracts import Scope
+from outlast.api.access.principal import Principal
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import AnswerNotTaken, CallTooLarge, InvalidCall
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.large_arguments import check_values
+from outlast.api.tasks.question_text import is_approval
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 
 MAX_ANSWERS_BYTES = 4 * 1024 * 1024
+
+
+def answering_scope(question: InputRequest) -> Scope:
+    """The scope that answering it needs: `approve` for the approval of a call, `call` for all else."""
+    return "approve" if is_approval(question) else "call"
+
+
+def require_answering(principal: Principal, task: Task, answers: Mapping[str, InputAnswer]) -> None:
+    """Raise `ForbiddenScope` unless the key may answer these questions of `task`."""
+    questions = task.input_requests or {}
+    principal.require("call", "approve")
+    for key in answers:
+        if key in questions:
+            principal.require(answering_scope(questions[key]))
 
 
 async def sealed_answers(

@@ -3,8 +3,10 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from outlast.activities.contracts import Caller, JsonObject
+from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.api.access.policy.contracts import Scope
+from outlast.api.access.principal import Principal
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import ApiError, tool_error
 from outlast.api.tasks.client import TaskClient
@@ -20,6 +22,14 @@ from outlast.workflows.tools.common.tasks.task_tools import (
 )
 from outlast.workflows.tools.framework.tool import Tool
 
+_SCOPES: Mapping[str, tuple[Scope, ...]] = {
+    "get-task": ("read",),
+    "list-tasks": ("read",),
+    "cancel-task": ("cancel",),
+    "answer-task": ("call", "approve"),
+}
+"""For each tool, the scopes of which a key needs one."""
+
 
 class TaskTools:
     """Runs the task tools for a caller, who sees only its own tasks."""
@@ -27,25 +37,28 @@ class TaskTools:
     def __init__(self, tasks: TaskClient) -> None:
         """Answer from `tasks`."""
         self._tasks = tasks
-        self._handlers: dict[str, Callable[[Caller, Any], Awaitable[ToolResult]]] = {
+        self._handlers: dict[str, Callable[[Principal, Any], Awaitable[ToolResult]]] = {
             "get-task": self._get_task,
             "list-tasks": self._list_tasks,
             "cancel-task": self._cancel_task,
             "answer-task": self._answer_task,
         }
 
-    async def call(self, caller: Caller, definition: Tool, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, principal: Principal, definition: Tool, arguments: Mapping[str, Any]) -> ToolResult:
         """The tool's answer. Errors are answers too."""
         try:
-            self._tasks.check_front_door_tool(caller, definition)
-            return await self._handlers[definition.name](caller, definition.parse(arguments))
+            principal.require(*_SCOPES[definition.name])
+            self._tasks.check_front_door_tool(principal.caller, definition)
+            return await self._handlers[definition.name](principal, definition.parse(arguments))
         except ToolError as error:
             return ToolResult.failed(error.envelope)
         except ApiError as error:
             return ToolResult.failed(tool_error(error, definition.name))
 
-    async def _get_task(self, caller: Caller, arguments: GetTaskArguments) -> ToolResult:
-        answer = await self._tasks.answer_or_question(caller, arguments.task_id, wait_seconds=arguments.wait_secs)
+    async def _get_task(self, principal: Principal, arguments: GetTaskArguments) -> ToolResult:
+        answer = await self._tasks.answer_or_question(
+            principal.caller, arguments.task_id, wait_seconds=arguments.wait_secs
+        )
         if answer.result is not None:
             meta: JsonObject = {**answer.result.meta, "outlast/taskId": answer.task.id}
             return answer.result.model_copy(update={"meta": meta})
@@ -55,9 +68,9 @@ class TaskTools:
         lines.append("It goes on. Call get-task again, with waitSecs, for its result.")
         return _text_result(lines, {"task": _task_document(answer.task)})
 
-    async def _list_tasks(self, caller: Caller, arguments: ListTasksArguments) -> ToolResult:
+    async def _list_tasks(self, principal: Principal, arguments: ListTasksArguments) -> ToolResult:
         page = await self._tasks.list(
-            caller,
+            principal.caller,
             status=arguments.status,
             tool=arguments.tool,
             page_size=arguments.limit,
@@ -69,19 +82,19 @@ class TaskTools:
         structured: JsonObject = {"tasks": [_task_document(task) for task in page.tasks]}
         return _text_result(lines, {**structured, "nextPageToken": page.next_page_token})
 
-    async def _cancel_task(self, caller: Caller, arguments: TaskArguments) -> ToolResult:
-        task = await self._tasks.cancel(caller, arguments.task_id)
+    async def _cancel_task(self, principal: Principal, arguments: TaskArguments) -> ToolResult:
+        task = await self._tasks.cancel(principal.caller, arguments.task_id)
         return _task_result(task, "It is cancelled once its run has ended; get-task says when.")
 
-    async def _answer_task(self, caller: Caller, arguments: AnswerTaskArguments) -> ToolResult:
-        task = await self._tasks.describe(caller, arguments.task_id)
+    async def _answer_task(self, principal: Principal, arguments: AnswerTaskArguments) -> ToolResult:
+        task = await self._tasks.describe(principal.caller, arguments.task_id)
         question = (task.input_requests or {}).get(arguments.key)
         if question is not None and is_approval(question):
             return ToolResult.failed(_not_for_a_model(task, question))
         if question is not None and question.is_for_program:
             return ToolResult.failed(_for_a_program(question))
         answer = InputAnswer(action=arguments.action, content=arguments.content)
-        task = await self._tasks.submit_input(caller, arguments.task_id, {arguments.key: answer})
+        task = await self._tasks.submit_input(principal, arguments.task_id, {arguments.key: answer})
         return _task_result(task, "The answer was taken. Call get-task for the result.")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from outlast.activities.spending.contracts import SpendingCaps
+from outlast.api.access.key_hashes import KeyHash
 from outlast.api.access.policy.contracts import CallerEntry, KeyEntry, Limits, PermissionEntry, Policy
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -30,6 +31,11 @@ def read_policy(path: Path) -> Policy:
             text = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise PolicyError(path, [f"cannot be read: {error.strerror or error}"]) from error
+    return parse_policy(path, text)
+
+
+def parse_policy(path: Path, text: bytes) -> Policy:
+    """The policy in `text`, which is or shall be the file at `path`. Raises `PolicyError`."""
     if len(text) > MAX_BYTES:
         raise PolicyError(path, [f"is larger than {MAX_BYTES} bytes"])
     try:
@@ -42,7 +48,7 @@ def read_policy(path: Path) -> Policy:
         policy = Policy.model_validate(content)
     except ValidationError as error:
         raise PolicyError(path, _problems(error)) from None
-    problems = [*_double_keys(policy), *_double_tokens(policy)]
+    problems = [*_double_keys(policy), *_unusable_keys(policy), *_double_tokens(policy)]
     if problems:
         raise PolicyError(path, problems)
     return policy
@@ -70,6 +76,18 @@ def _reason(kind: str, location: tuple[int | str, ...], message: str) -> str:
 def _double_keys(policy: Policy) -> list[str]:
     ids = [key.id for key in policy.keys]
     return [f"keys: two keys have the id {name!r}" for name in sorted({name for name in ids if ids.count(name) > 1})]
+
+
+def _unusable_keys(policy: Policy) -> list[str]:
+    found: list[str] = []
+    for key in policy.keys:
+        if not key.caller.startswith("key:"):
+            found.append(f"keys: the caller of {key.id!r} must be a caller of API keys, `key:NAME`")
+        try:
+            KeyHash.parse(key.hash)
+        except ValueError as error:
+            found.append(f"keys: the hash of {key.id!r} {error}")
+    return found
 
 
 def _double_tokens(policy: Policy) -> list[str]:

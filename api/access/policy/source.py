@@ -91,5 +91,5 @@ class PolicySource:
 
     async def _watch(self, path: Path) -> None:
         """Watch the folder: editors and Kubernetes replace files instead of writing into them."""
-        async for _ in awatch(path.parent, recursive=False):
+        async for _ in awatch(path.parent, recursive=False):  # pyright: ignore[reportUnknownVariableType]
             self.reload()

@@ -29,7 +29,7 @@ def check(file: FileArgument = None, as_json: JsonOption = False) -> None:
 async def _check(output: Output, file: Path | None) -> ExitCode:
     from outlast.api.access.policy.policy_file import PolicyError, read_policy  # noqa: PLC0415 (pydantic)
 
-    path = file or _named_file()
+    path = named_file(file)
     try:
         policy = read_policy(path)
     except PolicyError as error:
@@ -49,7 +49,10 @@ async def _check(output: Output, file: Path | None) -> ExitCode:
     return ExitCode.OK
 
 
-def _named_file() -> Path:
+def named_file(given: Path | None) -> Path:
+    """The policy file that a command is about. Raises `CliError` when none is named."""
+    if given is not None:
+        return given
     named = os.environ.get("OUTLAST_POLICY_FILE")
     if not named:
         raise CliError("Name a policy file, or set OUTLAST_POLICY_FILE.", exit_code=ExitCode.USAGE)

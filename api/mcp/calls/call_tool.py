@@ -11,7 +11,7 @@ from pydantic import JsonValue, SecretStr
 
 from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.contracts.tasks import Task, TaskAnswer, TaskRequest
-from outlast.api.errors import InvalidCall, MaskedToolCalled, TaskFinished
+from outlast.api.errors import ForbiddenScope, InvalidCall, MaskedToolCalled, TaskFinished
 from outlast.api.mcp.calls.client_questions import answerable, ask_task_questions, parsed_answers
 from outlast.api.mcp.calls.pending_calls import PendingCalls
 from outlast.api.mcp.calls.progress_notifications import ProgressReporter
@@ -81,6 +81,7 @@ class CallToolHandler:
         if definition.in_front:
             result = await self._call_task_tool(client, tools, definition, params)
             return call_result(await self.offer_added_actor(ctx, client, result), mode=client.mode)
+        client.principal.require("call")
         _require_client_needs(ctx, definition)
         try:
             return await self._run_call(ctx, self._parse_call(client, tools, definition, params), params)
@@ -90,6 +91,7 @@ class CallToolHandler:
     async def start_task(self, ctx: Context, params: CallToolRequestParams) -> Task:
         """Start the call as a task (2025-11-25, `params.task`)."""
         client = await self._connections.client(ctx)
+        client.principal.require("call")
         tools = await self._connections.tools(client)
         definition = self._find_tool(tools, params)
         if definition.in_front:
@@ -136,7 +138,7 @@ class CallToolHandler:
             self._masks.admit(definition.name, self._masks.effective(tool_mask(_meta_of(params))), tools.tools)
         except MaskedToolCalled as error:
             return ToolResult.failed(error.envelope)
-        return await self._task_tools.call(client.caller, definition, params.arguments or {})
+        return await self._task_tools.call(client.principal, definition, params.arguments or {})
 
     async def _run_call(self, ctx: Context, call: ParsedCall, params: CallToolRequestParams) -> dict[str, Any]:
         responses = dict(params.input_responses or {})
@@ -169,7 +171,7 @@ class CallToolHandler:
         if answer.result is not None:
             result = await self.offer_added_actor(ctx, client, answer.result)
             return call_result(result, mode=client.mode, meta=meta)
-        questions = answerable(ctx, task.input_requests) if is_modern(ctx) else {}
+        questions = answerable(ctx, task.input_requests, client.principal) if is_modern(ctx) else {}
         if task.status is TaskStatus.INPUT_REQUIRED and questions:
             state = self._states.state_of(client.caller, task.id, call.definition.name)
             required = {
@@ -213,18 +215,18 @@ class CallToolHandler:
             if given:
                 await self._submit(call, task_id, given)
                 continue
-            for_client = answerable(ctx, questions)
+            for_client = answerable(ctx, questions, call.client.principal)
             if is_modern(ctx) or not for_client:
                 return answer
-            await ask_task_questions(ctx, self._tasks, call.client.caller, task_id, for_client)
+            await ask_task_questions(ctx, self._tasks, call.client.principal, task_id, for_client)
 
     async def _submit(self, call: ParsedCall, task_id: str, answers: Any) -> None:
         """Submit answers to the task. Invalid and late answers change nothing: the task asks again."""
         if not answers:
             return
         try:
-            await self._tasks.submit_input(call.client.caller, task_id, answers)
-        except (InvalidCall, TaskFinished):
+            await self._tasks.submit_input(call.client.principal, task_id, answers)
+        except (InvalidCall, TaskFinished, ForbiddenScope):
             return
 
     def _parse_call(

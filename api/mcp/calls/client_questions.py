@@ -10,13 +10,14 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS
 from pydantic import TypeAdapter
 
-from outlast.activities.contracts import Caller
 from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.api.access.principal import Principal
 from outlast.api.errors import AnswerNotTaken, InvalidCall, TaskFinished
 from outlast.api.mcp.protocol.forms import from_form
 from outlast.api.mcp.protocol.task_shapes import RELATED_TASK_META, handoffs_meta, input_request
 from outlast.api.mcp.protocol.versions import Context, supports_question
 from outlast.api.tasks.client import TaskClient
+from outlast.api.tasks.submitted_input import answering_scope
 from outlast.workflows.contracts.questions import MAX_REASON_CHARS, InputAnswer, InputRequest
 
 Questions = Mapping[str, InputRequest]
@@ -33,12 +34,19 @@ _RESULTS: Mapping[str, type[types.Result]] = {
 }
 
 
-def answerable(ctx: Context, questions: Questions | None) -> dict[str, InputRequest]:
-    """The questions that this client can be asked: it declares the capability, and no special program is needed."""
+def answerable(
+    ctx: Context, questions: Questions | None, principal: Principal | None = None
+) -> dict[str, InputRequest]:
+    """The questions that this client can be asked: it declares the capability, and no special program is needed.
+
+    With `principal`, those only that its key may answer.
+    """
     return {
         key: question
         for key, question in (questions or {}).items()
-        if supports_question(ctx, question.method) and not question.is_for_program
+        if supports_question(ctx, question.method)
+        and not question.is_for_program
+        and (principal is None or answering_scope(question) in principal.scopes)
     }
 
 
@@ -51,7 +59,7 @@ def parsed_answers(responses: Mapping[str, Any], questions: Questions) -> dict[s
 
 
 async def ask_task_questions(
-    ctx: Context, tasks: TaskClient, caller: Caller, task_id: str, questions: Questions
+    ctx: Context, tasks: TaskClient, principal: Principal, task_id: str, questions: Questions
 ) -> None:
     """MCP 2025-11-25: send each question to the client as a request, and submit its answer to the task.
 
@@ -59,7 +67,7 @@ async def ask_task_questions(
     failed, and the task is told so. An answer that comes after somebody else's is ignored.
     """
     for key, question in questions.items():
-        await _ask_until_valid(ctx, tasks, caller, task_id, {key: question})
+        await _ask_until_valid(ctx, tasks, principal, task_id, {key: question})
 
 
 async def ask_client(ctx: Context, question: InputRequest, meta: Mapping[str, Any] | None = None) -> InputAnswer:
@@ -74,21 +82,23 @@ async def ask_client(ctx: Context, question: InputRequest, meta: Mapping[str, An
     return _parsed_answer(question, result)
 
 
-async def _ask_until_valid(ctx: Context, tasks: TaskClient, caller: Caller, task_id: str, asked: Questions) -> None:
+async def _ask_until_valid(
+    ctx: Context, tasks: TaskClient, principal: Principal, task_id: str, asked: Questions
+) -> None:
     ((key, question),) = asked.items()
     meta = {**handoffs_meta(asked), RELATED_TASK_META: {"taskId": task_id}}
     for _ in range(_MAX_ATTEMPTS):
         answer = await _answer_or_failure(ctx, question, meta)
         try:
             with suppress(AnswerNotTaken, TaskFinished):
-                await tasks.submit_input(caller, task_id, {key: answer})
+                await tasks.submit_input(principal, task_id, {key: answer})
         except InvalidCall as error:
             question = question.model_copy(update={"message": _message_with_reason(question, error.envelope)})
         else:
             return
     failed = InputAnswer(action="error", message=f"It gave {_MAX_ATTEMPTS} answers that do not fit.")
     with suppress(AnswerNotTaken, TaskFinished):
-        await tasks.submit_input(caller, task_id, {key: failed})
+        await tasks.submit_input(principal, task_id, {key: failed})
 
 
 async def _answer_or_failure(ctx: Context, question: InputRequest, meta: Mapping[str, Any]) -> InputAnswer:

@@ -82,9 +82,9 @@ class TaskMethods:
                 result = await self._on_result(ctx, client, answer.result)
                 related: dict[str, JsonValue] = {RELATED_TASK_META: {"taskId": params.task_id}}
                 return call_result(result, mode=client.mode, meta=related)
-            questions = answerable(ctx, answer.task.input_requests)
+            questions = answerable(ctx, answer.task.input_requests, client.principal)
             if questions:
-                await ask_task_questions(ctx, self._tasks, client.caller, params.task_id, questions)
+                await ask_task_questions(ctx, self._tasks, client.principal, params.task_id, questions)
             elif answer.task.input_requests:
                 # Only another client can answer; pause before asking Temporal again.
                 await asyncio.sleep(_QUESTION_PAUSE_SECONDS)
@@ -113,7 +113,7 @@ class TaskMethods:
         task = await with_mcp_errors(self._tasks.describe(client.caller, params.task_id))
         answers = parsed_answers(params.input_responses, task.input_requests or {})
         if answers:
-            await with_mcp_errors(self._tasks.submit_input(client.caller, params.task_id, answers))
+            await with_mcp_errors(self._tasks.submit_input(client.principal, params.task_id, answers))
         return {"resultType": "complete"}
 
     async def _client(self, ctx: Context, task_id: str) -> Client:

@@ -18,8 +18,13 @@ async def with_mcp_errors(awaited: Awaitable[Value], *, except_for: type[ApiErro
     except ApiError as error:
         if except_for is not None and isinstance(error, except_for):
             raise
-        code = INTERNAL_ERROR if error.status >= 500 else INVALID_PARAMS
-        data: dict[str, Any] = {"type": error.slug}
-        if isinstance(error, InvalidCall):
-            data["error"] = error.envelope.model_dump(mode="json", exclude_none=True)
-        raise MCPError(code, str(error), data=data) from error
+        raise as_mcp_error(error) from error
+
+
+def as_mcp_error(error: ApiError) -> MCPError:
+    """`error` in the form of JSON-RPC."""
+    code = INTERNAL_ERROR if error.status >= 500 else INVALID_PARAMS
+    data: dict[str, Any] = {"type": error.slug}
+    if isinstance(error, InvalidCall):
+        data["error"] = error.envelope.model_dump(mode="json", exclude_none=True)
+    return MCPError(code, str(error), data=data)

@@ -50,8 +50,13 @@ async def connect(
 
 
 @asynccontextmanager
-async def serving_api(client: Client, settings: ApiSettings) -> AsyncIterator[httpx.AsyncClient]:
-    """Serve the API on a free port until the end of the block; gives an HTTP client for it."""
+async def serving_api(
+    client: Client, settings: ApiSettings, *, whole: bool = False
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Serve the API on a free port until the end of the block; gives an HTTP client for it.
+
+    With `whole`, it also serves MCP and watches its policy file.
+    """
     # With its protocol named, asyncio switches off what holds small answers back for 40 ms.
     listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
@@ -63,7 +68,7 @@ async def serving_api(client: Client, settings: ApiSettings) -> AsyncIterator[ht
         ws="none",
         log_config=None,
         access_log=False,
-        lifespan="off",
+        lifespan="on" if whole else "off",
         timeout_graceful_shutdown=1,
     )
     server = _Server(config)

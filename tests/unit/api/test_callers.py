@@ -7,6 +7,8 @@ from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import Caller
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.callers import CallerResolver
+from outlast.api.access.policy.source import PolicySource
+from outlast.api.access.principal import ALL_BUT_ADMIN, LOCAL, Principal
 from outlast.api.errors import Unauthenticated
 from outlast.api.settings import ApiSettings
 from outlast.api.startup_checks import refusal_to_listen
@@ -21,13 +23,14 @@ def settings(**given: object) -> ApiSettings:
 def resolver(**given: object) -> CallerResolver:
     sealer = SecretSealer.ephemeral()
     platform = ApifyPlatform(api_base_url="http://127.0.0.1:9", operator_token=None, sealer=sealer)
-    return CallerResolver(settings(**given), platform, sealer)
+    found = settings(**given)
+    return CallerResolver(found, PolicySource(found.policy_file, base=found.policy), platform, sealer)
 
 
 async def test_each_key_is_a_caller_of_its_own() -> None:
     known = resolver(api_keys=f"alice:{ALICE}, bob:{BOB}")
-    assert await known.resolve(SecretStr(ALICE)) == Caller(id="key:alice")
-    assert await known.resolve(SecretStr(BOB)) == Caller(id="key:bob")
+    assert await known.resolve(SecretStr(ALICE)) == Principal(Caller(id="key:alice"), ALL_BUT_ADMIN)
+    assert (await known.resolve(SecretStr(BOB))).caller == Caller(id="key:bob")
 
 
 @pytest.mark.parametrize("bearer", [ALICE[:-1], ALICE + "x", "", "alice", f"alice:{ALICE}", "é" * 20])
@@ -37,7 +40,7 @@ async def test_any_other_token_is_refused(bearer: str) -> None:
 
 
 async def test_without_a_token_only_a_loopback_api_without_keys_answers() -> None:
-    assert (await resolver().resolve(None)).id == "local"
+    assert await resolver().resolve(None) == LOCAL
     for known in (resolver(api_keys=f"alice:{ALICE}"), resolver(api_host="0.0.0.0")):
         with pytest.raises(Unauthenticated, match="Authorization: Bearer"):
             await known.resolve(None)

@@ -1,0 +1,30 @@
+"""Who is calling, and what the credential may be used for. Workflows get the `Caller` alone: scopes stay in front."""
+
+from dataclasses import dataclass
+
+from outlast.activities.contracts import Caller
+from outlast.api.access.policy.contracts import ALL_SCOPES, Scope
+from outlast.api.errors import ForbiddenScope
+
+ALL_BUT_ADMIN: frozenset[Scope] = ALL_SCOPES - {"admin"}
+"""Scopes of keys in OUTLAST_API_KEYS and of Apify tokens."""
+
+
+@dataclass(frozen=True)
+class Principal:
+    """A caller with the scopes of the credential that it has shown."""
+
+    caller: Caller
+    scopes: frozenset[Scope] = ALL_BUT_ADMIN
+
+    def require(self, *scopes: Scope) -> None:
+        """Raise `ForbiddenScope` unless the credential has one of `scopes`."""
+        if not self.scopes.intersection(scopes):
+            raise ForbiddenScope(
+                f"This needs the scope {' or '.join(f'`{scope}`' for scope in scopes)}; your key has "
+                f"{', '.join(sorted(self.scopes)) or 'none'}. Use another key, or ask the operator for one."
+            )
+
+
+LOCAL = Principal(Caller(id="local"), ALL_SCOPES)
+"""Whoever calls on loopback where no key is configured: the operator."""
