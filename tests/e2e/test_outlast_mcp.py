@@ -76,6 +76,10 @@ async def test_the_stack_stays_while_another_client_uses_it(tmp_path: Path) -> N
         assert started is not None
         assert (still_running.pid, still_running.ports) == (started.pid, started.ports)
         await asyncio.wait_for(second.call_tool("list-tasks", {}), 60)
+        outlast = str(Path(sys.executable).parent / "outlast")
+        wrong = [outlast, "mcp", "--data-dir", str(tmp_path), "--tools-from", "no_such_tools"]
+        ended = await asyncio.to_thread(answered, wrong)
+        assert "no_such_tools" in json.loads(ended.stdout)["error"]["message"]
     await gone(tmp_path)
     assert running_children(started) == []
 

@@ -103,7 +103,10 @@ async def _bench(context: Context, measurement: _Measurement) -> ExitCode:
         failed += figures.failed_turns
         measured.append({"providerId": provider_id, "modelId": model_id, **figures.document()})
     if measurement.mask and not any(one["maskedTurns"] for one in measured):
-        context.output.note("The server does not heed masks: OUTLAST_TOOL_MASKING is off, or its kill switch is on.")
+        # Not a note: those are silent beside a JSON document.
+        context.output.err.print(
+            "The server does not heed masks: OUTLAST_TOOL_MASKING is off, or its kill switch is on."
+        )
     context.output.document(
         {
             "runs": measurement.runs,

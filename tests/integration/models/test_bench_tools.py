@@ -1,5 +1,6 @@
 """`outlast bench tools` as a user runs it."""
 
+import asyncio
 import json
 import subprocess
 from typing import Any
@@ -8,6 +9,7 @@ from outlast.api.cli.chat.bench_prompts import PROMPTS
 from tests.support.paths import ROOT
 from tests.support.processes.terminal import outlast_command
 from tests.support.providers.script import Asked, Call, Step, says
+from tests.support.stacks.api_server import api_settings, connect, serving_api
 from tests.support.stacks.model_stack import ModelStack
 from tests.support.stacks.stack_config import clean_environment
 
@@ -61,6 +63,20 @@ def test_with_a_mask_the_others_are_refused(stack: ModelStack) -> None:
     assert found["providers"][0]["maskedTurns"] == len(PROMPTS)
     assert found["providers"][0]["toolSuccessRate"] == 0
     assert "allowed_tools" in stack.provider.requests[begin + 1].asked.results[0]
+
+
+async def test_a_mask_that_the_server_does_not_heed_is_told(stack: ModelStack) -> None:
+    stack.provider.script = lambda _: says("Hello.")
+    settings = api_settings(stack.service.sandbox, data_dir=stack.service.folder, default_actors="")
+    async with serving_api(await connect(stack.service.temporal_address), settings) as api:
+        command = outlast_command("bench", "tools", "--provider", "generic", "--model", "b-5", "--runs", "1", "--mask")
+        environment = clean_environment(OUTLAST_URL=str(api.base_url))
+        ended = await asyncio.to_thread(
+            subprocess.run, command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+    found = json.loads(ended.stdout)
+    assert (found["mask"], found["maskInForce"]) == (True, False)
+    assert "The server does not heed masks" in " ".join(ended.stderr.split())
 
 
 def test_without_compression_every_output_is_sent_whole(stack: ModelStack) -> None:
