@@ -42,7 +42,9 @@ _KEEP_ALIVE_SECONDS = 75
 async def serve(settings: ApiSettings) -> None:
     """Serve until a signal. Starts also while Temporal is down, and answers 503 until it is back."""
     client = await connect(settings, build_runtime(), lazy=True)
-    app = build_app(build_services(settings, client))
+    services = build_services(settings, client)
+    services.audit.open()
+    app = build_app(services)
     config = uvicorn.Config(
         app,
         http=limited_protocol(

@@ -3,6 +3,7 @@
 from fastapi import FastAPI
 
 from outlast.api.adapters import routes as adapter_routes
+from outlast.api.audit.origin import RequestOrigins
 from outlast.api.http.body_limit import BodyLimit
 from outlast.api.http.credentials_first import CredentialsFirst
 from outlast.api.http.docs_page import install_docs
@@ -72,6 +73,7 @@ def build_app(services: Services) -> FastAPI:
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.add_middleware(RequestLimits, limits=services.limits)
     app.add_middleware(CredentialsFirst, callers=services.callers)
+    app.add_middleware(RequestOrigins)
     app.add_middleware(RequestMetrics)
     if settings.is_loopback:
         app.add_middleware(KnownHosts, names=LOOPBACK_NAMES)

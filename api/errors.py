@@ -302,6 +302,14 @@ class ApifyTokenMissing(ApiError):
     title = "The caller's Apify token cannot be read"
 
 
+class AuditUnavailable(ApiError):
+    """The audit log cannot be written, and the operator wants nothing done without it."""
+
+    status = 503
+    slug = "audit-unavailable"
+    title = "The audit log cannot be written"
+
+
 class TemporalUnavailable(ApiError):
     """The Temporal server does not answer. Nothing is lost; ask again."""
 

@@ -41,6 +41,9 @@ LIMIT_USED = Gauge(
     ["limit"],
     registry=REGISTRY,
 )
+AUDIT_RECORDS = Counter(
+    "outlast_audit_records", "Records for the audit log, by outcome.", ["outcome"], registry=REGISTRY
+)
 OPEN_TASKS = Gauge("outlast_open_tasks", "Tasks whose workflow has not ended; NaN while unknown.", registry=REGISTRY)
 
 _UNKNOWN_ROUTE = "(none)"

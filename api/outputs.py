@@ -14,6 +14,8 @@ from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.outputs.store.reader import OutputReader
 from outlast.activities.outputs.store.removal import delete_output
 from outlast.activities.outputs.store.writer import OutputWriter
+from outlast.api.audit.contracts import AuditEvent
+from outlast.api.audit.log import AuditLog
 from outlast.api.contracts.outputs import OutputSelection
 from outlast.api.errors import OutputRefusal, OutputStoreUnavailable
 
@@ -24,21 +26,30 @@ class StoredOutputs:
     Whole outputs are streamed from here, by the process that is asked: a gigabyte does not pass through a workflow.
     """
 
-    def __init__(self, objects: OutputObjects) -> None:
-        """Read from `objects`, where the workers write."""
+    def __init__(self, objects: OutputObjects, audit: AuditLog) -> None:
+        """Read from `objects`, where the workers write. What callers read and delete goes to `audit`."""
         self._objects = objects
+        self._audit = audit
 
     async def open(self, caller: Caller, locator: str) -> OutputReader:
         """A reader of the caller's output."""
-        with _refusals():
-            return await open_output(self._objects, locator, caller.id)
+        async with self._audit.action(AuditEvent.OUTPUT_READ, caller, output=locator):
+            return await self._opened(caller, locator)
 
     async def describe(self, caller: Caller, locator: str) -> StoredOutput:
         """What is known of the caller's output."""
-        return stored_output((await self.open(caller, locator)).manifest)
+        return stored_output((await self._opened(caller, locator)).manifest)
 
     async def delete(self, caller: Caller, locator: str) -> None:
         """Remove the caller's output. Doing so again is refused as `deleted`."""
+        async with self._audit.action(AuditEvent.OUTPUT_DELETED, caller, output=locator):
+            await self._delete(caller, locator)
+
+    async def _opened(self, caller: Caller, locator: str) -> OutputReader:
+        with _refusals():
+            return await open_output(self._objects, locator, caller.id)
+
+    async def _delete(self, caller: Caller, locator: str) -> None:
         with _refusals():
             await delete_output(self._objects, locator, caller.id)
 

@@ -12,7 +12,11 @@ from outlast.activities.secrets.sealer import SecretSealer
 from outlast.activities.spending.usage_store import UsageStore
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.limits.caller_limits import CallerLimits
+from outlast.api.access.policy.recorded import record_changes
 from outlast.api.access.policy.source import PolicySource
+from outlast.api.audit.chain import KEY_PURPOSE
+from outlast.api.audit.files import AuditFiles
+from outlast.api.audit.log import AuditLog
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.outputs import StoredOutputs
 from outlast.api.sessions.client import SessionClient
@@ -37,6 +41,7 @@ class Services:
     settings: ApiSettings
     policy: PolicySource
     limits: CallerLimits
+    audit: AuditLog
     tasks: TaskClient
     open_tasks: OpenTasks
     handoffs: Handoffs
@@ -59,36 +64,49 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     )
     catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
     policy = PolicySource(settings.policy_file, base=settings.policy)
-    admission = Admission(catalogue, sealer, settings, policy)
+    audit = audit_log(settings, sealer)
+    record_changes(policy, audit)
+    admission = Admission(catalogue, sealer, settings, policy, audit)
     objects = output_objects(settings)
     arguments = LargeArguments(KeptParts(objects, namespace=client.namespace))
     tasks = TaskClient(
         client,
         admission,
         arguments,
+        audit,
         fair=settings.fairness,
         ui_url=settings.temporal_ui_url,
         session_idle=settings.session_idle,
     )
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
-    outputs = StoredOutputs(objects)
-    sessions = SessionClient(client, catalogue, kept, settings, policy)
+    outputs = StoredOutputs(objects, audit)
+    sessions = SessionClient(client, catalogue, kept, settings, policy, audit)
     return Services(
         settings=settings,
         policy=policy,
         limits=CallerLimits(policy),
+        audit=audit,
         tasks=tasks,
         open_tasks=OpenTasks(tasks),
         handoffs=Handoffs(tasks),
         catalogue=catalogue,
-        callers=CallerResolver(settings, policy, platform, sealer),
+        callers=CallerResolver(settings, policy, platform, sealer, audit),
         sealer=sealer,
         outputs=outputs,
         sessions=sessions,
         session_collection=SessionCollection(
-            client, sessions, kept, outputs, output_ttl=timedelta(seconds=settings.output_ttl_seconds)
+            client, sessions, kept, outputs, audit, output_ttl=timedelta(seconds=settings.output_ttl_seconds)
         ),
-        turns=TurnClient(client, sessions, kept, settings, policy),
+        turns=TurnClient(client, sessions, kept, settings, policy, audit),
         session_events=SessionEvents(client),
         usage=UsageReader(client, UsageStore(objects, namespace=client.namespace), policy),
     )
+
+
+def audit_log(settings: ApiSettings, sealer: SecretSealer) -> AuditLog:
+    """The audit log that the settings name. Its file is opened with the first record."""
+    if settings.audit_file is None:
+        return AuditLog(None)
+    keys = sealer.derived_keys(KEY_PURPOSE)
+    files = AuditFiles(settings.audit_file, keys, max_bytes=settings.audit_max_bytes)
+    return AuditLog(files, strict=settings.audit_strict)

@@ -59,6 +59,15 @@ class ApiSettings(Settings):
     spending: SpendingCaps = Field(
         default_factory=SpendingCaps, description="What one caller may spend, in US dollars, as JSON."
     )
+    audit_file: Path | None = Field(
+        default=None, description="File that records who did what (JSON lines); none unless set, `-` for none."
+    )
+    audit_max_bytes: int = Field(
+        default=64 * 1024 * 1024, ge=65_536, description="Size at which a file of the audit log is put aside."
+    )
+    audit_strict: bool = Field(
+        default=False, description="Whether requests are refused whose record cannot be written to the disk at once."
+    )
     fairness: bool = Field(
         default=False,
         description="Whether callers get equal shares of the workers, so that one caller's calls do not delay others.",
@@ -134,6 +143,11 @@ class ApiSettings(Settings):
     allowed_origins: str = Field(
         default="", description="Origins of web pages that may talk MCP to this server, comma-separated."
     )
+
+    @field_validator("audit_file")
+    @classmethod
+    def _unless_switched_off(cls, value: Path | None) -> Path | None:
+        return None if value in (Path("-"), Path()) else value
 
     @field_validator("api_keys")
     @classmethod

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from pydantic import JsonValue, SecretStr
 
 from outlast.activities.contracts import SealedSecret
@@ -106,6 +108,16 @@ class SecretSealer:
         """
         text = json.dumps(value, sort_keys=True).encode()
         return tuple(hmac.new(key, text, hashlib.sha256).hexdigest() for key in self._keys.values())
+
+    def derived_keys(self, purpose: str) -> dict[str, bytes]:
+        """A key of 32 bytes for `purpose` from each key of the ring, by its id, the sealing key's first (RFC 5869).
+
+        A derived key tells nothing about the ring, nor about the key of another purpose.
+        """
+        return {
+            key_id: HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=purpose.encode()).derive(key)
+            for key_id, key in self._keys.items()
+        }
 
     def open(self, sealed: SealedSecret, *, purpose: str) -> SecretStr:
         """Open a sealed secret. Raises `SealError` for an unknown key, another purpose or a changed ciphertext."""

@@ -18,6 +18,8 @@ from outlast.api.access.limits.failed_credentials import WRONG_TOKEN, FailedCred
 from outlast.api.access.policy.contracts import KeyEntry, Policy
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import ALL_BUT_ADMIN, LOCAL, Principal
+from outlast.api.audit.contracts import AuditEvent
+from outlast.api.audit.log import AuditLog
 from outlast.api.errors import KeyChecksBusy, PlatformUnavailable, Unauthenticated
 from outlast.api.settings import ApiSettings, parse_entries
 
@@ -29,9 +31,15 @@ class CallerResolver:
     """Resolves API keys, and asks the platform for the account behind any other bearer token."""
 
     def __init__(
-        self, settings: ApiSettings, policy: PolicySource, platform: ApifyPlatform, sealer: SecretSealer
+        self,
+        settings: ApiSettings,
+        policy: PolicySource,
+        platform: ApifyPlatform,
+        sealer: SecretSealer,
+        audit: AuditLog | None = None,
     ) -> None:
-        """Look Apify accounts up through `platform`; seal their tokens with `sealer`."""
+        """Look Apify accounts up through `platform`; seal their tokens with `sealer`. Refusals go to `audit`."""
+        self._audit = audit or AuditLog(None)
         self._keys = {
             digest_of(key): name for name, _, key in (e.partition(":") for e in parse_entries(settings.api_keys))
         }
@@ -53,6 +61,14 @@ class CallerResolver:
         Raises `Unauthenticated`, `PlatformUnavailable`, `TooManyRequests` when the address has tried too many, and for
         keys of the policy file `KeyChecksBusy` and `ApifyTokenMissing`.
         """
+        try:
+            return await self._resolve(bearer, address)
+        except Unauthenticated as error:
+            given = "a bearer token that is not valid" if bearer else "no bearer token"
+            await self._audit.record(AuditEvent.CREDENTIALS_REFUSED, outcome=error.slug, detail=given)
+            raise
+
+    async def _resolve(self, bearer: SecretStr | None, address: str | None) -> Principal:
         if bearer is None:
             if self._anonymous_allowed and not self._policy_keys:
                 return Principal(self._with_policy_token(LOCAL.caller.id), LOCAL.scopes)

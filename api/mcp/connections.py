@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from outlast.activities.contracts import Caller
 from outlast.api.access.principal import Principal
+from outlast.api.audit.origin import Origin, set_origin
 from outlast.api.errors import BadRequest
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
 from outlast.api.mcp.protocol.versions import Context
@@ -80,6 +81,7 @@ class Connections:
         """The client that sent the request."""
         request = http_request(ctx)
         if request is None:
+            set_origin(Origin("mcp-stdio"))
             principal = self._principal or await self._services.callers.resolve(None)
             return Client(principal, self._connection("stdio", self._selection))
         principal: Principal = request.scope[PRINCIPAL_STATE]

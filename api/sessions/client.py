@@ -10,6 +10,8 @@ from temporalio.workflow import UpdateMethodMultiParam
 
 from outlast.activities.contracts import Caller
 from outlast.api.access.policy.source import PolicySource
+from outlast.api.audit.contracts import AuditEvent
+from outlast.api.audit.log import Action, AuditLog
 from outlast.api.contracts.sessions import Session, SessionRequest
 from outlast.api.errors import SessionDiffers, SessionNotFound, TemporalUnavailable
 from outlast.api.offer.catalogue import Catalogue
@@ -40,9 +42,11 @@ class SessionClient:
         kept: KeptConversations,
         settings: ApiSettings,
         policy: PolicySource,
+        audit: AuditLog,
     ) -> None:
-        """Run sessions as `settings` and the `policy` in force say."""
+        """Run sessions as `settings` and the `policy` in force say; record what callers do in `audit`."""
         self._policy = policy
+        self._audit = audit
         self._client = client
         self._catalogue = catalogue
         self._kept = kept
@@ -56,6 +60,10 @@ class SessionClient:
         and `ModelForbidden`.
         """
         session_id = request.session_id or f"s-{secrets.token_hex(10)}"
+        async with self._audit.action(AuditEvent.SESSION_CREATED, caller, session=session_id) as action:
+            return await self._create(caller, session_id, request, action)
+
+    async def _create(self, caller: Caller, session_id: str, request: SessionRequest, action: Action) -> Session:
         check_session(request, self._settings.model_limits, self._settings.model_prices)
         check_allowed(request.provider_id, request.model_id, self._policy.of(caller.id).models)
         profile = await self._profile(caller, request)
@@ -66,14 +74,19 @@ class SessionClient:
                     f"Session {session_id!r} has other settings. Send them, leave out its id for a new session, "
                     "or set `update` to change them."
                 )
+            action.event = AuditEvent.SESSION_UPDATED
             await self.update(caller, session_id, SessionWorkflow.change_profile, profile)
         found = await self.describe(caller, session_id)
         if request.title is None or request.title == found.title or (found.title is not None and not request.update):
             return found
-        return await self.rename(caller, session_id, request.title)
+        return await self._rename(caller, session_id, request.title)
 
     async def rename(self, caller: Caller, session_id: str, title: str) -> Session:
         """Give a session another title. Raises `SessionNotFound`, `SessionGone`."""
+        async with self._audit.action(AuditEvent.SESSION_UPDATED, caller, session=session_id):
+            return await self._rename(caller, session_id, title)
+
+    async def _rename(self, caller: Caller, session_id: str, title: str) -> Session:
         await self.overview(caller, session_id)
         await self.update(caller, session_id, SessionWorkflow.rename, title)
         return await self.describe(caller, session_id)

@@ -14,6 +14,8 @@ from outlast.activities.conversations.references import (
     read_message_page_token,
 )
 from outlast.activities.llm.contracts import ModelMessage, ReasoningPart
+from outlast.api.audit.contracts import AuditEvent
+from outlast.api.audit.log import AuditLog
 from outlast.api.contracts.sessions import (
     ExportedTurn,
     MessagePage,
@@ -58,10 +60,12 @@ class SessionCollection:
         sessions: SessionClient,
         kept: KeptConversations,
         outputs: StoredOutputs,
+        audit: AuditLog,
         *,
         output_ttl: timedelta,
     ) -> None:
         """List through `client`; read conversations from `kept`. Imported outputs live for `output_ttl`."""
+        self._audit = audit
         self._outputs = outputs
         self._output_ttl = output_ttl
         self._client = client
@@ -106,6 +110,10 @@ class SessionCollection:
 
         Raises `TurnRunning` and `TaskRunning` while one of them runs.
         """
+        async with self._audit.action(AuditEvent.SESSION_DELETED, caller, session=session_id):
+            await self._delete(caller, session_id)
+
+    async def _delete(self, caller: Caller, session_id: str) -> None:
         overview = await self._sessions.overview(caller, session_id)
         # The session's workflow says which turn runs; a task outside of turns has to be looked for.
         task_id = None if overview.running else await self._running_task(caller, session_id)
@@ -126,6 +134,10 @@ class SessionCollection:
 
     async def export(self, caller: Caller, session_id: str) -> SessionExport:
         """The whole conversation, as `import_` takes it, without the stored outputs: `with_outputs` adds them."""
+        async with self._audit.action(AuditEvent.SESSION_EXPORTED, caller, session=session_id):
+            return await self._export(caller, session_id)
+
+    async def _export(self, caller: Caller, session_id: str) -> SessionExport:
         overview = await self._sessions.overview(caller, session_id)
         blocks = self._kept.newest_first(caller, session_id, overview.conversation)
         turns = [_exported(block) async for block in blocks]
@@ -140,7 +152,12 @@ class SessionCollection:
         What only the server that held it can vouch for is not taken over: what its turns have spent, and reasoning as
         its provider signed it.
         """
-        session = await self._sessions.create(caller, imported.settings)
+        async with self._audit.action(AuditEvent.SESSION_IMPORTED, caller) as action:
+            session = await self._sessions.create(caller, imported.settings)
+            action.note(session=session.id)
+            return await self._import(caller, imported, session)
+
+    async def _import(self, caller: Caller, imported: SessionExport, session: Session) -> Session:
         if session.turns:
             raise SessionDiffers(f"Session {session.id!r} has a conversation already. Import under another id.")
         renamed = await restored_outputs(imported, self._outputs, caller, session.id, self._output_ttl)

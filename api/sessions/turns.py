@@ -24,6 +24,8 @@ from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart
 from outlast.api.access.permissions import PermissionRules
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.tool_masks import MaskGate
+from outlast.api.audit.contracts import AuditEvent
+from outlast.api.audit.log import Action, AuditLog
 from outlast.api.contracts.events import TurnStreamEvent
 from outlast.api.contracts.sessions import MessageRequest, Turn
 from outlast.api.errors import (
@@ -75,8 +77,10 @@ class TurnClient:
         kept: KeptConversations,
         settings: ApiSettings,
         policy: PolicySource,
+        audit: AuditLog,
     ) -> None:
-        """Run turns as `settings` and the `policy` in force say."""
+        """Run turns as `settings` and the `policy` in force say; record what callers do in `audit`."""
+        self._audit = audit
         self._client = client
         self._sessions = sessions
         self._kept = kept
@@ -90,10 +94,16 @@ class TurnClient:
         Raises `SessionNotFound`, `MessageDiffers`, `TurnRunning`, `BudgetUsedUp`, `BadRequest`, and `TurnNotFound` for
         an unknown turn to retry.
         """
+        async with self._audit.action(AuditEvent.TURN_STARTED, caller, session=session_id) as action:
+            return await self._send(caller, session_id, request, action)
+
+    async def _send(self, caller: Caller, session_id: str, request: MessageRequest, action: Action) -> str:
         overview = await self._sessions.overview(caller, session_id)
         turn_id = _turn_id(session_id, request.message_id, request.retry_of_assistant_message_id)
+        action.note(turn=turn_id)
         _check_same_message(_turn_of(overview, turn_id), request)
         if request.message_id is not None and await self._has_begun(caller, session_id, turn_id, overview):
+            action.note(outcome="repeated")
             return turn_id
         profile = overview.profile or await self._sessions.opened(caller, session_id)
         retried = await self._retried(caller, session_id, request.retry_of_assistant_message_id, overview)
@@ -178,11 +188,12 @@ class TurnClient:
 
     async def cancel(self, caller: Caller, session_id: str, turn_id: str) -> Turn:
         """Stop the turn, its tools and their paid runs. Raises `TurnFinished`, `TurnNotFound`."""
-        description = await self._described(caller, session_id, turn_id)
-        if description.status is not WorkflowExecutionStatus.RUNNING:
-            raise TurnFinished(f"Turn {turn_id} has ended; there is nothing left to cancel.")
-        with temporal_errors(missing=_turn_not_found(turn_id)):
-            await self._client.get_workflow_handle(description.id).cancel()
+        async with self._audit.action(AuditEvent.TURN_CANCELLED, caller, session=session_id, turn=turn_id):
+            description = await self._described(caller, session_id, turn_id)
+            if description.status is not WorkflowExecutionStatus.RUNNING:
+                raise TurnFinished(f"Turn {turn_id} has ended; there is nothing left to cancel.")
+            with temporal_errors(missing=_turn_not_found(turn_id)):
+                await self._client.get_workflow_handle(description.id).cancel()
         return await self.turn(caller, session_id, turn_id)
 
     async def _retried(

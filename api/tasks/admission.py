@@ -17,6 +17,8 @@ from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.permissions import PermissionRules, forbidden
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.tool_masks import MaskGate, narrowed
+from outlast.api.audit.contracts import AuditEvent
+from outlast.api.audit.log import AuditLog
 from outlast.api.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.api.errors import InvalidCall, UnknownToolCalled
 from outlast.api.offer.catalogue import CalledActor, Catalogue
@@ -48,8 +50,19 @@ class AdmittedCall:
 class Admission:
     """Checks calls and seals their secrets. Starts nothing."""
 
-    def __init__(self, catalogue: Catalogue, sealer: SecretSealer, settings: ApiSettings, policy: PolicySource) -> None:
-        """Apply the rules of the `policy` in force, and the limits and defaults of `settings`."""
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        sealer: SecretSealer,
+        settings: ApiSettings,
+        policy: PolicySource,
+        audit: AuditLog,
+    ) -> None:
+        """Apply the rules of the `policy` in force, and the limits and defaults of `settings`.
+
+        What a rule denies goes to `audit`.
+        """
+        self._audit = audit
         self._catalogue = catalogue
         self._sealer = sealer
         self._settings = settings
@@ -80,6 +93,8 @@ class Admission:
         _check_payment(tool, request.arguments, payment, actor)
         await self._check_of(caller).of_call(tool, request.arguments, actor)
         permission = self._permissions.ruling_of_call(caller.id, tool, actor.name if actor else None)
+        if permission is not None and permission.action == "deny":
+            self._record_denial(caller, tool, permission.rule, actor, session_id=request.session_id)
 
         # Seal the secrets. From here on, none of them is readable.
         call = ToolCall(
@@ -112,6 +127,7 @@ class Admission:
         await self._check_of(caller).of_edited(found, arguments, actor)
         permission = self._permissions.ruling_of_call(caller.id, found, actor.name if actor else None)
         if permission is not None and permission.action == "deny":
+            self._record_denial(caller, found, permission.rule, actor)
             raise InvalidCall(forbidden(found.name, caller.id, permission.rule))
         return seal_edited_arguments(found, arguments, actor, self._sealer, caller)
 
@@ -128,7 +144,27 @@ class Admission:
         """
         ruling = self._permissions.ruling(caller.id, (tool.name,))
         if ruling is not None and ruling.action != "allow":
+            self._record_denial(caller, tool, ruling.rule)
             raise InvalidCall(forbidden(tool.name, caller.id, ruling.rule))
+
+    def _record_denial(
+        self,
+        caller: Caller,
+        tool: Tool,
+        rule: str,
+        actor: CalledActor | None = None,
+        *,
+        session_id: str | None = None,
+    ) -> None:
+        self._audit.record_now(
+            AuditEvent.PERMISSION_REFUSED,
+            outcome="denied",
+            caller=caller.id,
+            tool=tool.name,
+            actor=actor.name if actor else None,
+            session=session_id,
+            detail=rule,
+        )
 
     @property
     def _permissions(self) -> PermissionRules:

@@ -33,6 +33,8 @@ from outlast.activities.failures.classify import redact
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.api.access.principal import Principal
+from outlast.api.audit.contracts import AuditEvent
+from outlast.api.audit.log import Action, AuditLog
 from outlast.api.contracts.events import TaskEvent
 from outlast.api.contracts.tasks import Task, TaskAnswer, TaskPage, TaskRequest
 from outlast.api.errors import (
@@ -45,7 +47,7 @@ from outlast.api.errors import (
 )
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.large_arguments import LargeArguments, LightCall
-from outlast.api.tasks.submitted_input import answer_error, require_answering, sealed_answers
+from outlast.api.tasks.submitted_input import answer_error, answer_event, require_answering, sealed_answers
 from outlast.api.temporal.definitions import TASK_WORKFLOW
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.recorded_rows import whole_outcome
@@ -86,12 +88,15 @@ class TaskClient:
         client: Client,
         admission: Admission,
         arguments: LargeArguments,
+        audit: AuditLog,
         *,
         fair: bool = False,
         ui_url: str | None,
         session_idle: timedelta = SESSION_IDLE,
     ) -> None:
-        """Keep large inputs with `arguments`. With `fair`, callers get equal shares of the workers.
+        """Keep large inputs with `arguments`; record what callers do in `audit`.
+
+        With `fair`, callers get equal shares of the workers.
 
         `ui_url` is the root of the Temporal UI, for links. A session that a call begins lives for `session_idle`
         without an event.
@@ -100,6 +105,7 @@ class TaskClient:
         self._client = client
         self._admission = admission
         self._arguments = arguments
+        self._audit = audit
         self._fair = fair
         self._ui_url = ui_url
         self._kept_for: timedelta | None = None
@@ -110,6 +116,12 @@ class TaskClient:
         Raises `InvalidCall`, which the call's session counts, `CallTooLarge` and `IdempotencyKeyReused`. Nothing is
         started then.
         """
+        async with self._audit.action(
+            AuditEvent.TASK_STARTED, caller, tool=request.tool, session=request.session_id
+        ) as action:
+            return await self._start(caller, request, idempotency_key, action)
+
+    async def _start(self, caller: Caller, request: TaskRequest, idempotency_key: str | None, action: Action) -> Task:
         try:
             admitted = await self._admission.admit(caller, request)
         except InvalidCall as error:
@@ -117,6 +129,7 @@ class TaskClient:
             raise
         call, summary = admitted.call, admitted.summary
         task_id = _task_id(caller, call.tool, idempotency_key)
+        action.note(task=task_id, tool=call.tool, actor=summary.actor)
         light = await self._arguments.lighten(call, task_id)
         with temporal_errors():
             if call.session_id is not None:
@@ -124,6 +137,7 @@ class TaskClient:
             try:
                 await self._start_workflow(light, task_id, summary)
             except WorkflowAlreadyStartedError:
+                action.note(outcome="repeated")
                 return await self._existing(caller, task_id, admitted.fingerprints)
         return _just_started(task_id, summary, self._workflow_url(task_id))
 
@@ -190,11 +204,12 @@ class TaskClient:
         If the task is completed but its run still runs, the run is aborted. Raises `TaskFinished` when nothing is left
         to cancel, and `TaskNotFound`.
         """
-        description = await self._described(caller, task_id)
-        if description.status is not WorkflowExecutionStatus.RUNNING:
-            raise TaskFinished(f"Task {task_id} has ended; there is nothing left to cancel.")
-        with temporal_errors():
-            await self._client.get_workflow_handle(task_id).cancel()
+        async with self._audit.action(AuditEvent.TASK_CANCELLED, caller, task=task_id):
+            description = await self._described(caller, task_id)
+            if description.status is not WorkflowExecutionStatus.RUNNING:
+                raise TaskFinished(f"Task {task_id} has ended; there is nothing left to cancel.")
+            with temporal_errors():
+                await self._client.get_workflow_handle(task_id).cancel()
         return await self.describe(caller, task_id)
 
     async def cancel_if_open(self, caller: Caller, task_id: str) -> None:
@@ -208,12 +223,18 @@ class TaskClient:
         changes then.
         """
         caller = principal.caller
-        task = await self.describe(caller, task_id)
-        require_answering(principal, task, answers)
-        if task.finished_at is not None or task.status.is_final:
-            raise TaskFinished(f"Task {task_id} has ended; it asks nothing any more.")
-        sealed = await sealed_answers(self._admission, caller, task, answers)
-        submitted = SubmitInput(answers=sealed, answered_by=caller.id)
+        async with self._audit.action(AuditEvent.TASK_ANSWERED, caller, task=task_id) as action:
+            task = await self.describe(caller, task_id)
+            action.event, about = answer_event(task, answers)
+            action.note(**about)
+            require_answering(principal, task, answers)
+            if task.finished_at is not None or task.status.is_final:
+                raise TaskFinished(f"Task {task_id} has ended; it asks nothing any more.")
+            sealed = await sealed_answers(self._admission, caller, task, answers)
+            await self._submit(task_id, SubmitInput(answers=sealed, answered_by=caller.id))
+        return await self.describe(caller, task_id)
+
+    async def _submit(self, task_id: str, submitted: SubmitInput) -> None:
         handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
         try:
             async with asyncio.timeout(_ANSWER_TIMEOUT_SECONDS):
@@ -229,7 +250,6 @@ class TaskClient:
             raise TemporalUnavailable(
                 f"No worker has taken the answer within {_ANSWER_TIMEOUT_SECONDS:g} seconds. Get the task and retry."
             ) from None
-        return await self.describe(caller, task_id)
 
     def check_front_door_tool(self, caller: Caller, tool: Tool) -> None:
         """Raise `InvalidCall` unless the operator's rules allow a tool that the front door runs itself."""

@@ -10,6 +10,8 @@ from outlast.activities.contracts import Caller
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.access.principal import Principal
+from outlast.api.audit.contracts import AuditEvent
+from outlast.api.audit.log import Subject
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import AnswerNotTaken, CallTooLarge, InvalidCall
 from outlast.api.tasks.admission import Admission
@@ -47,6 +49,17 @@ async def sealed_answers(
     for key, answer in answers.items():
         check_values(answer.content, f"The answer to {key[:100]!r} has")
     return {key: await _sealed_answer(admission, caller, task, key, answer) for key, answer in answers.items()}
+
+
+def answer_event(task: Task, answers: Mapping[str, InputAnswer]) -> tuple[AuditEvent, Subject]:
+    """How the audit log names these answers: an approval counts more than what else may be answered with it."""
+    about: Subject = {"tool": task.tool, "actor": task.actor, "session": task.session_id}
+    for key, answer in answers.items():
+        question = (task.input_requests or {}).get(key)
+        if question is not None and is_approval(question):
+            is_yes = answer.action == "accept" and answer.content.get("decision") == "yes"
+            return AuditEvent.TASK_APPROVED if is_yes else AuditEvent.TASK_DECLINED, about
+    return AuditEvent.TASK_ANSWERED, about
 
 
 async def _sealed_answer(

@@ -243,6 +243,7 @@ def stack_environment(config: StackConfig, addresses: StackAddresses) -> dict[st
         "OUTLAST_LOG_FORMAT": config.log_format,
         "OUTLAST_TOOLS_FROM": config.tools_from,
         "OUTLAST_SEAL_KEYS_FILE": _seal_keys_file(inherited, data_dir),
+        "OUTLAST_AUDIT_FILE": inherited.get("OUTLAST_AUDIT_FILE") or str(data_dir / "audit" / "audit.jsonl"),
         "OUTLAST_API_HOST": config.api_host,
         "OUTLAST_TEMPORAL_UI_URL": addresses.temporal_ui_url,
         "APIFY_API_BASE_URL": addresses.apify_api_base_url,

@@ -1,0 +1,1 @@
+"""The audit log: who did what, in files whose changes are noticed."""

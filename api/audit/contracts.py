@@ -1,0 +1,78 @@
+"""What a line of the audit log says."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+
+from outlast.activities.failures.classify import redact
+
+MAX_TEXT_CHARS = 200
+
+
+def _cut(text: object) -> object:
+    return redact(text[: 2 * MAX_TEXT_CHARS])[:MAX_TEXT_CHARS] if isinstance(text, str) else text
+
+
+Told = Annotated[str, BeforeValidator(_cut)]
+"""Text that a caller may have chosen: cut, and without what looks like a secret. JSON escapes the rest."""
+
+
+class AuditEvent(StrEnum):
+    """What was done, or refused."""
+
+    TASK_STARTED = "task.started"
+    TASK_CANCELLED = "task.cancelled"
+    TASK_ANSWERED = "task.answered"
+    TASK_APPROVED = "task.approved"
+    TASK_DECLINED = "task.declined"
+    TURN_STARTED = "turn.started"
+    TURN_CANCELLED = "turn.cancelled"
+    SESSION_CREATED = "session.created"
+    SESSION_UPDATED = "session.updated"
+    SESSION_DELETED = "session.deleted"
+    SESSION_EXPORTED = "session.exported"
+    SESSION_IMPORTED = "session.imported"
+    OUTPUT_READ = "output.read"
+    OUTPUT_DELETED = "output.deleted"
+    CREDENTIALS_REFUSED = "credentials.refused"
+    PERMISSION_REFUSED = "permission.refused"
+    POLICY_LOADED = "policy.loaded"
+    KEY_ADDED = "key.added"
+    KEY_CHANGED = "key.changed"
+    KEY_REMOVED = "key.removed"
+    LOG_OPENED = "log.opened"
+    LOG_GAP = "log.gap"
+
+
+class AuditRecord(BaseModel):
+    """One record. There is no field for arguments, answers or credentials."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    time: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC), description="UTC, when it was recorded.")
+    event: AuditEvent
+    outcome: Told = Field(default="ok", description="`ok`, `repeated`, or the slug of the error that it ended with.")
+    caller: Told | None = None
+    door: str | None = Field(default=None, description="`rest`, `mcp`, `adapter`, `mcp-stdio` or `library`.")
+    remote: Told | None = Field(default=None, description="Address of the client.")
+    request: str | None = Field(default=None, description="The response's `X-Request-Id`.")
+    tool: Told | None = None
+    actor: Told | None = None
+    task: Told | None = None
+    session: Told | None = None
+    turn: Told | None = None
+    output: Told | None = Field(default=None, description="Locator.")
+    key: Told | None = Field(default=None, description="Id of an API key.")
+    detail: Told | None = Field(default=None, description="A rule of the operator, or numbers.")
+
+
+class ChainStart(BaseModel):
+    """What the first record of a file, and the first one after a restart, says besides."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    chain: str = Field(description="Id of the chain, the same in all of its files.")
+    mac_key: str = Field(description="Id of the sealing key from which the key of the next records is derived.")
+    torn_bytes: int = Field(default=0, description="Bytes before this record that a crash left of an unfinished one.")
