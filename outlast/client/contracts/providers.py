@@ -11,6 +11,7 @@ class Model(Response):
     window_tokens: int | None = None
     output_tokens: int | None = None
     reasons: bool | None = None
+    sees_pictures: bool | None = None
     lacks: tuple[str, ...] = ()
     has_price: bool = False
 
