@@ -30,6 +30,11 @@ def _corrected(document: dict[str, Any]) -> dict[str, Any]:
                     "description": "The Content-Type header does not say JSON.",
                     "content": {MEDIA_TYPE: {}},
                 }
+            if "401" in operation["responses"]:
+                operation["responses"]["429"] = {
+                    "description": "More than a limit allows; `Retry-After` says when to repeat the request.",
+                    "content": {MEDIA_TYPE: {}},
+                }
             for status, response in operation["responses"].items():
                 if int(status) >= 400 and _is_a_problem(response):
                     response["content"] = {MEDIA_TYPE: {"schema": _REFERENCE}}

@@ -114,3 +114,9 @@ async def test_a_url_with_too_many_names_is_refused(api: httpx.AsyncClient) -> N
     response = await api.post("/mcp?actors=a/b,a/c&tools=docs", headers=ANN, json={})
     assert (response.status_code, response.json()["type"]) == (400, "urn:outlast:problem:bad-request")
     assert "actors_per_connection" in response.json()["detail"]
+
+
+async def test_the_refusal_is_in_the_openapi_document(api: httpx.AsyncClient) -> None:
+    paths = (await api.get("/openapi.json")).json()["paths"]
+    told = {path for path, operations in paths.items() if all("429" in one["responses"] for one in operations.values())}
+    assert told == {path for path in paths if path.startswith("/v1/")}
