@@ -5,6 +5,7 @@ from fastapi import FastAPI
 from outlast.api.adapters import routes as adapter_routes
 from outlast.api.audit.origin import RequestOrigins
 from outlast.api.http.body_limit import BodyLimit
+from outlast.api.http.codec_cors import CodecCors
 from outlast.api.http.credentials_first import CredentialsFirst
 from outlast.api.http.docs_page import install_docs
 from outlast.api.http.json_limits import JsonLimits, StructureLimit
@@ -16,6 +17,7 @@ from outlast.api.http.security_headers import SecurityHeaders, security_headers
 from outlast.api.mcp.streamable_http import install_mcp
 from outlast.api.metrics import RequestMetrics
 from outlast.api.rest import (
+    codec_routes,
     handoff_routes,
     operator_routes,
     output_routes,
@@ -44,6 +46,7 @@ _ROUTES = (
     usage_routes,
     adapter_routes,
     operator_routes,
+    codec_routes,
 )
 
 
@@ -77,5 +80,7 @@ def build_app(services: Services) -> FastAPI:
     app.add_middleware(RequestMetrics)
     if settings.is_loopback:
         app.add_middleware(KnownHosts, names=LOOPBACK_NAMES)
+    if settings.temporal_ui_url:
+        app.add_middleware(CodecCors, ui_url=settings.temporal_ui_url)
     app.add_middleware(SecurityHeaders, headers=headers)
     return app

@@ -29,6 +29,7 @@ from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.handoffs import Handoffs
 from outlast.api.tasks.large_arguments import LargeArguments
 from outlast.api.tasks.open_tasks import OpenTasks
+from outlast.api.temporal.raw_payloads import RawPayloads
 from outlast.api.temporal.session_events import SessionEvents
 from outlast.api.usage import UsageReader
 from outlast.worker.connection import output_objects, sealer_from
@@ -54,6 +55,7 @@ class Services:
     turns: TurnClient
     session_events: SessionEvents
     usage: UsageReader
+    raw_payloads: RawPayloads
 
 
 def build_services(settings: ApiSettings, client: Client) -> Services:
@@ -100,6 +102,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         turns=TurnClient(client, sessions, kept, settings, policy, audit),
         session_events=SessionEvents(client),
         usage=UsageReader(client, UsageStore(objects, namespace=client.namespace), policy),
+        raw_payloads=RawPayloads(client),
     )
 
 

@@ -90,11 +90,18 @@ def preferred_wait_of(
     return min(float(match.group(1)), services_of(request).settings.max_wait_seconds) if match else 0
 
 
+def operator_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
+    """Who is calling, with a key that may see what belongs to all callers. Raises `ForbiddenScope`."""
+    principal.require("admin")
+    return principal
+
+
 ServicesDep = Annotated[Services, Depends(services_of)]
 CallerDep = Annotated[Caller, Depends(caller_of)]
 CancellerDep = Annotated[Caller, Depends(canceller_of)]
 ReaderDep = Annotated[Principal, Depends(reader_of)]
 StarterDep = Annotated[Principal, Depends(starter_of)]
 AnswererDep = Annotated[Principal, Depends(answerer_of)]
+OperatorDep = Annotated[Principal, Depends(operator_of)]
 IdempotencyKey = Annotated[str | None, Depends(idempotency_key_of)]
 PreferredWait = Annotated[float, Depends(preferred_wait_of)]

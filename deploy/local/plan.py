@@ -159,7 +159,13 @@ class Planner:
             database=self._data_dir / "temporal" / "temporal.db",
             namespace=self._outside.temporal_namespace,
             log_format=self._config.log_format,
+            codec_url=self._codec_url(),
         )
+
+    def _codec_url(self) -> str | None:
+        """Where the UI has payloads decrypted, if they are encrypted."""
+        api = self._url("api", self._config.api_host)
+        return f"{api}/codec" if api and self._config.environment.get("OUTLAST_ENCRYPTION", "off") != "off" else None
 
     def _temporal(self) -> ChildSpec:
         server = self._server()

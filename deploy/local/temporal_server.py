@@ -65,6 +65,7 @@ class TemporalServer:
     host: str = "127.0.0.1"
     namespace: str = "default"
     log_format: Literal["text", "json"] = "text"
+    codec_url: str | None = None
 
     @property
     def address(self) -> str:
@@ -118,7 +119,8 @@ class TemporalServer:
     def _ui_options(self) -> list[str]:
         if self.ui_port is None:
             return ["--headless"]
-        return ["--ui-ip", self.host, "--ui-port", str(self.ui_port), "--ui-disable-news-fetch"]
+        codec = ["--ui-codec-endpoint", self.codec_url] if self.codec_url else []
+        return ["--ui-ip", self.host, "--ui-port", str(self.ui_port), "--ui-disable-news-fetch", *codec]
 
     def _state_options(self) -> list[str]:
         if self.database is None:

@@ -1,13 +1,16 @@
 """With encryption on, nothing of a call can be read on the disk, and calls, events and outputs work as ever."""
 
 import base64
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from google.protobuf.json_format import MessageToDict
 from pydantic import SecretStr
+from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client
 
@@ -19,13 +22,14 @@ from outlast.api.errors import TaskDataUnavailable
 from outlast.api.temporal.errors import temporal_errors
 from outlast.worker.connection import connect, output_objects
 from outlast.worker.settings import Settings
-from tests.support.calls.tasks import Event, result_of, started
+from tests.support.calls.tasks import Event, completed, result_of, started
 from tests.support.calls.turns import named, new_session, streamed, turn_events
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
 from tests.support.processes.served_process import started_module
 from tests.support.providers.script import Call, Refusal, by_position, says
 from tests.support.providers.server import ProviderServer, provider_fixture
+from tests.support.stacks.api_server import api_settings, serving_api
 from tests.support.stacks.service import Service, running_outlast, settings_environment
 
 provider = provider_fixture()
@@ -50,7 +54,7 @@ def settings(provider: ProviderServer) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory, settings: dict[str, str]) -> Iterator[Service]:
-    tools = ["docs.examples.hello_tools"]
+    tools = ["docs.examples.hello_tools", "tests.support.tools.large_payloads"]
     with running_outlast(
         tmp_path_factory.mktemp("encrypted"), tools=tools, database=True, settings=settings
     ) as running:
@@ -176,6 +180,65 @@ async def test_an_object_that_is_renamed_or_changed_does_not_open(tmp_path: Path
             await objects.get("parts/ann/one/0")
 
 
+KEY = "a-key-of-ann-that-is-long"
+UI = "https://temporal.example"
+"""The origin of the Temporal UI in the settings of tests."""
+
+
+async def as_the_ui(api: httpx.AsyncClient, path: str, *payloads: Payload, origin: str = UI) -> httpx.Response:
+    headers = {"Origin": origin, "X-Namespace": "default"}
+    return await api.post(path, json=MessageToDict(Payloads(payloads=payloads)), headers=headers)
+
+
+def data_of(answer: httpx.Response) -> list[str]:
+    assert answer.status_code == 200, answer.text
+    return [base64.b64decode(payload["data"]).decode() for payload in answer.json()["payloads"]]
+
+
+async def test_the_temporal_ui_has_payloads_decrypted(service: Service, answers: dict[str, Any]) -> None:
+    plain = await Client.connect(service.temporal_address)
+    async with service.http() as api:
+        long = await completed(api, {"tool": "count-values", "arguments": {"values": [WORD * 40_000]}})
+        kept: list[Payload] = []
+        for task_id in (answers["said"]["task"]["id"], long["task"]["id"]):
+            [event, *_] = (await plain.get_workflow_handle(task_id).fetch_history()).events
+            kept.append(event.workflow_execution_started_event_attributes.input.payloads[0])
+        encrypted, reference = kept
+        assert encrypted.metadata["encoding"] == b"binary/encrypted"
+        decoded = await as_the_ui(api, "/codec/decode", encrypted, reference)
+        assert decoded.headers["Access-Control-Allow-Origin"] == UI
+        shown, still_a_reference = data_of(decoded)
+        assert json.loads(shown)["arguments"] == {"name": WORD}
+        assert still_a_reference.encode() == reference.data
+        [fetched] = data_of(await as_the_ui(api, "/codec/download", reference))
+        assert json.loads(fetched)["arguments"] == {"values": [WORD * 40_000]}
+
+        refused = await as_the_ui(api, "/codec/decode", encrypted, origin="https://elsewhere.example")
+        assert "Access-Control-Allow-Origin" not in refused.headers
+        assert (await api.post("/codec/decode", json={"payloads": 7})).status_code == 400
+        elsewhere = await api.post("/codec/decode", json={"payloads": []}, headers={"X-Namespace": "other"})
+        assert elsewhere.status_code == 400
+
+
+async def test_only_pages_of_the_ui_may_ask(service: Service) -> None:
+    wanted = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type,x-namespace"}
+    async with service.http() as api:
+        allowed = await api.options("/codec/decode", headers={"Origin": UI, **wanted})
+        assert (allowed.status_code, allowed.headers["Access-Control-Allow-Origin"]) == (200, UI)
+        for path, origin in (("/codec/decode", "https://elsewhere.example"), ("/v1/tasks", UI)):
+            refused = await api.options(path, headers={"Origin": origin, **wanted})
+            assert refused.status_code in (400, 405)
+            assert "Access-Control-Allow-Origin" not in refused.headers
+
+
+async def test_a_caller_with_a_key_may_not_decode_payloads(service: Service, client_with: Any) -> None:
+    settings = api_settings(service.sandbox, data_dir=service.folder, api_keys=SecretStr(f"ann:{KEY}"))
+    async with serving_api(await client_with("first"), settings) as api:
+        for headers, status in (({}, 401), ({"Authorization": f"Bearer {KEY}"}, 403)):
+            answer = await api.post("/codec/decode", json={"payloads": []}, headers=headers)
+            assert answer.status_code == status
+
+
 async def test_a_task_waits_for_a_missing_key_and_is_not_taken_for_stuck(
     service: Service, settings: dict[str, str], client_with: Any, tmp_path: Path
 ) -> None:
@@ -188,7 +251,7 @@ async def test_a_task_waits_for_a_missing_key_and_is_not_taken_for_stuck(
             service.temporal_address,
             service.sandbox,
             **settings,
-            OUTLAST_TOOLS_FROM="docs.examples.hello_tools",
+            OUTLAST_TOOLS_FROM="docs.examples.hello_tools,tests.support.tools.large_payloads",
             OUTLAST_DATA_DIR=str(service.folder),
             OUTLAST_WORKER_METRICS_PORT=str(port),
         )

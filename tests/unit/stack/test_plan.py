@@ -155,3 +155,10 @@ def test_tools_of_others_are_loaded_by_worker_and_api_alike(tmp_path: Path) -> N
     config = full_config(tmp_path).model_copy(update={"tools_from": "my_package.tools,another"})
     for component in (Component.WORKER, Component.API):
         assert child(config, component).environment["OUTLAST_TOOLS_FROM"] == "my_package.tools,another"
+
+
+def test_the_ui_has_payloads_decrypted_by_the_api_when_they_are_encrypted(tmp_path: Path) -> None:
+    config = full_config(tmp_path, OUTLAST_ENCRYPTION="on")
+    command = child(config, Component.TEMPORAL).command
+    assert command[command.index("--ui-codec-endpoint") + 1].endswith("/codec")
+    assert "--ui-codec-endpoint" not in child(full_config(tmp_path), Component.TEMPORAL).command
