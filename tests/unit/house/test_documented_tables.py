@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
 from prometheus_client import Counter, Gauge, Histogram
 from temporalio.api.enums.v1 import IndexedValueType
@@ -106,9 +107,13 @@ def test_the_commands() -> None:
     assert told == set(commands(typer.main.get_command(command_line)))
 
 
-def promises() -> list[list[str]]:
-    """The tests that each promise of the README names: `module`, or `module::test`."""
-    return [re.findall(r"`(tests/[^`]+)`", row[1]) for row in rows("../README.md", "promise")]
+PROMISES = ("../README.md", "security.md")
+"""The pages with tables of promises."""
+
+
+def promises(page: str = PROMISES[0]) -> list[list[str]]:
+    """The tests that each promise of a page names: `module`, or `module::test`."""
+    return [re.findall(r"`(tests/[^`]+)`", row[1]) for row in rows(page, "promise")]
 
 
 def names_of_tests(module: Path) -> set[str]:
@@ -118,10 +123,11 @@ def names_of_tests(module: Path) -> set[str]:
     return {function.name for function in functions if function.name.startswith("test_")}
 
 
-def test_each_promise_names_tests_that_there_are() -> None:
-    assert promises() != []
-    assert [] not in promises()
-    for named_test in (name for names in promises() for name in names):
+@pytest.mark.parametrize("page", PROMISES)
+def test_each_promise_names_tests_that_there_are(page: str) -> None:
+    assert promises(page) != []
+    assert [] not in promises(page)
+    for named_test in (name for names in promises(page) for name in names):
         module, _, test = named_test.partition("::")
         there = names_of_tests(ROOT / module)
         assert (test in there) if test else there, named_test
