@@ -1,10 +1,12 @@
 """Who may call what: the operator's rules (the policy file, then OUTLAST_PERMISSIONS), decided for each call.
 
 A rule is `CALLER:TOOL=ACTION`. Caller and tool may have `*` in them; a caller's own id may have colons, a tool's name
-has none. The first rule that fits decides; a call that fits none is allowed. A call of an Actor goes by more than one
-name (`call-actor`, and the Actor's own tool): each has to be allowed, and the strictest decision counts.
+has none. The first rule that fits decides; for a call that fits none, the policy's `unmatched` does. A call of an Actor
+goes by more than one name (`call-actor`, and the Actor's own tool): each has to be allowed, and the strictest decision
+counts.
 """
 
+import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,6 +17,8 @@ from outlast.api.access.policy.contracts import Action, PermissionEntry, Policy
 from outlast.workflows.contracts.tool_calls import PermissionRuling
 from outlast.workflows.tools.core.actor_names import actor_tool_name, proxied_tool_name, split_actor_tool
 from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.loader import base_tools
+from outlast.workflows.tools.registry import MODES, TOOL_ALIASES
 
 _STRICTNESS: tuple[str, ...] = get_args(Action)
 
@@ -49,8 +53,17 @@ class Rule:
         return fnmatchcase(caller, self.caller)
 
     def fits(self, caller: str, tool: str) -> bool:
-        """Whether the rule is about this caller and tool."""
-        return fnmatchcase(caller, self.caller) and fnmatchcase(tool, self.tool)
+        """Whether the rule is about this caller and tool, in any case of letters and however an Actor is written."""
+        return fnmatchcase(caller, self.caller) and fnmatchcase(tool.casefold(), self.pattern.casefold())
+
+    @property
+    def pattern(self) -> str:
+        """The rule's tool under the name that tools have: aliases and `user/name`, `user~name` are resolved."""
+        written = self.tool.strip()
+        if "/" not in written and "~" not in written:
+            return TOOL_ALIASES.get(written.casefold(), written)
+        actor, mcp_tool = split_actor_tool(written)
+        return proxied_tool_name(actor, mcp_tool) if mcp_tool and "*" not in mcp_tool else actor_tool_name(actor)
 
 
 @dataclass(frozen=True)
@@ -70,8 +83,11 @@ class PermissionRules:
 
     @classmethod
     def of(cls, policy: Policy) -> "PermissionRules":
-        """The rules of a policy."""
-        return cls(tuple(Rule.of(entry) for entry in policy.rules))
+        """The rules of a policy; what it says of calls that no rule is about is the last of them."""
+        last = (
+            () if policy.unmatched == "allow" else (Rule("*", "*", policy.unmatched, f"unmatched={policy.unmatched}"),)
+        )
+        return cls((*(Rule.of(entry) for entry in policy.rules), *last))
 
     def ruling_of_call(self, caller: str, tool: Tool, actor: str | None) -> PermissionRuling | None:
         """What the rules say of a call of `tool` that runs `actor`; None when no rule is about it."""
@@ -103,6 +119,24 @@ def names_of(definition: Tool, actor: str | None) -> tuple[str, ...]:
     """Every name by which rules may mean the call: the tool's own, and those of the Actor that it runs."""
     if actor is None:
         return (definition.name,)
+    return tuple(dict.fromkeys((definition.name, *actor_names(actor))))
+
+
+def actor_names(actor: str) -> tuple[str, ...]:
+    """The names of the tools that run `actor` (`user/name`, or `user/name:tool`)."""
     full_name, mcp_tool = split_actor_tool(actor)
     proxied = (proxied_tool_name(full_name, mcp_tool),) if mcp_tool else ()
-    return tuple(dict.fromkeys((definition.name, actor_tool_name(full_name), *proxied)))
+    return (actor_tool_name(full_name), *proxied)
+
+
+def idle_rules(rules: PermissionRules) -> list[str]:
+    """One line for each rule whose tool is the name of none: misspelt, or an Actor's id."""
+    known = {tool.name for mode in MODES for tool in base_tools(mode).tools.values()}
+    found: list[str] = []
+    for rule in rules.rules:
+        if "*" in rule.pattern or "--" in rule.pattern or rule.pattern.casefold() in known:
+            continue
+        near = difflib.get_close_matches(rule.pattern, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "write an Actor as `user/name`, not by its id."
+        found.append(f"{rule.text}: there is no tool {rule.tool!r}; {hint}")
+    return found

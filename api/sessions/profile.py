@@ -67,7 +67,7 @@ async def profile_for(
 def carried_rules(rules: PermissionRules, caller: Caller) -> tuple[CarriedRule, ...]:
     """The operator's rules that apply to `caller`, for calls inside a turn."""
     return tuple(
-        CarriedRule(tool=rule.tool, action=rule.action, text=rule.text)
+        CarriedRule(tool=rule.pattern, action=rule.action, text=rule.text)
         for rule in rules.rules
         if rule.fits_caller(caller.id)
     )

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -11,6 +11,9 @@ from outlast.api.cli.errors import CliError, ExitCode
 from outlast.api.cli.options import JsonOption
 from outlast.api.cli.running import finish
 from outlast.api.cli.show.output import Output
+
+if TYPE_CHECKING:
+    from outlast.api.access.policy.contracts import Policy
 
 app = typer.Typer(no_args_is_help=True, help="Check the policy file: callers, keys, limits, caps, permissions.")
 
@@ -26,7 +29,49 @@ def check(file: FileArgument = None, as_json: JsonOption = False) -> None:
     finish(output, lambda: _check(output, file))
 
 
+@app.command()
+def explain(
+    caller: Annotated[str, typer.Argument(help="A caller's id: `key:NAME`, `apify:ACCOUNT ID` or `local`.")],
+    tool: Annotated[str, typer.Argument(help="The tool that it would call.")],
+    actor: Annotated[str | None, typer.Option(help="The Actor that the call would run: `user/name`.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="The policy file, as for `check`.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what holds for a call, and which rule decides: of the file, then of OUTLAST_PERMISSIONS."""
+    output = Output(as_json=as_json)
+    finish(output, lambda: _explain(output, file, caller, tool, actor))
+
+
+async def _explain(output: Output, file: Path | None, caller: str, tool: str, actor: str | None) -> ExitCode:
+    from outlast.api.access.permissions import PermissionRules, Rule, actor_names  # noqa: PLC0415 (tools)
+    from outlast.api.access.policy.policy_file import PolicyError, read_policy  # noqa: PLC0415 (pydantic)
+
+    try:
+        own = PermissionRules.of(read_policy(named_file(file)).over(_small_form()))
+    except (PolicyError, ValueError) as error:
+        raise CliError(str(error), exit_code=ExitCode.FAILED) from error
+    names = (Rule("*", tool, "allow", "").pattern, *(actor_names(actor) if actor else ()))
+    ruling = own.ruling(caller, names)
+    action, rule = (ruling.action, ruling.rule) if ruling else ("allow", None)
+    if output.as_json:
+        output.document({"action": action, "rule": rule, "names": list(dict.fromkeys(names))})
+    else:
+        output.show(f"[bold]{action}[/]: " + (escape(rule) if rule else "no rule is about it"))
+    return ExitCode.OK
+
+
+def _small_form() -> "Policy":
+    from outlast.api.access.permissions import PermissionRules  # noqa: PLC0415 (tools)
+    from outlast.api.access.policy.contracts import PermissionEntry, Policy  # noqa: PLC0415 (pydantic)
+
+    rules = PermissionRules.parse(os.environ.get("OUTLAST_PERMISSIONS", "")).rules
+    return Policy(
+        rules=tuple(PermissionEntry(caller=rule.caller, tool=rule.tool, action=rule.action) for rule in rules)
+    )
+
+
 async def _check(output: Output, file: Path | None) -> ExitCode:
+    from outlast.api.access.permissions import PermissionRules, idle_rules  # noqa: PLC0415 (tools)
     from outlast.api.access.policy.policy_file import PolicyError, read_policy  # noqa: PLC0415 (pydantic)
 
     path = named_file(file)
@@ -39,13 +84,16 @@ async def _check(output: Output, file: Path | None) -> ExitCode:
             for problem in error.problems:
                 output.show(f"[bold red]✗[/] {escape(problem)}")
         return ExitCode.FAILED
+    warnings = idle_rules(PermissionRules.of(policy))
     counts = {"callers": len(policy.callers), "keys": len(policy.keys), "rules": len(policy.rules)}
     if output.as_json:
-        output.document({"ok": True, "file": str(path), **counts})
+        output.document({"ok": True, "file": str(path), **counts, "warnings": warnings})
     else:
         output.show(
             f"[green]✓[/] {escape(str(path))}: " + ", ".join(f"{count} {name}" for name, count in counts.items())
         )
+        for line in warnings:
+            output.show(f"[yellow]![/] {escape(line)}")
     return ExitCode.OK
 
 
