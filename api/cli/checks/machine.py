@@ -80,6 +80,19 @@ def check_seal_keys(data_dir: Path, environment: Mapping[str, str]) -> Check:
     return ok(name, "created by the first `outlast up`")
 
 
+def check_encryption(environment: Mapping[str, str]) -> Check:
+    """Whether histories and outputs are encrypted, and whether the ids of the keys that are configured allow it."""
+    name, value = "Encryption", environment.get("OUTLAST_ENCRYPTION", "off")
+    if value == "off":
+        return skip(name, "off")
+    try:
+        if ring := environment.get("OUTLAST_SEAL_KEYS"):
+            SecretSealer.from_text(ring).content_cipher()
+    except ValueError as error:
+        return fail(name, str(error), "Give the key a shorter id, also in the ring of every other process.")
+    return ok(name, f"{value} (OUTLAST_ENCRYPTION)")
+
+
 def _ring_file(name: str, path: Path) -> Check:
     try:
         text = path.read_text()

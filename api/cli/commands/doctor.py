@@ -57,6 +57,7 @@ async def _all_checks(options: Options) -> "list[Check]":
         machine.check_data_dir(data_dir),
         machine.check_disk(data_dir),
         machine.check_seal_keys(data_dir, environment),
+        machine.check_encryption(environment),
         *settings.check_variables(),
         await settings.check_store(),
         settings.check_actors(_actor_folders(environment)),

@@ -61,6 +61,14 @@ def test_sealing_keys_that_are_missing_or_unreadable(tmp_path: Path) -> None:
     assert (health, "is missing" in finding) == ("warn", True)
 
 
+def test_encryption_with_a_key_id_that_is_too_long() -> None:
+    ring = {"OUTLAST_SEAL_KEYS": f"{'k' * 41}:{'A' * 43}=", "OUTLAST_ENCRYPTION": "on"}
+    health, finding = told(machine.check_encryption(ring))
+    assert (health, "at most 40 bytes" in finding) == ("fail", True)
+    assert machine.check_encryption({}).health == "skip"
+    assert machine.check_encryption({"OUTLAST_ENCRYPTION": "on"}).health == "ok"
+
+
 def test_a_temporal_server_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> Path:
         raise MissingServerError("pip install it")
