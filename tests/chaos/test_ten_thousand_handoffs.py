@@ -10,6 +10,7 @@ import pytest
 from temporalio.client import Client
 
 from outlast.activities.contracts import Caller
+from outlast.api.access.principal import Principal
 from outlast.api.contracts.tasks import Task, TaskRequest
 from outlast.api.errors import InvalidCall
 from outlast.api.services import build_services
@@ -158,10 +159,10 @@ async def test_ten_thousand_hand_offs_outlive_their_only_worker(one_worker: tupl
     await stack.start_worker()
     refused = ids[CALLS - 1]
     with pytest.raises(InvalidCall):
-        await tasks.submit_input(ME, refused, {"pick": InputAnswer(content={"color": "red"})})
+        await tasks.submit_input(Principal(ME), refused, {"pick": InputAnswer(content={"color": "red"})})
 
     async def answered(number: int) -> str:
-        await tasks.submit_input(ME, ids[number], answer(palette(number)[number % 2]))
+        await tasks.submit_input(Principal(ME), ids[number], answer(palette(number)[number % 2]))
         result = (await tasks.answer(ME, ids[number], wait_seconds=60)).result
         assert result is not None, f"{ids[number]} has no result"
         return result.text
@@ -170,5 +171,5 @@ async def test_ten_thousand_hand_offs_outlive_their_only_worker(one_worker: tupl
     assert said == [f"The user likes {palette(number)[number % 2]}." for number in sample]
     await stack.wait_for(CALLS - len(sample))
     assert (await tasks.describe(ME, refused)).status is TaskStatus.INPUT_REQUIRED
-    await tasks.submit_input(ME, refused, answer(palette(CALLS - 1)[0]))
+    await tasks.submit_input(Principal(ME), refused, answer(palette(CALLS - 1)[0]))
     assert (await tasks.answer(ME, refused, wait_seconds=60)).task.status is TaskStatus.COMPLETED
