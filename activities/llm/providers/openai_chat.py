@@ -190,7 +190,8 @@ def _results(message: ModelMessage, request: CallModelInput) -> list[JsonValue]:
         )
         if media:
             label = f"Not from the user: what the call {part.call_id} of {part.name} has shown."
-            pictures += [{"type": "text", "text": label}, *(_picture(one) for one in media)]
+            pictures.append({"type": "text", "text": label})
+            pictures.extend(_picture(one) for one in media)
     return [*results, {"role": "user", "content": pictures}] if pictures else results
 
 

@@ -56,24 +56,15 @@ class PermissionEntry(_Entry):
     caller: CallerId
     tool: str = Field(min_length=1, max_length=200)
     action: Action
-    approver: Name | None = Field(
-        default=None,
-        description="With `ask`: the role that approves. Whoever made the call cannot approve it then.",
-    )
 
 
 class CallerEntry(_Entry):
     """What the file says of one caller, or of all (`[defaults]`)."""
 
-    roles: frozenset[Name] = Field(default=frozenset(), description="Roles that rules name as approvers.")
     apify_token_env: str | None = Field(default=None, description="Variable that holds the Apify token of its runs.")
     apify_token_file: Path | None = Field(default=None, description="File that holds the Apify token of its runs.")
     models: tuple[str, ...] = Field(
         default=("*",), description="Models it may use: `provider/model`, `*` for any part."
-    )
-    reach: Literal["own", "account"] | None = Field(
-        default=None,
-        description="Which runs and storages its tools reach: those of its own tasks, or all of the Apify account.",
     )
     limits: Limits = Limits()
     spending: SpendingCaps = SpendingCaps()

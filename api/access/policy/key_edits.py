@@ -28,7 +28,7 @@ def add_key(path: Path, entry: KeyEntry) -> None:
         if keys is None:
             keys = tomlkit.aot()
             document.append("keys", keys)
-        keys.append(table)
+        keys.append(table)  # pyright: ignore[reportUnknownMemberType]  # the library leaves the type open
 
     _edit(path, added)
 
@@ -53,7 +53,7 @@ def remove_key(path: Path, key_id: str) -> bool:
 
 
 def _keys_of(path: Path, document: TOMLDocument) -> AoT | None:
-    keys = document.get("keys")
+    keys: object = document.get("keys")  # pyright: ignore[reportUnknownMemberType]  # the library leaves the type open
     if keys is None or isinstance(keys, AoT):
         return keys
     raise PolicyError(path, ["keys: write each key as a table, `[[keys]]`, so that keys can be added"])

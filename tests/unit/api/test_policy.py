@@ -21,7 +21,7 @@ open_streams = 3
 per_day_usd = 20
 
 [callers."key:nightly"]
-roles = ["lead"]
+models = ["openai/*"]
 limits = { request_burst = 70 }
 spending = { per_task_usd = 5 }
 
@@ -29,7 +29,6 @@ spending = { per_task_usd = 5 }
 caller = "key:ci"
 tool = "call-actor"
 action = "ask"
-approver = "lead"
 """
 
 
@@ -45,8 +44,8 @@ def test_a_callers_own_entry_goes_before_the_defaults(tmp_path: Path) -> None:
     assert (nightly.limits.request_burst, nightly.limits.open_streams) == (70, 3)
     assert (nightly.spending.per_task_usd, nightly.spending.per_day_usd) == (5, 20)
     assert (other.limits.request_burst, other.spending.per_task_usd) == (7, None)
-    assert nightly.roles == {"lead"}
-    assert not other.roles
+    assert nightly.models == ("openai/*",)
+    assert other.models == ("*",)
 
 
 def test_the_variables_hold_where_the_file_is_silent(tmp_path: Path) -> None:
