@@ -102,7 +102,7 @@ async def test_models_are_told_of_no_tool_that_they_do_not_have(
 @MODE
 async def test_instructions_name_the_tools_that_there_are(http: httpx.AsyncClient, mode: str) -> None:
     told = (await wire_of(http, mode).request("server/discover"))["instructions"]
-    assert all(name in told for name in ("get-task", "restore-tool-output", "get-actor-output", "get-actor-log"))
+    assert all(name in told for name in ("get-task", "get-actor-output", "get-actor-log"))
     assert ("search-actors-internal" in told) is (mode == "openai")
 
 

@@ -32,6 +32,9 @@ DELIBERATE = {
     r"tools of the UI mode: .*/description was \"This tool calls the Actor": "a direct tool says what it does there",
     r"/(output_schema|outputSchema)/.*/description was": "output schemas describe their fields in plainer words",
     r"/(input_schema|inputSchema)/.*/description was": "input schemas describe their fields in plainer words",
+    r"rest: (bad arguments|unknown field): .*(Unknown field|violations/\d/(path|message) was)": (
+        "unknown fields are found first, and told with the fields that there are"
+    ),
     r"/(hint|text) was .*Mend every violation": "a hint says it in plainer words",
 }
 """Differences (regular expressions over `set: exchange: difference`) that other issues made, and why."""

@@ -14,7 +14,7 @@ Exchange = dict[str, Json]
 _VOLATILE = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)"), "TIME"),
     (re.compile(r"http://127\.0\.0\.1:\d+"), "http://HOST"),
-    (re.compile(r"\b[A-Za-z0-9-]+-[0-9a-f]{20}\b"), "TASK"),
+    (re.compile(r"\b[A-Za-z0-9-]+-[0-9a-f]{20,32}\b"), "TASK"),
     (re.compile(r"\b(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{17}\b"), "ID"),
     (re.compile(r"\b[0-9a-f]{16,64}\b"), "DIGEST"),
     (re.compile(r"\b\d+(?:\.\d+)? (seconds|bytes|ms|US dollars)\b"), r"N \1"),

@@ -207,10 +207,10 @@ async def test_payloads_stay_for_as_long_as_temporal_knows_their_workflow(
     for key in known:
         await objects.put(key.replace(task_id, "task-forgotten"), await objects.get(key) or b"")
     report = await sweep(temporal)
-    assert len(known) == 2
+    assert len(known) == 1, "the large field of the input, kept beside the workflow's payloads"
     assert await keys(objects, payloads_prefix("default", task_id)) == known
     assert await keys(objects, payloads_prefix("default", "task-forgotten")) == []
-    assert report.freed_bytes > 2_000_000
+    assert report.freed_bytes > 1_000_000
 
 
 async def test_a_long_sweep_continues_as_new_and_counts_all_of_it(temporal: Client, objects: OutputObjects) -> None:

@@ -1,5 +1,6 @@
 """Actors that are MCP servers: a real one, in a process of its own behind the sandbox, through the whole service."""
 
+import json
 import runpy
 from typing import Any
 
@@ -66,12 +67,14 @@ async def test_a_server_is_added_under_the_names_of_its_tools(http: httpx.AsyncC
     assert {tool["name"] for tool in (await wire.request("tools/list"))["tools"]} >= set(EXPECTED_NAMES)
 
 
-async def test_the_log_sums_up_what_a_connection_is_offered(http: httpx.AsyncClient, service: Service) -> None:
-    await Wire(http, MODERN, f"?tools=docs,outlast/sleeper,{TOOLBOX},nobody/gone").request("tools/list")
+async def test_the_log_counts_the_tools_of_each_server(http: httpx.AsyncClient, service: Service) -> None:
+    selected = ["docs", "outlast/sleeper", TOOLBOX, "nobody/gone"]
+    await Wire(http, MODERN, f"?tools={','.join(selected)}").request("tools/list")
 
     def logged() -> bool:
-        summary = f"in mode default; tools of Actors: 1; of MCP servers: {TOOLBOX} 7; not loaded: nobody/gone"
-        return any(summary in line for line in service.api.log.read_text().splitlines())
+        lines = [json.loads(line) for line in service.api.log.read_text().splitlines() if line.startswith("{")]
+        told = [line for line in lines if line["event"] == "tools listed" and line["selected"] == selected]
+        return any(line["actors"] == 1 and line["mcp_servers"] == {TOOLBOX: 7} for line in told)
 
     await eventually(logged)
 

@@ -167,6 +167,8 @@ def running_provider(script: Script, port: int = 0) -> Iterator[ProviderServer]:
     listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
+    # From here on whoever connects waits; uvicorn listens only when its thread gets to it.
+    listener.listen()
     provider.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     config = uvicorn.Config(
         _application(provider), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
