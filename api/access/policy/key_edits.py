@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import tomlkit
 from tomlkit import TOMLDocument
@@ -53,7 +54,7 @@ def remove_key(path: Path, key_id: str) -> bool:
 
 
 def _keys_of(path: Path, document: TOMLDocument) -> AoT | None:
-    keys: object = document.get("keys")  # pyright: ignore[reportUnknownMemberType]  # the library leaves the type open
+    keys = cast(object, document.get("keys"))  # pyright: ignore[reportUnknownMemberType]  # the library leaves it open
     if keys is None or isinstance(keys, AoT):
         return keys
     raise PolicyError(path, ["keys: write each key as a table, `[[keys]]`, so that keys can be added"])
