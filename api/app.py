@@ -13,6 +13,7 @@ from outlast.api.http.known_hosts import KnownHosts
 from outlast.api.http.openapi import publish_openapi
 from outlast.api.http.problems import install_problem_handlers
 from outlast.api.http.request_limits import RequestLimits
+from outlast.api.http.resource_metadata import install_resource_metadata
 from outlast.api.http.security_headers import SecurityHeaders, security_headers
 from outlast.api.mcp.streamable_http import install_mcp
 from outlast.api.metrics import RequestMetrics
@@ -67,6 +68,7 @@ def build_app(services: Services) -> FastAPI:
     for module in _ROUTES:
         app.include_router(module.router)
     install_mcp(app, services)
+    install_resource_metadata(app, services.callers.resource)
     publish_openapi(app)
     install_docs(app)
     settings = services.settings

@@ -255,6 +255,8 @@ class Unauthenticated(ApiError):
     status = 401
     slug = "unauthenticated"
     title = "A valid bearer token is needed"
+    challenge: str | None = None
+    """The `WWW-Authenticate` header, where it is more than the plain one."""
 
 
 class TooManyRequests(ApiError):
@@ -277,6 +279,11 @@ class ForbiddenScope(ApiError):
     slug = "forbidden-scope"
     title = "The key lacks a scope"
 
+    def __init__(self, message: str, *, challenge: str | None = None) -> None:
+        """Say so. `challenge` is the `WWW-Authenticate` header that names the scope to an OAuth client."""
+        super().__init__(message)
+        self.challenge = challenge
+
 
 class ModelForbidden(ApiError):
     """The operator's policy does not let the caller use this model. No turn was started."""
@@ -292,6 +299,14 @@ class KeyChecksBusy(ApiError):
     status = 503
     slug = "key-checks-busy"
     title = "Too many keys wait to be checked"
+
+
+class IssuerUnavailable(ApiError):
+    """The authorization server does not answer, so that an access token could not be checked. Nothing was started."""
+
+    status = 503
+    slug = "issuer-unavailable"
+    title = "The authorization server does not answer"
 
 
 class ApifyTokenMissing(ApiError):

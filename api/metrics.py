@@ -32,6 +32,12 @@ MASK_RESOLUTIONS = Counter(
 POLICY_LOADS = Counter(
     "outlast_policy_loads", "Times the policy file was read again, by outcome.", ["outcome"], registry=REGISTRY
 )
+ISSUER_READS = Counter(
+    "outlast_issuer_reads",
+    "Times the keys of the authorization server were read, by outcome.",
+    ["outcome"],
+    registry=REGISTRY,
+)
 LIMITED = Counter(
     "outlast_limited", "Requests and connections refused because of a limit.", ["limit"], registry=REGISTRY
 )

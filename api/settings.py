@@ -3,7 +3,7 @@
 from datetime import timedelta
 from pathlib import Path
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
 from outlast.activities.outputs.contracts import (
     DEFAULT_INLINE_LIMIT_BYTES,
@@ -12,13 +12,12 @@ from outlast.activities.outputs.contracts import (
     OutputPolicy,
 )
 from outlast.activities.spending.contracts import SpendingCaps
+from outlast.api.access.oauth.addresses import LOOPBACK, address_problem
 from outlast.api.access.permissions import PermissionRules
 from outlast.api.access.policy.contracts import CallerEntry, Limits, PermissionEntry, Policy
 from outlast.worker.settings import Settings
 from outlast.workflows.contracts.sessions import SESSION_IDLE
 from outlast.workflows.contracts.tool_calls import OutputOptions
-
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class ApiSettings(Settings):
@@ -35,6 +34,19 @@ class ApiSettings(Settings):
     accept_apify_tokens: bool = Field(
         default=True,
         description="Whether an Apify token is accepted as bearer token; its runs are paid by its account.",
+    )
+    oauth_issuer: str | None = Field(
+        default=None,
+        description="Authorization server whose access tokens (JWT) are accepted, as the tokens' `iss` reads.",
+    )
+    oauth_audience: str = Field(
+        default="",
+        validate_default=True,
+        description="Address of this server's `/mcp` as clients have it, for which tokens must be issued (`aud`). "
+        "Other audiences that count too follow, comma-separated.",
+    )
+    oauth_clock_skew_seconds: float = Field(
+        default=30, ge=0, le=300, description="How far the clock of the authorization server may be off."
     )
     mode: str = Field(
         default="default", description="How tools are presented: `default` (sync) or `openai` (async, widgets)."
@@ -149,6 +161,25 @@ class ApiSettings(Settings):
     def _unless_switched_off(cls, value: Path | None) -> Path | None:
         return None if value in (Path("-"), Path()) else value
 
+    @field_validator("oauth_issuer")
+    @classmethod
+    def _of_an_issuer(cls, value: str | None) -> str | None:
+        problem = address_problem(value) if value else None
+        if problem is not None:
+            raise ValueError(problem)
+        return value or None
+
+    @field_validator("oauth_audience")
+    @classmethod
+    def _of_this_server(cls, value: str, info: ValidationInfo) -> str:
+        own = next(iter(split_names(value)), None)
+        if own is None and info.data.get("oauth_issuer"):
+            raise ValueError("is needed with OUTLAST_OAUTH_ISSUER: the address of this server's /mcp")
+        problem = address_problem(own) if own else None
+        if problem is not None:
+            raise ValueError(f"{problem} (its first entry)")
+        return value
+
     @field_validator("api_keys")
     @classmethod
     def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
@@ -214,6 +245,11 @@ class ApiSettings(Settings):
         return None if self.model_providers is None else frozenset(split_names(self.model_providers))
 
     @property
+    def oauth_audiences(self) -> tuple[str, ...]:
+        """`oauth_audience` as a tuple; this server's own address first."""
+        return split_names(self.oauth_audience)
+
+    @property
     def hosts(self) -> tuple[str, ...]:
         """`allowed_hosts` as a tuple."""
         return split_names(self.allowed_hosts)
@@ -227,7 +263,8 @@ class ApiSettings(Settings):
     def has_credentials(self) -> bool:
         """Whether the operator has chosen which credentials count."""
         accepts_tokens = self.accept_apify_tokens and "accept_apify_tokens" in self.model_fields_set
-        return self.api_keys is not None or self.policy_file is not None or accepts_tokens
+        known = (self.api_keys, self.policy_file, self.oauth_issuer)
+        return accepts_tokens or any(setting is not None for setting in known)
 
     @property
     def is_loopback(self) -> bool:

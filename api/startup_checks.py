@@ -27,7 +27,7 @@ def refusal_to_listen(settings: ApiSettings) -> str | None:
         return None
     return (
         f"OUTLAST_API_HOST={settings.api_host} would open the API to the network without any credential. "
-        "Set OUTLAST_API_KEYS=name:key, or OUTLAST_ACCEPT_APIFY_TOKENS=true, or bind 127.0.0.1."
+        "Set OUTLAST_API_KEYS=name:key, OUTLAST_OAUTH_ISSUER, or OUTLAST_ACCEPT_APIFY_TOKENS=true, or bind 127.0.0.1."
     )
 
 

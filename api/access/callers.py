@@ -15,12 +15,16 @@ from outlast.api.access.apify_tokens import policy_token
 from outlast.api.access.key_hashes import PREFIX
 from outlast.api.access.key_verifier import KeyVerifier
 from outlast.api.access.limits.failed_credentials import WRONG_TOKEN, FailedCredentials, digest_of
+from outlast.api.access.oauth.access_tokens import AccessTokens, TokenRefused, looks_like_jwt
+from outlast.api.access.oauth.issuer import Issuer
+from outlast.api.access.oauth.issuer_keys import IssuerKeys
+from outlast.api.access.oauth.resource import OAuthResource
 from outlast.api.access.policy.contracts import KeyEntry, Policy
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import ALL_BUT_ADMIN, LOCAL, Principal
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
-from outlast.api.errors import KeyChecksBusy, PlatformUnavailable, Unauthenticated
+from outlast.api.errors import IssuerUnavailable, KeyChecksBusy, PlatformUnavailable, Unauthenticated
 from outlast.api.settings import ApiSettings, parse_entries
 
 _ACCOUNT_SECONDS = 600
@@ -40,11 +44,13 @@ class CallerResolver:
     ) -> None:
         """Look Apify accounts up through `platform`; seal their tokens with `sealer`. Refusals go to `audit`."""
         self._audit = audit or AuditLog(None)
+        self.resource, self._access_tokens = _oauth(settings, policy)
+        """This server as clients of the authorization server see it; None where none is configured."""
         self._keys = {
             digest_of(key): name for name, _, key in (e.partition(":") for e in parse_entries(settings.api_keys))
         }
         self._accept_apify_tokens = settings.accept_apify_tokens
-        self._anonymous_allowed = not self._keys and settings.is_loopback
+        self._anonymous_allowed = not self._keys and self.resource is None and settings.is_loopback
         self._policy = policy
         self._policy_keys = _by_id(policy.current)
         self._verifier = KeyVerifier()
@@ -58,14 +64,17 @@ class CallerResolver:
     async def resolve(self, bearer: SecretStr | None, *, address: str | None = None) -> Principal:
         """Who is behind `bearer`, sent from `address`.
 
-        Raises `Unauthenticated`, `PlatformUnavailable`, `TooManyRequests` when the address has tried too many, and for
-        keys of the policy file `KeyChecksBusy` and `ApifyTokenMissing`.
+        Raises `Unauthenticated`, `PlatformUnavailable`, `TooManyRequests` when the address has tried too many, for keys
+        of the policy file `KeyChecksBusy` and `ApifyTokenMissing`, and for access tokens `IssuerUnavailable`.
         """
         try:
             return await self._resolve(bearer, address)
         except Unauthenticated as error:
             given = "a bearer token that is not valid" if bearer else "no bearer token"
-            await self._audit.record(AuditEvent.CREDENTIALS_REFUSED, outcome=error.slug, detail=given)
+            reason = str(error) if isinstance(error, TokenRefused) else given
+            await self._audit.record(AuditEvent.CREDENTIALS_REFUSED, outcome=error.slug, detail=reason)
+            if self.resource is not None:
+                error.challenge = self.resource.challenge(error=str(error) if bearer else None)
             raise
 
     async def _resolve(self, bearer: SecretStr | None, address: str | None) -> Principal:
@@ -80,6 +89,8 @@ class CallerResolver:
         if bearer.get_secret_value().startswith(PREFIX):
             entry = await self._verified(bearer, digest, address)
             return Principal(self._with_policy_token(entry.caller), entry.scopes)
+        if self._access_tokens is not None and looks_like_jwt(bearer.get_secret_value()):
+            return await self._of_access_token(self._access_tokens, bearer.get_secret_value(), digest, address)
         if not self._accept_apify_tokens:
             self._failed.begin(digest, address)
             self._failed.was_wrong(digest)
@@ -109,6 +120,25 @@ class CallerResolver:
             raise
         self._failed.was_good(digest, address)
         return entry
+
+    async def _of_access_token(self, tokens: AccessTokens, bearer: str, digest: str, address: str | None) -> Principal:
+        """Whom the token is about. A token that the issuer never made counts as a try of its address."""
+        assert self.resource is not None
+        self._failed.begin(digest, address)
+        try:
+            token = await tokens.verified(bearer)
+        except TokenRefused as error:
+            if not error.may_pass:
+                self._failed.was_wrong(digest, str(error))
+            if not error.is_guess:
+                self._failed.is_unknown(address)
+            raise
+        except IssuerUnavailable:
+            self._failed.is_unknown(address)
+            raise
+        self._failed.was_good(digest, address)
+        caller = self._with_policy_token(f"jwt:{token.subject}")
+        return Principal(caller, self.resource.scopes_of(token.claims), self.resource)
 
     def _known_key(self, digest: str) -> str | None:
         return next((name for known, name in self._keys.items() if hmac.compare_digest(known, digest)), None)
@@ -149,6 +179,20 @@ class CallerResolver:
         if not isinstance(account, str):
             raise Unauthenticated(WRONG_TOKEN)
         return account
+
+
+def _oauth(settings: ApiSettings, policy: PolicySource) -> tuple[OAuthResource, AccessTokens] | tuple[None, None]:
+    """The resource that this server is, and what verifies tokens for it, where an issuer is configured."""
+    if settings.oauth_issuer is None:
+        return None, None
+    issuer, audiences = settings.oauth_issuer, settings.oauth_audiences
+    tokens = AccessTokens(
+        IssuerKeys(Issuer(issuer).keys),
+        issuer=issuer,
+        audiences=audiences,
+        skew_seconds=settings.oauth_clock_skew_seconds,
+    )
+    return OAuthResource(audiences[0], issuer, lambda: policy.current.oauth), tokens
 
 
 def _noticed(lookup: asyncio.Task[str]) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from outlast.activities.contracts import Caller
+from outlast.api.access.oauth.resource import OAuthResource
 from outlast.api.access.policy.contracts import ALL_SCOPES, Scope
 from outlast.api.errors import ForbiddenScope
 
@@ -16,14 +17,21 @@ class Principal:
 
     caller: Caller
     scopes: frozenset[Scope] = ALL_BUT_ADMIN
+    resource: OAuthResource | None = None
+    """Who came with an access token can ask the authorization server for further scopes; the resource knows them."""
 
     def require(self, *scopes: Scope) -> None:
         """Raise `ForbiddenScope` unless the credential has one of `scopes`."""
-        if not self.scopes.intersection(scopes):
-            raise ForbiddenScope(
-                f"This needs the scope {' or '.join(f'`{scope}`' for scope in scopes)}; your key has "
-                f"{', '.join(sorted(self.scopes)) or 'none'}. Use another key, or ask the operator for one."
-            )
+        if self.scopes.intersection(scopes):
+            return
+        needed = f"This needs the scope {' or '.join(f'`{scope}`' for scope in scopes)}; your"
+        own = ", ".join(sorted(self.scopes)) or "none"
+        if self.resource is None:
+            raise ForbiddenScope(f"{needed} key has {own}. Use another key, or ask the operator for one.")
+        raise ForbiddenScope(
+            f"{needed} access token gives {own}. Get one with more scopes.",
+            challenge=self.resource.scope_challenge(scopes),
+        )
 
 
 LOCAL = Principal(Caller(id="local"), ALL_SCOPES)

@@ -15,7 +15,9 @@ from outlast.api.contracts.problems import MEDIA_TYPE, Problem
 from outlast.api.errors import (
     ApiError,
     CallTooLarge,
+    ForbiddenScope,
     InvalidCall,
+    IssuerUnavailable,
     KeyChecksBusy,
     OutputRefusal,
     OutputStoreUnavailable,
@@ -26,7 +28,14 @@ from outlast.api.errors import (
     Unauthenticated,
 )
 
-_PASSING = (TemporalUnavailable, PlatformUnavailable, OutputStoreUnavailable, TaskDataUnavailable, KeyChecksBusy)
+_PASSING = (
+    TemporalUnavailable,
+    PlatformUnavailable,
+    OutputStoreUnavailable,
+    TaskDataUnavailable,
+    KeyChecksBusy,
+    IssuerUnavailable,
+)
 RETRY_AFTER_SECONDS = 5
 MAX_VIOLATIONS = 50
 MAX_TEXT_CHARS = 300
@@ -205,7 +214,9 @@ def _headers(error: ApiError) -> dict[str, str]:
     if isinstance(error, TooManyRequests):
         return {"Retry-After": str(max(1, math.ceil(error.retry_after_seconds)))}
     if isinstance(error, Unauthenticated):
-        return {"WWW-Authenticate": 'Bearer realm="outlast"'}
+        return {"WWW-Authenticate": error.challenge or 'Bearer realm="outlast"'}
+    if isinstance(error, ForbiddenScope) and error.challenge:
+        return {"WWW-Authenticate": error.challenge}
     return {}
 
 

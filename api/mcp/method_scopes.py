@@ -9,6 +9,7 @@ from outlast.api.errors import ForbiddenScope
 from outlast.api.mcp.connections import Connections
 from outlast.api.mcp.protocol.api_errors import as_mcp_error
 from outlast.api.mcp.protocol.versions import Context
+from outlast.api.tasks.tools import TASK_TOOL_SCOPES
 
 _FREE = frozenset({"initialize", "ping", "server/discover"})
 _SCOPES: Mapping[str, tuple[Scope, ...]] = {
@@ -18,6 +19,15 @@ _SCOPES: Mapping[str, tuple[Scope, ...]] = {
     "tasks/update": ("call", "approve"),
 }
 _OTHERS: tuple[Scope, ...] = ("read",)
+
+
+def scopes_of_request(method: str, tool: str | None) -> tuple[Scope, ...]:
+    """The scopes of which a request needs one; none when any credential will do. `tool` is the called one's name."""
+    if method in _FREE or method.startswith("notifications/"):
+        return ()
+    if method == "tools/call":
+        return TASK_TOOL_SCOPES.get(tool or "", ("call",))
+    return _SCOPES.get(method, _OTHERS)
 
 
 class ScopeGate:

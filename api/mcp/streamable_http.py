@@ -18,6 +18,7 @@ from outlast.api.http.credentials_first import PRINCIPAL_STATE, resolved_princip
 from outlast.api.http.problems import error_response
 from outlast.api.mcp.connections import selection_from
 from outlast.api.mcp.server import McpServer
+from outlast.api.mcp.step_up import checked_scopes
 from outlast.api.mcp.widgets import widget_resources
 from outlast.api.metrics import LIMITED
 from outlast.api.services import Services
@@ -38,12 +39,13 @@ class Authenticated:
         self._default_mode = services.settings.mode
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request. Responds 400, 401, 429 or 503 as the REST API does."""
+        """Serve one request. Responds 400, 401, 403, 429 or 503 as the REST API does."""
         request = Request(scope)
         try:
             principal = await resolved_principal(scope, self._services.callers)
             selection = selection_from(request.query_params, default_mode=self._default_mode)
             self._check_size(principal.caller, selection)
+            receive = await checked_scopes(principal, receive) if scope["method"] == "POST" else receive
         except ApiError as error:
             await error_response(request.url.path, error)(scope, receive, send)
             return

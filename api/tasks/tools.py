@@ -22,7 +22,7 @@ from outlast.workflows.tools.common.tasks.task_tools import (
 )
 from outlast.workflows.tools.framework.tool import Tool
 
-_SCOPES: Mapping[str, tuple[Scope, ...]] = {
+TASK_TOOL_SCOPES: Mapping[str, tuple[Scope, ...]] = {
     "get-task": ("read",),
     "list-tasks": ("read",),
     "cancel-task": ("cancel",),
@@ -47,7 +47,7 @@ class TaskTools:
     async def call(self, principal: Principal, definition: Tool, arguments: Mapping[str, Any]) -> ToolResult:
         """The tool's answer. Errors are answers too."""
         try:
-            principal.require(*_SCOPES[definition.name])
+            principal.require(*TASK_TOOL_SCOPES[definition.name])
             self._tasks.check_front_door_tool(principal.caller, definition)
             return await self._handlers[definition.name](principal, definition.parse(arguments))
         except ToolError as error:

@@ -26,7 +26,7 @@ class FailedCredentials:
         """Each address may try `per_minute` tokens that turn out wrong."""
         self._per_minute = per_minute
         self._clock = clock
-        self._wrong: TTLCache[str, bool] = TTLCache(_MAX_TOKENS, _WRONG_SECONDS, timer=clock)
+        self._wrong: TTLCache[str, str] = TTLCache(_MAX_TOKENS, _WRONG_SECONDS, timer=clock)
         self._good: LRUCache[str, bool] = LRUCache(_MAX_TOKENS)
         self._tries: LRUCache[str, TokenBucket] = LRUCache(_MAX_ADDRESSES)
 
@@ -36,8 +36,9 @@ class FailedCredentials:
         Raises `Unauthenticated` for a token that was wrong a moment ago, and `TooManyRequests` for an address that has
         tried too many.
         """
-        if digest in self._wrong:
-            raise Unauthenticated(WRONG_TOKEN)
+        reason = self._wrong.get(digest)
+        if reason is not None:
+            raise Unauthenticated(reason)
         if address is None or digest in self._good:
             return
         pause = self._tries_of(address).take(self._per_minute / 60, self._per_minute)
@@ -55,9 +56,9 @@ class FailedCredentials:
             self._good[digest] = True
             self.is_unknown(address)
 
-    def was_wrong(self, digest: str) -> None:
-        """The token belongs to nobody: the try counts."""
-        self._wrong[digest] = True
+    def was_wrong(self, digest: str, reason: str = WRONG_TOKEN) -> None:
+        """The token is refused for `reason`: the try counts."""
+        self._wrong[digest] = reason
         self._good.pop(digest, None)
 
     def is_unknown(self, address: str | None) -> None:

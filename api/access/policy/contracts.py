@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -70,6 +70,23 @@ class CallerEntry(_Entry):
     spending: SpendingCaps = SpendingCaps()
 
 
+IssuersScope = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\x21\x23-\x5b\x5d-\x7e]+$")]
+"""A scope as an authorization server names it (RFC 6749, section 3.3)."""
+
+
+class OAuthEntry(_Entry):
+    """What access tokens of the authorization server (`OUTLAST_OAUTH_ISSUER`) may be used for."""
+
+    claims: tuple[str, ...] = Field(
+        default=("scope", "scp"),
+        description="Claims whose words are looked up in `scopes`; `realm_access.roles` leads into a claim.",
+    )
+    scopes: dict[IssuersScope, frozenset[Scope]] = Field(
+        default={f"outlast:{scope}": frozenset({scope}) for scope in get_args(Scope)},
+        description="What each of the authorization server's scopes or roles allows here.",
+    )
+
+
 class Policy(_Entry):
     """A whole policy file."""
 
@@ -80,6 +97,7 @@ class Policy(_Entry):
     )
     rules: tuple[PermissionEntry, ...] = Field(default=(), description="The first one that fits decides.")
     keys: tuple[KeyEntry, ...] = ()
+    oauth: OAuthEntry = OAuthEntry()
 
     def of(self, caller_id: str) -> CallerEntry:
         """What holds for a caller: its own entry, and the defaults where that says nothing."""

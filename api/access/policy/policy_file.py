@@ -9,10 +9,18 @@ from pydantic import BaseModel, ValidationError
 
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.api.access.key_hashes import KeyHash
-from outlast.api.access.policy.contracts import CallerEntry, KeyEntry, Limits, PermissionEntry, Policy
+from outlast.api.access.policy.contracts import CallerEntry, KeyEntry, Limits, OAuthEntry, PermissionEntry, Policy
 
 MAX_BYTES = 4 * 1024 * 1024
-_MODELS: tuple[type[BaseModel], ...] = (Policy, CallerEntry, KeyEntry, Limits, PermissionEntry, SpendingCaps)
+_MODELS: tuple[type[BaseModel], ...] = (
+    Policy,
+    CallerEntry,
+    KeyEntry,
+    Limits,
+    OAuthEntry,
+    PermissionEntry,
+    SpendingCaps,
+)
 
 
 class PolicyError(ValueError):

@@ -47,7 +47,7 @@ async def diagnose(output: Output, options: Options) -> ExitCode:
 
 
 async def _all_checks(options: Options) -> "list[Check]":
-    from outlast.api.cli.checks import machine, parts, retention, settings  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
+    from outlast.api.cli.checks import issuer, machine, parts, retention, settings  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
     from outlast.client.connection import running_stack  # noqa: PLC0415
 
     data_dir, environment = options.data_dir, dict(os.environ)
@@ -66,6 +66,7 @@ async def _all_checks(options: Options) -> "list[Check]":
         parts.check_stack(around),
         *await parts.check_server(options, around),
         await parts.check_platform(around),
+        await issuer.check_issuer(),
         await parts.check_metrics(around),
         await parts.check_temporal_ui(around),
         await retention.check_retention(around.state.addresses if around.state else None),

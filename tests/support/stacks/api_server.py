@@ -1,13 +1,11 @@
 """The REST API inside the test's own process, on a real socket, for settings that differ from the shared service's."""
 
-import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-import uvicorn
 from pydantic import SecretStr
 from temporalio.client import Client
 
@@ -18,15 +16,9 @@ from outlast.api.services import build_services
 from outlast.api.settings import ApiSettings
 from outlast.worker.plugin import OutlastPlugin
 from tests.support.http.api_client import api_client
+from tests.support.http.in_process import listening, serving
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import SEAL_KEYS
-
-
-class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave the test run's own signal handlers alone."""
-        yield
 
 
 def api_settings(sandbox: Sandbox, **settings: Any) -> ApiSettings:
@@ -51,33 +43,20 @@ async def connect(
 
 @asynccontextmanager
 async def serving_api(
-    client: Client, settings: ApiSettings, *, whole: bool = False
+    client: Client, settings: ApiSettings, *, whole: bool = False, listener: socket.socket | None = None
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """Serve the API on a free port until the end of the block; gives an HTTP client for it.
+    """Serve the API until the end of the block, on a free port or on `listener`; gives an HTTP client for it.
 
     With `whole`, it also serves MCP and watches its policy file.
     """
-    # With its protocol named, asyncio switches off what holds small answers back for 40 ms.
-    listener = socket.socket(proto=socket.IPPROTO_TCP)
-    listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        build_app(build_services(settings, client)),
-        http=limited_protocol(
-            request_seconds=settings.request_seconds, connections_per_address=settings.connections_per_address
-        ),
-        ws="none",
-        log_config=None,
-        access_log=False,
-        lifespan="on" if whole else "off",
-        timeout_graceful_shutdown=1,
+    if listener is None:
+        listener, _ = listening()
+    protocol = limited_protocol(
+        request_seconds=settings.request_seconds, connections_per_address=settings.connections_per_address
     )
-    server = _Server(config)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    try:
-        async with api_client(url) as http:
-            yield http
-    finally:
-        server.should_exit = True
-        await serving
-        listener.close()
+    app = build_app(build_services(settings, client))
+    async with (
+        serving(app, listener, http=protocol, lifespan="on" if whole else "off"),
+        api_client(f"http://127.0.0.1:{listener.getsockname()[1]}") as http,
+    ):
+        yield http

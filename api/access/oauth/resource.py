@@ -1,0 +1,101 @@
+"""This server as an OAuth resource: where its metadata is (RFC 9728), and what its challenges say (RFC 6750)."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
+from urllib.parse import urlsplit
+
+from outlast.activities.contracts import JsonObject
+from outlast.api.access.policy.contracts import OAuthEntry, Scope
+
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+_FIRST: tuple[Scope, ...] = ("read", "call", "cancel")
+"""What a client is told to ask for at first: what a new API key has. Approvals are a person's."""
+_SCOPE_CLAIMS = frozenset({"scope", "scp"})
+
+
+class OAuthResource:
+    """What clients are told, and what their tokens allow. The policy may change while the API runs."""
+
+    def __init__(self, url: str, issuer: str, mapping: Callable[[], OAuthEntry]) -> None:
+        """The resource at `url`, for which `issuer` makes tokens; `mapping` is the policy in force."""
+        self._url = url
+        self._issuer = issuer
+        self._mapping = mapping
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where clients may look for the metadata: below the path of the resource, and at the root."""
+        return tuple(dict.fromkeys((urlsplit(metadata_address(self._url)).path, WELL_KNOWN, f"{WELL_KNOWN}/mcp")))
+
+    def metadata(self) -> JsonObject:
+        """The metadata of the resource (RFC 9728, section 2). Addresses are as they were set: clients compare texts."""
+        mapping = self._mapping()
+        return {
+            "resource": self._url,
+            "authorization_servers": [self._issuer],
+            "bearer_methods_supported": ["header"],
+            **({"scopes_supported": list(mapping.scopes)} if _are_scopes(mapping) else {}),
+            "resource_name": "Outlast",
+        }
+
+    def scopes_of(self, claims: Mapping[str, object]) -> frozenset[Scope]:
+        """Our scopes that a token with these claims gives."""
+        mapping = self._mapping()
+        words = [word for claim in mapping.claims for word in _words(_claim(claims, claim))]
+        return frozenset(scope for word in words for scope in mapping.scopes.get(word, ()))
+
+    def challenge(self, *, error: str | None = None) -> str:
+        """`WWW-Authenticate` of a 401. `error` says why the token that was sent does not do."""
+        told = [] if error is None else ['error="invalid_token"', f'error_description="{_quoted(error)}"']
+        return self._challenge(told, (self._name_of((scope,)) for scope in _FIRST))
+
+    def scope_challenge(self, needed: Iterable[Scope]) -> str:
+        """`WWW-Authenticate` of a 403: the scope with which the same request would be carried out."""
+        return self._challenge(['error="insufficient_scope"'], [self._name_of(needed)])
+
+    def _challenge(self, told: list[str], names: Iterable[str | None]) -> str:
+        where = f'resource_metadata="{metadata_address(self._url)}"'
+        known = " ".join(dict.fromkeys(name for name in names if name))
+        return "Bearer " + ", ".join(['realm="outlast"', *told, *([f'scope="{known}"'] if known else []), where])
+
+    def _name_of(self, needed: Iterable[Scope]) -> str | None:
+        """The issuer's scope that gives one of `needed`, and the least besides."""
+        mapping = self._mapping()
+        if not _are_scopes(mapping):
+            return None
+        wanted = set(needed)
+        giving = [(len(given), name) for name, given in mapping.scopes.items() if given & wanted]
+        return min(giving, default=(0, None), key=lambda entry: entry[0])[1]
+
+
+def metadata_address(resource: str) -> str:
+    """Where clients look for the metadata of a resource (RFC 9728, section 3.1)."""
+    parts = urlsplit(resource)
+    return f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path.rstrip('/')}"
+
+
+def _are_scopes(mapping: OAuthEntry) -> bool:
+    """Whether clients can ask for what the policy looks at: roles cannot be asked for."""
+    return not _SCOPE_CLAIMS.isdisjoint(mapping.claims)
+
+
+def _claim(claims: Mapping[str, object], path: str) -> object:
+    """The claim with this name, else the one that the dots in it lead to."""
+    if path in claims:
+        return claims[path]
+    found: object = claims
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def _words(value: object) -> list[str]:
+    """The entries of a claim: a list, or words in one text (RFC 8693, section 4.2)."""
+    if isinstance(value, str):
+        return value.split()
+    return [entry for entry in cast(list[object], value) if isinstance(entry, str)] if isinstance(value, list) else []
+
+
+def _quoted(text: str) -> str:
+    """`text` as the inside of a quoted string of a header."""
+    return "".join(letter for letter in text if " " <= letter <= "~" and letter not in '"\\')

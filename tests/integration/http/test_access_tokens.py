@@ -1,0 +1,238 @@
+"""Access tokens that an attacker, or a wrong issuer, could send; and an issuer that changes its keys or is down."""
+
+import asyncio
+import base64
+import hmac
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.utils import base64url_encode
+from pydantic import SecretStr
+
+from outlast.api.cli.checks.issuer import check_issuer
+from outlast.api.settings import ApiSettings
+from tests.support.http.api_client import bearer
+from tests.support.http.issuer import LocalIssuer, SigningKey, running_issuer
+from tests.support.ports import free_port
+from tests.support.stacks.api_server import connect, serving_api
+from tests.support.stacks.service import SEAL_KEYS
+
+AUDIENCE = "https://outlast.example/mcp"
+SECRET_WORD = "kept-out-of-logs"
+KEY = "bob-0123456789abcdef"
+TRIES = 40
+
+
+@pytest.fixture
+async def issuer() -> AsyncIterator[LocalIssuer]:
+    async with running_issuer() as issuer:
+        yield issuer
+
+
+@pytest.fixture
+async def api(tmp_path: Path, issuer: LocalIssuer) -> AsyncIterator[httpx.AsyncClient]:
+    settings = ApiSettings(
+        data_dir=tmp_path,
+        seal_keys=SecretStr(SEAL_KEYS),
+        api_keys=SecretStr(f"bob:{KEY}"),
+        oauth_issuer=issuer.url,
+        oauth_audience=AUDIENCE,
+        audit_file=tmp_path / "audit.jsonl",
+        failed_credentials_per_minute=TRIES,
+        default_actors="",
+    )
+    async with serving_api(await connect(f"127.0.0.1:{free_port()}", lazy=True), settings) as serving:
+        yield serving
+
+
+async def status(api: httpx.AsyncClient, token: str) -> int:
+    return (await api.get("/v1/providers", headers=bearer(token))).status_code
+
+
+def unsigned(claims: dict[str, Any], **header: Any) -> str:
+    parts = [base64url_encode(json.dumps(part).encode()).decode() for part in ({"alg": "none", **header}, claims)]
+    return ".".join((*parts, ""))
+
+
+def nested(depth: int) -> str:
+    header = '{"alg":"ES256","x":' + "[" * depth + "]" * depth + "}"
+    return base64.urlsafe_b64encode(header.encode()).decode().rstrip("=") + ".e30.c2ln"
+
+
+def signed_with_the_public_key(issuer: LocalIssuer) -> str:
+    """As if the public key were a shared secret: HS256, which some verifiers fall for."""
+    public = issuer.keys[0].private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    head, claims = jwt.encode(said(issuer), "x" * 32, "HS256", headers={"kid": issuer.keys[0].id}).split(".")[:2]
+    signature = hmac.digest(public, f"{head}.{claims}".encode(), "sha256")
+    return f"{head}.{claims}.{base64url_encode(signature).decode()}"
+
+
+def said(issuer: LocalIssuer, **changed: Any) -> dict[str, Any]:
+    return issuer.claims(AUDIENCE, "outlast:read", word=SECRET_WORD, **changed)
+
+
+def made(**changed: Any) -> Callable[[LocalIssuer], str]:
+    return lambda issuer: issuer.keys[0].sign(said(issuer, **changed))
+
+
+def timed(**seconds: int) -> Callable[[LocalIssuer], str]:
+    """With times so many seconds from when it is made."""
+
+    def token(issuer: LocalIssuer) -> str:
+        now = int(time.time())
+        return made(**{name: now + value for name, value in seconds.items()})(issuer)
+
+    return token
+
+
+def headed(**header: Any) -> Callable[[LocalIssuer], str]:
+    return lambda issuer: issuer.keys[0].sign(said(issuer), **header)
+
+
+WRONG: dict[str, tuple[Callable[[LocalIssuer], str], str]] = {
+    "no algorithm": (lambda issuer: unsigned(said(issuer)), "not signed with one of"),
+    "no algorithm, with the key's id": (
+        lambda issuer: unsigned(said(issuer), kid=issuer.keys[0].id, typ="at+jwt"),
+        "not signed with one of",
+    ),
+    "the public key as shared secret": (signed_with_the_public_key, "not signed with one of"),
+    "another key with the same id": (
+        lambda issuer: SigningKey(key_id=issuer.keys[0].id).sign(said(issuer)),
+        "not signed by the authorization server",
+    ),
+    "a key in the header": (
+        lambda issuer: (key := SigningKey()).sign(said(issuer), jwk=key.public, jku="http://127.0.0.1:1/keys"),
+        "a key that the authorization server does not have",
+    ),
+    "another algorithm of the key": (
+        lambda issuer: SigningKey("EdDSA", issuer.keys[0].id).sign(said(issuer)),
+        "a key that the authorization server does not have",
+    ),
+    "changed claims": (
+        lambda issuer: ".".join(
+            (
+                (parts := made()(issuer).split("."))[0],
+                base64url_encode(json.dumps(said(issuer, sub="root")).encode()).decode(),
+                parts[2],
+            )
+        ),
+        "not signed by the authorization server",
+    ),
+    "an extension that must be understood": (headed(crit=["b64"], b64=False), "authorization server"),
+    "an id token": (headed(typ="logout+jwt"), "no access token"),
+    "wrong audience": (made(aud="https://other.example/mcp"), "another server"),
+    "no audience": (made(aud=None), "no claim `aud`"),
+    "wrong issuer": (made(iss="https://evil.example"), "another issuer"),
+    "issuer with a slash": (lambda issuer: made(iss=issuer.url + "/")(issuer), "another issuer"),
+    "no issuer": (made(iss=None), "no claim `iss`"),
+    "no subject": (made(sub=None), "no claim `sub`"),
+    "a subject that is no name": (made(sub="ann\nroot"), "subject"),
+    "a subject that is too long": (made(sub="a" * 151), "subject"),
+    "no expiry": (made(exp=None), "no claim `exp`"),
+    "an expiry that is no number": (made(exp="soon"), "malformed"),
+    "an endless expiry": (made(exp=float("inf")), "malformed"),
+    "expired": (timed(exp=-60), "has expired"),
+    "not yet valid": (timed(nbf=60), "not valid yet"),
+    "made in the future": (timed(iat=60), "not valid yet"),
+    "bound to a key": (made(cnf={"jkt": "x"}), "bound to a key"),
+    "huge": (lambda issuer: made()(issuer) + "A" * 20_000, "longer than"),
+    "huge and well-formed": (made(filler="A" * 20_000), "longer than"),
+    "deeply nested": (lambda _: nested(3_000), "not a well-formed access token"),
+    "no JSON": (lambda _: "eyJ.eyJ.eyJ", "not a well-formed access token"),
+}
+
+
+async def test_wrong_tokens_are_refused_recorded_and_quoted_nowhere(
+    api: httpx.AsyncClient, issuer: LocalIssuer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    assert await status(api, made()(issuer)) == 200
+    wrong: list[str] = []
+    for name, (token, reason) in WRONG.items():
+        text = token(issuer)
+        answer = await api.get("/v1/providers", headers=bearer(text))
+        challenge = answer.headers.get("www-authenticate", "")
+        if answer.status_code != 401 or reason not in answer.json()["detail"]:
+            wrong.append(f"{name}: {answer.status_code} {answer.text}")
+        if 'error="invalid_token"' not in challenge or f"{AUDIENCE[:-4]}/.well-known/oauth-protected" not in challenge:
+            wrong.append(f"{name}: {challenge}")
+        kept = answer.text + challenge + caplog.text
+        if any(len(part) > 3 and part in kept for part in (*text.split("."), SECRET_WORD)):
+            wrong.append(f"{name}: quoted")
+    assert not wrong, "\n".join(wrong)
+    records = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    refused = [record for record in records if record["event"] == "credentials.refused"]
+    assert len(refused) == len(WRONG)
+    assert {record["remote"] for record in refused} == {"127.0.0.1"}
+    assert sum("has expired" in record["detail"] for record in refused) == 1
+    assert "eyJ" not in (tmp_path / "audit.jsonl").read_text()
+    # Within the clock's skew both ends count.
+    assert await status(api, timed(exp=-10, nbf=20)(issuer)) == 200
+
+
+async def test_forged_key_ids_cost_the_issuer_few_requests_their_address_its_tries_and_others_nothing(
+    api: httpx.AsyncClient, issuer: LocalIssuer
+) -> None:
+    good = made()(issuer)
+    assert await status(api, good) == 200
+    forged = [SigningKey(key_id=f"forged-{n}").sign(said(issuer)) for n in range(2 * TRIES)]
+    answers = await asyncio.gather(*(status(api, token) for token in forged))
+    assert (answers.count(401), answers.count(429)) == (TRIES, TRIES)
+    assert issuer.reads["keys"] <= 10
+    # Whoever was good before is not held back, and neither is an API key.
+    assert (await status(api, good), await status(api, KEY)) == (200, 200)
+    # A token whose time is over is no guess.
+    old = [made(exp=int(time.time()) - 60, jti=str(n))(issuer) for n in range(3)]
+    assert {await status(api, token) for token in old} == {429}
+
+
+async def test_expired_tokens_use_up_no_tries(api: httpx.AsyncClient, issuer: LocalIssuer) -> None:
+    old = [made(exp=int(time.time()) - 60, jti=str(n))(issuer) for n in range(2 * TRIES)]
+    assert {await status(api, token) for token in old} == {401}
+    assert await status(api, made()(issuer)) == 200
+
+
+async def test_a_new_key_counts_at_once_and_known_keys_outlive_an_issuer_that_is_down(
+    api: httpx.AsyncClient, issuer: LocalIssuer
+) -> None:
+    issuer.status = 500
+    answer = await api.get("/v1/providers", headers=bearer(made()(issuer)))
+    assert (answer.status_code, answer.json()["type"]) == (503, "urn:outlast:problem:issuer-unavailable")
+    assert int(answer.headers["retry-after"]) > 0
+    assert await status(api, KEY) == 200
+
+    issuer.status = 200
+    known = issuer.keys[0]
+    assert await status(api, made()(issuer)) == 200
+    new = SigningKey("RS256")
+    issuer.keys = [new, known]
+    assert await status(api, made()(issuer)) == 200
+    assert issuer.reads["keys"] == 2
+
+    issuer.status = 503
+    for key, expected in ((new, 200), (known, 200), (SigningKey(), 503)):
+        assert await status(api, key.sign(said(issuer))) == expected
+
+
+async def test_doctor_checks_the_issuer_and_that_clients_find_it(
+    issuer: LocalIssuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTLAST_OAUTH_ISSUER", issuer.url + "/")
+    monkeypatch.setenv("OUTLAST_OAUTH_AUDIENCE", f"http://127.0.0.1:{free_port()}/mcp")
+    wrong = await check_issuer()
+    assert (wrong.health, "names another issuer" in wrong.finding) == ("fail", True)
+    monkeypatch.setenv("OUTLAST_OAUTH_ISSUER", issuer.url)
+    hidden = await check_issuer()
+    assert (hidden.health, "1 key" in hidden.finding, "the proxy" in (hidden.advice or "")) == ("warn", True, True)
+    issuer.keys = []
+    assert "cannot be used" in (await check_issuer()).finding
+    monkeypatch.delenv("OUTLAST_OAUTH_ISSUER")
+    assert (await check_issuer()).health == "skip"
