@@ -12,7 +12,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from outlast.activities.secrets.sealer import SealError
-from outlast.api.access.permissions import PermissionRules, idle_rules
+from outlast.api.access.permissions import PermissionRules, idle_roles, idle_rules
 from outlast.api.app import build_app
 from outlast.api.errors import TemporalUnavailable
 from outlast.api.http.connections import limited_protocol
@@ -45,7 +45,8 @@ async def serve(settings: ApiSettings) -> None:
     client = await connect(settings, build_runtime(), lazy=True)
     services = build_services(settings, client)
     services.audit.open()
-    for line in idle_rules(PermissionRules.of(services.policy.current)):
+    policy = services.policy.current
+    for line in (*idle_rules(PermissionRules.of(policy)), *idle_roles(policy)):
         log.warning("A permission fits no tool: %s", line)
     app = build_app(services)
     config = uvicorn.Config(

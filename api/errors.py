@@ -272,6 +272,14 @@ class TooManyRequests(ApiError):
         self.retry_after_seconds = retry_after_seconds
 
 
+class ApproverNeeded(ApiError):
+    """The call has to be approved by another caller than its own."""
+
+    status = 403
+    slug = "approver-needed"
+    title = "Another caller has to approve this"
+
+
 class ForbiddenScope(ApiError):
     """The key has not the scope that this needs."""
 

@@ -99,7 +99,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         session_collection=SessionCollection(
             client, sessions, kept, outputs, audit, output_ttl=timedelta(seconds=settings.output_ttl_seconds)
         ),
-        turns=TurnClient(client, sessions, kept, settings, policy, audit),
+        turns=TurnClient(client, sessions, kept, catalogue, settings, policy, audit),
         session_events=SessionEvents(client),
         usage=UsageReader(client, UsageStore(objects, namespace=client.namespace), policy),
         raw_payloads=RawPayloads(client),

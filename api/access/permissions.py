@@ -3,24 +3,35 @@
 A rule is `CALLER:TOOL=ACTION`. Caller and tool may have `*` in them; a caller's own id may have colons, a tool's name
 has none. The first rule that fits decides; for a call that fits none, the policy's `unmatched` does. A call of an Actor
 goes by more than one name (`call-actor`, and the Actor's own tool): each has to be allowed, and the strictest decision
-counts.
+counts. The Actor's id means the Actor as its name does.
 """
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import cast, get_args
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.access.policy.contracts import Action, PermissionEntry, Policy
-from outlast.workflows.contracts.tool_calls import PermissionRuling
+from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.tools.core.actor_names import actor_tool_name, proxied_tool_name, split_actor_tool
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import base_tools
 from outlast.workflows.tools.registry import MODES, TOOL_ALIASES
 
 _STRICTNESS: tuple[str, ...] = get_args(Action)
+_BY_ID = re.compile(r"([A-Za-z0-9]{17})(?::[^*]+)?")
+"""An Actor's id, alone or with a tool of the Actor that is an MCP server."""
+
+
+@dataclass(frozen=True)
+class CallName:
+    """A name by which rules may mean a call: that of a tool, and how it reads with the Actor's id."""
+
+    tool: str
+    by_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -31,6 +42,7 @@ class Rule:
     tool: str
     action: Action
     text: str
+    approver: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> "Rule":
@@ -46,15 +58,18 @@ class Rule:
     @classmethod
     def of(cls, entry: PermissionEntry) -> "Rule":
         """A rule of a policy file."""
-        return cls(entry.caller, entry.tool, entry.action, f"{entry.caller}:{entry.tool}={entry.action}")
+        text = f"{entry.caller}:{entry.tool}={entry.action}"
+        return cls(entry.caller, entry.tool, entry.action, text, entry.approver)
 
     def fits_caller(self, caller: str) -> bool:
         """Whether the rule is about this caller, whatever the tool."""
         return fnmatchcase(caller, self.caller)
 
-    def fits(self, caller: str, tool: str) -> bool:
+    def fits(self, caller: str, name: "CallName") -> bool:
         """Whether the rule is about this caller and tool, in any case of letters and however an Actor is written."""
-        return fnmatchcase(caller, self.caller) and fnmatchcase(tool.casefold(), self.pattern.casefold())
+        return self.fits_caller(caller) and (
+            fnmatchcase(name.tool.casefold(), self.pattern.casefold()) or self.pattern == name.by_id
+        )
 
     @property
     def pattern(self) -> str:
@@ -89,20 +104,19 @@ class PermissionRules:
         )
         return cls((*(Rule.of(entry) for entry in policy.rules), *last))
 
-    def ruling_of_call(self, caller: str, tool: Tool, actor: str | None) -> PermissionRuling | None:
+    def ruling_of_call(
+        self, caller: str, tool: Tool, actor: str | None, actor_id: str | None = None
+    ) -> PermissionRuling | None:
         """What the rules say of a call of `tool` that runs `actor`; None when no rule is about it."""
-        return self.ruling(caller, names_of(tool, actor)) if self.rules else None
+        return self.ruling(caller, names_of(tool, actor, actor_id), actor) if self.rules else None
 
-    def ruling(self, caller: str, names: Iterable[str]) -> PermissionRuling | None:
+    def ruling(self, caller: str, names: Iterable[CallName], actor: str | None = None) -> PermissionRuling | None:
         """What the rules say of a call that goes by `names`; None when none is about it."""
         found = [rule for name in names if (rule := self._first(caller, name)) is not None]
-        if not found:
-            return None
-        strictest = max(found, key=lambda rule: _STRICTNESS.index(rule.action))
-        return PermissionRuling(action=strictest.action, rule=strictest.text)
+        return PermissionRuling.strictest(found, actor)
 
-    def _first(self, caller: str, tool: str) -> Rule | None:
-        return next((rule for rule in self.rules if rule.fits(caller, tool)), None)
+    def _first(self, caller: str, name: CallName) -> Rule | None:
+        return next((rule for rule in self.rules if rule.fits(caller, name)), None)
 
 
 def forbidden(tool: str, caller: str, rule: str) -> ErrorEnvelope:
@@ -115,28 +129,63 @@ def forbidden(tool: str, caller: str, rule: str) -> ErrorEnvelope:
     )
 
 
-def names_of(definition: Tool, actor: str | None) -> tuple[str, ...]:
+def names_of(definition: Tool, actor: str | None, actor_id: str | None = None) -> tuple[CallName, ...]:
     """Every name by which rules may mean the call: the tool's own, and those of the Actor that it runs."""
-    if actor is None:
-        return (definition.name,)
-    return tuple(dict.fromkeys((definition.name, *actor_names(actor))))
+    names = actor_names(actor, actor_id) if actor is not None else ()
+    if definition.name in {name.tool for name in names}:
+        return names
+    return (CallName(definition.name), *names)
 
 
-def actor_names(actor: str) -> tuple[str, ...]:
+def actor_names(actor: str, actor_id: str | None = None) -> tuple[CallName, ...]:
     """The names of the tools that run `actor` (`user/name`, or `user/name:tool`)."""
     full_name, mcp_tool = split_actor_tool(actor)
-    proxied = (proxied_tool_name(full_name, mcp_tool),) if mcp_tool else ()
-    return (actor_tool_name(full_name), *proxied)
+    direct = CallName(actor_tool_name(full_name), actor_id)
+    if not mcp_tool:
+        return (direct,)
+    return (direct, CallName(proxied_tool_name(full_name, mcp_tool), f"{actor_id}:{mcp_tool}" if actor_id else None))
+
+
+def ids_in(rules: PermissionRules) -> tuple[str, ...]:
+    """The ids by which rules mean Actors."""
+    return tuple(dict.fromkeys(found[1] for rule in rules.rules if (found := _BY_ID.fullmatch(rule.pattern))))
+
+
+def by_name(pattern: str, names: Mapping[str, str]) -> str:
+    """A rule's `pattern` with the Actor's name instead of its id, where `names` knows it."""
+    found = _BY_ID.fullmatch(pattern)
+    if found is None or (full_name := names.get(found[1])) is None:
+        return pattern
+    mcp_tool = pattern.partition(":")[2]
+    return proxied_tool_name(full_name, mcp_tool) if mcp_tool else actor_tool_name(full_name)
 
 
 def idle_rules(rules: PermissionRules) -> list[str]:
-    """One line for each rule whose tool is the name of none: misspelt, or an Actor's id."""
+    """One line for each rule whose tool is the name of none."""
     known = {tool.name for mode in MODES for tool in base_tools(mode).tools.values()}
     found: list[str] = []
     for rule in rules.rules:
-        if "*" in rule.pattern or "--" in rule.pattern or rule.pattern.casefold() in known:
+        pattern = rule.pattern
+        if "*" in pattern or "--" in pattern or pattern.casefold() in known or _BY_ID.fullmatch(pattern):
             continue
-        near = difflib.get_close_matches(rule.pattern, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "write an Actor as `user/name`, not by its id."
+        near = difflib.get_close_matches(pattern, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "write an Actor as `user/name`, or by its id."
         found.append(f"{rule.text}: there is no tool {rule.tool!r}; {hint}")
     return found
+
+
+def idle_roles(policy: Policy) -> list[str]:
+    """One line for each role that rules demand and nobody has: such calls wait in vain."""
+    held = policy.defaults.roles.union(*(policy.of(caller).roles for caller in policy.callers))
+    demanded = dict.fromkeys(entry.approver for entry in policy.rules if entry.approver)
+    return [
+        f"no caller has the role {role!r}: calls that need its approval wait until they time out"
+        for role in demanded
+        if role not in held
+    ]
+
+
+def approver_words(roles: Iterable[str]) -> str:
+    """Who may approve, in words."""
+    named = " and ".join(f"`{role}`" for role in roles)
+    return f"another caller with the role {named}"

@@ -8,6 +8,7 @@ from collections.abc import Container
 from outlast.activities.contracts import JsonObject
 from outlast.activities.llm.contracts import MediaPart
 from outlast.activities.llm.providers.tool_media import is_shown
+from outlast.api.access.permissions import approver_words
 from outlast.api.adapters.model_calls import Outcome
 from outlast.api.tasks.question_text import is_approval
 from outlast.workflows.contracts.questions import InputRequest
@@ -45,4 +46,6 @@ def _question_data(question: InputRequest) -> JsonObject:
     data: JsonObject = {"message": question.message, "schema": question.requested_schema}
     if question.handoff is not None and is_approval(question):
         data["approve"] = {"tool": question.handoff.tool, **question.handoff.parameters}
+        if question.approvers:
+            data["approval_by"] = approver_words(question.approvers)
     return data

@@ -76,6 +76,10 @@ class HandoffEvent(BaseModel):
     parameters: dict[str, JsonValue]
     answer_schema: dict[str, JsonValue]
     deadline: datetime | None
+    maker: str | None = Field(default=None, description="For an approval: id of the caller whose call it is.")
+    approvers: tuple[str, ...] = Field(
+        default=(), description="Roles: only another caller who has all of them may answer; empty: the caller itself."
+    )
 
 
 class AnswerEvent(BaseModel):

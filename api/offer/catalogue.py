@@ -1,7 +1,7 @@
 """Which tools a caller is offered, direct Actor tools included."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -38,11 +38,13 @@ _CallersActor = tuple[str, str]
 class CalledActor:
     """The Actor that a call runs: `user/name`, or `user/name:tool` for a tool of an Actor that is an MCP server.
 
-    `input_schema` is None while it is not known, and for tools of MCP servers, whose Actor checks the input.
+    `input_schema` is None while it is not known, and for tools of MCP servers, whose Actor checks the input. `actor_id`
+    is None while it is not known.
     """
 
     name: str
     input_schema: dict[str, JsonValue] | None
+    actor_id: str | None = None
 
 
 class Catalogue:
@@ -116,11 +118,12 @@ class Catalogue:
     ) -> CalledActor | None:
         """The Actor that a call of `tool` runs; None when it runs none.
 
-        With `by_full_name`, raises `PlatformUnavailable` when the platform cannot say the Actor's full name; without,
-        the schema is unknown then, and the name as it was written.
+        With `by_full_name`, raises `PlatformUnavailable` when the platform cannot say the Actor's full name and id;
+        without, the schema is unknown then, and the name as it was written.
         """
         if tool.actor is not None:
-            return CalledActor(tool.actor, tool.input_schema)
+            found = await self._definition(split_actor_tool(tool.actor)[0], caller) if by_full_name else None
+            return CalledActor(tool.actor, tool.input_schema, found.actor_id if found else None)
         written = arguments.get("actor")
         if not tool.calls_actor or not isinstance(written, str):
             return None
@@ -131,10 +134,19 @@ class Catalogue:
             if by_full_name:
                 raise
             definition = None
-        full_name = definition.full_name if definition else name
+        if definition is None:
+            return CalledActor(f"{name}:{mcp_tool}" if mcp_tool is not None else name, None)
         if mcp_tool is not None:
-            return CalledActor(f"{full_name}:{mcp_tool}", None)
-        return CalledActor(full_name, definition.input_schema if definition else None)
+            return CalledActor(f"{definition.full_name}:{mcp_tool}", None, definition.actor_id)
+        return CalledActor(definition.full_name, definition.input_schema, definition.actor_id)
+
+    async def full_names(self, ids: Iterable[str], caller: Caller) -> dict[str, str]:
+        """The full names of the Actors with these ids, of those that the caller can see.
+
+        Raises `PlatformUnavailable`.
+        """
+        found = {actor_id: await self._definition(actor_id, caller) for actor_id in ids}
+        return {actor_id: definition.full_name for actor_id, definition in found.items() if definition is not None}
 
     def _base(self, mode: str) -> ToolSet:
         try:

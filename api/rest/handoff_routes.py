@@ -1,4 +1,4 @@
-"""`/v1/handoffs`: what the caller's tasks wait for a client to do."""
+"""`/v1/handoffs`: what tasks wait for the caller to do."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import StringConstraints
 
 from outlast.api.contracts.events import HandoffList
-from outlast.api.http.dependencies import CallerDep, ServicesDep
+from outlast.api.http.dependencies import ReaderDep, ServicesDep
 from outlast.api.http.event_stream import event_stream
 from outlast.api.http.problems import documented_problems
 
@@ -20,9 +20,9 @@ ToolNames = Annotated[
 
 
 @router.get("", responses=documented_problems(400, 401, 503))
-async def list_handoffs(services: ServicesDep, caller: CallerDep, tools: ToolNames = []) -> HandoffList:  # noqa: B006
-    """Your tasks' open hand-offs and approvals, the newest thousand."""
-    return HandoffList(handoffs=await services.handoffs.open(caller, tools))
+async def list_handoffs(services: ServicesDep, principal: ReaderDep, tools: ToolNames = []) -> HandoffList:  # noqa: B006
+    """Your tasks' open hand-offs and approvals, then others' approvals that wait for you; the newest thousand each."""
+    return HandoffList(handoffs=await services.handoffs.open(principal, tools))
 
 
 @router.get(
@@ -33,11 +33,11 @@ async def list_handoffs(services: ServicesDep, caller: CallerDep, tools: ToolNam
         **documented_problems(400, 401, 503),
     },
 )
-async def follow_handoffs(services: ServicesDep, caller: CallerDep, tools: ToolNames = []) -> StreamingResponse:  # noqa: B006
-    """Your tasks' open hand-offs as events.
+async def follow_handoffs(services: ServicesDep, principal: ReaderDep, tools: ToolNames = []) -> StreamingResponse:  # noqa: B006
+    """Your tasks' open hand-offs, and others' approvals that wait for you, as events.
 
     `handoff` for each that is open or opens later, `handoff_closed` for each that was closed. There is nothing to
     resume: a new connection begins with all that are open.
     """
-    await services.handoffs.open(caller, tools)  # What can be refused, is refused before the stream begins.
-    return event_stream(services.handoffs.follow(caller, tools))
+    await services.handoffs.open(principal, tools)  # What can be refused, is refused before the stream begins.
+    return event_stream(services.handoffs.follow(principal, tools))

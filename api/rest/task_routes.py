@@ -12,6 +12,7 @@ from outlast.api.http.dependencies import (
     CancellerDep,
     IdempotencyKey,
     PreferredWait,
+    ReaderDep,
     ServicesDep,
 )
 from outlast.api.http.event_stream import event_stream
@@ -69,9 +70,12 @@ async def list_tasks(
 
 
 @router.get("/{task_id}", responses=documented_problems(401, 404, 503))
-async def get_task(task_id: TaskId, services: ServicesDep, caller: CallerDep) -> Task:
-    """A task as it is now. Works while no worker is alive."""
-    return await services.tasks.describe(caller, task_id)
+async def get_task(task_id: TaskId, services: ServicesDep, principal: ReaderDep) -> Task:
+    """A task as it is now. Works while no worker is alive.
+
+    Of another caller's task that waits for your approval, you see what is to be approved.
+    """
+    return await services.tasks.look_at(principal, task_id)
 
 
 @router.get(

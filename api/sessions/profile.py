@@ -8,7 +8,7 @@ from pathlib import Path
 from outlast.activities.contracts import Caller
 from outlast.activities.llm.controls import ModelControls
 from outlast.activities.llm.providers.definitions import Definition, canonical_definitions
-from outlast.api.access.permissions import PermissionRules
+from outlast.api.access.permissions import PermissionRules, by_name, ids_in
 from outlast.api.contracts.sessions import SessionRequest
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.offer.instructions import offered_skills, server_instructions
@@ -64,12 +64,16 @@ async def profile_for(
     )
 
 
-def carried_rules(rules: PermissionRules, caller: Caller) -> tuple[CarriedRule, ...]:
-    """The operator's rules that apply to `caller`, for calls inside a turn."""
+async def carried_rules(rules: PermissionRules, caller: Caller, catalogue: Catalogue) -> tuple[CarriedRule, ...]:
+    """The operator's rules that apply to `caller`, for calls inside a turn: about Actors by their names.
+
+    Raises `PlatformUnavailable` when a rule means an Actor by its id and the platform cannot say its name.
+    """
+    own = PermissionRules(tuple(rule for rule in rules.rules if rule.fits_caller(caller.id)))
+    names = await catalogue.full_names(ids_in(own), caller)
     return tuple(
-        CarriedRule(tool=rule.pattern, action=rule.action, text=rule.text)
-        for rule in rules.rules
-        if rule.fits_caller(caller.id)
+        CarriedRule(tool=by_name(rule.pattern, names), action=rule.action, text=rule.text, approver=rule.approver)
+        for rule in own.rules
     )
 
 

@@ -37,6 +37,7 @@ from outlast.api.errors import (
     TurnNotFound,
     TurnRunning,
 )
+from outlast.api.offer.catalogue import Catalogue
 from outlast.api.sessions.client import SessionClient
 from outlast.api.sessions.kept import KeptConversations
 from outlast.api.sessions.model_options import check_allowed, model_options
@@ -75,11 +76,16 @@ class TurnClient:
         client: Client,
         sessions: SessionClient,
         kept: KeptConversations,
+        catalogue: Catalogue,
         settings: ApiSettings,
         policy: PolicySource,
         audit: AuditLog,
     ) -> None:
-        """Run turns as `settings` and the `policy` in force say; record what callers do in `audit`."""
+        """Run turns as `settings` and the `policy` in force say; record what callers do in `audit`.
+
+        `catalogue` knows the names of Actors that rules mean by their ids.
+        """
+        self._catalogue = catalogue
         self._audit = audit
         self._client = client
         self._sessions = sessions
@@ -111,6 +117,7 @@ class TurnClient:
             request = as_before(request, retried.report.asked)
         options = model_options(profile, request, self._settings.model_limits, self._settings.model_prices)
         check_allowed(options.provider_id, options.model_id, self._policy.of(caller.id).models)
+        rules = await carried_rules(PermissionRules.of(self._policy.current), caller, self._catalogue)
         parts = _parts(request, retried)
         before = retried.report.before if retried is not None else overview.conversation
         # Before a place is taken: what cannot be continued must not leave a turn behind that never was.
@@ -133,7 +140,7 @@ class TurnClient:
             conversation=turn.before,
             output=self._settings.output_policy(request.output or profile.output),
             run_heartbeat_seconds=self._settings.run_heartbeat_seconds,
-            rules=carried_rules(PermissionRules.of(self._policy.current), caller),
+            rules=rules,
             caps=self._policy.caps_of(caller.id),
             max_output_tokens=options.max_output_tokens,
             controls=options.controls,

@@ -14,7 +14,7 @@ from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_schema.checker import SchemaChecker
 from outlast.activities.secrets.sealer import SecretSealer
-from outlast.api.access.permissions import PermissionRules, forbidden
+from outlast.api.access.permissions import CallName, PermissionRules, forbidden
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.audit.contracts import AuditEvent
@@ -23,9 +23,11 @@ from outlast.api.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.api.errors import InvalidCall, UnknownToolCalled
 from outlast.api.offer.catalogue import CalledActor, Catalogue
 from outlast.api.settings import ApiSettings
+from outlast.api.tasks.approvers import Approvers
 from outlast.api.tasks.arguments import ArgumentCheck
 from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
 from outlast.api.tasks.wait_argument import without_wait
+from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import TaskSummary, ToolCall
 from outlast.workflows.tools.core.actor_names import split_actor_tool
@@ -62,6 +64,7 @@ class Admission:
 
         What a rule denies goes to `audit`.
         """
+        self.approvers = Approvers(policy)
         self._audit = audit
         self._catalogue = catalogue
         self._sealer = sealer
@@ -92,7 +95,7 @@ class Admission:
         actor = await self._called_actor(caller, tool, request.arguments)
         _check_payment(tool, request.arguments, payment, actor)
         await self._check_of(caller).of_call(tool, request.arguments, actor)
-        permission = self._permissions.ruling_of_call(caller.id, tool, actor.name if actor else None)
+        permission = self._ruling(caller, tool, actor)
         if permission is not None and permission.action == "deny":
             self._record_denial(caller, tool, permission.rule, actor, session_id=request.session_id)
 
@@ -120,13 +123,14 @@ class Admission:
     async def admit_edited(self, caller: Caller, *, mode: str, tool: str, arguments: JsonObject) -> JsonObject:
         """Arguments that a person edited while approving a call, checked and sealed like those of a new call.
 
-        A masked value stands for the original, so it may break the schema and is not sealed. Raises `InvalidCall`.
+        A masked value stands for the original, so it may break the schema and is not sealed. Raises `InvalidCall`, also
+        where a rule has another caller approve such a call: it has to be made anew.
         """
         found = await self._catalogue.resolve(mode, tool, caller)
         actor = await self._called_actor(caller, found, arguments)
         await self._check_of(caller).of_edited(found, arguments, actor)
-        permission = self._permissions.ruling_of_call(caller.id, found, actor.name if actor else None)
-        if permission is not None and permission.action == "deny":
+        permission = self._ruling(caller, found, actor)
+        if permission is not None and (permission.action == "deny" or permission.approvers):
             self._record_denial(caller, found, permission.rule, actor)
             raise InvalidCall(forbidden(found.name, caller.id, permission.rule))
         return seal_edited_arguments(found, arguments, actor, self._sealer, caller)
@@ -142,7 +146,7 @@ class Admission:
 
         No workflow could ask, so a rule that says `ask` rejects the call too.
         """
-        ruling = self._permissions.ruling(caller.id, (tool.name,))
+        ruling = self._permissions.ruling(caller.id, (CallName(tool.name),))
         if ruling is not None and ruling.action != "allow":
             self._record_denial(caller, tool, ruling.rule)
             raise InvalidCall(forbidden(tool.name, caller.id, ruling.rule))
@@ -165,6 +169,11 @@ class Admission:
             session=session_id,
             detail=rule,
         )
+
+    def _ruling(self, caller: Caller, tool: Tool, actor: CalledActor | None) -> PermissionRuling | None:
+        if actor is None:
+            return self._permissions.ruling_of_call(caller.id, tool, None)
+        return self._permissions.ruling_of_call(caller.id, tool, actor.name, actor.actor_id)
 
     @property
     def _permissions(self) -> PermissionRules:

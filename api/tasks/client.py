@@ -25,13 +25,11 @@ from temporalio.common import (
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
-from temporalio.exceptions import CancelledError, TerminatedError, WorkflowAlreadyStartedError
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from outlast.activities.contracts import Caller
-from outlast.activities.failures.classify import redact
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
-from outlast.activities.stuck_tasks.contracts import error_of_end
+from outlast.activities.failures.contracts import ErrorEnvelope, Violation
 from outlast.api.access.principal import Principal
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
@@ -46,7 +44,9 @@ from outlast.api.errors import (
     TemporalUnavailable,
 )
 from outlast.api.tasks.admission import Admission
+from outlast.api.tasks.approvers import after_approval
 from outlast.api.tasks.large_arguments import LargeArguments, LightCall
+from outlast.api.tasks.outcomes import abnormal, just_started, status_of
 from outlast.api.tasks.submitted_input import answer_error, answer_event, require_answering, sealed_answers
 from outlast.api.temporal.definitions import TASK_WORKFLOW
 from outlast.api.temporal.errors import temporal_errors
@@ -54,7 +54,7 @@ from outlast.api.temporal.recorded_rows import whole_outcome
 from outlast.api.temporal.session_starts import ensure_session, report_refused_call
 from outlast.api.temporal.task_events import position_of, stream_events, task_events
 from outlast.api.temporal.task_view import memo_model, owner_of, task_from
-from outlast.api.temporal.visibility import list_query, read_page_token, write_page_token
+from outlast.api.temporal.visibility import approvals_query, list_query, read_page_token, write_page_token
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputAnswer, SubmitInput
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
@@ -105,6 +105,7 @@ class TaskClient:
         self._client = client
         self._admission = admission
         self._arguments = arguments
+        self._approvers = admission.approvers
         self._audit = audit
         self._fair = fair
         self._ui_url = ui_url
@@ -139,7 +140,7 @@ class TaskClient:
             except WorkflowAlreadyStartedError:
                 action.note(outcome="repeated")
                 return await self._existing(caller, task_id, admitted.fingerprints)
-        return _just_started(task_id, summary, self._workflow_url(task_id))
+        return just_started(task_id, summary, self._workflow_url(task_id))
 
     async def report_refused_call(self, caller: Caller, session_id: str | None, error: ErrorEnvelope) -> None:
         """Report a call that did not become a task to its session, if any. The session counts it as a failed task."""
@@ -151,6 +152,23 @@ class TaskClient:
     async def describe(self, caller: Caller, task_id: str) -> Task:
         """The task as it is now. Readable while no worker is alive. Raises `TaskNotFound`."""
         return await self._view(await self._described(caller, task_id))
+
+    async def look_at(self, principal: Principal, task_id: str) -> Task:
+        """The caller's task, or the open approvals of another's that wait for the caller. Raises `TaskNotFound`."""
+        return (await self._seen(principal, task_id))[0]
+
+    async def to_approve(self, principal: Principal, *, tool: str | None = None) -> AsyncIterator[Task]:
+        """Tasks of other callers that wait for the caller's approval, the newest first, as it sees them."""
+        roles = self._approvers.roles_of(principal)
+        if not roles:
+            return
+        query = approvals_query(principal.caller.id, roles, tool=tool)
+        with temporal_errors():
+            async for execution in self._client.list_workflows(query, page_size=MAX_PAGE):
+                task = await self._view_or_none(execution)
+                shown = self._approvers.view_of(principal, owner_of(execution), task) if task is not None else None
+                if shown is not None:
+                    yield shown
 
     async def answer(self, caller: Caller, task_id: str, *, wait_seconds: float = 0) -> TaskAnswer:
         """The task's result, waiting for it at most `wait_seconds`. Raises `TaskNotFound`."""
@@ -188,7 +206,7 @@ class TaskClient:
         outcome = await self._outcome_within(task.id, wait_seconds)
         if outcome is None:
             return TaskAnswer(task=await self.describe(caller, task.id))
-        status = _status_of(outcome.result)
+        status = status_of(outcome.result)
         finished = {
             "status": status,
             "status_message": outcome.result.headline,
@@ -218,21 +236,24 @@ class TaskClient:
             await self.cancel(caller, task_id)
 
     async def submit_input(self, principal: Principal, task_id: str, answers: dict[str, InputAnswer]) -> Task:
-        """Answer questions of a task. Raises `InvalidCall` for an answer that breaks the question's schema,
-        `AnswerNotTaken` when the question is not open, `ForbiddenScope`, `TaskFinished`, `TaskNotFound`. Nothing
-        changes then.
+        """Answer questions of the caller's task, or of another's that waits for the caller's approval.
+
+        Raises `InvalidCall` for an answer that breaks the question's schema, `AnswerNotTaken` when the question is not
+        open, `ForbiddenScope`, `ApproverNeeded`, `TaskFinished`, `TaskNotFound`. Nothing changes then.
         """
         caller = principal.caller
         async with self._audit.action(AuditEvent.TASK_ANSWERED, caller, task=task_id) as action:
-            task = await self.describe(caller, task_id)
+            task, maker = await self._seen(principal, task_id)
             action.event, about = answer_event(task, answers)
             action.note(**about)
-            require_answering(principal, task, answers)
+            if maker != caller.id:
+                action.note(detail=f"call of {maker}")
+            require_answering(principal, task, maker, answers)
             if task.finished_at is not None or task.status.is_final:
                 raise TaskFinished(f"Task {task_id} has ended; it asks nothing any more.")
             sealed = await sealed_answers(self._admission, caller, task, answers)
             await self._submit(task_id, SubmitInput(answers=sealed, answered_by=caller.id))
-        return await self.describe(caller, task_id)
+        return await self.describe(caller, task_id) if maker == caller.id else after_approval(task)
 
     async def _submit(self, task_id: str, submitted: SubmitInput) -> None:
         handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
@@ -337,12 +358,27 @@ class TaskClient:
         return await self._view(description)
 
     async def _described(self, caller: Caller, task_id: str) -> WorkflowExecutionDescription:
+        description = await self._described_for_any(task_id)
+        if owner_of(description) != caller.id:
+            raise _task_not_found(task_id)
+        return description
+
+    async def _described_for_any(self, task_id: str) -> WorkflowExecutionDescription:
         with temporal_errors(missing=_task_not_found(task_id)):
             description = await self._client.get_workflow_handle(task_id).describe()
         # A caller also owns its sessions' workflows; those are not tasks.
-        if owner_of(description) != caller.id or description.workflow_type != TASK_WORKFLOW:
+        if description.workflow_type != TASK_WORKFLOW:
             raise _task_not_found(task_id)
         return description
+
+    async def _seen(self, principal: Principal, task_id: str) -> tuple[Task, str | None]:
+        """The task as the caller may see it, and whose it is. Raises `TaskNotFound`."""
+        description = await self._described_for_any(task_id)
+        maker, task = owner_of(description), await self._view(description)
+        shown = task if maker == principal.caller.id else self._approvers.view_of(principal, maker, task)
+        if shown is None:
+            raise _task_not_found(task_id)
+        return shown, maker
 
     async def _view(self, execution: WorkflowExecutionDescription) -> Task:
         task = await self._view_or_none(execution)
@@ -384,7 +420,7 @@ class TaskClient:
         except TimeoutError:
             return None
         except WorkflowFailureError as error:
-            return ToolOutcome(result=ToolResult.failed(_abnormal(task_id, error)))
+            return ToolOutcome(result=ToolResult.failed(abnormal(task_id, error)))
 
     async def _await_handler(self, task_id: str, executor: str, seconds: float) -> None:
         """Return when the handler has returned, or after `seconds`."""
@@ -437,32 +473,3 @@ def _task_id(caller: Caller, tool: str, idempotency_key: str | None) -> str:
         return f"{tool}-{secrets.token_hex(10)}"
     digest = hashlib.sha256(json.dumps([caller.id, idempotency_key]).encode()).hexdigest()
     return f"task-{digest[:32]}"
-
-
-def _just_started(task_id: str, summary: TaskSummary, workflow_url: str | None) -> Task:
-    return Task(
-        id=task_id,
-        tool=summary.tool,
-        status=TaskStatus.WORKING,
-        mode=summary.mode,
-        executor=summary.executor,
-        actor=summary.actor,
-        session_id=summary.session_id,
-        created_at=summary.created_at,
-        workflow_url=workflow_url,
-    )
-
-
-def _status_of(result: ToolResult) -> TaskStatus:
-    if result.error is not None and result.error.category is ErrorCategory.CANCELLED and not result.structured:
-        return TaskStatus.CANCELLED
-    return TaskStatus.FAILED if result.is_error else TaskStatus.COMPLETED
-
-
-def _abnormal(task_id: str, error: WorkflowFailureError) -> ErrorEnvelope:
-    if isinstance(error.cause, CancelledError):
-        return ErrorEnvelope.permanent(ErrorCategory.CANCELLED, "", f"Task {task_id} was cancelled.")
-    if isinstance(error.cause, TerminatedError) and (told := error_of_end(error.cause.details)) is not None:
-        return told
-    message = redact(f"Task {task_id} did not end by itself: {error.cause}")
-    return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, "", message)

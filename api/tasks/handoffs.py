@@ -1,4 +1,4 @@
-"""A caller's open hand-offs, as a list or as a stream of changes.
+"""A caller's open hand-offs, and the approvals that it may give to others, as a list or as a stream of changes.
 
 They are read from Temporal's visibility, at intervals while a client follows. No state is kept here, so that every API
 process can serve them, and a client that reconnects sees what is open now.
@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from outlast.activities.contracts import Caller
+from outlast.api.access.principal import Principal
 from outlast.api.contracts.events import HandoffChange, OpenHandoff
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import TemporalUnavailable
@@ -18,7 +19,7 @@ from outlast.api.temporal.question_events import handed_over
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
 MAX_HANDOFFS: Final = 1_000
-"""Maximum per caller, newest first. Older ones appear as these are answered."""
+"""Maximum per caller, newest first, of its own and of others each. Older ones appear as these are answered."""
 LOOK_SECONDS: Final = 1.0
 """How long it takes at most until followers see a new hand-off."""
 
@@ -30,25 +31,25 @@ class Handoffs:
         """Read hand-offs through `tasks`."""
         self._tasks = tasks
 
-    async def open(self, caller: Caller, tools: Sequence[str] = ()) -> list[OpenHandoff]:
-        """The caller's open hand-offs, of these tools or of all; at most `MAX_HANDOFFS`.
+    async def open(self, principal: Principal, tools: Sequence[str] = ()) -> list[OpenHandoff]:
+        """The caller's open hand-offs, then the approvals that wait for it in the tasks of others.
 
-        Raises `TemporalUnavailable`, and `BadRequest` for an invalid tool name.
+        Of these tools or of all; at most `MAX_HANDOFFS` each. Raises `TemporalUnavailable`, and `BadRequest` for an
+        invalid tool name.
         """
-        found: list[OpenHandoff] = []
+        own: list[OpenHandoff] = []
+        others: list[OpenHandoff] = []
         for tool in dict.fromkeys(tools) or (None,):
-            async for task in self._waiting(caller, tool):
-                found.extend(_handed_over(task))
-                if len(found) >= MAX_HANDOFFS:
-                    return found[:MAX_HANDOFFS]
-        return found
+            await _collect(self._waiting(principal.caller, tool), own)
+            await _collect(self._tasks.to_approve(principal, tool=tool), others)
+        return own + others
 
-    async def follow(self, caller: Caller, tools: Sequence[str] = ()) -> AsyncIterator[HandoffChange]:
+    async def follow(self, principal: Principal, tools: Sequence[str] = ()) -> AsyncIterator[HandoffChange]:
         """The open hand-offs, then each that opens or closes. Silent during an outage of Temporal. Never ends."""
         known: dict[tuple[str, str, datetime | None], OpenHandoff] = {}
         while True:
             try:
-                now = {handoff.identity: handoff for handoff in await self.open(caller, tools)}
+                now = {handoff.identity: handoff for handoff in await self.open(principal, tools)}
             except TemporalUnavailable:
                 now = known
             for identity in (each for each in known if each not in now):
@@ -68,6 +69,15 @@ class Handoffs:
                 yield task
             if (token := page.next_page_token) is None:
                 return
+
+
+async def _collect(tasks: AsyncIterator[Task], found: list[OpenHandoff]) -> None:
+    """Add the hand-offs of `tasks` to those that were found, up to `MAX_HANDOFFS`."""
+    async for task in tasks:
+        found.extend(_handed_over(task))
+        if len(found) >= MAX_HANDOFFS:
+            del found[MAX_HANDOFFS:]
+            return
 
 
 def _closed(handoff: OpenHandoff) -> HandoffChange:

@@ -9,6 +9,8 @@ from decimal import Decimal
 
 from pydantic import JsonValue
 
+from outlast.activities.printable import printable
+from outlast.api.access.permissions import approver_words
 from outlast.workflows.contracts.questions import Handoff, InputRequest
 
 _MAX_ARGUMENTS_CHARS = 1_500
@@ -25,7 +27,7 @@ def question_text(question: InputRequest) -> str:
     """The question's message, and for an approval below it what is approved."""
     if question.handoff is None or not is_approval(question):
         return question.message
-    return "\n".join([question.message, *_approved_lines(question.handoff)])
+    return "\n".join([printable(question.message), *_approved_lines(question.handoff)])
 
 
 def questions_line(questions: Mapping[str, InputRequest]) -> str:
@@ -39,6 +41,15 @@ def is_approval(question: InputRequest) -> bool:
     return question.handoff is not None and question.handoff.kind == "approval"
 
 
+def how_to_approve(task_id: str, questions: Mapping[str, InputRequest]) -> str:
+    """Who approves a task's calls, and how."""
+    command = f"`outlast tasks answer {task_id}`, or POST /v1/tasks/{task_id}/input"
+    roles = sorted({role for question in questions.values() for role in question.approvers})
+    if roles:
+        return f"Nobody approves a call of their own: {approver_words(roles)} does so with {command}."
+    return f"They answer with {command}."
+
+
 def _one_line(question: InputRequest) -> str:
     kind = "waits for approval" if is_approval(question) else "asks"
     return f"{kind}: {'; '.join(question_text(question).splitlines())}"
@@ -46,16 +57,25 @@ def _one_line(question: InputRequest) -> str:
 
 def _approved_lines(handoff: Handoff) -> list[str]:
     shown = handoff.parameters
-    lines = [f"Tool: {handoff.tool}"]
+    lines = [f"Tool: {printable(handoff.tool)}"]
     if isinstance(actor := shown.get("actor"), str):
-        lines.append(f"Actor: {actor}")
-    if "arguments_omitted_bytes" in shown:
-        lines.append(f"Arguments: not shown, {shown['arguments_omitted_bytes']} bytes")
-    else:
-        lines.append(f"Arguments: {_as_json(shown.get('arguments', {}))}")
+        lines.append(f"Actor: {printable(actor)}")
+    lines.append(f"Arguments: {_arguments(shown)}")
     if "budget" in shown:
         lines.append(f"May cost at most: {_cost_limits(shown)}")
+    if handoff.approvers:
+        maker = printable(handoff.maker or "its caller")
+        lines.append(f"Approval by: {approver_words(handoff.approvers)}, not by {maker}")
     return lines
+
+
+def _arguments(approved: Mapping[str, JsonValue]) -> str:
+    """The arguments as JSON, cut, in one line."""
+    if "arguments_omitted_bytes" in approved:
+        begin = _cut(printable(str(approved.get("arguments_begin", ""))), _MAX_ARGUMENTS_CHARS)
+        return f"{begin}… ({approved['arguments_omitted_bytes']} bytes in all)"
+    text = json.dumps(approved.get("arguments", {}), ensure_ascii=False)
+    return _cut(printable(text), _MAX_ARGUMENTS_CHARS)
 
 
 def _cost_limits(approved: Mapping[str, JsonValue]) -> str:
@@ -73,10 +93,6 @@ def _cost_limits(approved: Mapping[str, JsonValue]) -> str:
 def _object_in(parent: Mapping[str, JsonValue], name: str) -> dict[str, JsonValue]:
     value = parent.get(name)
     return value if isinstance(value, dict) else {}
-
-
-def _as_json(value: JsonValue) -> str:
-    return _cut(json.dumps(value, ensure_ascii=False), _MAX_ARGUMENTS_CHARS)
 
 
 def _cut(text: str, max_chars: int) -> str:

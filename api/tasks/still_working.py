@@ -2,7 +2,7 @@
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.contracts.tasks import Task
-from outlast.api.tasks.question_text import is_approval, question_text
+from outlast.api.tasks.question_text import how_to_approve, is_approval, question_text
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.tools.common.tasks.task_tools import MAX_WAIT_SECONDS
 from outlast.workflows.tools.core.run_report import RunReport, build_run_report
@@ -31,9 +31,8 @@ def _summary(task: Task) -> str:
 def _next_step(task: Task) -> str:
     if task.asks_people:
         if _waits_for_approval(task):
-            return (
-                f"A person has to approve it: `outlast tasks answer {task.id}`. Then collect the result with get-task."
-            )
+            how = how_to_approve(task.id, task.input_requests or {})
+            return f"A person has to approve it. {how} Then collect the result with get-task."
         return f"Answer with answer-task (taskId {task.id}); then collect the result with get-task."
     return f"It goes on. Collect the result with get-task (taskId {task.id}, waitSecs up to {MAX_WAIT_SECONDS})."
 

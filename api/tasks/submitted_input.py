@@ -15,6 +15,7 @@ from outlast.api.audit.log import Subject
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import AnswerNotTaken, CallTooLarge, InvalidCall
 from outlast.api.tasks.admission import Admission
+from outlast.api.tasks.approvers import require_approver
 from outlast.api.tasks.large_arguments import check_values
 from outlast.api.tasks.question_text import is_approval
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
@@ -27,13 +28,18 @@ def answering_scope(question: InputRequest) -> Scope:
     return "approve" if is_approval(question) else "call"
 
 
-def require_answering(principal: Principal, task: Task, answers: Mapping[str, InputAnswer]) -> None:
-    """Raise `ForbiddenScope` unless the key may answer these questions of `task`."""
+def require_answering(principal: Principal, task: Task, maker: str | None, answers: Mapping[str, InputAnswer]) -> None:
+    """Raise unless the caller may answer these questions of the task of `maker`: `ForbiddenScope`, `ApproverNeeded`, or
+    `AnswerNotTaken` for a question of another caller's task that is not the caller's to answer.
+    """
     questions = task.input_requests or {}
     principal.require("call", "approve")
     for key in answers:
         if key in questions:
             principal.require(answering_scope(questions[key]))
+            require_approver(principal, maker, questions[key])
+        elif principal.caller.id != maker:
+            raise AnswerNotTaken(_not_open(f"Task {task.id} asks you nothing under {key[:100]!r}."))
 
 
 async def sealed_answers(
@@ -72,11 +78,24 @@ async def _sealed_answer(
     is_approval = question is not None and question.handoff is not None and question.handoff.kind == "approval"
     if not is_approval or not isinstance(edited, dict):
         return answer
+    if question is not None and question.approvers:
+        raise InvalidCall(_not_editable())
     try:
         arguments = await admission.admit_edited(caller, mode=task.mode, tool=task.tool, arguments=edited)
     except InvalidCall as error:
         raise InvalidCall(_with_paths_of_answer(error.envelope)) from error
     return answer.model_copy(update={"content": {**answer.content, "arguments": arguments}})
+
+
+def _not_editable() -> ErrorEnvelope:
+    violation = Violation(path="/approval/arguments", message="Say yes or no: only the caller changes its call.")
+    return ErrorEnvelope.permanent(
+        ErrorCategory.VALIDATION,
+        "",
+        "Who approves the call of another does not change it.",
+        hint="Say no, with a note that says what to change; the caller then calls again.",
+        violations=(violation,),
+    )
 
 
 async def _check(admission: Admission, caller: Caller, key: str, question: InputRequest, answer: InputAnswer) -> None:

@@ -7,10 +7,10 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.access.principal import Principal
-from outlast.api.contracts.tasks import Task
-from outlast.api.errors import ApiError, tool_error
+from outlast.api.contracts.tasks import Task, TaskAnswer
+from outlast.api.errors import ApiError, TaskNotFound, tool_error
 from outlast.api.tasks.client import TaskClient
-from outlast.api.tasks.question_text import is_approval, question_text
+from outlast.api.tasks.question_text import how_to_approve, is_approval, question_text
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.stubs.failures import ToolError
@@ -56,9 +56,12 @@ class TaskTools:
             return ToolResult.failed(tool_error(error, definition.name))
 
     async def _get_task(self, principal: Principal, arguments: GetTaskArguments) -> ToolResult:
-        answer = await self._tasks.answer_or_question(
-            principal.caller, arguments.task_id, wait_seconds=arguments.wait_secs
-        )
+        try:
+            answer = await self._tasks.answer_or_question(
+                principal.caller, arguments.task_id, wait_seconds=arguments.wait_secs
+            )
+        except TaskNotFound:
+            answer = TaskAnswer(task=await self._tasks.look_at(principal, arguments.task_id))
         if answer.result is not None:
             meta: JsonObject = {**answer.result.meta, "outlast/taskId": answer.task.id}
             return answer.result.model_copy(update={"meta": meta})
@@ -87,7 +90,7 @@ class TaskTools:
         return _task_result(task, "It is cancelled once its run has ended; get-task says when.")
 
     async def _answer_task(self, principal: Principal, arguments: AnswerTaskArguments) -> ToolResult:
-        task = await self._tasks.describe(principal.caller, arguments.task_id)
+        task = await self._tasks.look_at(principal, arguments.task_id)
         question = (task.input_requests or {}).get(arguments.key)
         if question is not None and is_approval(question):
             return ToolResult.failed(_not_for_a_model(task, question))
@@ -109,7 +112,7 @@ def _question_line(task: Task, key: str, question: InputRequest) -> str:
 
 
 def _how_to_approve(task: Task) -> str:
-    return f"They answer with `outlast tasks answer {task.id}`, or POST /v1/tasks/{task.id}/input."
+    return how_to_approve(task.id, task.input_requests or {})
 
 
 def _for_a_program(question: InputRequest) -> ErrorEnvelope:

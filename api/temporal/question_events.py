@@ -45,6 +45,8 @@ def handed_over(key: str, request: InputRequest) -> HandoffEvent:
         parameters=handoff.parameters,
         answer_schema=request.requested_schema,
         deadline=handoff.deadline,
+        maker=handoff.maker,
+        approvers=handoff.approvers,
     )
 
 

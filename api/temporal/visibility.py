@@ -3,6 +3,7 @@
 import base64
 import binascii
 import hashlib
+from collections.abc import Iterable
 
 from outlast.api.errors import BadRequest
 from outlast.api.temporal.definitions import SESSION_WORKFLOW, TASK_WORKFLOW
@@ -21,6 +22,20 @@ def list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, s
         parts.append(f"{search_attributes.TOOL.name} = {_quoted(tool)}")
     if session_id is not None:
         parts.append(f"{search_attributes.SESSION.name} = {_quoted(session_id)}")
+    return " AND ".join(parts)
+
+
+def approvals_query(caller_id: str, roles: Iterable[str], *, tool: str | None) -> str:
+    """The visibility query for tasks of other callers that may wait for an approval by someone with one of `roles`."""
+    named = ", ".join(_quoted(role) for role in sorted(roles))
+    parts = [
+        f"WorkflowType = '{TASK_WORKFLOW}'",
+        f"{search_attributes.APPROVERS.name} IN ({named})",
+        f"{search_attributes.CALLER.name} != {_quoted(caller_id)}",
+        _status_query(TaskStatus.INPUT_REQUIRED),
+    ]
+    if tool is not None:
+        parts.append(f"{search_attributes.TOOL.name} = {_quoted(tool)}")
     return " AND ".join(parts)
 
 

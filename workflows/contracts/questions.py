@@ -30,6 +30,10 @@ class Handoff(Contract):
     phase: str = Field(description="The phase of the tool that runs on the client; `approval` for an approval.")
     parameters: JsonObject = Field(default_factory=dict, description="The data that the client shows or works with.")
     deadline: datetime | None = Field(default=None, description="When the question closes without an answer.")
+    maker: str | None = Field(default=None, description="For an approval: id of the caller whose call it is.")
+    approvers: tuple[str, ...] = Field(
+        default=(), description="Roles: only another caller who has all of them may answer; empty: the caller itself."
+    )
 
 
 class InputRequest(Contract):
@@ -45,6 +49,11 @@ class InputRequest(Contract):
     def is_for_program(self) -> bool:
         """Whether only a program that knows the tool can answer."""
         return self.handoff is not None and self.handoff.audience == "program"
+
+    @property
+    def approvers(self) -> tuple[str, ...]:
+        """The roles that another caller needs to answer; empty for a question to the caller itself."""
+        return self.handoff.approvers if self.handoff is not None else ()
 
     @classmethod
     def completion(cls, prompt: str, *, max_tokens: int) -> "InputRequest":

@@ -24,9 +24,12 @@ SESSION = SearchAttributeKey.for_keyword("OutlastSession")
 LOCATORS = SearchAttributeKey.for_keyword_list(REFERENCES_ATTRIBUTE)
 """Short names of the stored outputs that stand in a call's arguments, see `activities.outputs.format.locators`."""
 
+APPROVERS = SearchAttributeKey.for_keyword_list("OutlastApprovers")
+"""Roles of the callers who may approve the call, where that is not its own caller."""
+
 ALL: Sequence[SearchAttributeKey[str]] = (TOOL, ACTOR, RUN_ID, EXECUTOR, TASK_STATUS, CALLER, SESSION)
 """Search attributes of type Keyword."""
-KEYWORD_LISTS: Sequence[SearchAttributeKey[Sequence[str]]] = (LOCATORS,)
+KEYWORD_LISTS: Sequence[SearchAttributeKey[Sequence[str]]] = (LOCATORS, APPROVERS)
 
 
 def of_session(caller_id: str, session_id: str) -> TypedSearchAttributes:
@@ -62,4 +65,6 @@ def of_task(call: ToolCall, summary: TaskSummary, references: Sequence[str] | No
     locators = references_in(json.dumps(call.arguments)) if references is None else references
     if locators:
         pairs.append(SearchAttributePair(LOCATORS, locators))
+    if call.permission is not None and call.permission.approvers:
+        pairs.append(SearchAttributePair(APPROVERS, call.permission.approvers))
     return TypedSearchAttributes(pairs)

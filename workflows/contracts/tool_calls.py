@@ -12,6 +12,7 @@ from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.activities.runs.contracts import Budget, RunState
 from outlast.activities.spending.contracts import SpendingCaps
+from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.row_text import WORTH_CHARS, digest_of_rows, rows_as_lines, with_repeated_rows
 
 DEFAULT_DEADLINE_SECONDS = 24 * 3600
@@ -171,13 +172,6 @@ class CallOptions(Contract):
     run_heartbeat_seconds: int = Field(
         default=30, gt=0, description="Seconds without a heartbeat after which another worker follows the run."
     )
-
-
-class PermissionRuling(Contract):
-    """What the operator's rules say of one call (OUTLAST_PERMISSIONS), decided at the front door."""
-
-    action: Literal["allow", "ask", "deny"]
-    rule: str = Field(description="The rule that matched, as it was written.")
 
 
 class ToolCall(Contract):

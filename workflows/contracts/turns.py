@@ -13,6 +13,7 @@ from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart, 
 from outlast.activities.llm.controls import ModelControls
 from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.activities.spending.contracts import SpendingCaps
+from outlast.workflows.contracts.permissions import Action
 from outlast.workflows.contracts.self_correction import EarlierFailures, SelfCorrection
 from outlast.workflows.contracts.tool_calls import OutputOptions
 
@@ -80,8 +81,9 @@ class CarriedRule(Contract):
     """One of the operator's permission rules, of those that are about the turn's caller."""
 
     tool: str
-    action: Literal["allow", "ask", "deny"]
+    action: Action
     text: str
+    approver: str | None = Field(default=None, description="With `ask`: the role that another caller must have.")
 
 
 class SessionProfile(Contract):

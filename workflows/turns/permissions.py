@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.workflows.contracts.tool_calls import PermissionRuling
+from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.turns import CarriedRule
 from outlast.workflows.tools.core.actor_names import (
     actor_tool_name,
@@ -13,16 +13,11 @@ from outlast.workflows.tools.core.actor_names import (
     split_actor_tool,
 )
 
-_STRICTNESS = ("allow", "ask", "deny")
-
 
 def ruling_of(rules: Sequence[CarriedRule], tool: str, actor: str | None) -> PermissionRuling | None:
     """The ruling on a call of `tool` that runs `actor`: the strictest of all its names; None when no rule matches."""
     found = [rule for name in _names(tool, actor) if (rule := _first(rules, name)) is not None]
-    if not found:
-        return None
-    strictest = max(found, key=lambda rule: _STRICTNESS.index(rule.action))
-    return PermissionRuling(action=strictest.action, rule=strictest.text)
+    return PermissionRuling.strictest(found, normalised_actor(actor) if actor else None)
 
 
 def nameless_actor(rules: Sequence[CarriedRule], tool: str, actor: str | None) -> ErrorEnvelope | None:

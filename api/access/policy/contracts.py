@@ -2,15 +2,15 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar, get_args
+from typing import Annotated, Literal, Self, TypeVar, get_args
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from outlast.activities.spending.contracts import SpendingCaps
+from outlast.workflows.contracts.permissions import Action
 
 M = TypeVar("M", bound=BaseModel)
 
-Action = Literal["allow", "ask", "deny"]
 Scope = Literal["call", "read", "cancel", "approve", "admin"]
 ALL_SCOPES: frozenset[Scope] = frozenset({"call", "read", "cancel", "approve", "admin"})
 
@@ -56,6 +56,15 @@ class PermissionEntry(_Entry):
     caller: CallerId
     tool: str = Field(min_length=1, max_length=200)
     action: Action
+    approver: Name | None = Field(
+        default=None, description="With `ask`: the role that another caller must have to approve the call."
+    )
+
+    @model_validator(mode="after")
+    def _approver_where_asked(self) -> Self:
+        if self.approver is not None and self.action != "ask":
+            raise ValueError('`approver` goes with action = "ask" only')
+        return self
 
 
 class CallerEntry(_Entry):
@@ -63,6 +72,7 @@ class CallerEntry(_Entry):
 
     apify_token_env: str | None = Field(default=None, description="Variable that holds the Apify token of its runs.")
     apify_token_file: Path | None = Field(default=None, description="File that holds the Apify token of its runs.")
+    roles: frozenset[Name] = Field(default=frozenset(), description="What it may approve, see `approver` of rules.")
     models: tuple[str, ...] = Field(
         default=("*",), description="Models it may use: `provider/model`, `*` for any part."
     )

@@ -45,7 +45,7 @@ class Answering:
     async def _ask(self) -> None:
         task = await self._context.client.get(self._task_id)
         for key, question in (task.input_requests or {}).items():
-            if self._lines is None or question.is_for_program:
+            if self._lines is None or question.is_for_program or question.approvers:
                 self._tell(key, question)
                 continue
             with suppress(EOFError), _paused(self._progress):
@@ -74,18 +74,24 @@ async def answering(context: Context, task_id: str, progress: TaskProgress | Non
             session.stop()
 
 
-async def ask_until_taken(context: Context, lines: Lines, task: Task, key: str, question: InputRequest) -> None:
-    """Ask on the terminal until the server accepts the answer, or says that the question is no longer open."""
+async def ask_until_taken(context: Context, lines: Lines, task: Task, key: str, question: InputRequest) -> Task:
+    """Ask on the terminal until the server accepts the answer, or says that the question is no longer open.
+
+    Returns the task as it is then.
+    """
     while True:
         try:
-            await submit(context, task, key, await ask_on_terminal(context.output, lines, question))
+            task = await submit(context, task, key, await ask_on_terminal(context.output, lines, question))
         except (InvalidRequest, Conflict, NotFound) as refused:
             context.output.error(cli_error(refused))
-            if key not in ((await context.client.get(task.id)).input_requests or {}):
-                return
+            with suppress(NotFound):  # another's task is seen only while it waits for one's approval
+                task = await context.client.get(task.id)
+                if key in (task.input_requests or {}):
+                    continue
+            return task
         else:
             context.output.note("[green]✓[/] taken")
-            return
+            return task
 
 
 async def submit(context: Context, task: Task, key: str, answer: Answer) -> Task:

@@ -69,17 +69,15 @@ async def ask_on_terminal(output: Output, lines: Lines, question: InputRequest) 
         deadline = question.handoff.deadline
         output.err.print(f"[dim]Answer by {local_time(deadline)} ({ahead(deadline)}).[/]")
     if question.handoff is not None and question.handoff.kind == "approval":
-        return await _ask_approval(output, lines)
+        return await _ask_approval(output, lines, may_edit=not question.approvers)
     content = await _ask_fields(output, lines, question.requested_schema)
     return {"action": "decline"} if content is None else {"action": "accept", "content": content}
 
 
-async def _ask_approval(output: Output, lines: Lines) -> Answer:
-    while (choice := (await lines.ask(output, "[bold]y[/]es, [bold]n[/]o or [bold]e[/]dit?")).lower()) not in (
-        *_YES,
-        *_NO,
-        *_EDIT,
-    ):
+async def _ask_approval(output: Output, lines: Lines, *, may_edit: bool) -> Answer:
+    choices = (*_YES, *_NO, *(_EDIT if may_edit else ()))
+    prompt = "[bold]y[/]es, [bold]n[/]o or [bold]e[/]dit?" if may_edit else "[bold]y[/]es or [bold]n[/]o?"
+    while (choice := (await lines.ask(output, prompt)).lower()) not in choices:
         continue
     content: dict[str, Any] = {"decision": "no" if choice in _NO else "yes"}
     if choice in _EDIT:

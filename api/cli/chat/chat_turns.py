@@ -73,7 +73,7 @@ class ChatTurns:
     async def _ask(self, task_id: str, lines: Lines | None) -> None:
         task = await self._context.client.get(task_id)
         for key, question in (task.input_requests or {}).items():
-            if lines is None:
+            if lines is None or question.approvers:
                 self._note(f"[magenta]?[/] {_cut(question.message)}")
                 if question.is_approval and question.handoff is not None:
                     self._note(approval_text(question.handoff))

@@ -43,20 +43,32 @@ def explain(
 
 
 async def _explain(output: Output, file: Path | None, caller: str, tool: str, actor: str | None) -> ExitCode:
-    from outlast.api.access.permissions import PermissionRules, Rule, actor_names  # noqa: PLC0415 (tools)
+    from outlast.api.access.permissions import (  # noqa: PLC0415 (tools)
+        CallName,
+        PermissionRules,
+        Rule,
+        actor_names,
+        approver_words,
+    )
     from outlast.api.access.policy.policy_file import PolicyError, read_policy  # noqa: PLC0415 (pydantic)
 
     try:
-        own = PermissionRules.of(read_policy(named_file(file)).over(_small_form()))
+        policy = read_policy(named_file(file)).over(_small_form())
     except (PolicyError, ValueError) as error:
         raise CliError(str(error), exit_code=ExitCode.FAILED) from error
-    names = (Rule("*", tool, "allow", "").pattern, *(actor_names(actor) if actor else ()))
-    ruling = own.ruling(caller, names)
+    names = (CallName(Rule("*", tool, "allow", "").pattern), *(actor_names(actor) if actor else ()))
+    ruling = PermissionRules.of(policy).ruling(caller, names)
     action, rule = (ruling.action, ruling.rule) if ruling else ("allow", None)
+    approvers = ruling.approvers if ruling else ()
+    holders = [other for other in policy.callers if other != caller and policy.of(other).roles.issuperset(approvers)]
     if output.as_json:
-        output.document({"action": action, "rule": rule, "names": list(dict.fromkeys(names))})
+        told: dict[str, object] = {"action": action, "rule": rule, "names": [*dict.fromkeys(n.tool for n in names)]}
+        output.document({**told, "approvers": list(approvers), "held_by": holders} if approvers else told)
     else:
         output.show(f"[bold]{action}[/]: " + (escape(rule) if rule else "no rule is about it"))
+        if approvers:
+            who = ", ".join(holders) or "nobody"
+            output.show(f"approval by {escape(approver_words(approvers))}: {escape(who)}")
     return ExitCode.OK
 
 
@@ -71,7 +83,7 @@ def _small_form() -> "Policy":
 
 
 async def _check(output: Output, file: Path | None) -> ExitCode:
-    from outlast.api.access.permissions import PermissionRules, idle_rules  # noqa: PLC0415 (tools)
+    from outlast.api.access.permissions import PermissionRules, idle_roles, idle_rules  # noqa: PLC0415 (tools)
     from outlast.api.access.policy.policy_file import PolicyError, read_policy  # noqa: PLC0415 (pydantic)
 
     path = named_file(file)
@@ -84,7 +96,7 @@ async def _check(output: Output, file: Path | None) -> ExitCode:
             for problem in error.problems:
                 output.show(f"[bold red]✗[/] {escape(problem)}")
         return ExitCode.FAILED
-    warnings = idle_rules(PermissionRules.of(policy))
+    warnings = [*idle_rules(PermissionRules.of(policy)), *idle_roles(policy)]
     counts = {"callers": len(policy.callers), "keys": len(policy.keys), "rules": len(policy.rules)}
     if output.as_json:
         output.document({"ok": True, "file": str(path), **counts, "warnings": warnings})

@@ -157,16 +157,17 @@ async def answer_task(context: Context, task_id: str, given: Given) -> ExitCode:
 
     task = await context.client.get(task_id)
     key = question_key(task, given)
-    if given.says_something:
+    asked = (task.input_requests or {}).get(key)
+    if given.says_something or asked is None:
         task = await submit(context, task, key, given.answer())
     else:
         async with typed_lines() as lines:
-            await ask_until_taken(context, lines, task, key, (task.input_requests or {})[key])
-        task = await context.client.get(task_id)
+            task = await ask_until_taken(context, lines, task, key, asked)
     if context.output.as_json:
         context.output.document(task.document())
-    else:
-        context.output.note(f"{escape(task_id)} has the answer to {escape(key)}.")
+        return ExitCode.OK
+    context.output.note(f"{escape(task_id)} has the answer to {escape(key)}.")
+    if asked is None or not asked.approvers:  # an approver of another's call sees no result
         context.output.command(f"result  {context.options.command(f'tasks result {task_id} --wait 10m')}")
     return ExitCode.OK
 

@@ -5,6 +5,7 @@ import json
 from pydantic import JsonValue
 from rich.markup import escape
 
+from outlast.activities.printable import printable
 from outlast.api.cli.show.wording import ahead, local_time, one_line
 from outlast.client import Handoff, InputRequest
 
@@ -18,15 +19,17 @@ def question_rows(question: InputRequest) -> list[tuple[str, str]]:
 
 
 def approval_rows(handoff: Handoff) -> list[tuple[str, str]]:
-    """What is approved: tool, Actor, arguments (cut), budget, and until when."""
+    """What is approved: by whom it is called, tool, Actor, arguments (cut), budget, by whom, and until when."""
     parameters = handoff.parameters
-    omitted = parameters.get("arguments_omitted_bytes")
-    arguments = f"{omitted} bytes, too large to show" if omitted else _json(parameters.get("arguments"))
+    begin, omitted = parameters.get("arguments_begin"), parameters.get("arguments_omitted_bytes")
+    arguments = f"{omitted} bytes: {begin or ''}" if omitted else _json(parameters.get("arguments"))
     rows = [
-        ("tool", escape(handoff.tool)),
-        ("actor", escape(one_line(str(parameters.get("actor") or "")))),
+        ("called by", escape(printable(handoff.maker or "")) if handoff.approvers else ""),
+        ("tool", escape(printable(handoff.tool))),
+        ("actor", escape(printable(str(parameters.get("actor") or "")))),
         ("arguments", escape(_cut(arguments))),
         ("budget", escape(_budget(parameters.get("budget")))),
+        ("approver", escape(f"another caller with {' and '.join(handoff.approvers)}") if handoff.approvers else ""),
         ("until", f"{local_time(handoff.deadline)} ({ahead(handoff.deadline)})" if handoff.deadline else ""),
     ]
     return [(f"  {name}", value) for name, value in rows if value]
@@ -50,5 +53,5 @@ def _json(value: JsonValue) -> str:
 
 
 def _cut(text: str) -> str:
-    line = one_line(text)
+    line = printable(text)
     return line if len(line) <= _SHOWN_CHARS else f"{line[: _SHOWN_CHARS - 1]}…"

@@ -11,7 +11,7 @@ from pydantic import JsonValue, SecretStr
 
 from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.contracts.tasks import Task, TaskAnswer, TaskRequest
-from outlast.api.errors import ForbiddenScope, InvalidCall, MaskedToolCalled, TaskFinished
+from outlast.api.errors import ApproverNeeded, ForbiddenScope, InvalidCall, MaskedToolCalled, TaskFinished
 from outlast.api.mcp.calls.client_questions import answerable, ask_task_questions, parsed_answers
 from outlast.api.mcp.calls.pending_calls import PendingCalls
 from outlast.api.mcp.calls.progress_notifications import ProgressReporter
@@ -226,7 +226,7 @@ class CallToolHandler:
             return
         try:
             await self._tasks.submit_input(call.client.principal, task_id, answers)
-        except (InvalidCall, TaskFinished, ForbiddenScope):
+        except (InvalidCall, TaskFinished, ForbiddenScope, ApproverNeeded):
             return
 
     def _parse_call(

@@ -37,7 +37,8 @@ _RESULTS: Mapping[str, type[types.Result]] = {
 def answerable(
     ctx: Context, questions: Questions | None, principal: Principal | None = None
 ) -> dict[str, InputRequest]:
-    """The questions that this client can be asked: it declares the capability, and no special program is needed.
+    """The questions of its own tasks that this client can be asked: it declares the capability, and neither a special
+    program nor another caller is needed.
 
     With `principal`, those only that its key may answer.
     """
@@ -46,6 +47,7 @@ def answerable(
         for key, question in (questions or {}).items()
         if supports_question(ctx, question.method)
         and not question.is_for_program
+        and not question.approvers
         and (principal is None or answering_scope(question) in principal.scopes)
     }
 

@@ -8,7 +8,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import HEADER_MISMATCH, INVALID_PARAMS, PaginatedRequestParams, RequestParams
 from pydantic import Field, JsonValue
 
-from outlast.api.errors import TaskFinished
+from outlast.api.contracts.tasks import TaskAnswer
+from outlast.api.errors import TaskFinished, TaskNotFound
 from outlast.api.mcp.calls.client_questions import answerable, ask_task_questions, parsed_answers
 from outlast.api.mcp.connections import Client, Connections
 from outlast.api.mcp.protocol.api_errors import with_mcp_errors
@@ -54,8 +55,10 @@ class TaskMethods:
     async def get(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
         """`tasks/get`."""
         client = await self._client(ctx, params.task_id)
-        answer = await with_mcp_errors(self._tasks.answer(client.caller, params.task_id))
-        return detailed_task(answer, mode=client.mode) if is_modern(ctx) else legacy_task(answer.task)
+        answer = await with_mcp_errors(self._answer(client, params.task_id))
+        if is_modern(ctx):
+            return detailed_task(answer, mode=client.mode, caller_id=client.caller.id)
+        return legacy_task(answer.task)
 
     async def list(self, ctx: Context, params: PaginatedRequestParams) -> dict[str, Any]:
         """`tasks/list` (2025-11-25): the caller's tasks. Open tasks come first, then ended ones, newest first."""
@@ -110,11 +113,18 @@ class TaskMethods:
         """`tasks/update` (2026-07-28): submit answers. Answers to questions that are not open are ignored."""
         require_modern(ctx)
         client = await self._client(ctx, params.task_id)
-        task = await with_mcp_errors(self._tasks.describe(client.caller, params.task_id))
+        task = await with_mcp_errors(self._tasks.look_at(client.principal, params.task_id))
         answers = parsed_answers(params.input_responses, task.input_requests or {})
         if answers:
             await with_mcp_errors(self._tasks.submit_input(client.principal, params.task_id, answers))
         return {"resultType": "complete"}
+
+    async def _answer(self, client: Client, task_id: str) -> TaskAnswer:
+        """The caller's task, or another's as an approver sees it."""
+        try:
+            return await self._tasks.answer(client.caller, task_id)
+        except TaskNotFound:
+            return TaskAnswer(task=await self._tasks.look_at(client.principal, task_id))
 
     async def _client(self, ctx: Context, task_id: str) -> Client:
         require_tasks(ctx)

@@ -53,11 +53,17 @@ def modern_task(task: Task) -> dict[str, Any]:
     }
 
 
-def detailed_task(answer: TaskAnswer, *, mode: str) -> dict[str, Any]:
-    """MCP 2026-07-28, extension `tasks`: `DetailedTask`, with the task's result, error or input requests."""
+def detailed_task(answer: TaskAnswer, *, mode: str, caller_id: str) -> dict[str, Any]:
+    """MCP 2026-07-28, extension `tasks`: `DetailedTask`, with the task's result, error or input requests.
+
+    A task that only waits for another caller than `caller_id` is `working`; its status message says for whom.
+    """
     state = {"resultType": "complete", **modern_task(answer.task)}
     if answer.task.status is TaskStatus.INPUT_REQUIRED:
-        questions = answer.task.input_requests or {}
+        asked = answer.task.input_requests or {}
+        questions = {key: question for key, question in asked.items() if not _is_for_another(question, caller_id)}
+        if asked and not questions:
+            return {**state, "status": TaskStatus.WORKING.value}
         meta = handoffs_meta(questions)
         return {**state, "inputRequests": input_requests(questions), **({"_meta": meta} if meta else {})}
     if answer.result is None or answer.task.status is TaskStatus.CANCELLED:
@@ -96,6 +102,10 @@ def input_request(question: InputRequest) -> dict[str, Any]:
     schema = question.requested_schema if question.handoff is None else form_schema(question.requested_schema)
     form: dict[str, Any] = {"mode": "form", "message": question_text(question), "requestedSchema": schema}
     return {"method": question.method, "params": form}
+
+
+def _is_for_another(question: InputRequest, caller_id: str) -> bool:
+    return question.handoff is not None and bool(question.approvers) and question.handoff.maker == caller_id
 
 
 def _task_error(result: ToolResult) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class TaskResources:
     async def read(self, client: Client, task_id: str) -> JsonObject:
         """The task as `tasks/get` of 2026-07-28 returns it, with its tool, Actor and run. Raises `TaskNotFound`."""
         answer = await self._tasks.answer(client.caller, task_id)
-        state = detailed_task(answer, mode=client.mode)
+        state = detailed_task(answer, mode=client.mode, caller_id=client.caller.id)
         state.pop("resultType")
         task = answer.task
         details = {"tool": task.tool, "actor": task.actor, "runId": task.run.run_id if task.run else None}

@@ -107,7 +107,8 @@ class ListenStreams:
                     return
 
     async def _send_task(self, ctx: Context, client: Client, task_id: str, meta: dict[str, Any]) -> None:
-        state = detailed_task(await self._tasks.answer(client.caller, task_id), mode=client.mode)
+        answer = await self._tasks.answer(client.caller, task_id)
+        state = detailed_task(answer, mode=client.mode, caller_id=client.caller.id)
         state.pop("resultType")
         notification = ModernTaskStatus(params={**state, "_meta": meta})
         await ctx.session.send_notification(cast(Any, notification), related_request_id=ctx.request_id)

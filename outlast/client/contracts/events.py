@@ -37,6 +37,8 @@ class OpenHandoff(Response):
     parameters: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     answer_schema: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     deadline: datetime | None = None
+    maker: str | None = None
+    approvers: tuple[str, ...] = ()
 
     @property
     def identity(self) -> tuple[str, str, datetime | None]:

@@ -60,6 +60,10 @@ class Handoff(Response):
     phase: str = ""
     parameters: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     deadline: datetime | None = None
+    maker: str | None = None
+    """For an approval: id of the caller whose call it is."""
+    approvers: tuple[str, ...] = ()
+    """Roles: only another caller who has all of them may answer; empty: the caller itself."""
 
 
 class InputRequest(Response):
@@ -80,6 +84,11 @@ class InputRequest(Response):
     def is_for_program(self) -> bool:
         """Whether only a program that knows the tool can answer."""
         return self.handoff is not None and self.handoff.audience == "program"
+
+    @property
+    def approvers(self) -> tuple[str, ...]:
+        """The roles that another caller needs to answer; empty for a question to the caller itself."""
+        return self.handoff.approvers if self.handoff is not None else ()
 
 
 class Progress(Response):

@@ -1,24 +1,28 @@
 """Who may call what, as the operator writes it."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from outlast.activities.contracts import Caller
-from outlast.api.access.permissions import PermissionRules, names_of
-from outlast.api.access.policy.contracts import PermissionEntry, Policy
+from outlast.api.access.permissions import CallName, PermissionRules, idle_roles, names_of
+from outlast.api.access.policy.contracts import CallerEntry, PermissionEntry, Policy
 from outlast.api.cli.main import app
+from outlast.api.offer.catalogue import Catalogue
 from outlast.api.sessions.profile import carried_rules
 from outlast.api.settings import ApiSettings
 from outlast.workflows.tools.core.call_actor import actor_tool
 from outlast.workflows.tools.registry import MODES, tools_of
 from outlast.workflows.turns.permissions import ruling_of
 
+ACTOR_ID, OTHER_ID = "aB3xYz1234567890Q", "zB3xYz1234567890Q"
+
 
 def ruling(rules: str, caller: str, *names: str) -> str | None:
-    found = PermissionRules.parse(rules).ruling(caller, names)
+    found = PermissionRules.parse(rules).ruling(caller, map(CallName, names))
     return found.action if found else None
 
 
@@ -62,13 +66,66 @@ def test_what_is_no_rule_keeps_the_api_from_starting(wrong: str) -> None:
 def test_a_call_goes_by_the_names_of_its_actor_too() -> None:
     call_actor = next(tool for tool in tools_of("default") if tool.name == "call-actor")
     direct = actor_tool(MODES["default"].executor, "user/name", title="", purpose="Runs it.", description="", schema={})
-    assert names_of(call_actor, None) == ("call-actor",)
-    assert names_of(call_actor, "user/name") == ("call-actor", "user--name")
-    assert names_of(call_actor, "user/name:search") == ("call-actor", "user--name", "user--name-search")
-    assert names_of(direct, "user/name") == ("user--name",)
+    for tool, actor, names in (
+        (call_actor, None, ["call-actor"]),
+        (call_actor, "user/name", ["call-actor", "user--name"]),
+        (call_actor, "user/name:search", ["call-actor", "user--name", "user--name-search"]),
+        (direct, "user/name", ["user--name"]),
+    ):
+        assert [name.tool for name in names_of(tool, actor)] == names
 
 
-def test_what_no_rule_is_about_goes_by_the_policy_in_turns_as_well() -> None:
+class Names(Catalogue):
+    """Knows one Actor."""
+
+    def __init__(self) -> None:
+        pass
+
+    async def full_names(self, ids: Iterable[str], caller: Caller) -> dict[str, str]:
+        return {actor_id: "user/name" for actor_id in ids if actor_id == ACTOR_ID}
+
+
+async def test_a_rule_by_an_actors_id_means_the_actor_in_calls_and_in_turns() -> None:
+    entries = [PermissionEntry(caller="*", tool=tool, action="deny") for tool in (ACTOR_ID, f"{OTHER_ID}:search")]
+    allowed = PermissionEntry(caller="*", tool="*", action="allow")
+    rules = PermissionRules.of(Policy(unmatched="deny", rules=(*entries, allowed)))
+    call_actor = next(tool for tool in tools_of("default") if tool.name == "call-actor")
+    for actor, actor_id, action in (
+        ("user/name", ACTOR_ID, "deny"),
+        ("user/name:any", ACTOR_ID, "deny"),
+        ("user/name", OTHER_ID, "allow"),
+        ("user/name:search", OTHER_ID, "deny"),
+        ("user/name", None, "allow"),
+    ):
+        found = rules.ruling_of_call("key:ann", call_actor, actor, actor_id)
+        assert (found and found.action) == action, (actor, actor_id)
+    carried = await carried_rules(rules, Caller(id="key:ann"), Names())
+    for actor, action in (("User/Name", "deny"), ("user/other", "allow")):
+        found = ruling_of(carried, "call-actor", actor)
+        assert (found and found.action) == action
+
+
+def test_an_approver_has_all_the_roles_that_rules_about_the_call_demand() -> None:
+    def ask(tool: str, approver: str | None = None) -> PermissionEntry:
+        return PermissionEntry(caller="*", tool=tool, action="ask", approver=approver)
+
+    callers = {"key:boss": CallerEntry(roles=frozenset({"ops"}))}
+    policy = Policy(callers=callers, rules=(ask("call-actor", "ops"), ask("u/a", "finance"), ask("u/b"), ask("u/c")))
+    rules = PermissionRules.of(policy)
+    for names, approvers in (
+        (("call-actor", "u--a"), ("finance", "ops")),
+        (("call-actor", "u--b"), ("ops",)),
+        (("u--b",), ()),
+    ):
+        found = rules.ruling("key:ann", map(CallName, names))
+        assert found is not None
+        assert (found.action, found.approvers) == ("ask", approvers)
+    assert [line for line in idle_roles(policy) if "'finance'" in line] == idle_roles(policy) != []
+    with pytest.raises(ValueError, match="only"):
+        PermissionEntry(caller="*", tool="x", action="deny", approver="ops")
+
+
+async def test_what_no_rule_is_about_goes_by_the_policy_in_turns_as_well() -> None:
     entries = (
         PermissionEntry(caller="key:ann", tool="user/name", action="allow"),
         PermissionEntry(caller="*", tool="get-dataset", action="allow"),
@@ -80,10 +137,10 @@ def test_what_no_rule_is_about_goes_by_the_policy_in_turns_as_well() -> None:
         ("key:bob", ("user--name",), "deny"),
         ("key:bob", ("get-dataset",), "allow"),
     ):
-        found = rules.ruling(caller, names)
+        found = rules.ruling(caller, map(CallName, names))
         assert found is not None
         assert (found.action, found.action == "allow" or found.rule) == (action, action == "allow" or "unmatched=deny")
-    carried = carried_rules(rules, Caller(id="key:ann"))
+    carried = await carried_rules(rules, Caller(id="key:ann"), Names())
     for tool, actor, action in (("user--name", "User/name", "allow"), ("fetch-apify-docs", None, "deny")):
         ruling_of_turn = ruling_of(carried, tool, actor)
         assert ruling_of_turn is not None
@@ -93,11 +150,19 @@ def test_what_no_rule_is_about_goes_by_the_policy_in_turns_as_well() -> None:
 def test_a_rule_that_fits_no_tool_is_told_and_explained(tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     rule = '[[rules]]\ncaller = "*"\ntool = "{}"\naction = "deny"\n'
-    path.write_text("".join(map(rule.format, ("call-acter", "aB3xYz1234567890Q", "user/name", "get-*"))))
+    path.write_text("".join(map(rule.format, ("call-acter", ACTOR_ID, "short-id", "user/name", "get-*"))))
+    with path.open("a") as file:
+        file.write('[[rules]]\ncaller = "*"\ntool = "user/paid"\naction = "ask"\napprover = "finance"\n')
+        file.write('[callers."key:boss"]\nroles = ["ops"]\n')
     done = CliRunner().invoke(app, ["policy", "check", str(path), "--json"])
-    first, second = json.loads(done.stdout)["warnings"]
+    first, second, third = json.loads(done.stdout)["warnings"]
     assert "did you mean 'call-actor'?" in first
-    assert "not by its id" in second
+    assert "or by its id" in second
+    assert "no caller has the role 'finance'" in third
     command = ["policy", "explain", "key:ann", "call-actor", "--actor", "user~name", "--file", str(path), "--json"]
     explained = json.loads(CliRunner().invoke(app, command).stdout)
     assert explained == {"action": "deny", "rule": "*:user/name=deny", "names": ["call-actor", "user--name"]}
+    path.write_text(path.read_text().replace('"ops"', '"finance"'))
+    asked = json.loads(CliRunner().invoke(app, [part.replace("user~name", "user/paid") for part in command]).stdout)
+    assert (asked["action"], asked["approvers"], asked["held_by"]) == ("ask", ["finance"], ["key:boss"])
+    assert CliRunner().invoke(app, ["policy", "check", str(path)]).stdout.count("finance") == 0

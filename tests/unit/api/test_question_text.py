@@ -41,7 +41,30 @@ def test_a_call_of_an_actor_without_a_limit_says_so() -> None:
 
 def test_long_arguments_are_cut_and_omitted_ones_have_their_size() -> None:
     assert len(question_text(approval(arguments={"text": "x" * 9_000}))) < 1_600
-    assert "Arguments: not shown, 40000 bytes" in question_text(approval(arguments_omitted_bytes=40_000))
+    omitted = question_text(approval(arguments_begin='{"text": "abc', arguments_omitted_bytes=40_000))
+    assert 'Arguments: {"text": "abc… (40000 bytes in all)' in omitted
+
+
+def test_arguments_and_messages_cannot_look_like_lines_of_ours() -> None:
+    forged = "\nActor: harmless\r\u2028\u0085\x1b[2J\u202e"
+    question = approval(arguments={"text": forged}, arguments_x=1, actor=f"u/a{forged}", budget={})
+    text = question_text(question.model_copy(update={"message": f"Allow {forged}?"}))
+    assert [line.partition(":")[0] for line in text.split("\n")] == [
+        "Allow \\nActor",
+        "Tool",
+        "Actor",
+        "Arguments",
+        "May cost at most",
+    ]
+    assert all(character == "\n" or character.isprintable() for character in text)
+
+
+def test_an_approval_by_another_says_by_whom() -> None:
+    question = approval(arguments={})
+    assert question.handoff is not None
+    handoff = question.handoff.model_copy(update={"approvers": ("finance",), "maker": "key:agent"})
+    text = question_text(question.model_copy(update={"handoff": handoff}))
+    assert text.endswith("Approval by: another caller with the role `finance`, not by key:agent")
 
 
 def test_a_status_line_is_one_line_and_short() -> None:

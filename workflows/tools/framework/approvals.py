@@ -1,5 +1,7 @@
 """Approval of a call before it runs: yes, no, or yes with other arguments; and who decided."""
 
+import json
+from decimal import Decimal
 from typing import Literal
 
 from pydantic import Field, JsonValue, ValidationError
@@ -8,6 +10,7 @@ from temporalio import workflow
 from outlast.activities.contracts import Contract, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_schema.violations import quick_violations
+from outlast.activities.printable import printable
 from outlast.activities.secrets.sealed_json import masked, places_of_masks, unmasked
 from outlast.workflows.contracts.questions import Handoff, InputRequest
 from outlast.workflows.contracts.tool_calls import APPROVAL_META, ToolResult
@@ -21,6 +24,7 @@ from outlast.workflows.tools.framework.tool import Tool
 APPROVAL_KEY = "approval"
 """The key under which a call asks for its approval, and the name of that phase."""
 _MAX_SHOWN_BYTES = 32_768
+_MAX_BEGIN_CHARS = 2_000
 
 
 class ApprovalAnswer(KnownFieldsOnly, Contract):
@@ -56,7 +60,11 @@ async def ask_approval(ctx: ToolContext, definition: Tool, approval: Approval) -
         answers = await ctx.questions.ask(
             {APPROVAL_KEY: question},
             timeout=approval.deadline,
-            checks={APPROVAL_KEY: lambda content: _violations(definition, ctx.call.arguments, content)},
+            checks={
+                APPROVAL_KEY: lambda content: _violations(
+                    definition, ctx.call.arguments, content, may_edit=not _approvers(ctx)
+                )
+            },
         )
     except TimeoutError:
         raise ToolError(_too_late(definition.name, approval)) from None
@@ -85,6 +93,12 @@ def approval_of(ctx: ToolContext, definition: Tool) -> Approval | None:
     return Approval(deadline=DEFAULT_DEADLINE) if ruling is not None and ruling.action == "ask" else None
 
 
+def _approvers(ctx: ToolContext) -> tuple[str, ...]:
+    """The roles that the operator's rule demands of whoever approves, also where the tool itself asks."""
+    ruling = ctx.call.permission
+    return ruling.approvers if ruling is not None else ()
+
+
 def denied(ctx: ToolContext, definition: Tool) -> ErrorEnvelope:
     """The error for a call that the operator's rules deny."""
     rule = f" ({ctx.call.permission.rule})" if ctx.call.permission else ""
@@ -111,15 +125,18 @@ def refused(definition: Tool, verdict: Verdict) -> ErrorEnvelope:
 def _question(ctx: ToolContext, definition: Tool, approval: Approval) -> InputRequest:
     arguments = definition.parse(ctx.call.arguments)
     message = approval.message_for(arguments) or f"Allow {definition.name}, called by {ctx.call.caller.id}?"
+    approvers = _approvers(ctx)
     return InputRequest(
-        message=message,
-        requested_schema=_answer_schema(definition),
+        message=printable(message),
+        requested_schema=_YES_OR_NO if approvers else _answer_schema(definition),
         handoff=Handoff(
             kind="approval",
             tool=definition.name,
             phase=APPROVAL_KEY,
             parameters=_approved_parts(ctx, definition),
             deadline=workflow.now() + approval.deadline,
+            maker=ctx.call.caller.id,
+            approvers=approvers,
         ),
     )
 
@@ -127,44 +144,59 @@ def _question(ctx: ToolContext, definition: Tool, approval: Approval) -> InputRe
 def _approved_parts(ctx: ToolContext, definition: Tool) -> JsonObject:
     """What is approved: the arguments, and for a call of an Actor which one and how much it may cost."""
     shown = _shown(ctx.call.arguments)
-    actor = ctx.call.actor or ctx.call.arguments.get("actor")
+    known = ctx.call.permission.actor if ctx.call.permission is not None else None
+    actor = known or ctx.call.actor or ctx.call.arguments.get("actor")
     if not definition.calls_actor or not isinstance(actor, str):
         return shown
-    budget: JsonObject = ctx.call.options.budget.model_dump(mode="json", exclude_none=True)
-    return {**shown, "actor": actor, "budget": budget}
+    return {**shown, "actor": actor, "budget": _limits(ctx)}
+
+
+def _limits(ctx: ToolContext) -> JsonObject:
+    """The limits of the call's budget; those of its arguments are shown with them. No run exceeds the caller's caps."""
+    limits: JsonObject = ctx.call.options.budget.model_dump(mode="json", exclude_none=True)
+    caps = ctx.call.caps.model_dump(exclude_none=True).values() if ctx.call.caps is not None else ()
+    charges = [Decimal(str(given)) for given in (limits.get("max_total_charge_usd"), *caps) if given is not None]
+    return {**limits, "max_total_charge_usd": str(min(charges))} if charges else limits
 
 
 def _shown(arguments: JsonObject) -> JsonObject:
-    """The arguments to approve, with secrets masked; only their size when they are too large for the task's memo."""
+    """The arguments to approve, with secrets masked; how they begin when they are too large for the task's memo."""
     shown: JsonValue = masked(arguments)
     size = len(ApprovalAnswer(decision="yes", arguments=arguments).model_dump_json())
-    return {"arguments": shown} if size <= _MAX_SHOWN_BYTES else {"arguments_omitted_bytes": size}
+    if size <= _MAX_SHOWN_BYTES:
+        return {"arguments": shown}
+    begin = json.dumps(shown, ensure_ascii=False)[:_MAX_BEGIN_CHARS]
+    return {"arguments_begin": begin, "arguments_omitted_bytes": size}
+
+
+_DECISION: JsonObject = {
+    "decision": {"type": "string", "enum": ["yes", "no"], "title": "Decision"},
+    "note": {"type": "string", "title": "Note", "maxLength": 2_000, "description": "For the caller to read."},
+}
+_YES_OR_NO: JsonObject = {
+    "type": "object",
+    "properties": _DECISION,
+    "required": ["decision"],
+    "additionalProperties": False,
+}
+"""JSON Schema of another caller's answer: nobody both decides what is called and approves it."""
 
 
 def _answer_schema(definition: Tool) -> JsonObject:
     """JSON Schema of the answer. The tool's definitions stay at the root, where references in its schema point."""
     own = definition.input_schema
     definitions = own.pop("$defs", None)
-    properties: JsonObject = {
-        "decision": {"type": "string", "enum": ["yes", "no"], "title": "Decision"},
-        "note": {"type": "string", "title": "Note", "maxLength": 2_000, "description": "For the caller to read."},
-        "arguments": {
-            **own,
-            "title": "Arguments",
-            "description": "Run with these instead: all, not the changes.",
-        },
-    }
-    schema: JsonObject = {
-        "type": "object",
-        "properties": properties,
-        "required": ["decision"],
-        "additionalProperties": False,
-    }
+    edited: JsonObject = {**own, "title": "Arguments", "description": "Run with these instead: all, not the changes."}
+    schema: JsonObject = {**_YES_OR_NO, "properties": {**_DECISION, "arguments": edited}}
     return {**schema, "$defs": definitions} if definitions else schema
 
 
-def _violations(definition: Tool, original: JsonObject, content: JsonObject) -> tuple[Violation, ...]:
+def _violations(
+    definition: Tool, original: JsonObject, content: JsonObject, *, may_edit: bool
+) -> tuple[Violation, ...]:
     unknown = sorted(set(content) - set(ApprovalAnswer.model_fields))
+    if not may_edit and content.get("arguments") is not None:
+        unknown.append("arguments")
     if unknown:
         return tuple(Violation.at([name], "This is not asked for.") for name in unknown)
     try:
