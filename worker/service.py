@@ -157,7 +157,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
         client, task_queue=TOOLS_TASK_QUEUE, check_after_seconds=settings.reservation_check.total_seconds()
     )
     runs = RunActivities(platform, ledgers, console_url=settings.console, timing=timing)
-    mcp_actors = McpActorActivities(platform)
+    mcp_actors = McpActorActivities(platform, ledgers)
     outputs = OutputActivities(platform, objects)
     conversations = ConversationBlocks(objects, sealer, namespace=client.namespace)
     tasks = TemporalTasks(client)
@@ -173,6 +173,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             runs.get_run,
             mcp_actors.list_mcp_tools,
             spending.find_charges,
+            spending.read_charges,
             StuckTaskActivities(client).end_stuck_task,
             *_platform_reads(platform),
             ConversationActivities(conversations).keep_messages,

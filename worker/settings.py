@@ -147,7 +147,8 @@ class WorkerSettings(Settings):
     reservation_check_seconds: float = Field(
         default=900,
         ge=1,
-        description="Age at which money that is reserved for a run is looked after: its task may be gone.",
+        description="Age at which money that is reserved for a run is looked after, since its task may be gone, and at "
+        "which an ended run's usage is read once more.",
     )
     start_settle_seconds: float = Field(
         default=10,

@@ -39,8 +39,10 @@ def count_step(provider_id: str, answer: ModelStep) -> None:
 
 
 def count_spend(settlement: Settlement) -> None:
-    """Count an entry that was booked in a ledger, and its cost."""
+    """Count an entry that was booked in a ledger, and its cost. What was booked too much is not taken back."""
     spend = settlement.spend
+    if settlement.cost_usd < 0:
+        return
     histogram = workflow.metric_meter().create_histogram_float(
         "outlast_spend_usd", "US dollars that runs and models have cost, as booked in the ledgers."
     )

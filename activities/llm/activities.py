@@ -88,7 +88,7 @@ class ModelActivities:
             provider = self._provider(request.provider_id)
             request = checked_request(request, self._hooks, self._limits)
             async with heartbeating(1 / _BEATS_PER_TIMEOUT), self._open_sink() as sink:
-                over = await self._used_up(request)
+                over = await self.used_up(request)
                 if over is not None:
                     return ModelStep(finish_reason="cap", warnings=(over,))
                 request = await self._with_conversation(request)
@@ -123,7 +123,7 @@ class ModelActivities:
             await book(self._ledgers, request, cost)
         return step.model_copy(update={"cost_usd": cost, "seconds": seconds})
 
-    async def _used_up(self, request: CallModelInput) -> str | None:
+    async def used_up(self, request: CallModelInput) -> str | None:
         """Which cap leaves nothing for the call. A model without a price costs nothing that is known."""
         has_price = f"{request.provider_id}/{request.model_id}" in self._prices
         return await used_up(self._ledgers, request) if self._ledgers is not None and has_price else None

@@ -15,6 +15,7 @@ from outlast.activities.llm.activities import ModelActivities
 from outlast.activities.llm.contracts import CallModelInput, ModelMessage, TextPart, Usage
 from outlast.activities.llm.transcripts import locators_of, piece_of_transcript, transcript_of
 from outlast.activities.llm.windows import CHARS_PER_TOKEN, is_too_long, tokens_of_message
+from outlast.activities.spending.contracts import SpendingCaps
 
 UNKNOWN_WINDOW_TOKENS = 16_000
 """The window that is counted with where it is not known; pieces that are refused as too long are halved."""
@@ -42,6 +43,7 @@ class Compaction(Contract):
     conversation: ConversationRef
     window_tokens: int | None = None
     max_output_tokens: int
+    caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
     keep_latest: bool = Field(description="Whether the latest turn may stay word for word.")
 
     @property
@@ -70,6 +72,9 @@ class SummarisedPiece(Contract):
 
     progress: Progress
     is_last: bool
+    over: str | None = Field(
+        default=None, description="The cap that left nothing for the call, in words: none was made."
+    )
     usage: Usage = Usage()
     cost_usd: float | None = None
 
@@ -105,7 +110,8 @@ class CompactionActivities:
     async def summarise_piece(self, request: SummarisePieceInput) -> SummarisedPiece:
         """Summarise the next piece of the conversation, together with the summary of what came before it.
 
-        A piece that the provider refuses for its length is halved; so are those after it.
+        A piece that the provider refuses for its length is halved; so are those after it. When a spending cap leaves
+        nothing, the model is not called.
         """
         with as_activity_failure():
             async with heartbeating():
@@ -152,7 +158,11 @@ class CompactionActivities:
         while True:
             piece = piece_of_transcript(transcript, progress.done_chars, size)
             try:
-                step = await self._models.ask(_request(compaction, progress.summary, piece.strip()))
+                request = _request(compaction, progress.summary, piece.strip())
+                over = await self._models.used_up(request)
+                if over is not None:
+                    return SummarisedPiece(progress=progress, is_last=False, over=over)
+                step = await self._models.ask(request)
             except ProviderError as error:
                 if not is_too_long(error) or size <= _LEAST_PIECE_CHARS:
                     raise
@@ -183,6 +193,7 @@ def _request(compaction: Compaction, summary: str, piece: str) -> CallModelInput
         system=INSTRUCTIONS,
         messages=(ModelMessage(role="user", parts=(TextPart(text=text),)),),
         max_output_tokens=compaction.max_output_tokens,
+        caps=compaction.caps,
     )
 
 

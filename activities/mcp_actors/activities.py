@@ -5,6 +5,7 @@ They return the results of tools unchanged: this is a proxy.
 
 import json
 import re
+import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -36,6 +37,9 @@ from outlast.activities.mcp_actors.contracts import (
     McpToolList,
 )
 from outlast.activities.mcp_actors.relay import Relay, call_to_its_end
+from outlast.activities.spending.contracts import ReserveInput, Spend
+from outlast.activities.spending.ledger import Ledgers
+from outlast.activities.spending.refusals import refused_by_cap
 
 CALL_HEARTBEAT_TIMEOUT = timedelta(seconds=15)
 CALL_RETRY_POLICY = RetryPolicy(
@@ -61,9 +65,10 @@ Answer = TypeVar("Answer")
 class McpActorActivities:
     """Lists and calls the tools of Actors that are MCP servers, on behalf of the caller that each request names."""
 
-    def __init__(self, platform: ApifyPlatform) -> None:
-        """Look Actors up on `platform`."""
+    def __init__(self, platform: ApifyPlatform, ledgers: Ledgers) -> None:
+        """Look Actors up on `platform`, and what caps leave in `ledgers`."""
         self._platform = platform
+        self._ledgers = ledgers
 
     @activity.defn
     async def list_mcp_tools(self, request: ListMcpToolsInput) -> McpToolList:
@@ -73,9 +78,13 @@ class McpActorActivities:
 
     @activity.defn
     async def call_mcp_tool(self, request: CallMcpToolInput) -> McpAnswer:
-        """Call a tool at most once: when the result of a call is lost, the activity fails and does not call again."""
+        """Call a tool at most once: when the result of a call is lost, the activity fails and does not call again.
+
+        Does not call it when a spending cap leaves nothing.
+        """
         with as_activity_failure():
             _refuse_second_call()
+            await self._check_caps(request)
             url, token = await _standby_address(self._platform, request.caller, request.actor)
             arguments = cast(dict[str, Any], self._platform.open_input(dict(request.arguments), request.caller))
             sent = False
@@ -93,6 +102,20 @@ class McpActorActivities:
                 except ToolFailure as error:
                     raise (_lost_result(error, request) if sent and error.envelope.retryable else error) from None
             return _answer_of(answer, request)
+
+    async def _check_caps(self, request: CallMcpToolInput) -> None:
+        """Raise `ToolFailure` when a cap leaves nothing.
+
+        Nothing is reserved or booked: the platform charges the Actor in standby, and says of no call what it cost.
+        """
+        if request.caps is None:
+            return
+        spend = Spend(entry_id=uuid.uuid4().hex, actor=request.actor)
+        caps = request.caps.model_copy(update={"per_task_usd": None})
+        asked = ReserveInput(spend=spend, caller=request.caller, caps=caps, hold=False)
+        refusal = (await self._ledgers.reserve(asked)).refusal
+        if refusal is not None:
+            raise ToolFailure(refused_by_cap(refusal))
 
 
 async def fetch_mcp_tools(platform: ApifyPlatform, caller: Caller, actor: str) -> McpToolList:

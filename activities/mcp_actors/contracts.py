@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from outlast.activities.contracts import Caller, Contract
+from outlast.activities.spending.contracts import SpendingCaps
 
 
 class McpTool(Contract):
@@ -42,6 +43,7 @@ class CallMcpToolInput(Contract):
     actor: str
     tool: str
     arguments: dict[str, JsonValue] = Field(default_factory=dict, description="May hold sealed values.")
+    caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
 
 
 class CallProgress(Contract):

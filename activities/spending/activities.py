@@ -1,6 +1,8 @@
-"""Activities of the spend ledger: store its records, and find out what reservations have come to."""
+"""Activities of the spend ledger: store its records, and find out what was charged."""
 
+import asyncio
 from datetime import timedelta
+from decimal import Decimal
 
 from apify_client import ApifyClientAsync
 from temporalio import activity
@@ -12,10 +14,12 @@ from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
 from outlast.activities.runs.contracts import FINAL_RUN_STATUSES
 from outlast.activities.runs.start_recovery import StartedRuns
 from outlast.activities.spending.contracts import (
+    FinalCharges,
     FindChargesInput,
     FoundCharges,
     KeepUsageInput,
     OpenEntry,
+    ReadChargesInput,
     Settlement,
     exact_usd,
 )
@@ -24,6 +28,7 @@ from outlast.activities.spending.usage_store import UsageStore
 KEEP_ATTEMPT_TIMEOUT = timedelta(minutes=1)
 FIND_ATTEMPT_TIMEOUT = timedelta(minutes=5)
 FIND_HEARTBEAT_TIMEOUT = timedelta(seconds=30)
+_READS_AT_ONCE = 10
 
 
 class SpendingActivities:
@@ -60,6 +65,21 @@ class SpendingActivities:
                         released.append(entry.spend.entry_id)
                 return FoundCharges(settled=tuple(settled), released=tuple(released))
 
+    @activity.defn
+    async def read_charges(self, request: ReadChargesInput) -> FinalCharges:
+        """What ended runs have cost in the end, where that differs from what was booked."""
+        with as_activity_failure():
+            async with heartbeating():
+                client = self._platform.client(request.caller)
+                changed: dict[str, Decimal] = {}
+                for start in range(0, len(request.runs), _READS_AT_ONCE):
+                    batch = request.runs[start : start + _READS_AT_ONCE]
+                    costs = await asyncio.gather(*(_final_cost(client, run.run_id) for run in batch))
+                    for run, cost in zip(batch, costs, strict=True):
+                        if cost is not None and cost != run.cost_usd:
+                            changed[run.spend.entry_id] = cost
+                return FinalCharges(changed=changed)
+
     async def _charge(self, entry: OpenEntry) -> Settlement | str:
         """What the entry's run has cost; `nothing` when there is none, `running` while it goes on."""
         if entry.spend.actor is None:
@@ -69,6 +89,14 @@ class SpendingActivities:
         return await _settled(client, entry, await runs.find(settle=timedelta(0)))
 
 
+async def _final_cost(client: ApifyClientAsync, run_id: str) -> Decimal | None:
+    """What a run has cost; None when it was deleted, or goes on because it was resurrected."""
+    run = await client.run(run_id).get()
+    if run is None or str(run.status) not in FINAL_RUN_STATUSES:
+        return None
+    return exact_usd(run.usage_total_usd or 0.0)
+
+
 async def _settled(client: ApifyClientAsync, entry: OpenEntry, run_ids: list[str]) -> Settlement | str:
     found = [run for run in [await client.run(run_id).get() for run_id in run_ids] if run is not None]
     if not found:
@@ -76,4 +104,4 @@ async def _settled(client: ApifyClientAsync, entry: OpenEntry, run_ids: list[str
     if any(str(run.status) not in FINAL_RUN_STATUSES for run in found):
         return "running"
     cost = sum((exact_usd(run.usage_total_usd or 0.0) for run in found), exact_usd(0.0))
-    return Settlement(spend=entry.spend, cost_usd=cost, run_id=found[0].id)
+    return Settlement(spend=entry.spend, cost_usd=cost, run_id=found[0].id if len(found) == 1 else None)

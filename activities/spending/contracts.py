@@ -49,7 +49,9 @@ class Spend(Contract):
     """What money is spent on, and who pays."""
 
     entry_id: str = Field(description="The same for every attempt at the same purchase; it is booked once.")
-    kind: Literal["run", "model"] = "run"
+    kind: Literal["run", "model", "correction"] = Field(
+        default="run", description="`correction`: what the platform charged for a run more, or less, than was booked."
+    )
     payer: Payer = Field(
         default="operator",
         description="`operator`: the operator's account; `caller`: the caller's own Apify account; `payment`: a "
@@ -113,6 +115,9 @@ class Settlements(Contract):
     """Argument of the signal `settle`."""
 
     entries: tuple[Settlement, ...]
+    caller: Caller | None = Field(
+        default=None, description="With its sealed token, for asking the platform about the runs later."
+    )
 
 
 class UsageRecord(Settlement):
@@ -131,6 +136,15 @@ class OpenEntry(Contract):
     since: datetime
 
 
+class BookedRun(Contract):
+    """A run that was settled when it had ended, and with how much. The platform may finalise its usage later."""
+
+    spend: Spend
+    run_id: str
+    cost_usd: Decimal
+    since: datetime
+
+
 class PeriodTotal(Contract):
     """What was spent in the period that begins at `start`."""
 
@@ -143,11 +157,14 @@ class LedgerState(Contract):
 
     caller_id: str
     check_after_seconds: float = Field(
-        default=CHECK_AFTER_SECONDS, description="Age at which a reservation's task is looked after."
+        default=CHECK_AFTER_SECONDS,
+        description="Age at which a reservation's task, and an ended run's usage, is looked after.",
     )
     day: PeriodTotal | None = None
     month: PeriodTotal | None = None
     open: dict[str, OpenEntry] = Field(default={}, description="Reservations by entry.")
+    caller: Caller | None = Field(default=None, description="Who settled last, with its sealed token.")
+    booked: tuple[BookedRun, ...] = Field(default=(), description="Runs whose final usage is still to be read.")
     recent: tuple[str, ...] = Field(default=(), description="Entries that were settled, the latest last.")
     records: tuple[UsageRecord, ...] = Field(default=(), description="Settled entries that are not in the store yet.")
     kept: int = Field(default=0, description="How often records were stored.")
@@ -183,6 +200,19 @@ class FoundCharges(Contract):
 
     settled: tuple[Settlement, ...] = ()
     released: tuple[str, ...] = Field(default=(), description="Entries whose run was never started, or was deleted.")
+
+
+class ReadChargesInput(Contract):
+    """Input of `read_charges`: runs that ended some time ago."""
+
+    caller: Caller
+    runs: tuple[BookedRun, ...]
+
+
+class FinalCharges(Contract):
+    """Result of `read_charges`."""
+
+    changed: dict[str, Decimal] = Field(default={}, description="By entry: what a run cost that was booked otherwise.")
 
 
 def day_of(moment: datetime) -> date:

@@ -28,6 +28,7 @@ from outlast.activities.spending.contracts import (
 class _Batch:
     """Settlements of one caller that are sent together."""
 
+    caller: Caller
     entries: list[Settlement] = field(default_factory=list[Settlement])
     sending: "asyncio.Future[None] | None" = None
 
@@ -63,13 +64,13 @@ class Ledgers:
 
     async def settle(self, caller: Caller, settlement: Settlement) -> None:
         """Book what an entry has cost. What comes while a signal is on its way goes with the next one."""
-        batch = self._batches.setdefault(caller.id, _Batch())
+        batch = self._batches.setdefault(caller.id, _Batch(caller))
         batch.entries.append(settlement)
         turn = self._turns.setdefault(caller.id, asyncio.Lock())
         async with turn:
             if batch.sending is None:
                 self._batches.pop(caller.id)
-                sent = Settlements(entries=tuple(batch.entries))
+                sent = Settlements(entries=tuple(batch.entries), caller=batch.caller)
                 batch.sending = asyncio.ensure_future(self._signal(caller.id, SETTLE_SIGNAL, sent))
             await asyncio.shield(batch.sending)
 

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from outlast.activities.spending.contracts import (
+    BookedRun,
     CapRefusal,
     LedgerOverview,
     LedgerState,
@@ -22,6 +23,8 @@ from outlast.activities.spending.contracts import (
 
 RECENT_ENTRIES = 5_000
 """Settled entries that are known again. Repetitions come soon: they are retries of activities."""
+MAX_BOOKED = 1_000
+"""Runs whose final usage is read later. Of a caller who runs more in that time, the oldest stay as they were booked."""
 
 
 class Book:
@@ -37,6 +40,7 @@ class Book:
         self._recent = dict.fromkeys(state.recent)
         self._kept = state.kept
         self.open = dict(state.open)
+        self.booked = {run.spend.entry_id: run for run in state.booked}
         self.records = list(state.records)
 
     def reserve(self, request: ReserveInput, now: datetime) -> Reserved:
@@ -70,9 +74,20 @@ class Book:
         if settlement.spend.is_capped:
             self._day = _plus(self._day, settlement.cost_usd)
             self._month = _plus(self._month, settlement.cost_usd)
+        if settlement.run_id is not None and settlement.spend.kind == "run":
+            self._remember(settlement, settlement.run_id, now)
         if settlement.cost_usd:
             self.records.append(UsageRecord(**dict(settlement), caller_id=self.caller_id, at=now))
         return True
+
+    def correct(self, entry_id: str, cost_usd: Decimal, now: datetime) -> Settlement | None:
+        """Book the difference to what a run cost in the end, as an entry of its own; None when there is none."""
+        run = self.booked.pop(entry_id, None)
+        if run is None or run.cost_usd == cost_usd:
+            return None
+        spend = run.spend.model_copy(update={"entry_id": f"{entry_id}:correction", "kind": "correction"})
+        difference = Settlement(spend=spend, cost_usd=cost_usd - run.cost_usd, run_id=run.run_id)
+        return difference if self.settle(difference, now) else None
 
     def release(self, entry_id: str) -> None:
         """Give back what an entry holds."""
@@ -91,6 +106,15 @@ class Book:
     def open_since(self, moment: datetime) -> tuple[OpenEntry, ...]:
         """The reservations that are at least as old as `moment`."""
         return tuple(entry for entry in self.open.values() if entry.since <= moment)
+
+    def booked_since(self, moment: datetime) -> tuple[BookedRun, ...]:
+        """The runs that were settled before `moment`, and whose final usage is still to be read."""
+        return tuple(run for run in self.booked.values() if run.since <= moment)
+
+    def give_up(self, moment: datetime) -> None:
+        """Leave runs as they were booked that were settled before `moment`."""
+        for run in self.booked_since(moment):
+            del self.booked[run.spend.entry_id]
 
     def overview(self, now: datetime) -> LedgerOverview:
         """The totals that hold at `now`."""
@@ -113,10 +137,19 @@ class Book:
             day=self._day,
             month=self._month,
             open=self.open,
+            booked=tuple(self.booked.values()),
             recent=tuple(self._recent),
             records=tuple(self.records),
             kept=self._kept,
         )
+
+    def _remember(self, settlement: Settlement, run_id: str, now: datetime) -> None:
+        entry_id = settlement.spend.entry_id
+        self.booked[entry_id] = BookedRun(
+            spend=settlement.spend, run_id=run_id, cost_usd=settlement.cost_usd, since=now
+        )
+        while len(self.booked) > MAX_BOOKED:
+            del self.booked[next(iter(self.booked))]
 
     @property
     def _reserved(self) -> Decimal:
@@ -155,4 +188,5 @@ class Book:
 
 
 def _plus(total: PeriodTotal, amount: Decimal) -> PeriodTotal:
-    return total.model_copy(update={"spent_usd": total.spent_usd + amount})
+    """A correction of yesterday's run may be less than nothing; a total is not."""
+    return total.model_copy(update={"spent_usd": max(total.spent_usd + amount, Decimal(0))})

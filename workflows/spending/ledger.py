@@ -1,6 +1,6 @@
 """SpendLedgerWorkflow: what one caller has spent and reserved. Its updates are serial, so no race overspends."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
@@ -24,6 +24,7 @@ from outlast.activities.spending.contracts import (
     KeepUsageInput,
     LedgerOverview,
     LedgerState,
+    ReadChargesInput,
     Reserved,
     ReserveInput,
     Settlement,
@@ -37,6 +38,8 @@ KEEP_AT = 200
 """Records that go to the store together."""
 _PATIENCE = timedelta(minutes=10)
 """How long the store or the platform is tried. The ledger goes on meanwhile, and tries again later."""
+_CORRECTED_WITHIN = timedelta(days=1)
+"""How long a run's final usage is asked for while the platform does not answer."""
 _RETRY_POLICY = RetryPolicy(
     initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(minutes=1)
 )
@@ -50,27 +53,30 @@ class SpendLedgerWorkflow:
     def __init__(self, state: LedgerState) -> None:
         """Continue from `state`."""
         self._check_after = timedelta(seconds=state.check_after_seconds)
+        self._check_at: datetime | None = None
+        self._caller = state.caller
         self._book = Book(state, workflow.now())
         self._store_failed = False
 
     @workflow.run
     async def run(self, _state: LedgerState) -> None:
-        """Store records, and look after reservations whose task may be gone, until it continues as new."""
+        """Store records, and look after what is not final, until it continues as new."""
         while not workflow.info().is_continue_as_new_suggested():
-            # A timer costs: there is one only while something is reserved.
-            watching = bool(self._book.open)
+            # A timer costs: there is one only while something is reserved, or an ended run may change.
+            watching = self._is_watched
             try:
                 await workflow.wait_condition(
-                    lambda watching=watching: self._is_due(watching), timeout=self._check_after if watching else None
+                    lambda watching=watching: self._is_due(watching), timeout=self._until_check() if watching else None
                 )
             except TimeoutError:
-                self._store_failed = False
+                self._store_failed, self._check_at = False, None
                 await self._look_after()
+                await self._correct()
                 continue
             if self._is_full:
                 await self._keep()
         await workflow.wait_condition(workflow.all_handlers_finished)
-        workflow.continue_as_new(self._book.state())
+        workflow.continue_as_new(self._book.state().model_copy(update={"caller": self._caller}))
 
     @workflow.update(name=RESERVE_UPDATE)
     def reserve(self, request: ReserveInput) -> Reserved:
@@ -83,6 +89,7 @@ class SpendLedgerWorkflow:
     @workflow.signal(name=SETTLE_SIGNAL)
     def settle(self, settlements: Settlements) -> None:
         """Book what entries have cost."""
+        self._caller = settlements.caller or self._caller
         for settlement in settlements.entries:
             self._settle(settlement)
 
@@ -97,12 +104,21 @@ class SpendLedgerWorkflow:
         return self._book.overview(workflow.now())
 
     @property
+    def _is_watched(self) -> bool:
+        return bool(self._book.open or self._book.booked)
+
+    def _until_check(self) -> timedelta:
+        """How long until the next look. Records that are stored meanwhile do not put it off."""
+        self._check_at = self._check_at or workflow.now() + self._check_after
+        return max(self._check_at - workflow.now(), timedelta(seconds=1))
+
+    @property
     def _is_full(self) -> bool:
         return len(self._book.records) >= KEEP_AT and not self._store_failed
 
     def _is_due(self, watching: bool) -> bool:
-        begins_to_hold = not watching and bool(self._book.open)
-        return self._is_full or begins_to_hold or workflow.info().is_continue_as_new_suggested()
+        begins = not watching and self._is_watched
+        return self._is_full or begins or workflow.info().is_continue_as_new_suggested()
 
     def _settle(self, settlement: Settlement) -> None:
         if self._book.settle(settlement, workflow.now()):
@@ -150,3 +166,28 @@ class SpendLedgerWorkflow:
             self._settle(settlement)
         for entry_id in found.released:
             self._book.release(entry_id)
+
+    async def _correct(self) -> None:
+        """Book what runs cost more or less than they had when they ended: the platform finalises usage later."""
+        runs = self._book.booked_since(workflow.now() - self._check_after)
+        if not runs or self._caller is None:
+            return
+        try:
+            final = await workflow.execute_activity_method(
+                SpendingActivities.read_charges,
+                ReadChargesInput(caller=self._caller, runs=runs),
+                start_to_close_timeout=FIND_ATTEMPT_TIMEOUT,
+                heartbeat_timeout=FIND_HEARTBEAT_TIMEOUT,
+                schedule_to_close_timeout=_PATIENCE,
+                retry_policy=_RETRY_POLICY,
+                summary=f"read what {len(runs)} runs have cost",
+            )
+        except ActivityError as error:
+            workflow.logger.error("The final usage of runs could not be read; they stay as booked: %s", error.cause)
+            self._book.give_up(workflow.now() - _CORRECTED_WITHIN)
+            return
+        for run in runs:
+            entry_id = run.spend.entry_id
+            booked = self._book.correct(entry_id, final.changed.get(entry_id, run.cost_usd), workflow.now())
+            if booked is not None:
+                count_spend(booked)

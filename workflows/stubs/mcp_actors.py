@@ -54,7 +54,9 @@ class McpActors:
 
         Questions that the server asks while its tool runs go to the caller.
         """
-        request = CallMcpToolInput(caller=self._call.caller, actor=actor, tool=tool, arguments=arguments)
+        request = CallMcpToolInput(
+            caller=self._call.caller, actor=actor, tool=tool, arguments=arguments, caps=self._call.caps
+        )
         questions = _Questions(self._ask_all)
         _handle_questions(questions.answer)
         try:

@@ -53,7 +53,7 @@ async def compacted(turn: TurnInput, state: TurnState, spend: Spend) -> dict[str
     """What changes in the state: a summary takes the place of all but the user's message and the latest exchange.
 
     Readers are told with the event `compaction`. Raises `ToolError` when the model or the store fails, and
-    `BudgetExceeded` when a budget is used up before the summary is complete.
+    `BudgetExceeded` when a budget, or a spending cap, is used up before the summary is complete.
     """
     conversation, earlier = conversation_before(turn, state), _earlier(state)
     with tool_errors("conversation"):
@@ -69,6 +69,7 @@ async def compacted(turn: TurnInput, state: TurnState, spend: Spend) -> dict[str
             conversation=conversation,
             window_tokens=turn.window_tokens,
             max_output_tokens=min(turn.max_output_tokens, SUMMARY_OUTPUT_TOKENS),
+            caps=turn.caps,
             keep_latest=len(earlier) <= 1,
         )
         summary, usage, usd = await _summarised(compaction, spend)
@@ -112,6 +113,8 @@ async def _summarised(compaction: Compaction, spend: Spend) -> tuple[str, Usage,
             retry_policy=CALL_MODEL_RETRY_POLICY,
             summary=f"summarise {compaction.conversation.messages} messages, from character {progress.done_chars}",
         )
+        if piece.over is not None:
+            raise BudgetExceeded(piece.over)
         over = spend(piece.usage, piece.cost_usd)
         progress, usage = piece.progress, summed(usage, piece.usage)
         usd = usd if piece.cost_usd is None else (usd or 0.0) + piece.cost_usd

@@ -1,6 +1,7 @@
 """Spending caps: what a call may cost is reserved before its run starts, and settled when the run has ended."""
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator
 from decimal import Decimal
@@ -23,7 +24,7 @@ from tests.support.stacks.service import Service
 
 RACER, SAVER = bearer("racer-key-0123456789"), bearer("saver-key-0123456789")
 PAYER = bearer("payer-key-0123456789")
-KEYS = ",".join(f"{name}:{name}-key-0123456789" for name in ("racer", "saver", "payer", "fresh"))
+KEYS = ",".join(f"{name}:{name}-key-0123456789" for name in ("racer", "saver", "payer", "fresh", "late", "agent"))
 
 
 @pytest.fixture
@@ -115,6 +116,53 @@ async def test_a_run_without_a_limit_gets_the_rest_of_the_caps_and_more_is_refus
     assert sandbox.counters["startsAccepted"] == before
     await capped_api.post(f"/v1/tasks/{running}/cancel", headers=SAVER)
     await result_of(capped_api, running, **SAVER)
+
+
+async def test_a_run_that_cost_more_or_less_in_the_end_is_corrected(
+    capped_api: httpx.AsyncClient, temporal: Client, sandbox: Sandbox
+) -> None:
+    """The platform finalises usage after a run's end."""
+    late, headers = Caller(id="key:late"), bearer("late-key-0123456789")
+    run_id = (await completed(capped_api, sleeper_call(0), **RACER))["task"]["run"]["run_id"]
+    first = exact_usd(sandbox.run(run_id)["usageTotalUsd"])
+    sandbox.add_usage(run_id, 0.01)
+    final = first + Decimal("0.01")
+    ledgers = Ledgers(temporal, task_queue=TOOLS_TASK_QUEUE, check_after_seconds=1)
+    for entry, usd in (("less", first), ("right", final), ("more", final + 1)):
+        spend = Spend(entry_id=entry, tool="call-actor", actor="outlast/sleeper")
+        await ledgers.settle(late, Settlement(spend=spend, cost_usd=usd, run_id=run_id))
+
+    async def corrected() -> bool:
+        return (await overview(temporal, "key:late")).day.spent_usd == 3 * final
+
+    await eventually(corrected)
+    report = (await capped_api.get("/v1/usage", headers=headers)).json()
+    assert (report["total_usd"], report["rows"][0]["runs"]) == (float(3 * final), 3)
+    assert report["caps"][0]["spent_usd"] == float(3 * final)
+    costs = [record.cost_usd for record in (await overview(temporal, "key:late")).records]
+    assert sorted(costs[3:]) == [Decimal(-1), Decimal("0.01")]
+
+
+async def test_calls_of_an_adapter_are_capped_and_booked_as_others(
+    capped_api: httpx.AsyncClient, sandbox: Sandbox
+) -> None:
+    agent = bearer("agent-key-0123456789")
+
+    async def call(call_id: str, usd: float) -> str:
+        arguments = {"actor": "outlast/sleeper", "input": {"seconds": 0}, "callOptions": {"maxTotalChargeUsd": usd}}
+        asked = {"type": "function_call", "call_id": call_id, "name": "call-actor", "arguments": json.dumps(arguments)}
+        answer = await capped_api.post("/v1/adapters/openai-responses/calls", json={"message": [asked]}, headers=agent)
+        assert answer.status_code == 200, answer.text
+        return json.dumps(answer.json()["append"])
+
+    assert "SUCCEEDED" in await call("first", 0.01)
+    assert "SUCCEEDED" in await call("first", 0.01), "the same call again is the same task"
+    assert "cap per task of 0.04 US dollars" in await call("second", 0.05)
+    report = (await capped_api.get("/v1/usage", params={"by": ["tool", "actor"]}, headers=agent)).json()
+    assert [(row["tool"], row["actor"], row["runs"]) for row in report["rows"]] == [
+        ("call-actor", "outlast/sleeper", 1)
+    ]
+    assert report["total_usd"] > 0
 
 
 async def test_usage_is_told_by_what_is_asked_for(capped_api: httpx.AsyncClient, sandbox: Sandbox) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import runpy
+from decimal import Decimal
 from typing import Any
 
 import httpx
@@ -14,21 +15,27 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.mcp_actors.activities import fetch_mcp_tools
 from outlast.activities.mcp_actors.contracts import McpAnswer
 from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.spending.contracts import Settlement, Spend
+from outlast.activities.spending.ledger import Ledgers
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.offer.mcp_results import call_result
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.tools.core.actor_mcp import as_tool_result, proxied_tools
 from outlast.workflows.tools.core.actor_names import proxied_tool_name
 from outlast.workflows.tools.loader import Selection
 from tests.integration.tools.conftest import ToolCaller
 from tests.support.eventually import eventually
+from tests.support.http.api_client import bearer
 from tests.support.http.mcp_wire import MODERN, Wire, text_of
 from tests.support.paths import TEST_ACTORS
+from tests.support.stacks.api_server import api_settings, connect, serving_api
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
 
 EVERYTHING: dict[str, Any] = runpy.run_path(str(TEST_ACTORS / "toolbox" / "answers.py"))["EVERYTHING"]
 
 TOOLBOX = "outlast/toolbox"
+POOR = "poor-key-0123456789"
 TOOL_NAMES = ["show", "count.calls", "fail", "crash", "whoami", "ask", "complete"]
 EXPECTED_NAMES = [proxied_tool_name(TOOLBOX, name) for name in TOOL_NAMES]
 
@@ -91,6 +98,21 @@ async def test_a_payment_that_cannot_pay_a_server_is_refused(http: httpx.AsyncCl
     assert refused["_meta"]["outlast/error"]["category"] == "payment"
     added = await wire.request("tools/call", {"name": "add-actor", "arguments": {"actor": TOOLBOX}})
     assert added["isError"]
+    assert (await ask(http, "count.calls", times=1))["structured"]["calls"] == before + 1
+
+
+async def test_a_caller_whose_cap_is_used_up_calls_no_server(http: httpx.AsyncClient, service: Service) -> None:
+    """The platform charges standby without a run, so nothing can be reserved; but nothing is begun without money."""
+    temporal = await connect(service.temporal_address)
+    settings = api_settings(service.sandbox, api_keys=f"poor:{POOR}", spending={"per_day_usd": 0.05})
+    async with serving_api(temporal, settings) as api:
+        api.headers.update(bearer(POOR))
+        before = (await ask(api, "count.calls", times=1))["structured"]["calls"]
+        spent = Settlement(spend=Spend(entry_id="all"), cost_usd=Decimal("0.05"))
+        await Ledgers(temporal, task_queue=TOOLS_TASK_QUEUE).settle(Caller(id="key:poor"), spent)
+        refused = await ask(api, "count.calls", times=1)
+        assert (refused["error"]["category"], refused["error"]["retryable"]) == ("payment", False)
+        assert "of the daily cap of 0.05 US dollars 0.00 are left" in refused["error"]["message"]
     assert (await ask(http, "count.calls", times=1))["structured"]["calls"] == before + 1
 
 

@@ -6,14 +6,16 @@ from typing import Any
 import httpx
 import pytest
 
+from outlast.activities.llm.compaction import INSTRUCTIONS
 from tests.support.calls.turns import new_session, sent
-from tests.support.http.api_client import api_client
-from tests.support.providers.script import Call, by_position, says
+from tests.support.http.api_client import api_client, bearer
+from tests.support.providers.script import Asked, Call, Refusal, Step, by_position, says
 from tests.support.providers.server import ProviderServer
 from tests.support.stacks.api_server import api_settings, connect, serving_api
 from tests.support.stacks.service import Service
 
 PRICES = {"generic/priced": {"input": 1000, "output": 1000}}
+TOO_LONG = Refusal(400, "invalid_request_error", "prompt is too long: 9 tokens > 8 maximum")
 RUN = Call("call-actor", {"actor": "outlast/sleeper", "input": {"seconds": 0}})
 
 
@@ -72,3 +74,35 @@ async def test_a_turn_whose_callers_cap_is_used_up_stops_as_its_budget_stops_it(
         report = await usage(poor, "model")
         assert [(row["model"], row["model_calls"]) for row in report["rows"]] == [("generic/priced", 1)]
     assert service.sandbox.counters["startsAccepted"] == before
+
+
+async def test_a_cap_that_is_used_up_between_the_pieces_of_a_summary_stops_it(
+    api: httpx.AsyncClient, provider: ProviderServer, service: Service
+) -> None:
+    long = "These are many words about one thing. " * 1_500
+    summaries: list[str] = []
+
+    def script(asked: Asked) -> Step:
+        if INSTRUCTIONS[:40] in str(asked.body):
+            summaries.append(str(asked.body))
+            return says("They spoke of one thing.")
+        return TOO_LONG if "Second" in str(asked.body) else says("Yes.")
+
+    provider.script = script
+    first = await sent(api, await new_session(api, modelId="priced", tools=["hello_world"]), f"First: {long}")
+    settings = api_settings(
+        service.sandbox,
+        api_keys="thrifty:thrifty-key-0123456789",
+        model_prices=PRICES,
+        store_url=str(service.outputs),
+        # Enough for the first message; the first piece of the summary uses up the rest.
+        spending={"per_day_usd": first["cost_usd"] * 1.1},
+    )
+    async with serving_api(await connect(service.temporal_address), settings) as http:
+        http.headers.update(bearer("thrifty-key-0123456789"))
+        session = await new_session(http, modelId="priced", tools=["hello_world"])
+        assert (await sent(http, session, f"First: {long}"))["status"] == "completed"
+        turn = await sent(http, session, "Second?")
+    assert (turn["status"], turn["reason"], turn["error"]["category"]) == ("stopped", "budget", "payment")
+    assert "daily cap" in turn["error"]["message"]
+    assert len(summaries) == 1

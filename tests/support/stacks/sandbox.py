@@ -69,6 +69,10 @@ class Sandbox:
         answer = self._http.get(f"/v2/actor-runs/{run_id}", headers={"Authorization": f"Bearer {self.token}"})
         return answer.raise_for_status().json()["data"]
 
+    def add_usage(self, run_id: str, usd: float) -> None:
+        """Have a run cost so much more, also when it has ended."""
+        self._control("POST", f"runs/{run_id}/usage", {"usd": usd})
+
     def actor_id(self, actor: str) -> str:
         """The id of the Actor `user/name`."""
         headers = {"Authorization": f"Bearer {self.token}"}

@@ -6,7 +6,7 @@ from typing import Any
 
 from outlast.activities.contracts import Caller
 from outlast.activities.spending.contracts import LedgerState, ReserveInput, Settlement, Spend, SpendingCaps
-from outlast.workflows.spending.book import RECENT_ENTRIES, Book
+from outlast.workflows.spending.book import MAX_BOOKED, RECENT_ENTRIES, Book
 
 EVENING = datetime(2026, 11, 30, 23, 59, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 12, 1, tzinfo=UTC)
@@ -85,3 +85,32 @@ def test_a_ledger_remembers_a_bounded_number_of_entries() -> None:
         book.settle(settlement(f"e{number}", "0"), EVENING)
     assert len(book.state().recent) == RECENT_ENTRIES
     assert not book.settle(settlement(f"e{RECENT_ENTRIES}", "0"), EVENING)
+
+
+def test_a_correction_is_booked_once_and_changes_the_total_by_the_difference() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    for entry, usd in (("a", "1"), ("b", "2"), ("model", "5")):
+        run_id = None if entry == "model" else f"run-{entry}"
+        book.settle(settlement(entry, usd).model_copy(update={"run_id": run_id}), EVENING)
+    assert [run.run_id for run in book.booked_since(EVENING)] == ["run-a", "run-b"]
+    assert book.booked_since(EVENING - timedelta(seconds=1)) == ()
+    book = Book(LedgerState.model_validate_json(book.state().model_dump_json()), EVENING)
+    difference = book.correct("a", Decimal("0.25"), EVENING)
+    assert difference is not None
+    assert (difference.cost_usd, difference.spend.kind, difference.run_id) == (Decimal("-0.75"), "correction", "run-a")
+    assert [book.correct("a", Decimal(9), EVENING), book.correct("b", Decimal(2), EVENING)] == [None, None]
+    overview = book.overview(EVENING)
+    assert (overview.day.spent_usd, len(overview.records), book.booked) == (Decimal("7.25"), 4, {})
+    # What is taken back of yesterday's money leaves today no more than its cap.
+    book.settle(settlement("c", "1").model_copy(update={"run_id": "run-c"}), EVENING)
+    book.correct("c", Decimal(0), MIDNIGHT)
+    assert (book.overview(MIDNIGHT).day.spent_usd, book.overview(MIDNIGHT).month.spent_usd) == (0, 0)
+
+
+def test_only_the_latest_runs_are_looked_at_again() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    for number in range(MAX_BOOKED + 1):
+        book.settle(settlement(str(number), "1").model_copy(update={"run_id": f"run-{number}"}), EVENING)
+    assert ("0" in book.booked, len(book.booked)) == (False, MAX_BOOKED)
+    book.give_up(EVENING)
+    assert not book.booked

@@ -35,6 +35,7 @@ class ControlRoutes:
             Route("/sandbox/limits", _local(self._get_limits), methods=["GET"]),
             Route("/sandbox/limits", _local(self._set_limits), methods=["POST"]),
             Route("/sandbox/users", _local(self._add_user), methods=["POST"]),
+            Route("/sandbox/runs/{run_id}/usage", _local(self._add_usage), methods=["POST"]),
             Route("/sandbox/actors", _local(self._actors), methods=["GET"]),
         ]
 
@@ -77,6 +78,13 @@ class ControlRoutes:
         token = str(body.get("token") or f"apify_api_{secrets.token_urlsafe(24)}")
         user = self._platform.users.add(username, token)
         return json_response({"id": user.id, "username": username, "token": token}, 201)
+
+    async def _add_usage(self, request: Request) -> Response:
+        """What a run cost besides, as a platform finds out that finalises usage after the run's end."""
+        run = self._platform.runs.any(request.path_params["run_id"])
+        run.charged_usd = round(run.charged_usd + float((await body_object(request)).get("usd", 0)), 9)
+        self._platform.runs.save(run)
+        return json_response({"usageTotalUsd": self._platform.runs.cost_usd(run)})
 
     async def _actors(self, _request: Request) -> Response:
         actors = self._platform.catalogue.all()
