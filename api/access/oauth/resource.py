@@ -1,6 +1,7 @@
 """This server as an OAuth resource: where its metadata is (RFC 9728), and what its challenges say (RFC 6750)."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -81,12 +82,11 @@ def _are_scopes(mapping: OAuthEntry) -> bool:
 
 def _claim(claims: Mapping[str, object], path: str) -> object:
     """The claim with this name, else the one that the dots in it lead to."""
-    if path in claims:
-        return claims[path]
-    found: object = claims
-    for name in path.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
+    return claims[path] if path in claims else reduce(_entry, path.split("."), cast(object, claims))
+
+
+def _entry(value: object, name: str) -> object:
+    return cast(Mapping[str, object], value).get(name) if isinstance(value, Mapping) else None
 
 
 def _words(value: object) -> list[str]:
