@@ -1,5 +1,7 @@
 """The connection to Temporal, the output store and the sealing keys, from the settings."""
 
+import os
+
 from obstore.exceptions import BaseError
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
@@ -7,22 +9,31 @@ from temporalio.runtime import Runtime
 
 from outlast.activities.outputs.store.encrypted_objects import EncryptedObjects
 from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.secrets.files import secret_from_file, store_credentials
 from outlast.activities.secrets.sealer import SealError, SecretSealer
 from outlast.worker.payload_codec import EncryptingCodec
 from outlast.worker.plugin import OutlastPlugin
 from outlast.worker.settings import Settings
+
+_API_KEY = "TEMPORAL_API_KEY"
 
 
 async def connect(settings: Settings, runtime: Runtime | None = None, *, lazy: bool = False) -> Client:
     """A client configured by the environment (`temporalio.envconfig`: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TLS, ...).
 
     Large payloads are kept in the output store of `settings`. With `lazy` it connects at the first call. Raises
-    `RuntimeError` when the server cannot be reached.
+    `RuntimeError` when the server cannot be reached, `ValueError` when TEMPORAL_API_KEY_FILE cannot be read.
     """
-    config = ClientConfig.load_client_connect_config()
+    config = ClientConfig.load_client_connect_config(override_env_vars=_temporal_environment())
     config.setdefault("target_host", "127.0.0.1:7233")
     plugin = OutlastPlugin(output_objects(settings), payload_codec(settings))
     return await Client.connect(**config, plugins=[plugin], runtime=runtime, lazy=lazy)
+
+
+def _temporal_environment() -> dict[str, str]:
+    """The variables that Temporal's tools read, with an API key that stands in a file."""
+    api_key = None if os.environ.get(_API_KEY) else secret_from_file(_API_KEY)
+    return {**os.environ, _API_KEY: api_key} if api_key else dict(os.environ)
 
 
 def payload_codec(settings: Settings) -> EncryptingCodec | None:
@@ -41,8 +52,9 @@ def output_objects(settings: Settings) -> OutputObjects:
 
 
 def _plain_objects(settings: Settings) -> OutputObjects:
+    url = settings.store_url or str(settings.data_dir / "outputs")
     try:
-        return OutputObjects.open(settings.store_url or str(settings.data_dir / "outputs"))
+        return OutputObjects.open(url, **(store_credentials() if url.startswith("s3://") else {}))
     except (BaseError, OSError) as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(

@@ -9,9 +9,9 @@ import difflib
 import re
 from collections.abc import Mapping
 
-from pydantic import AliasChoices
 from pydantic_settings import BaseSettings
 
+from outlast.activities.secrets.files import names_of, secret_file_variables
 from outlast.worker.settings import WorkerSettings
 
 PREFIX = "OUTLAST_"
@@ -19,8 +19,8 @@ PREFIX = "OUTLAST_"
 OF_THE_API = frozenset(
     f"{PREFIX}{name}"
     for name in (
-        "ACCEPT_APIFY_TOKENS ALLOWED_HOSTS ALLOWED_ORIGINS API_HOST API_KEYS API_PORT AUDIT_FILE AUDIT_MAX_BYTES "
-        "AUDIT_STRICT COMPACTION COMPRESSION "
+        "ACCEPT_APIFY_TOKENS ALLOWED_HOSTS ALLOWED_ORIGINS API_HOST API_KEYS API_KEYS_FILE API_PORT "
+        "AUDIT_FILE AUDIT_MAX_BYTES AUDIT_STRICT COMPACTION COMPRESSION "
         "CONNECTIONS_PER_ADDRESS REQUEST_SECONDS "
         "DEFAULT_ACTORS DEFAULT_TOOLS FAILED_CREDENTIALS_PER_MINUTE FAIRNESS HSTS_SECONDS INSTANCE_ID KILL_SWITCH "
         "LIMITS MAX_BODY_BYTES MAX_BODY_DEPTH MAX_BODY_VALUES MAX_WAIT_SECONDS MCP_SESSION_IDLE_SECONDS MODE "
@@ -41,13 +41,9 @@ _SERVICE_LINK = re.compile(r"OUTLAST_(\w+_)?(SERVICE_(HOST|PORT)|PORT)(_\w+)?")
 
 
 def variables_of(settings: type[BaseSettings]) -> frozenset[str]:
-    """The variables with our prefix that a class of settings reads."""
-    found: set[str] = set()
-    for name, field in settings.model_fields.items():
-        alias = field.validation_alias
-        names = alias.choices if isinstance(alias, AliasChoices) else [f"{PREFIX}{name.upper()}"]
-        found |= {str(choice) for choice in names if str(choice).startswith(PREFIX)}
-    return frozenset(found)
+    """The variables with our prefix that a class of settings reads, those that name the file of a secret included."""
+    names = {choice for name, field in settings.model_fields.items() for choice in names_of(name, field, PREFIX)}
+    return frozenset(name for name in names | secret_file_variables(settings) if name.startswith(PREFIX))
 
 
 def known_variables() -> frozenset[str]:

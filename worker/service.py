@@ -61,11 +61,67 @@ WORKFLOWS = (
 
 @asynccontextmanager
 async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[None]:
-    """Serve all task queues while the block runs. At its end, activities get `shutdown_seconds` to finish."""
+    """Serve the queues of `settings` while the block runs. At its end, activities get `shutdown_seconds` to finish."""
     activities = build_activities(settings, client)
-    shutdown = timedelta(seconds=settings.shutdown_seconds)
-    throttle = timedelta(seconds=settings.progress_seconds)
-    tools = Worker(
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(activities.close)
+        for queue, worker_of in _WORKERS.items():
+            if queue in settings.task_queues:
+                await stack.enter_async_context(worker_of(client, settings, activities))
+        yield
+
+
+def _runs_worker(client: Client, settings: WorkerSettings, activities: "Activities") -> Worker:
+    return Worker(
+        client,
+        task_queue=RUNS_TASK_QUEUE,
+        activities=activities.waiting,
+        max_concurrent_activities=settings.run_slots,
+        activity_task_poller_behavior=PollerBehaviorAutoscaling(),
+        graceful_shutdown_timeout=timedelta(0),  # Another worker continues a wait; finishing it here could take hours.
+        max_heartbeat_throttle_interval=settings.progress_interval,
+        default_heartbeat_throttle_interval=settings.progress_interval,
+    )
+
+
+def _outputs_worker(client: Client, settings: WorkerSettings, activities: "Activities") -> Worker:
+    return Worker(
+        client,
+        task_queue=OUTPUTS_TASK_QUEUE,
+        activities=activities.outputs,
+        max_concurrent_activities=settings.output_slots or os.cpu_count() or 1,
+        graceful_shutdown_timeout=timedelta(0),  # Any worker continues where this one stopped.
+    )
+
+
+def _functions_worker(client: Client, settings: WorkerSettings, activities: "Activities") -> Worker:
+    return Worker(
+        client,
+        task_queue=FUNCTIONS_TASK_QUEUE,
+        activities=activities.functions,
+        max_concurrent_activities=settings.function_slots,
+        activity_task_poller_behavior=PollerBehaviorAutoscaling(),
+        graceful_shutdown_timeout=settings.shutdown_time,
+        max_heartbeat_throttle_interval=settings.progress_interval,
+        default_heartbeat_throttle_interval=settings.progress_interval,
+    )
+
+
+def _models_worker(client: Client, settings: WorkerSettings, activities: "Activities") -> Worker:
+    return Worker(
+        client,
+        task_queue=MODELS_TASK_QUEUE,
+        activities=activities.models,
+        max_concurrent_activities=settings.model_slots,
+        activity_task_poller_behavior=PollerBehaviorAutoscaling(),
+        graceful_shutdown_timeout=settings.shutdown_time,  # An interrupted answer is paid for twice.
+        max_heartbeat_throttle_interval=settings.progress_interval,
+        default_heartbeat_throttle_interval=settings.progress_interval,
+    )
+
+
+def _tools_worker(client: Client, settings: WorkerSettings, activities: "Activities") -> Worker:
+    return Worker(
         client,
         task_queue=TOOLS_TASK_QUEUE,
         workflows=WORKFLOWS,
@@ -73,52 +129,20 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
         max_concurrent_activities=settings.tool_slots,
         workflow_task_poller_behavior=PollerBehaviorAutoscaling(),
         activity_task_poller_behavior=PollerBehaviorAutoscaling(),
-        graceful_shutdown_timeout=shutdown,
+        graceful_shutdown_timeout=settings.shutdown_time,
         max_cached_workflows=5_000,
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=settings.takeover_seconds),
     )
-    runs = Worker(
-        client,
-        task_queue=RUNS_TASK_QUEUE,
-        activities=activities.waiting,
-        max_concurrent_activities=settings.run_slots,
-        activity_task_poller_behavior=PollerBehaviorAutoscaling(),
-        graceful_shutdown_timeout=timedelta(0),  # Another worker continues a wait; finishing it here could take hours.
-        max_heartbeat_throttle_interval=throttle,
-        default_heartbeat_throttle_interval=throttle,
-    )
-    outputs = Worker(
-        client,
-        task_queue=OUTPUTS_TASK_QUEUE,
-        activities=activities.outputs,
-        max_concurrent_activities=settings.output_slots or os.cpu_count() or 1,
-        graceful_shutdown_timeout=timedelta(0),  # Any worker continues where this one stopped.
-    )
-    functions = Worker(
-        client,
-        task_queue=FUNCTIONS_TASK_QUEUE,
-        activities=[PlainFunctions().run_plain_function],
-        max_concurrent_activities=settings.function_slots,
-        activity_task_poller_behavior=PollerBehaviorAutoscaling(),
-        graceful_shutdown_timeout=shutdown,
-        max_heartbeat_throttle_interval=throttle,
-        default_heartbeat_throttle_interval=throttle,
-    )
-    models = Worker(
-        client,
-        task_queue=MODELS_TASK_QUEUE,
-        activities=activities.models,
-        max_concurrent_activities=settings.model_slots,
-        activity_task_poller_behavior=PollerBehaviorAutoscaling(),
-        graceful_shutdown_timeout=shutdown,  # An interrupted answer is paid for twice.
-        max_heartbeat_throttle_interval=throttle,
-        default_heartbeat_throttle_interval=throttle,
-    )
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(activities.close)
-        for worker in (runs, outputs, functions, models, tools):
-            await stack.enter_async_context(worker)
-        yield
+
+
+_WORKERS: dict[str, Callable[[Client, WorkerSettings, "Activities"], Worker]] = {
+    RUNS_TASK_QUEUE: _runs_worker,
+    OUTPUTS_TASK_QUEUE: _outputs_worker,
+    FUNCTIONS_TASK_QUEUE: _functions_worker,
+    MODELS_TASK_QUEUE: _models_worker,
+    TOOLS_TASK_QUEUE: _tools_worker,
+}
+"""In the order in which they start: workflows last, when what they call is served; they stop first."""
 
 
 @dataclass(frozen=True)
@@ -126,13 +150,14 @@ class Activities:
     """The activities of a worker, by their kind.
 
     `short` take seconds, `waiting` as long as a run, `outputs` keep a processor busy, `models` take as long as a model
-    answers.
+    answers, `functions` as long as their tools.
     """
 
     short: Sequence[Callable[..., Any]]
     waiting: Sequence[Callable[..., Any]]
     outputs: Sequence[Callable[..., Any]]
     models: Sequence[Callable[..., Any]]
+    functions: Sequence[Callable[..., Any]]
     close: Callable[[], Awaitable[None]]
     """Closes the open connections."""
 
@@ -191,6 +216,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             SessionDeletionActivities(client, objects, conversations).forget_session,
         ),
         models=(models.call_model, compaction.summarise_piece, compaction.keep_summary),
+        functions=(PlainFunctions().run_plain_function,),
         close=models.close,
     )
 

@@ -1,16 +1,20 @@
 """Settings of the worker, and of every process. Their prefix is `OUTLAST_`; Apify's variables keep their names."""
 
+import os
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from outlast.activities.llm.providers.models import ModelLimits
 from outlast.activities.llm.providers.prices import Price
+from outlast.activities.secrets.files import read_secret_files
 from outlast.activities.stuck_tasks.contracts import StuckLimits
 from outlast.paths import default_data_dir
+from outlast.workflows.contracts.queues import QUEUES
 
 APIFY_API = "https://api.apify.com"
 APIFY_CONSOLE = "https://console.apify.com"
@@ -81,6 +85,12 @@ class Settings(BaseSettings):
     console_url: str | None = Field(default=None, description="Root of the web console that shows runs.")
     temporal_ui_url: str | None = Field(default=None, description="Root of the Temporal UI, for links to workflows.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_secret_files(cls, given: Mapping[str, object]) -> Mapping[str, object]:
+        """Add the secrets that stand in files. What is given by itself wins: by its place, or as the first alias."""
+        return {**read_secret_files(cls, os.environ), **given}
+
     @field_validator("enable_read", "enable_bash")
     @classmethod
     def _require_workspace(cls, enabled: bool, info: ValidationInfo) -> bool:
@@ -110,12 +120,15 @@ class Settings(BaseSettings):
 def settings_errors(error: ValidationError) -> str:
     """What is wrong with the settings, in one line that names the variables but not their values."""
     found = error.errors(include_input=False, include_url=False, include_context=False)
-    return "; ".join(f"{_variable(entry['loc'])}: {entry['msg']}" for entry in found)
+    return "; ".join(f"{_variable(entry['loc'])}{entry['msg']}" for entry in found)
 
 
 def _variable(location: tuple[int | str, ...]) -> str:
-    name = str(location[0]) if location else "settings"
-    return name if name.isupper() else f"OUTLAST_{name.upper()}"
+    """The variable that an error is about, and a colon; nothing for one that names its variable by itself."""
+    if not location:
+        return ""
+    name = str(location[0])
+    return f"{name}: " if name.isupper() else f"OUTLAST_{name.upper()}: "
 
 
 class WorkerSettings(Settings):
@@ -128,6 +141,10 @@ class WorkerSettings(Settings):
         description="Port of the worker's /metrics; 0 for any free one. When it is taken, a free one is used.",
     )
     worker_metrics_host: str = Field(default="127.0.0.1", description="Address the worker's /metrics binds.")
+    queues: str = Field(
+        default=",".join(QUEUES),
+        description="Which task queues this worker serves, comma-separated; together the workers must serve all.",
+    )
     run_slots: int = Field(default=5_000, ge=1, description="Runs that one worker follows at once.")
     tool_slots: int = Field(default=200, ge=1, description="Short activities that one worker carries out at once.")
     function_slots: int = Field(
@@ -250,10 +267,33 @@ class WorkerSettings(Settings):
         description="How often streamed text is passed on; each time costs the history 4 events.",
     )
 
+    @field_validator("queues")
+    @classmethod
+    def _of_known_queues(cls, value: str) -> str:
+        named = {name.strip() for name in value.split(",")}
+        if not named <= QUEUES.keys():
+            raise ValueError(f"takes names of {', '.join(QUEUES)}, comma-separated")
+        return value
+
+    @property
+    def task_queues(self) -> frozenset[str]:
+        """`queues` as the names of task queues."""
+        return frozenset(QUEUES[name.strip()] for name in self.queues.split(","))
+
     @property
     def reservation_check(self) -> timedelta:
         """`reservation_check_seconds` as a timedelta."""
         return timedelta(seconds=self.reservation_check_seconds)
+
+    @property
+    def progress_interval(self) -> timedelta:
+        """`progress_seconds` as a timedelta."""
+        return timedelta(seconds=self.progress_seconds)
+
+    @property
+    def shutdown_time(self) -> timedelta:
+        """`shutdown_seconds` as a timedelta."""
+        return timedelta(seconds=self.shutdown_seconds)
 
     @property
     def stuck_limits(self) -> StuckLimits | None:

@@ -25,6 +25,8 @@ _OF_THE_WORKER = frozenset(
 """Keys of models, addresses that may hold one, and the webhook, which is a secret as a whole."""
 _OF_THE_API = frozenset({"OUTLAST_API_KEYS"})
 _OF_THE_COMMAND_LINE = frozenset({"OUTLAST_TOKEN"})
+_FILE = "_FILE"
+"""What the variables that name the file of a secret end with; they are withheld as the secret itself is."""
 _WITHHELD = {
     Component.WORKER: _OF_THE_API | _OF_THE_COMMAND_LINE,
     Component.API: _OF_THE_WORKER | _OF_THE_COMMAND_LINE,
@@ -45,11 +47,12 @@ def plain_environment(inherited: Mapping[str, str]) -> dict[str, str]:
 
 def without_secrets_of_others(component: Component, environment: Mapping[str, str]) -> dict[str, str]:
     """What the worker or the API gets of `environment`."""
-    kept = {name: value for name, value in environment.items() if name not in _WITHHELD[component]}
+    kept = {name: value for name, value in environment.items() if name.removesuffix(_FILE) not in _WITHHELD[component]}
     if component is Component.API and MODEL_PROVIDERS not in kept:
         kept[MODEL_PROVIDERS] = ",".join(_configured_providers(environment))
     return kept
 
 
 def _configured_providers(environment: Mapping[str, str]) -> list[str]:
-    return [provider for provider, names in _PROVIDED_BY.items() if any(map(environment.get, names))]
+    given = {name.removesuffix(_FILE) for name, value in environment.items() if value}
+    return [provider for provider, names in _PROVIDED_BY.items() if given.intersection(names)]

@@ -29,8 +29,9 @@ def look_outside(environment: Mapping[str, str]) -> Outside:
     except RuntimeError as error:
         raise StackError(f"The Temporal client configuration cannot be read: {error}") from error
     base_url = environment.get("APIFY_API_BASE_URL") or APIFY_API_BASE_URL
+    has_token = bool(environment.get("APIFY_TOKEN") or environment.get("APIFY_TOKEN_FILE"))
     return Outside(
         temporal_address=profile.address,
         temporal_namespace=profile.namespace or "default",
-        apify_api_base_url=base_url if environment.get("APIFY_TOKEN") else None,
+        apify_api_base_url=base_url if has_token else None,
     )

@@ -10,3 +10,12 @@ FUNCTIONS_TASK_QUEUE = "outlast-functions"
 """Plain functions of tools, also of other packages. They have their own slots, so that they do not delay Outlast."""
 MODELS_TASK_QUEUE = "outlast-models"
 """Calls of models: long streams with their own slots, so that they never wait for tools, nor tools for them."""
+
+QUEUES = {
+    "tools": TOOLS_TASK_QUEUE,
+    "runs": RUNS_TASK_QUEUE,
+    "outputs": OUTPUTS_TASK_QUEUE,
+    "functions": FUNCTIONS_TASK_QUEUE,
+    "models": MODELS_TASK_QUEUE,
+}
+"""The queues by their short names, as `OUTLAST_QUEUES` names them."""

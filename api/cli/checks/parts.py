@@ -10,6 +10,7 @@ import httpx
 import psutil
 from pydantic import SecretStr
 
+from outlast.activities.secrets.files import secret_from_file
 from outlast.api.cli.checks.check import Check, fail, ok, skip, warn
 from outlast.api.cli.client_errors import cli_error
 from outlast.api.cli.options import Options
@@ -178,7 +179,7 @@ def _temporal_advice(around: Surroundings) -> str:
 
 def _platform_of(around: Surroundings) -> tuple[str | None, SecretStr | None, str]:
     """Address, token and kind of the platform that the tools work on."""
-    own_token = around.environment.get("APIFY_TOKEN")
+    own_token = _own_token(around)
     if own_token:
         base_url = around.environment.get("APIFY_API_BASE_URL") or APIFY_API_BASE_URL
         return base_url, SecretStr(own_token), "Apify"
@@ -188,6 +189,14 @@ def _platform_of(around: Surroundings) -> tuple[str | None, SecretStr | None, st
     path = around.data_dir / SANDBOX_TOKEN_FILE
     token = SecretStr(path.read_text().strip()) if os.access(path, os.R_OK) else None
     return sandbox, token, "sandbox"
+
+
+def _own_token(around: Surroundings) -> str | None:
+    """The operator's token; None also when its file cannot be read, which is a row of the settings."""
+    try:
+        return around.environment.get("APIFY_TOKEN") or secret_from_file("APIFY_TOKEN", around.environment)
+    except ValueError:
+        return None
 
 
 def _platform_advice(kind: str, around: Surroundings) -> str:

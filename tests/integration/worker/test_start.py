@@ -1,6 +1,7 @@
 """How a worker process starts: what it needs, what it survives, and how it proves that it is ready."""
 
 import os
+import re
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -148,3 +149,17 @@ def test_an_unknown_kind_of_store_ends_the_process_with_what_to_write(
     log = (tmp_path / "log").read_text()
     assert "OUTLAST_STORE_URL cannot be used" in log
     assert "Traceback" not in log
+
+
+async def test_a_worker_serves_the_queues_that_it_is_told_and_no_others(start: Start, tmp_path: Path) -> None:
+    process = start(OUTLAST_QUEUES="runs, models")
+    ready = await readiness(tmp_path, process)
+    assert ready.metrics_url is not None
+    async with httpx.AsyncClient(trust_env=False) as http:
+
+        async def polled() -> bool:
+            metrics = (await http.get(str(ready.metrics_url))).text
+            assert set(re.findall(r'task_queue="(outlast-\w+)"', metrics)) == {"outlast-runs", "outlast-models"}
+            return True
+
+        assert await eventually(polled)

@@ -10,6 +10,7 @@ from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
+from outlast.activities.secrets.files import secret_file_variables
 from outlast.api.settings import ApiSettings
 from outlast.deploy.local import ports
 from outlast.deploy.local.config import StackConfig
@@ -63,6 +64,12 @@ def test_a_port_of_the_stack_is_documented_with_its_default(name: str) -> None:
     default = getattr(ports, name.removeprefix("OUTLAST_").removesuffix("_PORT"))
     assert name in ROWS, f"{name} is missing in docs/settings.md"
     assert f"`{default}`" in ROWS[name].split("|")[2]
+
+
+def test_the_file_of_every_secret_is_documented() -> None:
+    files = secret_file_variables(ApiSettings) | secret_file_variables(WorkerSettings)
+    assert len(files) >= 9
+    assert {name for name in files if f"`{name}`" not in PAGE} == set()
 
 
 def test_the_page_names_no_setting_that_does_not_exist() -> None:
