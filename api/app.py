@@ -1,5 +1,8 @@
 """The FastAPI application: routes, errors, limits."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
 from fastapi import FastAPI
 
 from outlast.api.adapters import routes as adapter_routes
@@ -60,7 +63,7 @@ def build_app(services: Services) -> FastAPI:
         separate_input_output_schemas=False,
         docs_url=None,
         redoc_url=None,
-        lifespan=lambda _: services.policy.watched(),
+        lifespan=lambda _: _background(services),
     )
     app.state.services = services
     headers = security_headers(services.settings.hsts_seconds)
@@ -86,3 +89,10 @@ def build_app(services: Services) -> FastAPI:
         app.add_middleware(CodecCors, ui_url=settings.temporal_ui_url)
     app.add_middleware(SecurityHeaders, headers=headers)
     return app
+
+
+@asynccontextmanager
+async def _background(services: Services) -> AsyncGenerator[None]:
+    """What goes on beside the requests."""
+    async with services.policy.watched(), services.queue_keeper.watching():
+        yield

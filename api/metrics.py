@@ -41,6 +41,12 @@ ISSUER_READS = Counter(
 LIMITED = Counter(
     "outlast_limited", "Requests and connections refused because of a limit.", ["limit"], registry=REGISTRY
 )
+LIMIT_NEAR = Gauge(
+    "outlast_limit_near_ratio",
+    "Share of a limit that a caller uses now, of callers that use half of it or more.",
+    ["limit", "caller"],
+    registry=REGISTRY,
+)
 LIMIT_USED = Gauge(
     "outlast_limit_used_ratio",
     "Share of each limit that the caller nearest to it uses now.",
@@ -50,6 +56,7 @@ LIMIT_USED = Gauge(
 AUDIT_RECORDS = Counter(
     "outlast_audit_records", "Records for the audit log, by outcome.", ["outcome"], registry=REGISTRY
 )
+QUEUED_TASKS = Gauge("outlast_queued_tasks", "Tasks that wait for their caller's share.", ["caller"], registry=REGISTRY)
 OPEN_TASKS = Gauge("outlast_open_tasks", "Tasks whose workflow has not ended; NaN while unknown.", registry=REGISTRY)
 
 _UNKNOWN_ROUTE = "(none)"

@@ -29,6 +29,9 @@ from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.handoffs import Handoffs
 from outlast.api.tasks.large_arguments import LargeArguments
 from outlast.api.tasks.open_tasks import OpenTasks
+from outlast.api.tasks.queue_keeper import QueueKeeper
+from outlast.api.tasks.shares import TaskShares
+from outlast.api.tasks.starter import TaskStarter
 from outlast.api.temporal.raw_payloads import RawPayloads
 from outlast.api.temporal.session_events import SessionEvents
 from outlast.api.usage import UsageReader
@@ -44,6 +47,8 @@ class Services:
     limits: CallerLimits
     audit: AuditLog
     tasks: TaskClient
+    shares: TaskShares
+    queue_keeper: QueueKeeper
     open_tasks: OpenTasks
     handoffs: Handoffs
     catalogue: Catalogue
@@ -71,15 +76,9 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     admission = Admission(catalogue, sealer, settings, policy, audit)
     objects = output_objects(settings)
     arguments = LargeArguments(KeptParts(objects, namespace=client.namespace))
-    tasks = TaskClient(
-        client,
-        admission,
-        arguments,
-        audit,
-        fair=settings.fairness,
-        ui_url=settings.temporal_ui_url,
-        session_idle=settings.session_idle,
-    )
+    shares = TaskShares(client, policy)
+    starter = TaskStarter(client, arguments, shares, fair=settings.fairness, session_idle=settings.session_idle)
+    tasks = TaskClient(client, admission, starter, audit, ui_url=settings.temporal_ui_url)
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     outputs = StoredOutputs(objects, audit)
     sessions = SessionClient(client, catalogue, kept, settings, policy, audit)
@@ -89,6 +88,8 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         limits=CallerLimits(policy),
         audit=audit,
         tasks=tasks,
+        shares=shares,
+        queue_keeper=QueueKeeper(client, policy),
         open_tasks=OpenTasks(tasks),
         handoffs=Handoffs(tasks),
         catalogue=catalogue,

@@ -5,7 +5,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSe
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.workflows.contracts.search_attributes import ALL, KEYWORD_LISTS
+from outlast.workflows.contracts.search_attributes import ALL, DATETIMES, KEYWORD_LISTS
 
 
 async def register_search_attributes(client: Client) -> None:
@@ -15,6 +15,7 @@ async def register_search_attributes(client: Client) -> None:
     )
     wanted = {key.name: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD for key in ALL}
     wanted |= {key.name: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST for key in KEYWORD_LISTS}
+    wanted |= {key.name: IndexedValueType.INDEXED_VALUE_TYPE_DATETIME for key in DATETIMES}
     missing = {name: kind for name, kind in wanted.items() if name not in listed.custom_attributes}
     if not missing:
         return

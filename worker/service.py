@@ -16,6 +16,7 @@ from outlast.activities.conversations.activities import ConversationActivities
 from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.conversations.deletion import SessionDeletionActivities
 from outlast.activities.conversations.sweep import ConversationSweep
+from outlast.activities.dispatch.activities import DispatchActivities
 from outlast.activities.inputs.kept_parts import KeptParts
 from outlast.activities.llm.compaction import CompactionActivities
 from outlast.activities.mcp_actors.activities import McpActorActivities
@@ -42,6 +43,7 @@ from outlast.workflows.contracts.queues import (
     RUNS_TASK_QUEUE,
     TOOLS_TASK_QUEUE,
 )
+from outlast.workflows.dispatch import DispatchWorkflow, NothingToRelease
 from outlast.workflows.retention import RetentionWorkflow
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.spending.ledger import SpendLedgerWorkflow
@@ -56,6 +58,8 @@ WORKFLOWS = (
     RetentionWorkflow,
     SpendLedgerWorkflow,
     EndStuckWorkflow,
+    DispatchWorkflow,
+    NothingToRelease,
 )
 
 
@@ -184,6 +188,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     runs = RunActivities(platform, ledgers, console_url=settings.console, timing=timing)
     mcp_actors = McpActorActivities(platform, ledgers)
     outputs = OutputActivities(platform, objects)
+    dispatch = DispatchActivities(client, task_queue=TOOLS_TASK_QUEUE)
     conversations = ConversationBlocks(objects, sealer, namespace=client.namespace)
     tasks = TemporalTasks(client)
     ended_sessions = ConversationSweep(objects, conversations, tasks, grace=settings.sweep_grace)
@@ -205,7 +210,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             *_web_reads(settings),
             *shared_tool_activities(settings),
         ),
-        waiting=(runs.wait_for_run, mcp_actors.call_mcp_tool),
+        waiting=(runs.wait_for_run, mcp_actors.call_mcp_tool, dispatch.release_queued),
         outputs=(
             sweep.sweep_page,
             spending.keep_usage,

@@ -13,6 +13,7 @@ from outlast.activities.spending.contracts import Cap, Settlement
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolCall, ToolResult
 from outlast.workflows.contracts.turns import TurnResult
 from outlast.workflows.runtime.masks import Resolution
+from outlast.workflows.stubs.deadline import began_at
 from outlast.workflows.tools.registry import executor_kind, metric_label
 
 
@@ -73,7 +74,7 @@ def count_tool_call(call: ToolCall, status: TaskStatus, result: ToolResult | Non
     labels = {"tool": metric_label(call), "executor": executor_kind(call), "outcome": status.value}
     meter = workflow.metric_meter()
     meter.create_counter("outlast_tool_calls", "Tool calls whose handler has returned.").add(1, labels)
-    elapsed: timedelta = workflow.now() - workflow.info().start_time
+    elapsed: timedelta = workflow.now() - began_at()
     meter.create_histogram_timedelta(
         "outlast_tool_call_duration", "Time from a call's start until its handler returned.", "duration"
     ).record(elapsed, labels)

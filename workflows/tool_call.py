@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Coroutine
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, CancelledError, is_cancelled_exception
 
+from outlast.activities.dispatch.contracts import RELEASE_SIGNAL
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import RunState
 from outlast.workflows.contracts import memo, search_attributes
@@ -47,6 +48,13 @@ class ToolCallWorkflow:
         """Make the context before the first update can arrive."""
         self._ctx = ToolContext(call)
         self._asked = call.arguments
+        info = workflow.info()
+        self._was_queued = info.typed_search_attributes.get(search_attributes.TASK_STATUS) == TaskStatus.QUEUED
+        self._began_at = workflow.now() if self._was_queued else info.start_time
+
+    @workflow.signal(name=RELEASE_SIGNAL)
+    def release(self) -> None:
+        """Begin now: a signal ends the delay with which a queued task is started."""
 
     @workflow.update
     def submit_input(self, submitted: SubmitInput) -> None:
@@ -61,6 +69,11 @@ class ToolCallWorkflow:
             raise ApplicationError(refusal.message, refusal, type=INPUT_REFUSED, non_retryable=True)
 
     @property
+    def began_at(self) -> datetime:
+        """When it began to work: when it was released, if it was queued."""
+        return self._began_at
+
+    @property
     def waited_for_client(self) -> timedelta:
         """How long the call has waited for its client so far. That time does not count against the deadline."""
         return self._ctx.questions.waited
@@ -69,6 +82,11 @@ class ToolCallWorkflow:
     async def run(self, _call: ToolCall) -> ToolOutcome:
         """Carry the call out. When it is cancelled, abort its runs first."""
         ctx = self._ctx
+        if self._was_queued and not ctx.cancelled:
+            upsert_search_attributes(
+                search_attributes.TASK_STATUS.value_set(TaskStatus.WORKING.value),
+                search_attributes.RELEASED_AT.value_set(self._began_at),
+            )
         try:
             result = await self._answer(ctx)
         except BaseException as error:
@@ -78,7 +96,7 @@ class ToolCallWorkflow:
             if failed is not None:
                 return ToolOutcome(result=failed, run=ctx.runs.latest, cost_usd=ctx.runs.cost_usd)
             raise CancelledError("The task was cancelled; no run of it is left running.") from error
-        seconds = (workflow.now() - workflow.info().start_time).total_seconds()
+        seconds = (workflow.now() - self._began_at).total_seconds()
         await self._complete(ctx, TaskStatus.FAILED if result.is_error else TaskStatus.COMPLETED, result)
         run = ctx.runs.latest if ctx.guarded is None else await self._guard(ctx, ctx.guarded)
         outcome = ToolOutcome(result=result, run=run, seconds=seconds, cost_usd=ctx.runs.cost_usd)

@@ -1,5 +1,6 @@
 """What operators and probes ask: `/healthz`, `/readyz`, `/metrics`."""
 
+from collections import Counter
 from typing import Literal
 
 from fastapi import APIRouter, Response
@@ -7,8 +8,9 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
 
+from outlast.api.access.limits.near import caller_label, show_use
 from outlast.api.http.dependencies import ServicesDep
-from outlast.api.metrics import LIMIT_USED, OPEN_TASKS, REGISTRY
+from outlast.api.metrics import OPEN_TASKS, QUEUED_TASKS, REGISTRY
 from outlast.api.services import Services
 
 router = APIRouter(tags=["operators"])
@@ -41,11 +43,21 @@ async def readyz(services: ServicesDep) -> JSONResponse:
 
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(services: ServicesDep) -> Response:
-    """Prometheus metrics of this process, and the number of open tasks, counted at most every five seconds."""
+    """Prometheus metrics of this process, and open and queued tasks, counted at most every five seconds."""
     OPEN_TASKS.set(await services.open_tasks.count())
-    for limit, share in services.limits.nearest_shares().items():
-        LIMIT_USED.labels(limit).set(share)
+    await services.shares.count_queues()
+    show_use(services.limits.used(), services.shares.used())
+    _show_queues(services)
     return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
+
+
+def _show_queues(services: Services) -> None:
+    queued = Counter[str]()
+    for caller_id, tasks in services.shares.queued().items():
+        queued[caller_label(caller_id)] += tasks
+    QUEUED_TASKS.clear()
+    for label, tasks in queued.items():
+        QUEUED_TASKS.labels(label).set(tasks)
 
 
 def _instance_header(services: Services) -> dict[str, str]:

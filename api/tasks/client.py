@@ -17,13 +17,7 @@ from temporalio.client import (
     WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowFailureError,
-    WorkflowHandle,
     WorkflowUpdateFailedError,
-)
-from temporalio.common import (
-    Priority,
-    WorkflowIDConflictPolicy,
-    WorkflowIDReusePolicy,
 )
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
@@ -42,23 +36,22 @@ from outlast.api.errors import (
     TaskFinished,
     TaskNotFound,
     TemporalUnavailable,
+    TooManyRequests,
 )
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.approvers import after_approval
-from outlast.api.tasks.large_arguments import LargeArguments, LightCall
 from outlast.api.tasks.outcomes import abnormal, just_started, status_of
+from outlast.api.tasks.starter import TaskStarter
 from outlast.api.tasks.submitted_input import answer_error, answer_event, require_answering, sealed_answers
 from outlast.api.temporal.definitions import TASK_WORKFLOW
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.recorded_rows import whole_outcome
-from outlast.api.temporal.session_starts import ensure_session, report_refused_call
 from outlast.api.temporal.task_events import position_of, stream_events, task_events
 from outlast.api.temporal.task_view import memo_model, owner_of, task_from
 from outlast.api.temporal.visibility import approvals_query, list_query, read_page_token, write_page_token
-from outlast.workflows.contracts import memo, search_attributes
+from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.questions import InputAnswer, SubmitInput
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
-from outlast.workflows.contracts.sessions import SESSION_IDLE
 from outlast.workflows.contracts.tool_calls import (
     CallRefused,
     TaskStatus,
@@ -87,35 +80,28 @@ class TaskClient:
         self,
         client: Client,
         admission: Admission,
-        arguments: LargeArguments,
+        starter: TaskStarter,
         audit: AuditLog,
         *,
-        fair: bool = False,
         ui_url: str | None,
-        session_idle: timedelta = SESSION_IDLE,
     ) -> None:
-        """Keep large inputs with `arguments`; record what callers do in `audit`.
+        """Start with `starter` what `admission` lets through; record what callers do in `audit`.
 
-        With `fair`, callers get equal shares of the workers.
-
-        `ui_url` is the root of the Temporal UI, for links. A session that a call begins lives for `session_idle`
-        without an event.
+        `ui_url` is the root of the Temporal UI, for links.
         """
-        self._session_idle = session_idle
         self._client = client
         self._admission = admission
-        self._arguments = arguments
+        self._starter = starter
         self._approvers = admission.approvers
         self._audit = audit
-        self._fair = fair
         self._ui_url = ui_url
         self._kept_for: timedelta | None = None
 
     async def start(self, caller: Caller, request: TaskRequest, *, idempotency_key: str | None = None) -> Task:
-        """Check the call and start it. The same key and request give the same task.
+        """Check the call and start it, or queue it. The same key and request give the same task.
 
-        Raises `InvalidCall`, which the call's session counts, `CallTooLarge` and `IdempotencyKeyReused`. Nothing is
-        started then.
+        Raises `InvalidCall`, which the call's session counts, `CallTooLarge`, `IdempotencyKeyReused`, and
+        `TooManyRequests` when too many tasks are queued. Nothing is started then.
         """
         async with self._audit.action(
             AuditEvent.TASK_STARTED, caller, tool=request.tool, session=request.session_id
@@ -131,23 +117,26 @@ class TaskClient:
         call, summary = admitted.call, admitted.summary
         task_id = _task_id(caller, call.tool, idempotency_key)
         action.note(task=task_id, tool=call.tool, actor=summary.actor)
-        light = await self._arguments.lighten(call, task_id)
-        with temporal_errors():
-            if call.session_id is not None:
-                await ensure_session(self._client, caller.id, call.session_id, idle=self._session_idle)
-            try:
-                await self._start_workflow(light, task_id, summary)
-            except WorkflowAlreadyStartedError:
-                action.note(outcome="repeated")
+        try:
+            status = await self._starter.start(admitted, task_id)
+        except WorkflowAlreadyStartedError:
+            action.note(outcome="repeated")
+            return await self._existing(caller, task_id, admitted.fingerprints)
+        except TooManyRequests:
+            if idempotency_key is None:
+                raise
+            with suppress(TaskNotFound):
+                # A repeated request starts nothing, so nothing keeps it from its task.
                 return await self._existing(caller, task_id, admitted.fingerprints)
-        return just_started(task_id, summary, self._workflow_url(task_id))
+            raise
+        return just_started(task_id, summary, status, self._workflow_url(task_id))
 
     async def report_refused_call(self, caller: Caller, session_id: str | None, error: ErrorEnvelope) -> None:
         """Report a call that did not become a task to its session, if any. The session counts it as a failed task."""
         if session_id is not None:
             error = _without_values(error)
             refused = CallRefused(tool=error.tool, error=error, error_signature=signature(error))
-            await report_refused_call(self._client, caller.id, session_id, refused, idle=self._session_idle)
+            await self._starter.report_refused_call(caller.id, session_id, refused)
 
     async def describe(self, caller: Caller, task_id: str) -> Task:
         """The task as it is now. Readable while no worker is alive. Raises `TaskNotFound`."""
@@ -206,6 +195,7 @@ class TaskClient:
         outcome = await self._outcome_within(task.id, wait_seconds)
         if outcome is None:
             return TaskAnswer(task=await self.describe(caller, task.id))
+        self._starter.has_ended(caller.id, task.id)
         status = status_of(outcome.result)
         finished = {
             "status": status,
@@ -330,23 +320,6 @@ class TaskClient:
         with temporal_errors():
             async for event in stream_events(self._client, task_id, after=position):
                 yield event
-
-    async def _start_workflow(
-        self, light: LightCall, task_id: str, summary: TaskSummary
-    ) -> WorkflowHandle[Any, ToolOutcome]:
-        call = light.call
-        return await self._client.start_workflow(
-            ToolCallWorkflow.run,
-            call,
-            id=task_id,
-            task_queue=TOOLS_TASK_QUEUE,
-            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-            id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-            memo={memo.SUMMARY: summary},
-            search_attributes=search_attributes.of_task(call, summary, light.references),
-            static_summary=f"{call.tool} for {call.caller.id}",
-            priority=Priority(fairness_key=call.caller.id[:64]) if self._fair else Priority.default,
-        )
 
     async def _existing(self, caller: Caller, task_id: str, fingerprints: tuple[str, ...]) -> Task:
         description = await self._described(caller, task_id)

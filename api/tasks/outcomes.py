@@ -10,12 +10,12 @@ from outlast.api.contracts.tasks import Task
 from outlast.workflows.contracts.tool_calls import TaskStatus, TaskSummary, ToolResult
 
 
-def just_started(task_id: str, summary: TaskSummary, workflow_url: str | None) -> Task:
-    """The task that has just been started."""
+def just_started(task_id: str, summary: TaskSummary, status: TaskStatus, workflow_url: str | None) -> Task:
+    """The task that has just been started, or queued."""
     return Task(
         id=task_id,
         tool=summary.tool,
-        status=TaskStatus.WORKING,
+        status=status,
         mode=summary.mode,
         executor=summary.executor,
         actor=summary.actor,

@@ -19,6 +19,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
+from outlast.activities.dispatch.contracts import QUEUED_START_DELAY
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.contracts import StoredDataset, StoredOutput
 from outlast.activities.runs.contracts import AbortResult, RunState
@@ -29,12 +30,13 @@ from outlast.api.temporal import definitions
 from outlast.api.temporal.errors import is_outage, unknown_event_id
 from outlast.api.temporal.history import ABNORMAL_ENDS, OUTAGE_PAUSE_SECONDS, RunFold, follow_history, time_of
 from outlast.api.temporal.question_events import QuestionLog
-from outlast.api.temporal.task_view import LiveProgress, task_from
-from outlast.workflows.contracts import memo
+from outlast.api.temporal.task_view import QUEUED_MESSAGE, LiveProgress, task_from
+from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputRequests, SubmitInput
 from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary
 
 STATUS_POLL_SECONDS = 1.0
+RELEASED_MESSAGE = "It was queued, and begins now."
 _ID = re.compile(r"(\d{1,9})\.(\d{1,9})", re.ASCII)
 
 Position = tuple[int, int]
@@ -48,6 +50,13 @@ class StepMessage(BaseModel):
     status_message: str
     done: float
     total: float | None = None
+
+
+class QueueMessage(BaseModel):
+    """That a task waits for its caller's share, or has begun."""
+
+    status_message: str
+    status: TaskStatus
 
 
 class OutputStored(StoredOutput):
@@ -85,26 +94,43 @@ class _TaskFold(RunFold[TaskEvent]):
         ]
 
     async def _named(self, entry: HistoryEvent) -> list[NamedData]:
+        found: list[NamedData] = []
         match entry.event_type:
             case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-                fields = entry.workflow_execution_started_event_attributes.memo.fields
-                if memo.SUMMARY in fields:
-                    return [("created", await self.decode(fields[memo.SUMMARY], TaskSummary))]
+                found = await self._created(entry)
+            case EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES:
+                found = self._begun(entry)
             case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
                 scheduled = entry.activity_task_scheduled_event_attributes
                 self._activity_types[entry.event_id] = scheduled.activity_type.name
             case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-                return await self._activity_completed(entry)
+                found = await self._activity_completed(entry)
             case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
-                return await self._answered(entry)
+                found = await self._answered(entry)
             case EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
-                return await self._memo_changed(entry)
+                found = await self._memo_changed(entry)
             case end if end in ABNORMAL_ENDS and not self._completed:
                 error = await self._error_of_end(entry)
-                return [("task_completed", _abnormal_end(self._task_id, ABNORMAL_ENDS[end], error))]
+                found = [("task_completed", _abnormal_end(self._task_id, ABNORMAL_ENDS[end], error))]
             case _:
                 pass
-        return []
+        return found
+
+    async def _created(self, entry: HistoryEvent) -> list[NamedData]:
+        started = entry.workflow_execution_started_event_attributes
+        if memo.SUMMARY not in started.memo.fields:
+            return []
+        created: NamedData = ("created", await self.decode(started.memo.fields[memo.SUMMARY], TaskSummary))
+        if started.first_workflow_task_backoff.ToTimedelta() != QUEUED_START_DELAY:
+            return [created]
+        return [created, ("status_message", QueueMessage(status=TaskStatus.QUEUED, status_message=QUEUED_MESSAGE))]
+
+    def _begun(self, entry: HistoryEvent) -> list[NamedData]:
+        """The event of a task that was queued, and begins."""
+        changed = entry.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
+        if search_attributes.RELEASED_AT.name not in changed:
+            return []
+        return [("status_message", QueueMessage(status=TaskStatus.WORKING, status_message=RELEASED_MESSAGE))]
 
     async def _activity_completed(self, entry: HistoryEvent) -> list[NamedData]:
         completed = entry.activity_task_completed_event_attributes
@@ -272,6 +298,8 @@ def _progress_of(task: Task) -> str | None:
     """The current status message. For a completed task it is that of the run, which may still be running."""
     if task.status.is_final:
         return task.run.status_message if task.run else None
+    if task.status is TaskStatus.QUEUED:
+        return None  # An event of the history says so.
     durable = task.progress if not isinstance(task.progress, LiveProgress) else None
     sent = durable.message if durable else None  # It is an event of the history already.
     return task.status_message if task.status_message != sent else None

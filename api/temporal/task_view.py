@@ -21,6 +21,9 @@ from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, Task
 
 Model = TypeVar("Model", bound=BaseModel)
 
+QUEUED_MESSAGE = "Queued: it begins when fewer of your other tasks are at work."
+"""What a task says that waits for its caller's share."""
+
 _WORKER_PATIENCE = timedelta(seconds=3)
 _HARMLESS_ATTEMPTS = 2
 """A step that a dying worker had begun is repeated as well."""
@@ -71,6 +74,8 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
         progress=await memo_model(execution, memo.PROGRESS, Progress),
         workflow_url=f"{ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{execution.id}" if ui_url else None,
     )
+    if task.status is TaskStatus.QUEUED and not _is_being_cancelled(execution):
+        return task.model_copy(update={"status_message": QUEUED_MESSAGE})
     if isinstance(execution, WorkflowExecutionDescription) and execution.close_time is None:
         return await _with_progress(task, execution)
     return task
@@ -133,6 +138,12 @@ def _grown(task: Task, latest: RunState) -> float | None:
     """What the task has cost, now that its run says how much it has: that only grows."""
     known = [cost for cost in (task.cost_usd, latest.usage_total_usd) if cost is not None]
     return max(known, default=None)
+
+
+def _is_being_cancelled(execution: WorkflowExecution) -> bool:
+    if not isinstance(execution, WorkflowExecutionDescription):
+        return False
+    return execution.raw_description.workflow_extended_info.cancel_requested
 
 
 def _waiting(description: WorkflowExecutionDescription, run: RunState | None) -> str | None:

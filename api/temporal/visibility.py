@@ -73,7 +73,7 @@ def _status_query(status: TaskStatus) -> str:
     recorded = f"{search_attributes.TASK_STATUS.name} = '{status.value}'"
     if status is TaskStatus.FAILED:
         ended_abnormally = "ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')"
-        never_answered = f"{search_attributes.TASK_STATUS.name} = 'working'"
+        never_answered = f"{search_attributes.TASK_STATUS.name} IN ('queued', 'working')"
         return f"({recorded} OR ({never_answered} AND {ended_abnormally}))"
     return recorded if status.is_final else f"({recorded} AND ExecutionStatus = 'Running')"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.benchmarks.actor_call import measure_actor_call
 from tests.benchmarks.dataset_read import measure_latency, measure_throughput
+from tests.benchmarks.flood import measure_flood
 from tests.benchmarks.handoffs import measure_handoffs
 from tests.benchmarks.hostile_bodies import measure_hostile_bodies
 from tests.benchmarks.large_output import measure_large_output
@@ -28,6 +29,7 @@ BENCHMARKS: Mapping[str, Callable[[], Awaitable[Finding]]] = {
     "waiting": measure_waiting,
     "handoffs": measure_handoffs,
     "hostile-bodies": measure_hostile_bodies,
+    "flood": measure_flood,
 }
 
 

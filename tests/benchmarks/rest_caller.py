@@ -13,8 +13,9 @@ from typing import Any, Self
 class RestCaller:
     """One keep-alive connection, one request at a time."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, token: str | None = None) -> None:
         self._host, self._port = host, port
+        self._fields = f"Authorization: Bearer {token}\r\n" if token else ""
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
@@ -44,7 +45,7 @@ class RestCaller:
         assert self._writer is not None
         head = (
             f"{method} {path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n{more_fields}\r\n"
+            f"Content-Length: {len(body)}\r\n{self._fields}{more_fields}\r\n"
         )
         self._writer.write(head.encode() + body)
         status, length = _parse_head(await self._reader.readuntil(b"\r\n\r\n"))

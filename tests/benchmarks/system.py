@@ -5,7 +5,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,10 +36,10 @@ class System:
     token: str
     temporal: Client
 
-    def caller(self) -> RestCaller:
-        """A new connection to the API."""
+    def caller(self, token: str | None = None) -> RestCaller:
+        """A new connection to the API, of the caller with this token."""
         url = urlsplit(str(self.stack.addresses.api_url))
-        return RestCaller(str(url.hostname), int(url.port or 0))
+        return RestCaller(str(url.hostname), int(url.port or 0), token)
 
     def memory_bytes(self, component: Component) -> int:
         """Resident memory of a part."""
@@ -74,9 +74,16 @@ class System:
 
 @asynccontextmanager
 async def running_system(
-    *, in_process: tuple[str, ...] = (), runs_at_once: int = 25, tools_from: str | None = None
+    *,
+    in_process: tuple[str, ...] = (),
+    runs_at_once: int = 25,
+    tools_from: str | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[System]:
-    """A stack on a directory of its own, with a new Temporal server on disk. `in_process` Actors need no process."""
+    """A stack on a directory of its own, with a new Temporal server on disk. `in_process` Actors need no process.
+
+    `environment` is added to that of its processes.
+    """
     with tempfile.TemporaryDirectory(prefix="outlast-bench-") as folder:
         data_dir = Path(folder)
         token = keys.ensure_sandbox_token(data_dir)
@@ -86,7 +93,7 @@ async def running_system(
             *Component,
             sandbox_port=port,
             commands={Component.SANDBOX: _sandbox_command(data_dir, port, token, in_process, runs_at_once)},
-            environment=clean_environment(OUTLAST_LOG_LEVEL="warning"),
+            environment=clean_environment(OUTLAST_LOG_LEVEL="warning", **(environment or {})),
             tools_from=tools_from,
         )
         async with Stack(config) as stack:

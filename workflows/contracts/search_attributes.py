@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from temporalio.common import (
@@ -21,6 +22,8 @@ TASK_STATUS = SearchAttributeKey.for_keyword("OutlastTaskStatus")
 CALLER = SearchAttributeKey.for_keyword("OutlastCaller")
 SESSION = SearchAttributeKey.for_keyword("OutlastSession")
 
+RELEASED_AT = SearchAttributeKey.for_datetime("OutlastReleasedAt")
+"""When a task that was queued was released."""
 LOCATORS = SearchAttributeKey.for_keyword_list(REFERENCES_ATTRIBUTE)
 """Short names of the stored outputs that stand in a call's arguments, see `activities.outputs.format.locators`."""
 
@@ -29,12 +32,18 @@ APPROVERS = SearchAttributeKey.for_keyword_list("OutlastApprovers")
 
 ALL: Sequence[SearchAttributeKey[str]] = (TOOL, ACTOR, RUN_ID, EXECUTOR, TASK_STATUS, CALLER, SESSION)
 """Search attributes of type Keyword."""
+DATETIMES: Sequence[SearchAttributeKey[datetime]] = (RELEASED_AT,)
 KEYWORD_LISTS: Sequence[SearchAttributeKey[Sequence[str]]] = (LOCATORS, APPROVERS)
 
 
 def of_session(caller_id: str, session_id: str) -> TypedSearchAttributes:
     """The search attributes of a session."""
     return TypedSearchAttributes([SearchAttributePair(CALLER, caller_id), SearchAttributePair(SESSION, session_id)])
+
+
+def of_dispatcher(caller_id: str) -> TypedSearchAttributes:
+    """The search attributes of the dispatcher of a caller's queued tasks."""
+    return TypedSearchAttributes([SearchAttributePair(CALLER, caller_id)])
 
 
 def query_of_session(caller_id: str, session_id: str) -> str:
@@ -47,7 +56,13 @@ def quoted(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def of_task(call: ToolCall, summary: TaskSummary, references: Sequence[str] | None = None) -> TypedSearchAttributes:
+def of_task(
+    call: ToolCall,
+    summary: TaskSummary,
+    references: Sequence[str] | None = None,
+    *,
+    status: TaskStatus = TaskStatus.WORKING,
+) -> TypedSearchAttributes:
     """The search attributes with which every task starts.
 
     `references` are those of all its arguments, when the call itself has only marks of some.
@@ -55,7 +70,7 @@ def of_task(call: ToolCall, summary: TaskSummary, references: Sequence[str] | No
     pairs: list[SearchAttributePair[Any]] = [
         SearchAttributePair(TOOL, call.tool),
         SearchAttributePair(EXECUTOR, summary.executor),
-        SearchAttributePair(TASK_STATUS, TaskStatus.WORKING.value),
+        SearchAttributePair(TASK_STATUS, status.value),
         SearchAttributePair(CALLER, call.caller.id),
     ]
     if summary.actor is not None:

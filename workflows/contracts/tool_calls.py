@@ -30,8 +30,9 @@ MAX_DEADLINE_SECONDS = 30 * 24 * 3600
 
 
 class TaskStatus(StrEnum):
-    """State of a task, with the values of MCP's tasks (2025-11-25, `TaskStatus`)."""
+    """State of a task: `queued`, and the values of MCP's tasks (2025-11-25, `TaskStatus`)."""
 
+    QUEUED = "queued"
     WORKING = "working"
     INPUT_REQUIRED = "input_required"
     COMPLETED = "completed"

@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
@@ -84,15 +84,15 @@ class CallerLimits:
             "RateLimit": f'"requests";r={bucket.left(rate, burst)};t={math.ceil(bucket.seconds_until_full(rate))}',
         }
 
-    def nearest_shares(self) -> dict[str, float]:
-        """For each limit, the share of it that is in use by the caller who is nearest to it."""
-        nearest: dict[str, float] = {"requests_per_second": 0.0, **dict.fromkeys(_WORDS, 0.0)}
+    def used(self) -> Mapping[str, Mapping[str, float]]:
+        """Of each caller, the share of each limit that it uses now."""
+        used: dict[str, Mapping[str, float]] = {}
         for caller_id, usage in self._usages.items():
             limits = self._limits(caller_id)
-            shares = {"requests_per_second": usage.requests.share(limits.requests_per_second, limits.request_burst)}
-            shares |= {slot: usage.held[slot] / getattr(limits, slot) for slot in _WORDS}
-            nearest = {name: max(nearest[name], share) for name, share in shares.items()}
-        return nearest
+            requests = usage.requests.share(limits.requests_per_second, limits.request_burst)
+            slots = {slot: usage.held[slot] / getattr(limits, slot) for slot in _WORDS}
+            used[caller_id] = {"requests_per_second": requests, **slots}
+        return used
 
     def _limits(self, caller_id: str) -> Limits:
         return self._policy.of(caller_id).limits

@@ -29,6 +29,10 @@ class Limits(_Entry):
     request_burst: int = Field(default=2_000, ge=1, description="Requests that may come at once.")
     open_streams: int = Field(default=1_000, ge=1, description="Event streams (GET) open at once.")
     waiting_requests: int = Field(default=2_500, ge=1, description="Other requests without an answer at once.")
+    concurrent_tasks: int = Field(
+        default=100, ge=1, description="Tasks that take a worker's time at once; later ones are queued."
+    )
+    queued_tasks: int = Field(default=10_000, ge=0, description="Tasks that are queued at once.")
     concurrent_queries: int = Field(default=8, ge=1, description="Queries of stored outputs (JMESPath) at once.")
     actors_per_connection: int = Field(default=50, ge=1, description="Names in the URL of an MCP connection.")
 

@@ -47,7 +47,7 @@ async def diagnose(output: Output, options: Options) -> ExitCode:
 
 
 async def _all_checks(options: Options) -> "list[Check]":
-    from outlast.api.cli.checks import issuer, machine, parts, retention, settings  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
+    from outlast.api.cli.checks import issuer, limits, machine, parts, retention, settings  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
     from outlast.client.connection import running_stack  # noqa: PLC0415
 
     data_dir, environment = options.data_dir, dict(os.environ)
@@ -65,6 +65,7 @@ async def _all_checks(options: Options) -> "list[Check]":
         *([] if around.state else machine.check_ports(environment)),
         parts.check_stack(around),
         *await parts.check_server(options, around),
+        await limits.check_limits(options),
         await parts.check_platform(around),
         await issuer.check_issuer(),
         await parts.check_metrics(around),

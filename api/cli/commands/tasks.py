@@ -22,7 +22,7 @@ app = typer.Typer(no_args_is_help=True, help="List, look at, watch, collect and 
 TaskIdArgument = Annotated[
     str, typer.Argument(metavar="TASK", help="Id of the task.", show_default=False, autocompletion=complete_task)
 ]
-Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
+Status = Literal["queued", "working", "input_required", "completed", "failed", "cancelled"]
 
 _PAGE = 200
 

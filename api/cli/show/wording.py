@@ -8,6 +8,7 @@ STATUS_MARKS = {
     "succeeded": ("✓", "green"),
     "working": ("●", "blue"),
     "running": ("●", "blue"),
+    "queued": ("○", "blue"),
     "ready": ("●", "blue"),
     "input_required": ("?", "magenta"),
     "cancelled": ("■", "yellow"),

@@ -30,7 +30,7 @@ def legacy_task(task: Task) -> dict[str, Any]:
     """MCP 2025-11-25, `Task`. A task whose tool failed has status `failed`."""
     return {
         "taskId": task.id,
-        "status": task.status.value,
+        "status": _protocol_status(task.status).value,
         "statusMessage": status_message(task),
         "createdAt": _iso_time(task.created_at),
         "lastUpdatedAt": _iso_time(task.finished_at or task.created_at),
@@ -44,7 +44,7 @@ def modern_task(task: Task) -> dict[str, Any]:
     status = TaskStatus.COMPLETED if task.status is TaskStatus.FAILED and task.answered else task.status
     return {
         "taskId": task.id,
-        "status": status.value,
+        "status": _protocol_status(status).value,
         "statusMessage": status_message(task),
         "createdAt": _iso_time(task.created_at),
         "lastUpdatedAt": _iso_time(task.finished_at or task.created_at),
@@ -71,6 +71,11 @@ def detailed_task(answer: TaskAnswer, *, mode: str, caller_id: str) -> dict[str,
     if not answer.task.answered or DEFECT_META in answer.result.meta:
         return {**state, "status": TaskStatus.FAILED.value, "error": _task_error(answer.result)}
     return {**state, "result": call_result(answer.result, mode=mode)}
+
+
+def _protocol_status(status: TaskStatus) -> TaskStatus:
+    """MCP has no status for a task that is queued: it is `working`, and the status message says the rest."""
+    return TaskStatus.WORKING if status is TaskStatus.QUEUED else status
 
 
 def status_message(task: Task) -> str:

@@ -1,5 +1,7 @@
 """Pure parts of the MCP front door."""
 
+from collections.abc import Callable
+from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any
 
@@ -9,15 +11,18 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import Caller
 from outlast.activities.secrets.sealer import SecretSealer
+from outlast.api.contracts.tasks import Task
 from outlast.api.errors import BadRequest
 from outlast.api.mcp.calls.client_questions import parsed_answers
 from outlast.api.mcp.connections import selection_from
 from outlast.api.mcp.protocol.request_state import RequestStates
+from outlast.api.mcp.protocol.task_shapes import legacy_task, modern_task
 from outlast.api.mcp.resources.resource_definitions import Resource
 from outlast.api.offer.mcp_results import call_result
 from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS, split_wait, waits
+from outlast.api.temporal.task_view import QUEUED_MESSAGE
 from outlast.workflows.contracts.questions import InputRequest
-from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
+from outlast.workflows.contracts.tool_calls import TaskStatus, TextContent, ToolResult
 from outlast.workflows.tools import extensions
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.registry import actor_tool_of, tools_of
@@ -121,3 +126,18 @@ def test_an_extension_that_cannot_be_used_says_why(
         vars(modules["other"]).update({"TOOLS": tools} if "TOOLS" in attributes else {})
     with pytest.raises(extensions.ExtensionError, match=reason):
         extensions.load_extensions(["other"])
+
+
+@pytest.mark.parametrize("shape", [legacy_task, modern_task])
+def test_a_queued_task_is_working_in_mcp_and_its_message_says_the_rest(shape: Callable[[Task], dict[str, Any]]) -> None:
+    queued = Task(
+        id="t",
+        tool="call-actor",
+        status=TaskStatus.QUEUED,
+        status_message=QUEUED_MESSAGE,
+        mode="default",
+        executor="sync",
+        created_at=datetime.now(UTC),
+    )
+    shown = shape(queued)
+    assert (shown["status"], shown["statusMessage"]) == ("working", f"call-actor: {QUEUED_MESSAGE}")

@@ -46,11 +46,19 @@ def test_the_queues() -> None:
 
 
 def test_the_search_attributes_with_their_types() -> None:
-    keyword_list = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST
-    lists = {key.name for key in search_attributes.KEYWORD_LISTS}
-    assert {int(key.indexed_value_type) for key in search_attributes.KEYWORD_LISTS} == {int(keyword_list)}
-    told = {named(row)[0]: "KeywordList" in row[1] for row in rows("operators.md", "search attribute")}
-    assert told == {key.name: key.name in lists for key in (*search_attributes.ALL, *search_attributes.KEYWORD_LISTS)}
+    kinds = {
+        "KeywordList": (search_attributes.KEYWORD_LISTS, IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST),
+        "Datetime": (search_attributes.DATETIMES, IndexedValueType.INDEXED_VALUE_TYPE_DATETIME),
+    }
+    there = {key.name: "Keyword" for key in search_attributes.ALL}
+    for kind, (keys, value_type) in kinds.items():
+        assert {int(key.indexed_value_type) for key in keys} == {int(value_type)}
+        there |= {key.name: kind for key in keys}
+    told = {
+        named(row)[0]: next((kind for kind in kinds if row[1].startswith(kind)), "Keyword")
+        for row in rows("operators.md", "search attribute")
+    }
+    assert told == there
 
 
 def test_the_routes() -> None:

@@ -3,6 +3,7 @@
 import pytest
 from temporalio import workflow
 
+from outlast.activities.dispatch.contracts import LOOK_SIGNAL, RELEASE_SIGNAL
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL
 from outlast.workflows.contracts.sessions import (
     CALL_REFUSED_SIGNAL,
@@ -11,13 +12,14 @@ from outlast.workflows.contracts.sessions import (
     TURN_ENDED_SIGNAL,
 )
 from outlast.workflows.contracts.tool_calls import RUN_STOPPED_SIGNAL
+from outlast.workflows.dispatch import DispatchWorkflow, NothingToRelease
 from outlast.workflows.retention import RetentionWorkflow
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.turn import TurnWorkflow
 
 NAMES: dict[type, tuple[str, set[str], set[str], set[str]]] = {
-    ToolCallWorkflow: ("ToolCallWorkflow", set(), {"submit_input"}, set()),
+    ToolCallWorkflow: ("ToolCallWorkflow", {"release"}, {"submit_input"}, set()),
     SessionWorkflow: (
         "SessionWorkflow",
         {"task_completed", "call_refused", "posted", "turn_ended"},
@@ -26,6 +28,8 @@ NAMES: dict[type, tuple[str, set[str], set[str], set[str]]] = {
     ),
     TurnWorkflow: ("TurnWorkflow", {"task_asks", "run_stopped"}, set(), set()),
     RetentionWorkflow: ("RetentionWorkflow", set(), set(), set()),
+    DispatchWorkflow: ("DispatchWorkflow", {"look"}, set(), set()),
+    NothingToRelease: ("NothingToRelease", {"release"}, set(), set()),
 }
 
 
@@ -37,6 +41,8 @@ def test_a_workflow_keeps_its_names(defined: type) -> None:
 
 
 def test_signals_that_are_sent_by_name_are_handled() -> None:
+    assert NAMES[ToolCallWorkflow][1] == NAMES[NothingToRelease][1] == {RELEASE_SIGNAL}
+    assert NAMES[DispatchWorkflow][1] == {LOOK_SIGNAL}
     session, turn = NAMES[SessionWorkflow][1], NAMES[TurnWorkflow][1]
     assert session == {TASK_COMPLETED_SIGNAL, CALL_REFUSED_SIGNAL, POSTED_SIGNAL, TURN_ENDED_SIGNAL}
     assert turn == {TASK_ASKS_SIGNAL, RUN_STOPPED_SIGNAL}

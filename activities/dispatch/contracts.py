@@ -1,0 +1,66 @@
+"""Contracts of the dispatcher: which tasks of a caller are queued, which of them count, and how they are released."""
+
+from datetime import UTC, datetime, timedelta
+
+from pydantic import Field
+
+from outlast.activities.contracts import Contract
+
+DISPATCH_WORKFLOW = "DispatchWorkflow"
+LOOK_SIGNAL = "look"
+"""Signal to a dispatcher that a task may be queued, with the `DispatchOrder` that holds from now on."""
+RELEASE_SIGNAL = "release"
+"""Signal to a queued task that it may begin. A second one changes nothing."""
+
+NOTHING_TO_RELEASE_WORKFLOW = "NothingToRelease"
+
+QUEUED_START_DELAY = timedelta(days=30)
+"""How long a queued task would wait if nobody ever released it. Temporal makes no workflow task meanwhile."""
+STARTING_COUNTS_FOR = timedelta(seconds=20)
+"""How long a call of an Actor counts before its run has started. Later it waits for the platform, not for a worker."""
+
+
+class DispatchOrder(Contract):
+    """Whose tasks to release, and how many of them may work at once."""
+
+    caller_id: str
+    share: int = Field(ge=1, description="Tasks that may work at once (`concurrent_tasks` of the policy).")
+
+
+def dispatch_workflow_id(caller_id: str) -> str:
+    """Id of the workflow that releases the queued tasks of a caller."""
+    return f"dispatch:{caller_id}"
+
+
+def queued_query(caller_id: str | None = None) -> str:
+    """Temporal's list filter for the queued tasks of a caller, or of all."""
+    return f"{_tasks(caller_id)} AND OutlastTaskStatus = 'queued'"
+
+
+def counting_query(caller_id: str, *, released_through: datetime | None = None, now: datetime | None = None) -> str:
+    """Temporal's list filter for the tasks that count for a caller's share: those that take a worker's time.
+
+    Not those that wait for an answer, nor those that follow a run that has started. With `released_through`, the start
+    time of the last task that was released, tasks count that were released and have not begun.
+    """
+    since = written((now or datetime.now(UTC)) - STARTING_COUNTS_FOR)
+    begins = f"(OutlastExecutor = 'none' OR StartTime > '{since}' OR OutlastReleasedAt > '{since}')"
+    counting = f"OutlastTaskStatus = 'working' AND OutlastRunId IS NULL AND {begins}"
+    if released_through is not None:
+        released = f"OutlastTaskStatus = 'queued' AND StartTime <= '{written(released_through)}'"
+        counting = f"(({counting}) OR ({released}))"
+    return f"{_tasks(caller_id)} AND {counting}"
+
+
+def written(moment: datetime) -> str:
+    """A moment as list filters have it."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _tasks(caller_id: str | None) -> str:
+    running = "WorkflowType = 'ToolCallWorkflow' AND ExecutionStatus = 'Running'"
+    return running if caller_id is None else f"OutlastCaller = {_quoted(caller_id)} AND {running}"
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,204 @@
+"""Which tasks begin at once and which are queued: a caller's tasks beyond its share wait until earlier ones end.
+
+An ordinary caller costs nothing: tasks are counted in Temporal only when those that this process has started since the
+last count may have used the share up.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+
+from cachetools import LRUCache
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from outlast.activities.dispatch.contracts import DispatchOrder, counting_query, queued_query
+from outlast.api.access.limits.token_bucket import Clock
+from outlast.api.access.policy.contracts import Limits
+from outlast.api.access.policy.source import PolicySource
+from outlast.api.errors import TooManyRequests
+from outlast.api.metrics import LIMITED
+from outlast.api.temporal.dispatching import tell_dispatcher
+from outlast.api.temporal.errors import temporal_errors
+
+log = logging.getLogger("outlast.api")
+
+_MAX_CALLERS = 10_000
+_COUNT_SECONDS = 5.0
+_COUNT_PAUSE_SECONDS = 0.25
+_QUEUE_COUNT_PAUSE_SECONDS = 1.0
+"""One caller's tasks are counted so often at most; the second holds while some are queued."""
+_LAG_SECONDS = 1.0
+"""How long Temporal's lists may not show a task that was started."""
+_STARTING = float("inf")
+"""The time of a task whose start Temporal has not confirmed yet."""
+_TELL_PAUSE_SECONDS = 10.0
+"""A dispatcher is told so often at most: it goes on looking for a minute."""
+_QUEUED_AT_ONCE = 2
+"""Tasks of one caller that are written as queued at once: Temporal has others to serve meanwhile."""
+_RETRY_SECONDS = 5
+_METRICS_COUNT_PAUSE_SECONDS = 5.0
+_METRICS_COUNT_SECONDS = 3.0
+_MAX_COUNTED = 20
+"""Callers whose tasks one scrape of `/metrics` counts at most."""
+
+
+@dataclass
+class _Share:
+    """One caller's tasks: as last counted, and those that this process has placed since."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    queueing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_QUEUED_AT_ONCE))
+    counted_at: float = float("-inf")
+    told_at: float = float("-inf")
+    working: int = 0
+    queued: int = 0
+    started: dict[str, float] = field(default_factory=dict[str, float])
+    waiting: dict[str, float] = field(default_factory=dict[str, float])
+
+    @property
+    def all_working(self) -> int:
+        return self.working + len(self.started)
+
+    @property
+    def all_queued(self) -> int:
+        return self.queued + len(self.waiting)
+
+    def forget(self, moment: float) -> None:
+        """Leave out the tasks that were started before `moment`: a count has seen them."""
+        for tasks in (self.started, self.waiting):
+            for task_id in [task_id for task_id, at in tasks.items() if at < moment]:
+                del tasks[task_id]
+
+
+class TaskShares:
+    """Decides for each new task whether it begins at once or is queued, by its caller's limits in the policy."""
+
+    def __init__(self, client: Client, policy: PolicySource, clock: Clock = time.monotonic) -> None:
+        """Apply the limits of the `policy` in force."""
+        self._client = client
+        self._policy = policy
+        self._clock = clock
+        self._shares: LRUCache[str, _Share] = LRUCache(_MAX_CALLERS)
+
+    @asynccontextmanager
+    async def placed(self, caller_id: str, task_id: str) -> AsyncGenerator[bool]:
+        """Start a task of the caller within the block; gives whether it has to be queued.
+
+        Before one is queued, the caller's dispatcher is told. Raises `TooManyRequests` when the queue is full, and
+        `TemporalUnavailable`.
+        """
+        share = self._share(caller_id)
+        queued = await self._has_to_wait(caller_id, task_id, share)
+        tasks = share.waiting if queued else share.started
+        try:
+            async with share.queueing if queued else nullcontext():
+                yield queued
+        except BaseException:
+            tasks.pop(task_id, None)
+            raise
+        if task_id in tasks:
+            tasks[task_id] = self._clock()
+
+    async def _has_to_wait(self, caller_id: str, task_id: str, share: _Share) -> bool:
+        """Whether the task has to be queued. It counts from now on."""
+        limits = self._policy.of(caller_id).limits
+        if not self._begins_at_once(share, limits):
+            async with share.lock:
+                if not self._begins_at_once(share, limits):
+                    await self._count_anew(caller_id, share)
+                if not self._begins_at_once(share, limits):
+                    if share.all_queued >= limits.queued_tasks:
+                        raise _queue_is_full(limits)
+                    await self._tell(caller_id, share, limits)
+                    share.waiting[task_id] = _STARTING
+                    return True
+        share.started[task_id] = _STARTING
+        return False
+
+    def has_ended(self, caller_id: str, task_id: str) -> None:
+        """A task that this process has started does not count any more. Who waited for it knows first."""
+        share = self._shares.get(caller_id)
+        if share is not None:
+            share.started.pop(task_id, None)
+
+    async def count_queues(self) -> None:
+        """Count the tasks of those callers anew that had tasks queued when they were last counted, for `/metrics`."""
+        old = self._clock() - _METRICS_COUNT_PAUSE_SECONDS
+        stale = [entry for entry in self._shares.items() if entry[1].all_queued and entry[1].counted_at < old]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_METRICS_COUNT_SECONDS):
+                for caller_id, share in sorted(stale, key=lambda entry: entry[1].counted_at)[:_MAX_COUNTED]:
+                    async with share.lock:
+                        await self._count(caller_id, share)
+
+    def queued(self) -> Mapping[str, int]:
+        """How many tasks of each caller are queued, as last counted; callers without any are left out."""
+        return {caller_id: share.all_queued for caller_id, share in self._shares.items() if share.all_queued}
+
+    def used(self) -> Mapping[str, Mapping[str, float]]:
+        """Of each caller, the part of its limits that is in use, as last counted."""
+        used: dict[str, Mapping[str, float]] = {}
+        for caller_id, share in self._shares.items():
+            limits = self._policy.of(caller_id).limits
+            used[caller_id] = {
+                "concurrent_tasks": min(1.0, share.working / limits.concurrent_tasks),
+                "queued_tasks": min(1.0, share.all_queued / max(1, limits.queued_tasks)),
+            }
+        return used
+
+    def _share(self, caller_id: str) -> _Share:
+        share = self._shares.get(caller_id)
+        if share is None:
+            share = self._shares[caller_id] = _Share()
+        return share
+
+    def _begins_at_once(self, share: _Share, limits: Limits) -> bool:
+        """Nobody overtakes: while tasks are queued, later ones are queued as well."""
+        known = share.counted_at > float("-inf")
+        return known and not share.all_queued and share.all_working < limits.concurrent_tasks
+
+    async def _count_anew(self, caller_id: str, share: _Share) -> None:
+        """Count, unless it is too early: while tasks are queued, the last count does; otherwise it is waited for."""
+        least = _QUEUE_COUNT_PAUSE_SECONDS if share.all_queued else _COUNT_PAUSE_SECONDS
+        pause = share.counted_at + least - self._clock()
+        if pause > 0:
+            if share.all_queued:
+                return
+            await asyncio.sleep(pause)
+        await self._count(caller_id, share)
+
+    async def _count(self, caller_id: str, share: _Share) -> None:
+        """Without an answer, the last count holds: lists may fail while tasks can be started."""
+        began = self._clock()
+        share.counted_at = began
+        try:
+            async with asyncio.timeout(_COUNT_SECONDS):
+                working, queued = await asyncio.gather(
+                    self._client.count_workflows(counting_query(caller_id)),
+                    self._client.count_workflows(queued_query(caller_id)),
+                )
+        except (RPCError, RuntimeError, TimeoutError) as error:
+            log.warning("The tasks of %s cannot be counted: %s", caller_id, error or "no answer in time")
+        else:
+            share.working, share.queued, share.counted_at = working.count, queued.count, self._clock()
+        share.forget(began - _LAG_SECONDS)
+
+    async def _tell(self, caller_id: str, share: _Share, limits: Limits) -> None:
+        if self._clock() - share.told_at < _TELL_PAUSE_SECONDS:
+            return
+        with temporal_errors():
+            await tell_dispatcher(self._client, DispatchOrder(caller_id=caller_id, share=limits.concurrent_tasks))
+        share.told_at = self._clock()
+
+
+def _queue_is_full(limits: Limits) -> TooManyRequests:
+    LIMITED.labels("queued_tasks").inc()
+    return TooManyRequests(
+        f"{limits.queued_tasks} of your tasks are queued, which is the most that may be (`queued_tasks` in the "
+        "operator's policy). Nothing was started: repeat the request when some of them have begun, or cancel some.",
+        retry_after_seconds=_RETRY_SECONDS,
+    )

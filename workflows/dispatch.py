@@ -1,0 +1,69 @@
+"""DispatchWorkflow: releases the queued tasks of one caller. It lives for as long as there are any."""
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from outlast.activities.dispatch.activities import (
+        DISPATCH_ATTEMPT_TIMEOUT,
+        DISPATCH_HEARTBEAT_TIMEOUT,
+        DISPATCH_RETRY_POLICY,
+        DispatchActivities,
+    )
+
+from outlast.activities.dispatch.contracts import (
+    DISPATCH_WORKFLOW,
+    LOOK_SIGNAL,
+    NOTHING_TO_RELEASE_WORKFLOW,
+    RELEASE_SIGNAL,
+    DispatchOrder,
+)
+from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
+
+
+@workflow.defn(name=DISPATCH_WORKFLOW)
+class DispatchWorkflow:
+    """One per caller. The API starts it, or tells it to look, before it queues a task."""
+
+    @workflow.init
+    def __init__(self, order: DispatchOrder) -> None:
+        """Release as `order` says, until a later one comes."""
+        self._order = order
+        self._told = False
+
+    @workflow.signal(name=LOOK_SIGNAL)
+    def look(self, order: DispatchOrder) -> None:
+        """A task may be queued; from now on, `order` holds."""
+        self._order = order
+        self._told = True
+
+    @workflow.run
+    async def run(self, _order: DispatchOrder) -> None:
+        """Release tasks, round by round, until none has been queued for a while."""
+        while True:
+            self._told = False
+            may_end = await workflow.execute_activity_method(
+                DispatchActivities.release_queued,
+                self._order,
+                task_queue=RUNS_TASK_QUEUE,
+                start_to_close_timeout=DISPATCH_ATTEMPT_TIMEOUT,
+                heartbeat_timeout=DISPATCH_HEARTBEAT_TIMEOUT,
+                retry_policy=DISPATCH_RETRY_POLICY,
+                summary=f"{self._order.share} tasks of {self._order.caller_id} at once",
+            )
+            if may_end and not self._told:
+                return
+            if workflow.info().is_continue_as_new_suggested():
+                workflow.continue_as_new(self._order)
+
+
+@workflow.defn(name=NOTHING_TO_RELEASE_WORKFLOW)
+class NothingToRelease:
+    """What a release starts, under the task's id, when the task itself is no longer there."""
+
+    @workflow.signal(name=RELEASE_SIGNAL)
+    def release(self) -> None:
+        """There is nothing to do."""
+
+    @workflow.run
+    async def run(self) -> None:
+        """End at once."""
