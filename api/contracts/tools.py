@@ -5,6 +5,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
 from outlast.workflows.contracts.tool_calls import CallOptions
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
+from outlast.workflows.tools.framework.ids import Id
 
 
 class ToolView(BaseModel):
@@ -32,7 +33,7 @@ class CallBody(KnownFieldsOnly):
     model_config = ConfigDict(extra="forbid")
 
     arguments: dict[str, JsonValue] = Field(default_factory=dict, description="Arguments that match the tool's schema.")
-    mode: str | None = None
+    mode: Id | None = Field(default=None, description="How the tool is presented; by default, the server's mode.")
     session_id: str | None = Field(default=None, min_length=1, max_length=200, pattern=r"^[\w.:@-]+$")
     options: CallOptions = Field(default_factory=CallOptions)
     tool_mask: ToolMask = Field(

@@ -6,6 +6,7 @@ of text. Counting needs a fraction of that time, and is done in a thread where t
 
 import asyncio
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,6 +18,7 @@ _SMALL_BYTES = 64 * 1024
 _CHUNK_BYTES = 1024 * 1024
 """What is looked at at a time: the other threads get their turn in between."""
 _BRACKETS = b"[]{}"
+_BLANKS = b" \t\r\n"
 _NOT_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -35,10 +37,25 @@ class JsonLimits:
         body = _in_utf8(body).replace(b"\\\\", b"").replace(b'\\"', b"")
         if body.count(b'"') > 4 * (self.max_values + 1):
             return self._too_many
-        structure = b"".join(_outside_of_strings(body))
-        if structure.count(b",") + structure.count(b"{") + structure.count(b"[") > self.max_values:
+        # A quote stands for each string, so that what holds one is not taken for empty.
+        structure = b'"'.join(_outside_of_strings(body)).translate(None, _BLANKS)
+        if _values_in(structure) > self.max_values:
             return self._too_many
         return self._too_deep if _is_deeper(structure.translate(None, _NOT_BRACKETS), self.max_depth) else None
+
+    def excess_in(self, document: object) -> str | None:
+        """As `excess`, of JSON that is parsed already."""
+        values, depth = 0, 0
+        level: Collection[object] = (document,)
+        while containers := [value for value in level if isinstance(value, dict | list)]:
+            depth += 1
+            level = [part for container in containers for part in _parts_of(container)]
+            values += len(level)
+            if depth > self.max_depth:
+                return self._too_deep
+            if values > self.max_values:
+                return self._too_many
+        return None
 
     def _may_exceed(self, body: bytes) -> bool:
         opened = body.count(b"{") + body.count(b"[")
@@ -124,12 +141,23 @@ def _outside_of_strings(body: bytes) -> list[bytes]:
     return found
 
 
+def _parts_of(container: dict[object, object] | list[object]) -> Collection[object]:
+    return container.values() if isinstance(container, dict) else container
+
+
+def _values_in(structure: bytes) -> int:
+    """Elements of arrays and entries of objects: one for each comma, and one more in what is not empty."""
+    opened = structure.count(b"{") + structure.count(b"[")
+    return structure.count(b",") + opened - structure.count(b"{}") - structure.count(b"[]")
+
+
 def _is_deeper(brackets: bytes, levels: int) -> bool:
     """Whether more than `levels` levels are left when the innermost ones are taken away, level by level."""
     for _ in range(levels):
         if not brackets:
             return False
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        # Marks first: what a pair stood in is of the next level.
+        brackets = brackets.replace(b"[]", b"-").replace(b"{}", b"-").translate(None, b"-")
     return brackets.count(b"[") + brackets.count(b"{") > 0
 
 

@@ -20,6 +20,7 @@ from outlast.api.mcp.calls.task_methods import TaskMethods, TaskParams, UpdateTa
 from outlast.api.mcp.connections import Client, Connections
 from outlast.api.mcp.method_scopes import ScopeGate
 from outlast.api.mcp.protocol.api_errors import with_mcp_errors
+from outlast.api.mcp.protocol.defects import hide_defects
 from outlast.api.mcp.protocol.task_shapes import TOOLS_META, legacy_task
 from outlast.api.mcp.protocol.tool_entries import tool_entries
 from outlast.api.mcp.protocol.versions import TASKS_EXTENSION, UI_EXTENSION, Context, is_modern
@@ -133,7 +134,12 @@ class McpServer:
         server.add_notification_handler(
             "notifications/cancelled", types.CancelledNotificationParams, self._cancel_request
         )
-        server.middleware += [ScopeGate(self._connections), self._connection_instructions, self._legacy_task_calls]
+        server.middleware += [
+            hide_defects,
+            ScopeGate(self._connections),
+            self._connection_instructions,
+            self._legacy_task_calls,
+        ]
         return server
 
     async def _list_tools(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> dict[str, Any]:

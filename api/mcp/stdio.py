@@ -12,6 +12,8 @@ from mcp.server.stdio import stdio_server
 from mcp_types import INTERNAL_ERROR
 from pydantic import SecretStr
 
+from outlast.api.http.json_limits import JsonLimits
+from outlast.api.mcp.protocol.checked_messages import CheckedMessages
 from outlast.api.mcp.server import McpServer
 from outlast.api.mcp.widgets import widget_resources
 from outlast.api.services import Services
@@ -35,8 +37,11 @@ async def serve_stdio(services: Services, local: LocalConnection) -> None:
     """
     principal = await services.callers.resolve(local.token)
     server = McpServer(services, selection=local.selection, principal=principal, widgets=widget_resources()).server
+    settings = services.settings
+    limits = JsonLimits(max_values=settings.max_body_values, max_depth=settings.max_body_depth)
     async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+        messages = CheckedMessages(reading, writing, limits)
+        await server.run(messages, writing, server.create_initialization_options())
 
 
 async def refuse_stdio(reason: str) -> None:

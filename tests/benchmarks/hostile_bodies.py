@@ -14,7 +14,7 @@ _IDLE_REQUESTS = 300
 _ATTACKERS = 4
 _BODIES_EACH = 10
 _UNDER = Target("at most", 2_000)
-FIELDS = {"over the limit": 450_000, "within the limit": 90_000}
+FIELDS = {"over the limit": 300_000, "within the limit": 90_000}
 
 
 async def measure_hostile_bodies() -> Finding:

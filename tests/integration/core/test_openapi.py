@@ -1,26 +1,10 @@
-"""The published OpenAPI document is sane, and the API keeps what it promises for requests made up from it."""
+"""The published OpenAPI document is sane. That the API keeps it is tested in `tests/integration/hostile`."""
 
 from typing import Any
 
 import httpx
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
-from schemathesis import Case
-from schemathesis.checks import not_a_server_error
-from schemathesis.schemas import APIOperation
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
-from tests.support.stacks.service import Service
-
-EXAMPLES = 25
-SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 OPERATIONS = {
     ("post", "/v1/tasks"),
     ("get", "/v1/tasks"),
@@ -58,10 +42,6 @@ OPERATIONS = {
     ("get", "/readyz"),
     ("get", "/metrics"),
 }
-
-
-NOT_FUZZED = {("get", "/metrics"), ("get", "/v1/handoffs/events")}
-"""What Prometheus reads, and a stream without an end."""
 
 
 @pytest.fixture
@@ -109,52 +89,3 @@ def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
 
 async def test_a_person_can_browse_it(api: httpx.AsyncClient) -> None:
     assert "text/html" in (await api.get("/docs")).headers["content-type"]
-
-
-def fuzz(operation: APIOperation) -> None:
-    """Ask for one operation with parameters and bodies made up from its description."""
-
-    @given(case=operation.as_strategy())
-    @settings(max_examples=EXAMPLES, phases=[Phase.explicit, Phase.generate], suppress_health_check=SLOW_IS_FINE)
-    def answered_as_described(case: Case) -> None:
-        case.call_and_validate(checks=CHECKS, timeout=60)
-
-    answered_as_described()
-
-
-@pytest.mark.parametrize(("method", "path"), sorted(OPERATIONS - NOT_FUZZED))
-def test_requests_made_up_from_the_document_are_answered_as_it_says(service: Service, method: str, path: str) -> None:
-    fuzz(schemathesis.openapi.from_url(f"{service.api_url}/openapi.json")[path][method])
-
-
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=50),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@pytest.mark.parametrize(
-    ("tool", "names"),
-    [
-        ("get-dataset-items", ["datasetId", "offset", "limit", "fields", "omit", "clean", "desc"]),
-        ("get-actor-run", ["runId"]),
-        ("get-actor-log", ["runId", "lines"]),
-        ("call-actor", ["actor", "input", "callOptions"]),
-    ],
-)
-def test_whatever_arguments_a_tool_is_given_it_answers_or_refuses(
-    service: Service, tool: str, names: list[str]
-) -> None:
-    statuses: set[int] = set()
-    with httpx.Client(base_url=service.api_url, trust_env=False, timeout=60) as http:
-
-        @given(arguments=st.dictionaries(st.sampled_from(names) | st.text(max_size=5), JSON_VALUES, max_size=4))
-        @settings(max_examples=EXAMPLES, phases=[Phase.explicit, Phase.generate], suppress_health_check=SLOW_IS_FINE)
-        def answers(arguments: dict[str, Any]) -> None:
-            response = http.post(f"/v1/tools/{tool}/call", json={"arguments": arguments})
-            statuses.add(response.status_code)
-            assert response.status_code in {200, 404, 422}, response.text
-
-        answers()
-    assert 422 in statuses

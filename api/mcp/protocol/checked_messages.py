@@ -1,0 +1,97 @@
+"""Messages that come over standard input: what cannot be read, or is too complex, is answered and goes no further.
+
+Over HTTP the same is done to bodies, see `api.http.json_limits`.
+"""
+
+import logging
+from types import TracebackType
+from typing import Protocol, Self
+
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCRequest
+from pydantic import ValidationError
+
+from outlast.api.http.json_limits import JsonLimits
+
+log = logging.getLogger("outlast.mcp")
+
+Item = SessionMessage | Exception
+"""What the SDK's transport gives: an exception for a line that is no message, which the SDK passes over in silence."""
+
+
+class _Reading(Protocol):
+    async def receive(self) -> Item: ...
+    async def __anext__(self) -> Item: ...
+    async def aclose(self) -> None: ...
+
+
+class _Writing(Protocol):
+    async def send(self, item: SessionMessage, /) -> None: ...
+
+
+class CheckedMessages:
+    """A stream of messages with the methods that the SDK's server needs."""
+
+    def __init__(self, reading: _Reading, writing: _Writing, limits: JsonLimits) -> None:
+        """Give the messages of `reading` that are within `limits`, and answer the others on `writing`."""
+        self._reading = reading
+        self._writing = writing
+        self._limits = limits
+
+    async def receive(self) -> Item:
+        """The next message. At the end it raises what `reading` raises."""
+        while not await self._is_accepted(item := await self._reading.receive()):
+            pass
+        return item
+
+    async def aclose(self) -> None:
+        """Close `reading`."""
+        await self._reading.aclose()
+
+    def __aiter__(self) -> Self:
+        """The stream itself."""
+        return self
+
+    async def __anext__(self) -> Item:
+        """The next message."""
+        while not await self._is_accepted(item := await self._reading.__anext__()):
+            pass
+        return item
+
+    async def __aenter__(self) -> Self:
+        """The stream itself."""
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        """Close it."""
+        await self.aclose()
+
+    async def _is_accepted(self, item: Item) -> bool:
+        error = self._error_in(item)
+        if error is None:
+            return True
+        log.warning("A message was refused: %s", error.error.message)
+        await self._writing.send(SessionMessage(error))
+        return False
+
+    def _error_in(self, item: Item) -> JSONRPCError | None:
+        if isinstance(item, Exception):
+            return _unreadable(item)
+        excess = self._limits.excess_in(item.message.model_dump())
+        if excess is None:
+            return None
+        request_id = item.message.id if isinstance(item.message, JSONRPCRequest) else None
+        return _error(INVALID_PARAMS, excess, request_id)
+
+
+def _unreadable(error: Exception) -> JSONRPCError:
+    """JSON-RPC 2.0, section 5: the id is null, since nobody knows it."""
+    if isinstance(error, ValidationError) and all(found["type"] != "json_invalid" for found in error.errors()):
+        return _error(INVALID_REQUEST, "The line is JSON, but no message of JSON-RPC 2.0.", None)
+    return _error(PARSE_ERROR, "The line is no JSON, or nested too deeply.", None)
+
+
+def _error(code: int, message: str, request_id: str | int | None) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=message))

@@ -1,0 +1,1 @@
+"""What hostile callers do, and what every answer has to keep whatever is asked."""
