@@ -15,7 +15,7 @@ export UV_PYTHON_DOWNLOADS := never
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test thorough bench histories lint format docs release lock clean
+.PHONY: help install demo up test thorough bench histories lint format docs dashboards release lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ format: $(INSTALLED) ## Format the code and fix what can be fixed
 
 docs: $(INSTALLED) ## Draw the pictures of docs/ that are made from text
 	$(BIN)/python docs/pictures/draw.py
+
+dashboards: $(INSTALLED) ## Write the Grafana dashboards that deploy/grafana/boards describes
+	@$(BIN)/python -m outlast.deploy.grafana
 
 release: $(INSTALLED) ## Set VERSION=1.2.3, close the changelog's section, build and check dist/; publish nothing
 	@$(BIN)/python .ci/release.py "$(VERSION)"

@@ -128,6 +128,8 @@ class RunActivities:
         """
         with as_activity_failure():
             client = self._platform.client(request.caller)
+            if activity.info().attempt > 1:
+                count_run_event("taken_over")
             self._followed_runs += 1
             try:
                 async with heartbeating(share=_FOLLOWING_BEATS) as heartbeats:

@@ -4,13 +4,15 @@ from typing import Literal
 
 from temporalio import activity
 
-RunEvent = Literal["started", "adopted", "abort_requested"]
+RunEvent = Literal["started", "adopted", "taken_over", "abort_requested"]
 
 
 def count_run_event(event: RunEvent) -> None:
-    """Count a run that was started, one that was adopted after a lost start, or a request to abort one."""
+    """Count a run that was started, one that was adopted after a lost start, one that another attempt follows on after
+    the last one was lost or failed, or a request to abort one.
+    """
     meter = activity.metric_meter()
     counter = meter.create_counter(
-        "outlast_actor_runs", "Actor runs started, adopted after a lost start, or told to abort."
+        "outlast_actor_runs", "Actor runs started, adopted after a lost start, taken over, or told to abort."
     )
     counter.add(1, {"event": event})

@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -32,6 +32,8 @@ class Service:
     sandbox: Sandbox
     api: ServedProcess
     worker: ServedProcess
+    temporal_metrics_url: str = ""
+    """The Temporal server's own metrics; empty when the server is somebody else's."""
 
     def http(self, token: str | None = None, *, timeout_seconds: float = 120) -> httpx.AsyncClient:
         """A client of the API: of the caller with this token, or of one without any."""
@@ -131,7 +133,8 @@ def running_outlast(folder: Path, **options: Unpack[OutlastOptions]) -> Iterator
         if sandbox is None:
             actors = ("--actors", str(options["actors"])) if "actors" in options else ()
             sandbox = stack.enter_context(running_sandbox(folder, *actors))
-        yield stack.enter_context(running_service(folder, temporal.address, sandbox, **_settings(options)))
+        service = stack.enter_context(running_service(folder, temporal.address, sandbox, **_settings(options)))
+        yield replace(service, temporal_metrics_url=temporal.metrics_url)
 
 
 def _settings(options: OutlastOptions) -> dict[str, str]:

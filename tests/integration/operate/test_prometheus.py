@@ -1,96 +1,20 @@
 """A real Prometheus scrapes worker and API with the configuration that ships, and finds the series documented."""
 
 import re
-import shutil
-import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from outlast.deploy.local.processes.orphans import die_with_parent
 from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.paths import ROOT
-from tests.support.ports import free_port
+from tests.support.stacks.prometheus import SHIPPED, Prometheus, promtool
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
 
-SHIPPED = ROOT / "deploy" / "prometheus"
 DOCUMENT = ROOT / "docs" / "metrics.md"
-PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
 
 pytestmark = pytest.mark.needs("prometheus")
-
-
-def promtool(*arguments: str, given: str | None = None) -> None:
-    done = subprocess.run(
-        [str(PROMTOOL), *arguments], cwd=SHIPPED, input=given, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-class Prometheus:
-    """Prometheus' HTTP API."""
-
-    def __init__(self, client: httpx.Client) -> None:
-        self._http = client
-
-    def get(self, path: str, **params: str) -> Any:
-        return self._http.get(f"/{path}", params=params).raise_for_status().json()["data"]
-
-    async def reaches(self, query: str, least: float) -> None:
-        """Return when the sum of a query's results is `least` or more."""
-
-        def reached() -> bool:
-            total = sum(float(result["value"][1]) for result in self.get("query", query=query)["result"])
-            assert total >= least, f"{query} is {total}, not {least}"
-            return True
-
-        await eventually(reached)
-
-
-@pytest.fixture(scope="module")
-def prometheus(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """Prometheus with the shipped configuration, but for where this test's processes listen, and more often."""
-    folder = tmp_path_factory.mktemp("prometheus")
-    config = (SHIPPED / "prometheus.yml").read_text()
-    for shipped, here in (("127.0.0.1:8400", service.api_url), ("127.0.0.1:8402", service.worker_metrics_url)):
-        assert shipped in config
-        config = config.replace(shipped, httpx.URL(here).netloc.decode())
-    config = re.sub(r"_interval: \w+", "_interval: 500ms", config)
-    (folder / "prometheus.yml").write_text(config)
-    shutil.copy(SHIPPED / "alerts.yml", folder)
-    address = f"127.0.0.1:{free_port()}"
-    command = [str(PROMETHEUS), f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, f"--web.listen-address={address}"],
-            stdout=log,
-            stderr=log,
-            preexec_fn=die_with_parent(),
-        )
-    try:
-        await_ready(process, f"http://{address}/-/ready", folder / "log")
-        with httpx.Client(base_url=f"http://{address}/api/v1", trust_env=False, timeout=10) as client:
-            yield Prometheus(client)
-    finally:
-        process.kill()
-        process.wait()
-
-
-def await_ready(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
-    deadline = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < deadline:
-        with suppress(httpx.HTTPError):
-            if httpx.get(url, trust_env=False).is_success:
-                return
-        time.sleep(0.05)
-    raise AssertionError(log.read_text())
 
 
 def test_the_configuration_and_the_rules_are_valid() -> None:
@@ -113,6 +37,7 @@ async def test_every_target_is_scraped_and_every_rule_loaded(prometheus: Prometh
         return {t["labels"]["job"]: t["health"] for t in prometheus.get("targets")["activeTargets"]} == {
             "outlast-api": "up",
             "outlast-worker": "up",
+            "temporal": "up",
         }
 
     assert await eventually(up)

@@ -1,0 +1,119 @@
+"""The output store and its sweeps, the audit log, the policy file."""
+
+from outlast.deploy.grafana.board import Board, Kind, Panel, Query, Row, Unit, runbook, temporal_query
+from outlast.deploy.grafana.boards.queries import quantile, rate
+
+_NS = 'namespace="$namespace"'
+_OUTPUTS = f'{_NS}, task_queue="outlast-outputs"'
+_SWEEPS = temporal_query("Sweeps", "WorkflowType = 'RetentionWorkflow'")
+
+STORES = Board(
+    uid="outlast-stores",
+    title="Outlast / Stores and sweeps",
+    description="What is stored, restored and removed, and what is recorded.",
+    rows=(
+        Row(
+            "Outputs",
+            (
+                Panel(
+                    "Operations",
+                    "Activities on stored outputs per second: store, restore, summarise, sweep.",
+                    [
+                        Query(
+                            rate(f"temporal_activity_execution_latency_seconds_count{{{_OUTPUTS}}}", "activity_type"),
+                            "{{activity_type}}",
+                        )
+                    ],
+                    [runbook("output-store")],
+                    Unit.PER_SECOND,
+                    Kind.STACKED,
+                ),
+                Panel(
+                    "Time of an operation",
+                    "p95 per attempt.",
+                    [
+                        Query(
+                            quantile(
+                                0.95, f"temporal_activity_execution_latency_seconds{{{_OUTPUTS}}}", "activity_type"
+                            ),
+                            "{{activity_type}}",
+                        )
+                    ],
+                    [runbook("output-store")],
+                    Unit.SECONDS,
+                    warn=10,
+                    bad=60,
+                ),
+                Panel(
+                    "Attempts that failed",
+                    "Per second. The store does not answer, is full, or refuses the credentials.",
+                    [
+                        Query(
+                            rate(f"temporal_activity_execution_failed_total{{{_OUTPUTS}}}", "activity_type")
+                            + " or vector(0)",
+                            "{{activity_type}}",
+                        )
+                    ],
+                    [runbook("output-store")],
+                    Unit.PER_SECOND,
+                    bad=0.001,
+                ),
+            ),
+        ),
+        Row(
+            "Sweeps",
+            (
+                Panel(
+                    "Objects",
+                    "Looked at and removed, in the time shown.",
+                    [Query(f"sum by (event) (increase(outlast_swept_objects_total{{{_NS}}}[$__range]))", "{{event}}")],
+                    [runbook("output-store"), _SWEEPS],
+                ),
+                Panel(
+                    "Freed",
+                    "Bytes in the time shown.",
+                    [Query(f"sum(increase(outlast_swept_bytes_total{{{_NS}}}[$__range]))", "freed")],
+                    [runbook("output-store"), _SWEEPS],
+                    Unit.BYTES,
+                ),
+                Panel(
+                    "Text answered instead of stored",
+                    "Bytes per second that handlers returned to callers.",
+                    [Query(rate(f"outlast_result_bytes_total{{{_NS}}}"), "answered")],
+                    [runbook("output-store")],
+                    Unit.BYTES_PER_SECOND,
+                ),
+            ),
+        ),
+        Row(
+            "On record",
+            (
+                Panel(
+                    "Audit records",
+                    "Written, or failed: those are missing in the log.",
+                    [Query(rate("outlast_audit_records_total", "outcome") + " or vector(0)", "{{outcome}}")],
+                    [runbook("api-errors")],
+                    Unit.PER_SECOND,
+                ),
+                Panel(
+                    "Policy file",
+                    "Times that it was read again in the time shown. After an error the old one stays in force.",
+                    [
+                        Query(
+                            "sum by (outcome) (increase(outlast_policy_loads_total[$__range])) or vector(0)",
+                            "{{outcome}}",
+                        )
+                    ],
+                    [runbook("limits")],
+                ),
+                Panel(
+                    "Memory",
+                    "Of the API processes.",
+                    [Query('process_resident_memory_bytes{job="outlast-api"}', "{{instance}}")],
+                    [runbook("api-errors")],
+                    Unit.BYTES,
+                ),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,105 @@
+"""Which tools are called, which fail, how long they take, how much they answer."""
+
+from outlast.deploy.grafana.board import Board, Kind, Panel, Query, Row, Unit, Variable, runbook, temporal_query
+from outlast.deploy.grafana.boards.queries import mean, quantile, rate, share
+
+_OF = 'namespace="$namespace", tool=~"$tool"'
+_CALLS = f"outlast_tool_calls_total{{{_OF}}}"
+_FAILED = f'outlast_tool_calls_total{{{_OF}, outcome="failed"}}'
+_CANCELLED = f'outlast_tool_calls_total{{{_OF}, outcome="cancelled"}}'
+_DURATION = f"outlast_tool_call_duration_seconds{{{_OF}}}"
+_BYTES = f"outlast_result_bytes_total{{{_OF}}}"
+_FAILED_TASKS = temporal_query("Failed tasks", "OutlastTaskStatus = 'failed'")
+_ALL_TASKS = temporal_query("All tasks", "WorkflowType = 'ToolCallWorkflow'")
+
+TOOLS = Board(
+    uid="outlast-tools",
+    title="Outlast / Tools",
+    description="Calls of each tool. All direct Actor tools together are `actor-tool`.",
+    variables=(Variable("tool", "Tool", 'outlast_tool_calls_total{namespace="$namespace"}', "tool"),),
+    rows=(
+        Row(
+            "Calls",
+            (
+                Panel(
+                    "Calls",
+                    "Calls whose handler returned, per second.",
+                    [Query(rate(_CALLS, "tool"), "{{tool}}")],
+                    [_ALL_TASKS],
+                    Unit.PER_SECOND,
+                    Kind.STACKED,
+                ),
+                Panel(
+                    "Share that failed",
+                    "Calls that answered with an error.",
+                    [Query(share(_FAILED, _CALLS, "tool"), "{{tool}}")],
+                    [runbook("tool-failures"), _FAILED_TASKS],
+                    Unit.SHARE,
+                    warn=0.1,
+                    bad=0.3,
+                ),
+                Panel(
+                    "Share that was cancelled",
+                    "By their callers, or because a budget or deadline was over.",
+                    [Query(share(_CANCELLED, _CALLS, "tool"), "{{tool}}")],
+                    [temporal_query("Cancelled tasks", "OutlastTaskStatus = 'cancelled'")],
+                    Unit.SHARE,
+                ),
+            ),
+        ),
+        Row(
+            "Duration",
+            (
+                Panel(
+                    "p50",
+                    "From a call's start until its handler returned, time in the queue included.",
+                    [Query(quantile(0.5, _DURATION, "tool"), "{{tool}}")],
+                    [runbook("slow-calls")],
+                    Unit.SECONDS,
+                ),
+                Panel(
+                    "p95",
+                    "From a call's start until its handler returned, time in the queue included.",
+                    [Query(quantile(0.95, _DURATION, "tool"), "{{tool}}")],
+                    [runbook("slow-calls")],
+                    Unit.SECONDS,
+                ),
+                Panel(
+                    "Mean by executor",
+                    "Sync calls wait for their run; async ones return when it has started; none start no run.",
+                    [Query(mean(_DURATION, "executor"), "{{executor}}")],
+                    [runbook("slow-calls")],
+                    Unit.SECONDS,
+                ),
+            ),
+        ),
+        Row(
+            "Answers",
+            (
+                Panel(
+                    "Text answered",
+                    "Bytes of text per second that handlers returned. Larger outputs are stored instead.",
+                    [Query(rate(_BYTES, "tool"), "{{tool}}")],
+                    [runbook("output-store")],
+                    Unit.BYTES_PER_SECOND,
+                    Kind.STACKED,
+                ),
+                Panel(
+                    "Text per call",
+                    "Mean size of the text that a model has to read.",
+                    [Query(f"{rate(_BYTES, 'tool')} / ({rate(_CALLS, 'tool')} > 0)", "{{tool}}")],
+                    [runbook("output-store")],
+                    Unit.BYTES,
+                ),
+                Panel(
+                    "Tool masks",
+                    "Masks resolved per second, by what came of them, in API and worker.",
+                    [Query(rate("outlast_tool_mask_resolutions_total", "outcome") + " or vector(0)", "{{outcome}}")],
+                    [runbook("dynamic-tools", "Runbook: tool masks")],
+                    Unit.PER_SECOND,
+                    Kind.STACKED,
+                ),
+            ),
+        ),
+    ),
+)

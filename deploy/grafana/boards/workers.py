@@ -1,0 +1,174 @@
+"""Do the workers keep up? Slots, pollers, waiting times, caches, failures."""
+
+from outlast.deploy.grafana.board import Board, Kind, Panel, Query, Row, Unit, Variable, runbook, temporal_query
+from outlast.deploy.grafana.boards.queries import quantile, rate, share
+
+_OF = 'namespace="$namespace", task_queue=~"$queue"'
+_FREE = f"temporal_worker_task_slots_available{{{_OF}}}"
+_USED = f"temporal_worker_task_slots_used{{{_OF}}}"
+_WORKFLOW_WAIT = f"temporal_workflow_task_schedule_to_start_latency_seconds{{{_OF}}}"
+_ACTIVITY_WAIT = f"temporal_activity_schedule_to_start_latency_seconds{{{_OF}}}"
+_HIT = f"temporal_sticky_cache_hit_total{{{_OF}}}"
+_MISS = f"temporal_sticky_cache_miss_total{{{_OF}}}"
+_FAILED = f"temporal_activity_execution_failed_total{{{_OF}}}"
+_WORKFLOW_FAILED = f"temporal_workflow_task_execution_failed_total{{{_OF}}}"
+_STUCK = temporal_query("Tasks that are stuck", "TemporalReportedProblems IS NOT NULL")
+
+WORKERS = Board(
+    uid="outlast-workers",
+    title="Outlast / Workers and queues",
+    description="What the Temporal SDK says of each worker process.",
+    variables=(Variable("queue", "Task queue", 'temporal_num_pollers{task_queue=~"outlast-.*"}', "task_queue"),),
+    rows=(
+        Row(
+            "Capacity",
+            (
+                Panel(
+                    "Pollers",
+                    "By queue and kind. 0: the queue's tasks wait.",
+                    [
+                        Query(
+                            f"sum by (task_queue, poller_type) (temporal_num_pollers{{{_OF}}})",
+                            "{{task_queue}} {{poller_type}}",
+                        )
+                    ],
+                    [runbook("workers")],
+                    warn=1,
+                    bad=1,
+                    fewer_is_bad=True,
+                ),
+                Panel(
+                    "Share of slots in use",
+                    "By queue and kind, of all workers together. At 100% tasks wait: add a worker or slots.",
+                    [
+                        Query(
+                            f"sum by (task_queue, worker_type) ({_USED}) / "
+                            f"sum by (task_queue, worker_type) ({_USED} + {_FREE})",
+                            "{{task_queue}} {{worker_type}}",
+                        )
+                    ],
+                    [runbook("workers")],
+                    Unit.SHARE,
+                    warn=0.7,
+                    bad=0.95,
+                ),
+                Panel(
+                    "Free slots",
+                    "The fewest that any worker process has, by queue and kind.",
+                    [Query(f"min by (task_queue, worker_type) ({_FREE})", "{{task_queue}} {{worker_type}}")],
+                    [runbook("workers")],
+                    warn=10,
+                    bad=1,
+                    fewer_is_bad=True,
+                ),
+            ),
+        ),
+        Row(
+            "Waiting",
+            (
+                Panel(
+                    "Workflow tasks until they start",
+                    "p95 from the server's queue to a worker.",
+                    [Query(quantile(0.95, _WORKFLOW_WAIT, "task_queue"), "{{task_queue}}")],
+                    [runbook("slow-calls")],
+                    Unit.SECONDS,
+                    warn=0.2,
+                    bad=1,
+                ),
+                Panel(
+                    "Activities until they start",
+                    "p95 from the server's queue to a worker.",
+                    [Query(quantile(0.95, _ACTIVITY_WAIT, "task_queue"), "{{task_queue}}")],
+                    [runbook("slow-calls")],
+                    Unit.SECONDS,
+                    warn=0.2,
+                    bad=1,
+                ),
+                Panel(
+                    "Share of polls that found work at once",
+                    "Workflow and activity tasks that the server could hand over without storing them first.",
+                    [
+                        Query(
+                            'sum by (task_type) (rate(poll_success_sync{namespace="$namespace", '
+                            'taskqueue=~"outlast_.*|__omitted__"}[$__rate_interval])) / '
+                            'sum by (task_type) (rate(poll_success{namespace="$namespace", '
+                            'taskqueue=~"outlast_.*|__omitted__"}[$__rate_interval]) > 0)',
+                            "{{task_type}}",
+                        )
+                    ],
+                    [runbook("workers")],
+                    Unit.SHARE,
+                    warn=0.99,
+                    bad=0.9,
+                    fewer_is_bad=True,
+                ),
+            ),
+        ),
+        Row(
+            "Work",
+            (
+                Panel(
+                    "Sticky cache",
+                    "Workflows that worker processes keep in memory.",
+                    [Query(f"sum(temporal_sticky_cache_size{{{_OF}}})", "cached")],
+                    [runbook("workers")],
+                ),
+                Panel(
+                    "Sticky cache misses",
+                    "Share of workflow tasks whose history had to be read again, after a restart or for want of room.",
+                    [Query(share(_MISS, _HIT), "missed")],
+                    [runbook("workers")],
+                    Unit.SHARE,
+                    warn=0.2,
+                    bad=0.5,
+                ),
+                Panel(
+                    "Activities per second",
+                    "Attempts that ended, per second, by kind.",
+                    [
+                        Query(
+                            rate(f"temporal_activity_execution_latency_seconds_count{{{_OF}}}", "activity_type"),
+                            "{{activity_type}}",
+                        )
+                    ],
+                    [runbook("slow-calls")],
+                    Unit.PER_SECOND,
+                    Kind.STACKED,
+                ),
+            ),
+        ),
+        Row(
+            "Trouble",
+            (
+                Panel(
+                    "Activity attempts that failed",
+                    "Per second. Most are tried again, and callers do not see them.",
+                    [Query(rate(_FAILED, "activity_type") + " or vector(0)", "{{activity_type}}")],
+                    [runbook("tool-failures")],
+                    Unit.PER_SECOND,
+                ),
+                Panel(
+                    "Workflow tasks that failed",
+                    "Per second. Above 0 there is a defect, or code that does not match recorded histories.",
+                    [Query(rate(_WORKFLOW_FAILED, "workflow_type") + " or vector(0)", "{{workflow_type}}")],
+                    [runbook("stuck-tasks"), _STUCK],
+                    Unit.PER_SECOND,
+                    bad=0.001,
+                ),
+                Panel(
+                    "Stuck workflows ended",
+                    "Tasks and turns that could not go on, in the time shown.",
+                    [
+                        Query(
+                            'sum(increase(outlast_stuck_workflows_ended_total{namespace="$namespace"}[$__range])) '
+                            "or vector(0)",
+                            "ended",
+                        )
+                    ],
+                    [runbook("stuck-tasks"), _STUCK],
+                    bad=1,
+                ),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,28 @@
+"""One Outlast that a real Prometheus scrapes; its models are played by `tests.support.providers.server`."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.providers.server import ProviderServer, provider_fixture
+from tests.support.stacks.fixtures import http_fixture, sandbox_fixture, service_fixture, temporal_fixture
+from tests.support.stacks.prometheus import Prometheus, running_prometheus
+from tests.support.stacks.service import Service
+
+provider = provider_fixture()
+service = service_fixture(settings_from="settings")
+sandbox = sandbox_fixture()
+api = http_fixture()
+temporal = temporal_fixture()
+
+
+@pytest.fixture(scope="session")
+def settings(provider: ProviderServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    audit = tmp_path_factory.mktemp("audit") / "audit.jsonl"
+    return {"OUTLAST_TOOL_MASKING": "true", "OUTLAST_AUDIT_FILE": str(audit), **provider.environment}
+
+
+@pytest.fixture(scope="module")
+def prometheus(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    with running_prometheus(tmp_path_factory.mktemp("prometheus"), service) as running:
+        yield running

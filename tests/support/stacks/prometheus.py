@@ -1,0 +1,94 @@
+"""A real Prometheus that scrapes a service with the configuration that ships."""
+
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from outlast.deploy.local.processes.orphans import die_with_parent
+from tests.support.eventually import eventually
+from tests.support.paths import ROOT
+from tests.support.ports import free_port
+from tests.support.stacks.service import Service
+
+SHIPPED = ROOT / "deploy" / "prometheus"
+_PROMETHEUS, _PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
+
+
+def promtool(*arguments: str, given: str | None = None) -> None:
+    """Run promtool beside the shipped files; fails with what it says."""
+    done = subprocess.run(
+        [str(_PROMTOOL), *arguments], cwd=SHIPPED, input=given, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Prometheus:
+    """Prometheus' HTTP API."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self._http = client
+
+    def get(self, path: str, **params: str) -> Any:
+        """The data of an answer of `/api/v1/PATH`."""
+        return self._http.get(f"/{path}", params=params).raise_for_status().json()["data"]
+
+    def query(self, expression: str) -> list[float]:
+        """The values of an expression now."""
+        return [float(result["value"][1]) for result in self.get("query", query=expression)["result"]]
+
+    async def reaches(self, query: str, least: float) -> None:
+        """Return when the sum of a query's results is `least` or more."""
+
+        def reached() -> bool:
+            total = sum(self.query(query))
+            assert total >= least, f"{query} is {total}, not {least}"
+            return True
+
+        await eventually(reached)
+
+
+@contextmanager
+def running_prometheus(folder: Path, service: Service) -> Iterator[Prometheus]:
+    """Prometheus with the shipped configuration, but for where this test's processes listen, and more often."""
+    config = (SHIPPED / "prometheus.yml").read_text()
+    here = {
+        "127.0.0.1:8400": service.api_url,
+        "127.0.0.1:8402": service.worker_metrics_url,
+        "127.0.0.1:7253": service.temporal_metrics_url,
+    }
+    for shipped, url in here.items():
+        assert shipped in config
+        config = config.replace(shipped, httpx.URL(url).netloc.decode())
+    config = re.sub(r"_interval: \w+", "_interval: 500ms", config)
+    (folder / "prometheus.yml").write_text(config)
+    shutil.copy(SHIPPED / "alerts.yml", folder)
+    address = f"127.0.0.1:{free_port()}"
+    command = [str(_PROMETHEUS), f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, f"--web.listen-address={address}"], stdout=log, stderr=log, preexec_fn=die_with_parent()
+        )
+    try:
+        _await_ready(process, f"http://{address}/-/ready", folder / "log")
+        with httpx.Client(base_url=f"http://{address}/api/v1", trust_env=False, timeout=10) as client:
+            yield Prometheus(client)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _await_ready(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        with suppress(httpx.HTTPError):
+            if httpx.get(url, trust_env=False).is_success:
+                return
+        time.sleep(0.05)
+    raise AssertionError(log.read_text())
