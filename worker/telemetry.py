@@ -16,6 +16,13 @@ from temporalio.runtime import (
 log = logging.getLogger("outlast.worker")
 
 _CALL_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600]
+_LONG_DURATIONS = (
+    "outlast_tool_call_duration",
+    "outlast_turn_duration",
+    "outlast_model_call_duration",
+    "temporal_activity_succeed_endtoend_latency",
+)
+"""What may take a minute or an hour; the SDK's own buckets have nothing between ten seconds and a hundred."""
 _FREE_PORT_ATTEMPTS = 5
 """Another process may take a free port between its choice and its use."""
 
@@ -102,5 +109,5 @@ def _prometheus(bind_address: str) -> PrometheusConfig:
         counters_total_suffix=True,
         unit_suffix=True,
         durations_as_seconds=True,
-        histogram_bucket_overrides={"outlast_tool_call_duration": _CALL_SECONDS},
+        histogram_bucket_overrides=dict.fromkeys(_LONG_DURATIONS, _CALL_SECONDS),
     )

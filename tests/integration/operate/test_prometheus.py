@@ -4,6 +4,7 @@ import re
 
 import httpx
 import pytest
+import yaml
 
 from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
@@ -30,6 +31,15 @@ def test_every_alert_is_tested() -> None:
     alerts = set(re.findall(r"- alert: (\w+)", (SHIPPED / "alerts.yml").read_text()))
     tested = set(re.findall(r"alertname: (\w+)", (SHIPPED / "alerts.test.yml").read_text()))
     assert alerts == tested
+
+
+def test_every_alert_names_a_page_that_tells_of_it() -> None:
+    groups = yaml.safe_load((SHIPPED / "alerts.yml").read_text())["groups"]
+    alerts = [rule for group in groups for rule in group["rules"] if "alert" in rule]
+    assert len(alerts) > 20
+    for alert in alerts:
+        page = (ROOT / alert["annotations"]["runbook"]).read_text()
+        assert re.sub("Slow$", "Fast", alert["alert"]) in page
 
 
 async def test_every_target_is_scraped_and_every_rule_loaded(prometheus: Prometheus) -> None:
@@ -72,6 +82,8 @@ async def test_what_calls_do_is_counted(prometheus: Prometheus, api: httpx.Async
         'outlast_tool_call_duration_seconds_count{tool="call-actor",executor="sync",outcome="completed"}': 2,
         'outlast_tool_call_duration_seconds_sum{tool="call-actor",executor="sync",outcome="completed"}': 0.1,
         'outlast_actor_runs_total{event="started"}': 5,
+        'temporal_activity_succeed_endtoend_latency_seconds_bucket{activity_type="start_run",le=~"60|60.0"}': 5,
+        'outlast_tool_call_duration_seconds_bucket{le=~"1|1.0"}': 1,
         'outlast_actor_runs_total{event="adopted"}': 1,
         'outlast_result_bytes_total{tool="call-actor"}': 100,
         "outlast_open_tasks": 1,
