@@ -31,7 +31,7 @@ _COUNT_SECONDS = 5.0
 _COUNT_PAUSE_SECONDS = 0.25
 _QUEUE_COUNT_PAUSE_SECONDS = 1.0
 """One caller's tasks are counted so often at most; the second holds while some are queued."""
-_LAG_SECONDS = 1.0
+_LAG_SECONDS = 2.0
 """How long Temporal's lists may not show a task that was started."""
 _STARTING = float("inf")
 """The time of a task whose start Temporal has not confirmed yet."""
@@ -52,6 +52,7 @@ class _Share:
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     queueing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_QUEUED_AT_ONCE))
+    count_began: float = float("-inf")
     counted_at: float = float("-inf")
     told_at: float = float("-inf")
     working: int = 0
@@ -65,7 +66,13 @@ class _Share:
 
     @property
     def all_queued(self) -> int:
+        """No less than are queued: the last count may have seen the latest ones already."""
         return self.queued + len(self.waiting)
+
+    @property
+    def told_queued(self) -> int:
+        """How many are queued as far as is known: those of the last count, and those since."""
+        return self.queued + sum(at >= self.count_began for at in self.waiting.values())
 
     def forget(self, moment: float) -> None:
         """Leave out the tasks that were started before `moment`: a count has seen them."""
@@ -111,7 +118,7 @@ class TaskShares:
                 if not self._begins_at_once(share, limits):
                     await self._count_anew(caller_id, share)
                 if not self._begins_at_once(share, limits):
-                    if share.all_queued >= limits.queued_tasks:
+                    if share.told_queued >= limits.queued_tasks:
                         raise _queue_is_full(limits)
                     await self._tell(caller_id, share, limits)
                     share.waiting[task_id] = _STARTING
@@ -137,7 +144,7 @@ class TaskShares:
 
     def queued(self) -> Mapping[str, int]:
         """How many tasks of each caller are queued, as last counted; callers without any are left out."""
-        return {caller_id: share.all_queued for caller_id, share in self._shares.items() if share.all_queued}
+        return {caller_id: share.told_queued for caller_id, share in self._shares.items() if share.told_queued}
 
     def used(self) -> Mapping[str, Mapping[str, float]]:
         """Of each caller, the part of its limits that is in use, as last counted."""
@@ -146,7 +153,7 @@ class TaskShares:
             limits = self._policy.of(caller_id).limits
             used[caller_id] = {
                 "concurrent_tasks": min(1.0, share.working / limits.concurrent_tasks),
-                "queued_tasks": min(1.0, share.all_queued / max(1, limits.queued_tasks)),
+                "queued_tasks": min(1.0, share.told_queued / max(1, limits.queued_tasks)),
             }
         return used
 
@@ -184,7 +191,8 @@ class TaskShares:
         except (RPCError, RuntimeError, TimeoutError) as error:
             log.warning("The tasks of %s cannot be counted: %s", caller_id, error or "no answer in time")
         else:
-            share.working, share.queued, share.counted_at = working.count, queued.count, self._clock()
+            share.working, share.queued = working.count, queued.count
+            share.count_began, share.counted_at = began, self._clock()
         share.forget(began - _LAG_SECONDS)
 
     async def _tell(self, caller_id: str, share: _Share, limits: Limits) -> None:

@@ -66,10 +66,12 @@ async def test_a_flood_waits_in_order_and_others_are_answered(
     async with api_client(mortal.url, FLO) as flo, api_client(mortal.url, GUS) as gus:
         flood = Flood(flo, tmp_path)
         first = [(await flood.start(number, ends=False)).json() for number in range(SHARE)]
+        assert await eventually(lambda: _listed(flo, "working", SHARE))
         queued = [(await flood.start(SHARE + number, ends=True)).json() for number in range(QUEUE)]
         assert {task["status"] for task in first} == {"working"}
         assert {task["status"] for task in queued} == {"queued"}
 
+        assert await eventually(lambda: _listed(flo, "queued", QUEUE))
         await _a_full_queue_refuses(flo, flood)
         hello = {"tool": "hello_world", "arguments": {"name": "Gus"}}
         answer = await gus.post("/v1/tasks", json=hello, headers={"Prefer": "wait=30"})
@@ -96,6 +98,12 @@ async def test_a_flood_waits_in_order_and_others_are_answered(
         await _told_so_in_its_events(flo, queued[0]["id"])
 
 
+async def _listed(flo: httpx.AsyncClient, status: str, number: int) -> bool:
+    listed = (await flo.get("/v1/tasks", params={"status": status, "page_size": 200})).json()["tasks"]
+    assert all("Queued" in task["status_message"] for task in listed if task["status"] == "queued")
+    return len(listed) == number
+
+
 async def _a_full_queue_refuses(flo: httpx.AsyncClient, flood: Flood) -> None:
     async def is_refused() -> bool:
         return (await flood.start(98, ends=True)).status_code == 429
@@ -119,12 +127,7 @@ async def _a_queued_task_can_be_cancelled(flo: httpx.AsyncClient, task_id: str) 
     assert (answer["task"]["status"], answer["task"]["finished_at"] is not None) == ("cancelled", True)
     assert [event.name async for event in events(flo, task_id)] == ["created", "status_message", "task_completed"]
 
-    async def is_gone_from_the_list() -> bool:
-        listed = (await flo.get("/v1/tasks", params={"status": "queued", "page_size": 200})).json()["tasks"]
-        assert all("Queued" in task["status_message"] for task in listed)
-        return len(listed) == QUEUE - 1
-
-    await eventually(is_gone_from_the_list)
+    assert await eventually(lambda: _listed(flo, "queued", QUEUE - 1))
 
 
 async def _began_in_order(flo: httpx.AsyncClient, temporal: Client, tasks: Sequence[str]) -> None:
