@@ -21,6 +21,7 @@ _CATEGORIES = {
     410: ErrorCategory.NOT_FOUND,
     429: ErrorCategory.RATE_LIMIT,
     503: ErrorCategory.NETWORK,
+    507: ErrorCategory.CAPACITY,
 }
 
 
@@ -278,6 +279,14 @@ class ApproverNeeded(ApiError):
     status = 403
     slug = "approver-needed"
     title = "Another caller has to approve this"
+
+
+class StorageFull(ApiError):
+    """The caller's stored outputs take more space than they may. Nothing was started."""
+
+    status = 507
+    slug = "storage-full"
+    title = "Your stored outputs take too much space"
 
 
 class ForbiddenScope(ApiError):

@@ -12,6 +12,7 @@ from outlast.activities.secrets.sealer import SecretSealer
 from outlast.activities.spending.usage_store import UsageStore
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.limits.caller_limits import CallerLimits
+from outlast.api.access.limits.stored_bytes import StoredBytes
 from outlast.api.access.policy.recorded import record_changes
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.chain import KEY_PURPOSE
@@ -34,6 +35,7 @@ from outlast.api.tasks.shares import TaskShares
 from outlast.api.tasks.starter import TaskStarter
 from outlast.api.temporal.raw_payloads import RawPayloads
 from outlast.api.temporal.session_events import SessionEvents
+from outlast.api.temporal.session_starts import SessionStarts
 from outlast.api.usage import UsageReader
 from outlast.worker.connection import output_objects, sealer_from
 
@@ -48,6 +50,8 @@ class Services:
     audit: AuditLog
     tasks: TaskClient
     shares: TaskShares
+    session_starts: SessionStarts
+    stored_bytes: StoredBytes
     queue_keeper: QueueKeeper
     open_tasks: OpenTasks
     handoffs: Handoffs
@@ -77,11 +81,13 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     objects = output_objects(settings)
     arguments = LargeArguments(KeptParts(objects, namespace=client.namespace))
     shares = TaskShares(client, policy)
-    starter = TaskStarter(client, arguments, shares, fair=settings.fairness, session_idle=settings.session_idle)
+    stored_bytes = StoredBytes(objects, policy)
+    session_starts = SessionStarts(client, policy, idle=settings.session_idle)
+    starter = TaskStarter(client, arguments, shares, session_starts, stored_bytes, fair=settings.fairness)
     tasks = TaskClient(client, admission, starter, audit, ui_url=settings.temporal_ui_url)
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     outputs = StoredOutputs(objects, audit)
-    sessions = SessionClient(client, catalogue, kept, settings, policy, audit)
+    sessions = SessionClient(client, catalogue, kept, session_starts, settings, policy, audit)
     return Services(
         settings=settings,
         policy=policy,
@@ -89,6 +95,8 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         audit=audit,
         tasks=tasks,
         shares=shares,
+        session_starts=session_starts,
+        stored_bytes=stored_bytes,
         queue_keeper=QueueKeeper(client, policy),
         open_tasks=OpenTasks(tasks),
         handoffs=Handoffs(tasks),

@@ -132,7 +132,7 @@ async def export_session(
             "description": "The turn's events; with `stream: false` the turn, which has ended.",
         },
         202: {"model": Turn, "description": "The turn is still running; follow its events, or request it again."},
-        **documented_problems(400, 401, 402, 404, 409, 410, 422, 503),
+        **documented_problems(400, 401, 402, 404, 409, 410, 422, 503, 507),
     },
 )
 async def send_message(
@@ -157,6 +157,7 @@ async def send_message(
     if body.stream:
         # What is refused begins no turn.
         position_of(last_event_id)
+    await services.stored_bytes.check(caller.id)
     turn_id = await services.turns.send(caller, session_id, body)
     headers = {"Location": f"/v1/sessions/{session_id}/turns/{turn_id}"}
     if body.stream:

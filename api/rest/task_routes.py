@@ -33,7 +33,7 @@ TaskId = Annotated[str, Path(min_length=1, max_length=200, description="Id of th
     responses={
         200: {"model": TaskAnswer, "description": "The handler returned within the wait."},
         202: {"model": TaskAnswer, "description": "The wait is over and the task is still working."},
-        **documented_problems(400, 401, 403, 404, 409, 413, 422, 503),
+        **documented_problems(400, 401, 403, 404, 409, 413, 422, 503, 507),
     },
 )
 async def start_task(

@@ -34,7 +34,7 @@ async def get_tool(name: ToolName, services: ServicesDep, caller: CallerDep, mod
     "/{name}/call",
     responses={
         202: {"model": TaskAnswer, "description": "Still working."},
-        **documented_problems(400, 401, 403, 404, 409, 413, 422, 503),
+        **documented_problems(400, 401, 403, 404, 409, 413, 422, 503, 507),
     },
 )
 async def call_tool(

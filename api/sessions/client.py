@@ -21,7 +21,7 @@ from outlast.api.sessions.profile import profile_for
 from outlast.api.sessions.views import session_view
 from outlast.api.settings import ApiSettings
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.session_starts import ensure_session
+from outlast.api.temporal.session_starts import SessionStarts
 from outlast.api.temporal.task_view import owner_of
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.turns import BeginTurn, SessionOverview, SessionProfile, TurnPlace, TurnRef
@@ -40,16 +40,21 @@ class SessionClient:
         client: Client,
         catalogue: Catalogue,
         kept: KeptConversations,
+        starts: SessionStarts,
         settings: ApiSettings,
         policy: PolicySource,
         audit: AuditLog,
     ) -> None:
-        """Run sessions as `settings` and the `policy` in force say; record what callers do in `audit`."""
+        """Begin sessions with `starts`, run them as `settings` and the `policy` in force say.
+
+        What callers do is recorded in `audit`.
+        """
         self._policy = policy
         self._audit = audit
         self._client = client
         self._catalogue = catalogue
         self._kept = kept
+        self._starts = starts
         self._settings = settings
 
     async def create(self, caller: Caller, request: SessionRequest) -> Session:
@@ -57,7 +62,7 @@ class SessionClient:
 
         With `update`, a session that has other settings takes these. Raises `SessionDiffers` without it, and
         `BadRequest` for a provider, a model or controls that do not exist, or a budget of money without a price,
-        and `ModelForbidden`.
+        `ModelForbidden`, and `TooManyRequests` when the caller has as many sessions as it may.
         """
         session_id = request.session_id or f"s-{secrets.token_hex(10)}"
         async with self._audit.action(AuditEvent.SESSION_CREATED, caller, session=session_id) as action:
@@ -156,7 +161,7 @@ class SessionClient:
     async def _open(self, caller: Caller, session_id: str, profile: SessionProfile) -> SessionProfile:
         """The profile of the session, which is started if there is none: the first profile counts."""
         with temporal_errors(missing=SessionNotFound(f"{session_id!r} cannot be the id of a session.")):
-            await ensure_session(self._client, caller.id, session_id, idle=self._settings.session_idle)
+            await self._starts.ensure(caller.id, session_id)
             return await answer_of_worker(
                 self._handle(caller, session_id).execute_update(SessionWorkflow.open, profile)  # pyright: ignore[reportUnknownMemberType]
             )

@@ -1,21 +1,20 @@
 """Starts the workflows of tasks, at once or queued behind the caller's other tasks."""
 
-from datetime import timedelta
-
 from temporalio.client import Client
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
 from outlast.activities.dispatch.contracts import QUEUED_START_DELAY
+from outlast.api.access.limits.stored_bytes import StoredBytes
 from outlast.api.tasks.admission import AdmittedCall
 from outlast.api.tasks.large_arguments import LargeArguments
 from outlast.api.tasks.shares import TaskShares
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.session_starts import ensure_session, report_refused_call
+from outlast.api.temporal.session_starts import SessionStarts
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
-from outlast.workflows.contracts.sessions import SESSION_IDLE
 from outlast.workflows.contracts.tool_calls import CallRefused, TaskStatus
 from outlast.workflows.tool_call import ToolCallWorkflow
+from outlast.workflows.tools.answers.compressed import RESTORE_TOOL
 
 
 class TaskStarter:
@@ -26,32 +25,37 @@ class TaskStarter:
         client: Client,
         arguments: LargeArguments,
         shares: TaskShares,
+        sessions: SessionStarts,
+        stored: StoredBytes,
         *,
-        fair: bool = False,
-        session_idle: timedelta = SESSION_IDLE,
+        fair: bool,
     ) -> None:
-        """Keep large inputs with `arguments`, and queue the tasks beyond their callers' `shares`.
+        """Keep large inputs with `arguments`, queue the tasks beyond their callers' `shares`, begin `sessions`.
 
-        With `fair`, callers get equal shares of the workers. A session that a call begins lives for `session_idle`
-        without an event.
+        Callers whose outputs are too large, by `stored`, start nothing. With `fair`, callers get equal shares of the
+        workers.
         """
+        self._stored = stored
         self._client = client
         self._arguments = arguments
         self._shares = shares
+        self._sessions = sessions
         self._fair = fair
-        self._session_idle = session_idle
 
     async def start(self, admitted: AdmittedCall, task_id: str) -> TaskStatus:
         """Start the task; whether it is `queued` or `working`.
 
-        Raises `CallTooLarge`, `TooManyRequests` when too many tasks are queued, and `WorkflowAlreadyStartedError`.
+        Raises `CallTooLarge`, `StorageFull`, `WorkflowAlreadyStartedError`, and `TooManyRequests` when the caller has
+        too many tasks queued, or sessions.
         """
         call, summary = admitted.call, admitted.summary
         caller_id = call.caller.id
+        if call.tool != RESTORE_TOOL:
+            await self._stored.check(caller_id)
         light = await self._arguments.lighten(call, task_id)
         with temporal_errors():
             if call.session_id is not None:
-                await ensure_session(self._client, caller_id, call.session_id, idle=self._session_idle)
+                await self._sessions.ensure(caller_id, call.session_id)
             async with self._shares.placed(caller_id, task_id) as queued:
                 status = TaskStatus.QUEUED if queued else TaskStatus.WORKING
                 await self._client.start_workflow(
@@ -75,4 +79,4 @@ class TaskStarter:
 
     async def report_refused_call(self, caller_id: str, session_id: str, refused: CallRefused) -> None:
         """Report a call that did not become a task to its session. It stays refused when that fails."""
-        await report_refused_call(self._client, caller_id, session_id, refused, idle=self._session_idle)
+        await self._sessions.report_refused_call(caller_id, session_id, refused)

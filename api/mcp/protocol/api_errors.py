@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
-from outlast.api.errors import ApiError, InvalidCall
+from outlast.api.errors import ApiError, InvalidCall, StorageFull
 
 Value = TypeVar("Value")
 
@@ -23,7 +23,8 @@ async def with_mcp_errors(awaited: Awaitable[Value], *, except_for: type[ApiErro
 
 def as_mcp_error(error: ApiError) -> MCPError:
     """`error` in the form of JSON-RPC."""
-    code = INTERNAL_ERROR if error.status >= 500 else INVALID_PARAMS
+    is_ours = error.status >= 500 and not isinstance(error, StorageFull)
+    code = INTERNAL_ERROR if is_ours else INVALID_PARAMS
     data: dict[str, Any] = {"type": error.slug}
     if isinstance(error, InvalidCall):
         data["error"] = error.envelope.model_dump(mode="json", exclude_none=True)
