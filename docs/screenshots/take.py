@@ -8,6 +8,7 @@ Needs Chromium (Debian: `apt-get install chromium`); the stack and its state are
 import argparse
 import asyncio
 import json
+import os
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -142,12 +143,19 @@ async def show_waiting(page: Page, ui: str, tasks: Tasks) -> None:
     await page.get_by_text("Last Failure", exact=True).first.wait_for()
 
 
+async def show_decrypted(page: Page, ui: str, tasks: Tasks) -> None:
+    """A call whose history is encrypted, as the UI shows it: the codec endpoint of the API has decrypted it."""
+    await page.goto(f"{ui}/namespaces/default/workflows/{tasks.finished}")
+    await page.get_by_text("outlast--big-table").first.wait_for()
+
+
 async def _open_tab(page: Page, ui: str, task_id: str, tab: str) -> None:
     await page.goto(f"{ui}/namespaces/default/workflows/{task_id}")
     await page.get_by_test_id(f"{tab}-tab").click()
 
 
-PICTURES: dict[str, tuple[Callable[[Page, str, Tasks], Awaitable[None]], int]] = {
+Pictures = dict[str, tuple[Callable[[Page, str, Tasks], Awaitable[None]], int]]
+PICTURES: Pictures = {
     "workflow-list": (show_list, 620),
     "finished-task": (show_finished, 980),
     "finished-task-details": (show_details, 620),
@@ -155,15 +163,15 @@ PICTURES: dict[str, tuple[Callable[[Page, str, Tasks], Awaitable[None]], int]] =
     "waiting-task": (show_waiting, 812),
 }
 """Each picture's name, how to bring the page into view, and the height of the window."""
+ENCRYPTED: Pictures = {"decrypted-task": (show_decrypted, 900)}
+"""Those of a stack that encrypts histories."""
 
 
-async def take(ui: str, tasks: Tasks, browser_path: str, only: str | None) -> None:
-    """Take all pictures, or only one."""
+async def take(ui: str, tasks: Tasks, browser_path: str, pictures: Pictures) -> None:
+    """Take the pictures of one stack."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=browser_path, args=BROWSER_ARGUMENTS)
-        for name, (show, height) in PICTURES.items():
-            if only not in (None, name):
-                continue
+        for name, (show, height) in pictures.items():
             page = await browser.new_page(viewport={"width": WIDTH, "height": height}, timezone_id="UTC")
             await show(page, ui, tasks)
             await page.wait_for_timeout(SETTLE_MILLISECONDS)
@@ -185,13 +193,22 @@ async def stack_on_free_ports(folder: Path) -> AsyncIterator[StackAddresses]:
 async def main() -> None:
     """Run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=PICTURES)
+    parser.add_argument("--only", choices=PICTURES | ENCRYPTED)
     parser.add_argument("--browser", default="/usr/bin/chromium")
     given = parser.parse_args()
+    for encryption, pictures in (("off", PICTURES), ("on", ENCRYPTED)):
+        wanted = {name: how for name, how in pictures.items() if given.only in (None, name)}
+        if wanted:
+            os.environ["OUTLAST_ENCRYPTION"] = encryption
+            await take_of_a_stack(given.browser, wanted)
+
+
+async def take_of_a_stack(browser_path: str, pictures: Pictures) -> None:
+    """Start a stack with tasks of every kind, and take pictures of it."""
     with tempfile.TemporaryDirectory() as folder:
         async with stack_on_free_ports(Path(folder)) as addresses, httpx.AsyncClient(timeout=90) as http:
             tasks = await prepare(Client(addresses, http))
-            await take(str(addresses.temporal_ui_url), tasks, given.browser, given.only)
+            await take(str(addresses.temporal_ui_url), tasks, browser_path, pictures)
 
 
 if __name__ == "__main__":

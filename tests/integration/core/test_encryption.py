@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from google.protobuf.json_format import MessageToDict
+from playwright.async_api import Page, expect
 from pydantic import SecretStr
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.failure.v1 import Failure
@@ -18,13 +20,19 @@ from outlast.activities.failures.readable import readable
 from outlast.activities.outputs.format.errors import OutputDamaged, StoreUnavailable
 from outlast.activities.stuck_tasks.assess import assess
 from outlast.activities.stuck_tasks.contracts import StuckLimits
+from outlast.api.access.key_hashes import new_key
+from outlast.api.access.policy.contracts import KeyEntry, Scope
+from outlast.api.access.policy.key_edits import add_key
+from outlast.api.access.principal import ALL_BUT_ADMIN
 from outlast.api.errors import TaskDataUnavailable
 from outlast.api.temporal.errors import temporal_errors
 from outlast.worker.connection import connect, output_objects
 from outlast.worker.settings import Settings
+from tests.integration.widgets.host import running_chromium
 from tests.support.calls.tasks import Event, completed, result_of, started
 from tests.support.calls.turns import named, new_session, streamed, turn_events
 from tests.support.eventually import eventually
+from tests.support.http.key_proxy import proxy_with_key
 from tests.support.ports import free_port
 from tests.support.processes.served_process import started_module
 from tests.support.providers.script import Call, Refusal, by_position, says
@@ -56,7 +64,7 @@ def settings(provider: ProviderServer) -> dict[str, str]:
 def service(tmp_path_factory: pytest.TempPathFactory, settings: dict[str, str]) -> Iterator[Service]:
     tools = ["docs.examples.hello_tools", "tests.support.tools.large_payloads"]
     with running_outlast(
-        tmp_path_factory.mktemp("encrypted"), tools=tools, database=True, settings=settings
+        tmp_path_factory.mktemp("encrypted"), tools=tools, database=True, ui=True, settings=settings
     ) as running:
         yield running
 
@@ -237,6 +245,64 @@ async def test_a_caller_with_a_key_may_not_decode_payloads(service: Service, cli
         for headers, status in (({}, 401), ({"Authorization": f"Bearer {KEY}"}, 403)):
             answer = await api.post("/codec/decode", json={"payloads": []}, headers=headers)
             assert answer.status_code == status
+
+
+async def use_codec(page: Page, url: str) -> None:
+    """Set the codec server in the dialog of the Temporal UI, as an operator does."""
+    await page.get_by_test_id("data-encoder-status").click()
+    await page.get_by_test_id("use-local-endpoint-input").check(force=True)
+    await page.get_by_test_id("data-encoder-endpoint-input").fill(url)
+    await page.get_by_test_id("confirm-modal-button").filter(has_text="Apply").click()
+
+
+@pytest.mark.needs("chromium")
+async def test_the_temporal_ui_shows_histories_to_whom_a_key_with_admin_belongs_and_to_nobody_else(
+    service: Service, answers: dict[str, Any], client_with: Any, tmp_path: Path
+) -> None:
+    keys: dict[str, str] = {}
+    for name, scopes in (("operator", frozenset[Scope]({"admin"})), ("agent", ALL_BUT_ADMIN)):
+        key, hashed = new_key(name)
+        keys[name] = key.get_secret_value()
+        entry = KeyEntry(id=name, caller=f"key:{name}", hash=str(hashed), scopes=scopes)
+        add_key(tmp_path / "policy.toml", entry)
+    settings = api_settings(
+        service.sandbox,
+        data_dir=service.folder,
+        policy_file=tmp_path / "policy.toml",
+        temporal_ui_url=service.temporal_ui_url,
+    )
+    async with service.http() as api:
+        call = {"tool": "count-values", "arguments": {"values": [WORD * 40_000]}}
+        long = (await completed(api, call))["task"]["id"]
+    task = f"{service.temporal_ui_url}/namespaces/default/workflows/{answers['said']['task']['id']}"
+    async with (
+        serving_api(await client_with("first"), settings) as api,
+        proxy_with_key(api) as proxy,
+        running_chromium() as browser,
+    ):
+        page = await browser.new_page()
+        shown = page.get_by_text(WORD).first
+        proxy.key = keys["agent"]
+        await page.goto(task)
+        await use_codec(page, f"{proxy.url}/codec")
+        await page.goto(task)
+        await eventually(lambda: ("POST", "/codec/decode", 403) in proxy.answers)
+        assert await shown.count() == 0
+        proxy.key = keys["operator"]
+        await page.goto(task)
+        await expect(shown).to_be_visible(timeout=60_000)
+        # The browser asked first, since the page is from another origin.
+        assert ("OPTIONS", "/codec/decode", 200) in proxy.answers
+        # What is in the store is there for download.
+        await page.goto(task.replace(answers["said"]["task"]["id"], long))
+        async with page.expect_download(timeout=60_000) as download:
+            await page.get_by_role("button", name=re.compile(r"^[\d.]+ KB$")).first.click()
+        assert WORD * 40_000 in (await (await download.value).path()).read_text()
+        assert ("POST", "/codec/download", 200) in proxy.answers
+        # A page from anywhere else gets nothing, whoever looks at it.
+        await page.goto(f"{service.sandbox.url}/sandbox/healthz")
+        asked = "url => fetch(url, {method: 'POST', body: '{}'}).then(() => 'read', () => 'blocked')"
+        assert await page.evaluate(asked, f"{proxy.url}/codec/decode") == "blocked"
 
 
 async def test_a_task_waits_for_a_missing_key_and_is_not_taken_for_stuck(

@@ -34,6 +34,8 @@ class Service:
     worker: ServedProcess
     temporal_metrics_url: str = ""
     """The Temporal server's own metrics; empty when the server is somebody else's."""
+    temporal_ui_url: str | None = None
+    """Only where it was asked for."""
 
     def http(self, token: str | None = None, *, timeout_seconds: float = 120) -> httpx.AsyncClient:
         """A client of the API: of the caller with this token, or of one without any."""
@@ -117,6 +119,8 @@ class OutlastOptions(TypedDict, total=False):
     """A folder of Actors that the platform offers beside its own."""
     sandbox: Sandbox
     """A platform that runs already, instead of one of its own."""
+    ui: bool
+    """Whether the Temporal server serves its UI."""
     database: bool
     """Whether the Temporal server keeps its state in a file, in `folder`, instead of in memory."""
     settings: Mapping[str, str]
@@ -128,13 +132,13 @@ def running_outlast(folder: Path, **options: Unpack[OutlastOptions]) -> Iterator
     """A service on a Temporal server of its own, since the workers of other services poll the same task queues."""
     with ExitStack() as stack:
         database = folder / "temporal.db" if options.get("database") else None
-        temporal = stack.enter_context(running_temporal(folder, database=database))
+        temporal = stack.enter_context(running_temporal(folder, ui=options.get("ui", False), database=database))
         sandbox = options.get("sandbox")
         if sandbox is None:
             actors = ("--actors", str(options["actors"])) if "actors" in options else ()
             sandbox = stack.enter_context(running_sandbox(folder, *actors))
         service = stack.enter_context(running_service(folder, temporal.address, sandbox, **_settings(options)))
-        yield replace(service, temporal_metrics_url=temporal.metrics_url)
+        yield replace(service, temporal_metrics_url=temporal.metrics_url, temporal_ui_url=temporal.ui_url)
 
 
 def _settings(options: OutlastOptions) -> dict[str, str]:
