@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from tests.benchmarks.actor_call import measure_actor_call
+from tests.benchmarks.attack import measure_attack
 from tests.benchmarks.dataset_read import measure_latency, measure_throughput
 from tests.benchmarks.flood import measure_flood
 from tests.benchmarks.handoffs import measure_handoffs
@@ -29,6 +30,7 @@ BENCHMARKS: Mapping[str, Callable[[], Awaitable[Finding]]] = {
     "waiting": measure_waiting,
     "handoffs": measure_handoffs,
     "hostile-bodies": measure_hostile_bodies,
+    "attack": measure_attack,
     "flood": measure_flood,
 }
 

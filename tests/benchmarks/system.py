@@ -79,20 +79,22 @@ async def running_system(
     runs_at_once: int = 25,
     tools_from: str | None = None,
     environment: Mapping[str, str] | None = None,
+    actors: Path | None = None,
 ) -> AsyncGenerator[System]:
     """A stack on a directory of its own, with a new Temporal server on disk. `in_process` Actors need no process.
 
-    `environment` is added to that of its processes.
+    `environment` is added to that of its processes; `actors` is a folder of further Actors.
     """
     with tempfile.TemporaryDirectory(prefix="outlast-bench-") as folder:
         data_dir = Path(folder)
         token = keys.ensure_sandbox_token(data_dir)
         port = free_port()
+        sandbox = _sandbox_command(data_dir, port, token, in_process, runs_at_once)
         config = free_ports_config(
             data_dir,
             *Component,
             sandbox_port=port,
-            commands={Component.SANDBOX: _sandbox_command(data_dir, port, token, in_process, runs_at_once)},
+            commands={Component.SANDBOX: (*sandbox, *(("--actors", str(actors)) if actors else ()))},
             environment=clean_environment(OUTLAST_LOG_LEVEL="warning", **(environment or {})),
             tools_from=tools_from,
         )

@@ -5,6 +5,7 @@ Each weapon goes on whatever it is answered: refusals are what it expects.
 
 import asyncio
 import itertools
+import json
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -32,6 +33,7 @@ _HOSTILE_INPUTS = [
     actor_call(actor=HOSTILE_ACTOR, input={"rows": [{"n": number // 2} for number in range(20_000)]}),
     actor_call(actor=HOSTILE_ACTOR, input={"ways": {"value": 1}}),
 ]
+_QUICK_CALL = json.dumps({"tool": "get-dataset-items", "arguments": {"datasetId": "absent"}}).encode()
 _LARGE_CALL = actor_call(actor="outlast/absent", input={"rows": [{}] * 240_000})
 
 
@@ -125,6 +127,17 @@ async def request_flood(attack: Attack) -> None:
         await asyncio.gather(*(one_connection() for _ in range(_FLOODING_CONNECTIONS)))
 
 
+async def task_flood(attack: Attack) -> None:
+    """Tasks by the hundred, which nobody waits for."""
+    async with attack.client() as http:
+
+        async def some() -> None:
+            for _ in range(25):
+                attack.note("tasks", await http.post("/v1/tasks", content=_QUICK_CALL, headers=_JSON))
+
+        await asyncio.gather(*(some() for _ in range(_FLOODING_CONNECTIONS)))
+
+
 async def stream_flood(attack: Attack) -> None:
     """Hundreds of event streams that stay open."""
     async with attack.client() as http:
@@ -205,6 +218,7 @@ WEAPONS: Mapping[str, Weapon] = {
     "calls": large_calls,
     "ids": long_ids,
     "flood": request_flood,
+    "tasks": task_flood,
     "streams": stream_flood,
     "guesses": wrong_credentials,
     "halves": half_requests,
