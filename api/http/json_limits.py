@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import cast
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -47,9 +48,9 @@ class JsonLimits:
         """As `excess`, of JSON that is parsed already."""
         values, depth = 0, 0
         level: Collection[object] = (document,)
-        while containers := [value for value in level if isinstance(value, dict | list)]:
+        while containers := [parts for value in level if (parts := _parts_of(value)) is not None]:
             depth += 1
-            level = [part for container in containers for part in _parts_of(container)]
+            level = [part for parts in containers for part in parts]
             values += len(level)
             if depth > self.max_depth:
                 return self._too_deep
@@ -141,8 +142,15 @@ def _outside_of_strings(body: bytes) -> list[bytes]:
     return found
 
 
-def _parts_of(container: dict[object, object] | list[object]) -> Collection[object]:
-    return container.values() if isinstance(container, dict) else container
+def _parts_of(value: object) -> Collection[object] | None:
+    """What an object or array holds; None for anything else."""
+    match value:
+        case dict():
+            return cast(dict[str, object], value).values()
+        case list():
+            return cast(list[object], value)
+        case _:
+            return None
 
 
 def _values_in(structure: bytes) -> int:
