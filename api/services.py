@@ -12,6 +12,7 @@ from outlast.activities.secrets.sealer import SecretSealer
 from outlast.activities.spending.usage_store import UsageStore
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.limits.caller_limits import CallerLimits
+from outlast.api.access.limits.mcp_sessions import McpSessions
 from outlast.api.access.limits.stored_bytes import StoredBytes
 from outlast.api.access.policy.recorded import record_changes
 from outlast.api.access.policy.source import PolicySource
@@ -47,6 +48,7 @@ class Services:
     settings: ApiSettings
     policy: PolicySource
     limits: CallerLimits
+    mcp_sessions: McpSessions
     audit: AuditLog
     tasks: TaskClient
     shares: TaskShares
@@ -92,6 +94,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         settings=settings,
         policy=policy,
         limits=CallerLimits(policy),
+        mcp_sessions=McpSessions(policy, settings.mcp_session_idle_seconds),
         audit=audit,
         tasks=tasks,
         shares=shares,

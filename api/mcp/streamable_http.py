@@ -8,9 +8,11 @@ from fastapi import FastAPI
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlast.activities.contracts import Caller
 from outlast.api.errors import ApiError, BadRequest
@@ -25,6 +27,7 @@ from outlast.api.services import Services
 from outlast.workflows.tools.loader import Selection
 
 PATH = "/mcp"
+_SESSION = "mcp-session-id"
 Sessions = Callable[[], AbstractAsyncContextManager[None]]
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 
@@ -45,6 +48,8 @@ class Authenticated:
             principal = await resolved_principal(scope, self._services.callers)
             selection = selection_from(request.query_params, default_mode=self._default_mode)
             self._check_size(principal.caller, selection)
+            if _may_open_session(request):
+                self._services.mcp_sessions.check(principal.caller.id)
             receive = await checked_scopes(principal, receive) if scope["method"] == "POST" else receive
         except ApiError as error:
             await error_response(request.url.path, error)(scope, receive, send)
@@ -52,7 +57,23 @@ class Authenticated:
         scope[PRINCIPAL_STATE] = principal
         # The SDK allows a session to be used only by the principal that opened it.
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=principal.caller.id, scopes=[]))
-        await self._app(scope, receive, send)
+        await self._app(scope, receive, self._noting_session(request, principal.caller.id, send))
+
+    def _noting_session(self, request: Request, caller_id: str, send: Send) -> Send:
+        """`send`, which also notes what the answer says of a session: that it was opened, used or ended."""
+        sessions = self._services.mcp_sessions
+
+        async def noting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                session = request.headers.get(_SESSION) or Headers(raw=message["headers"]).get(_SESSION)
+                is_there = message["status"] < 300 and request.method != "DELETE"
+                if session is not None and is_there:
+                    sessions.use(caller_id, session)
+                elif session is not None and (message["status"] == 404 or request.method == "DELETE"):
+                    sessions.end(caller_id, session)
+            await send(message)
+
+        return noting
 
     def _check_size(self, caller: Caller, selection: Selection) -> None:
         """Raise `BadRequest` for a URL with more names than the caller may have: each Actor is looked up."""
@@ -64,6 +85,12 @@ class Authenticated:
                 f"The URL names {names} tools and Actors; you may name {most} (`actors_per_connection` in the "
                 "operator's policy). Name fewer, and add others with the tool add-actor."
             )
+
+
+def _may_open_session(request: Request) -> bool:
+    """Whether the SDK opens a session for the request, if it is `initialize`."""
+    is_modern = request.headers.get("mcp-protocol-version") in MODERN_PROTOCOL_VERSIONS
+    return request.method == "POST" and _SESSION not in request.headers and not is_modern
 
 
 def install_mcp(app: FastAPI, services: Services) -> None:

@@ -46,7 +46,13 @@ async def metrics(services: ServicesDep) -> Response:
     """Prometheus metrics of this process, and open and queued tasks, counted at most every five seconds."""
     OPEN_TASKS.set(await services.open_tasks.count())
     await services.shares.count_queues()
-    counting = (services.limits, services.shares, services.session_starts, services.stored_bytes)
+    counting = (
+        services.limits,
+        services.mcp_sessions,
+        services.shares,
+        services.session_starts,
+        services.stored_bytes,
+    )
     show_use(*(part.used() for part in counting))
     _show_queues(services)
     return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)

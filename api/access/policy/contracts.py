@@ -36,6 +36,7 @@ class Limits(_Entry):
     sessions: int = Field(default=10_000, ge=1, description="Sessions that have not ended.")
     stored_bytes: int = Field(default=100_000_000_000, ge=0, description="Bytes of stored outputs.")
     concurrent_queries: int = Field(default=8, ge=1, description="Queries of stored outputs (JMESPath) at once.")
+    mcp_sessions: int = Field(default=1_000, ge=1, description="MCP sessions (2025-11-25) open at once.")
     actors_per_connection: int = Field(default=50, ge=1, description="Names in the URL of an MCP connection.")
 
 

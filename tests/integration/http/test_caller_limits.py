@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.settings import ApiSettings
 from tests.support.eventually import eventually
+from tests.support.http.mcp_wire import LEGACY, MODERN, Wire
 from tests.support.stacks.api_server import connect, serving_api
 from tests.support.stacks.service import SEAL_KEYS
 
@@ -114,6 +115,35 @@ async def test_a_url_with_too_many_names_is_refused(api: httpx.AsyncClient) -> N
     response = await api.post("/mcp?actors=a/b,a/c&tools=docs", headers=ANN, json={})
     assert (response.status_code, response.json()["type"]) == (400, "urn:outlast:problem:bad-request")
     assert "actors_per_connection" in response.json()["detail"]
+
+
+async def test_sessions_of_mcp_are_limited_and_those_that_end_make_room(tmp_path: Path, silent: str) -> None:
+    settings = ApiSettings(
+        data_dir=tmp_path,
+        seal_keys=SecretStr(SEAL_KEYS),
+        api_keys=SecretStr("ann:ann-0123456789abcdef,bob:bob-0123456789abcdef"),
+        limits=Limits(mcp_sessions=2),
+        default_actors="",
+    )
+    async with serving_api(await connect(silent, lazy=True), settings, whole=True) as http:
+        http.headers["Accept"] = "application/json, text/event-stream"
+        opened = [await opens_session(http, ANN) for _ in range(3)]
+        assert [answer.status_code for answer in opened] == [200, 200, 429]
+        assert "`mcp_sessions`" in opened[-1].json()["detail"]
+        assert (await opens_session(http, BOB)).status_code == 200
+        ended = {**ANN, "Mcp-Session-Id": opened[0].headers["mcp-session-id"]}
+        assert (await http.delete("/mcp", headers=ended)).is_success
+        assert (await opens_session(http, ANN)).status_code == 200
+        wire = Wire(http, MODERN)
+        http.headers.update(ANN)
+        assert (await wire.request("tools/list"))["tools"], "a revision without sessions goes on"
+
+
+async def opens_session(http: httpx.AsyncClient, caller: dict[str, str]) -> httpx.Response:
+    client = {"name": "x", "version": "1"}
+    params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": client}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    return await http.post("/mcp", json=body, headers=caller)
 
 
 async def test_the_refusal_is_in_the_openapi_document(api: httpx.AsyncClient) -> None:
