@@ -15,7 +15,7 @@ from outlast.api.access.apify_tokens import policy_token
 from outlast.api.access.key_hashes import PREFIX
 from outlast.api.access.key_verifier import KeyVerifier
 from outlast.api.access.limits.failed_credentials import WRONG_TOKEN, FailedCredentials, digest_of
-from outlast.api.access.oauth.access_tokens import AccessTokens, TokenRefused, looks_like_jwt
+from outlast.api.access.oauth.access_tokens import AccessTokens, TokenRefused, looks_like_access_token
 from outlast.api.access.oauth.issuer import Issuer
 from outlast.api.access.oauth.issuer_keys import IssuerKeys
 from outlast.api.access.oauth.resource import OAuthResource
@@ -89,7 +89,7 @@ class CallerResolver:
         if bearer.get_secret_value().startswith(PREFIX):
             entry = await self._verified(bearer, digest, address)
             return Principal(self._with_policy_token(entry.caller), entry.scopes)
-        if self._access_tokens is not None and looks_like_jwt(bearer.get_secret_value()):
+        if self._access_tokens is not None and looks_like_access_token(bearer.get_secret_value()):
             return await self._of_access_token(self._access_tokens, bearer.get_secret_value(), digest, address)
         if not self._accept_apify_tokens:
             self._failed.begin(digest, address)

@@ -38,9 +38,9 @@ class AccessToken:
     claims: Mapping[str, object]
 
 
-def looks_like_jwt(bearer: str) -> bool:
-    """Whether a bearer token has the form of a signed JWT (RFC 7515, section 7.1): `{"` is `eyJ` in base64url."""
-    return bearer.startswith("eyJ") and bearer.count(".") == 2
+def looks_like_access_token(bearer: str) -> bool:
+    """Whether a bearer token has parts, as JWTs have (RFC 7519) and Apify tokens have not."""
+    return "." in bearer
 
 
 class AccessTokens:

@@ -11,6 +11,7 @@ from outlast.api.access.policy.contracts import OAuthEntry, Scope
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _FIRST: tuple[Scope, ...] = ("read", "call", "cancel")
 """What a client is told to ask for at first: what a new API key has. Approvals are a person's."""
+_HARMLESS: frozenset[Scope] = frozenset(_FIRST)
 _SCOPE_CLAIMS = frozenset({"scope", "scp"})
 
 
@@ -65,8 +66,13 @@ class OAuthResource:
         if not _are_scopes(mapping):
             return None
         wanted = set(needed)
-        giving = [(len(given), name) for name, given in mapping.scopes.items() if given & wanted]
-        return min(giving, default=(0, None), key=lambda entry: entry[0])[1]
+        # Whoever only wants to read is not sent to ask for what an operator may do.
+        giving = [
+            (len(given - wanted - _HARMLESS), len(given), name)
+            for name, given in mapping.scopes.items()
+            if given & wanted
+        ]
+        return min(giving, default=(0, 0, None), key=lambda entry: entry[:2])[2]
 
 
 def metadata_address(resource: str) -> str:

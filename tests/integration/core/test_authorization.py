@@ -141,7 +141,7 @@ async def test_tokens_count_in_rest_as_the_policy_maps_them_and_challenges_name_
         "[oauth]\n"
         'claims = ["scope", "realm_access.roles", "https://issuer.example/roles"]\n'
         "[oauth.scopes]\n"
-        '"tools.use" = ["call", "read"]\n"tools.all" = ["call", "read", "cancel"]\n"operators" = ["admin", "read"]\n'
+        '"operators" = ["admin", "read"]\n"tools.use" = ["call", "read"]\n"tools.all" = ["call", "read", "cancel"]\n'
         '[callers."jwt:dora"]\nlimits = { actors_per_connection = 1 }\n'
     )
     audience = "https://outlast.example/outlast/mcp"
@@ -179,11 +179,10 @@ async def test_tokens_count_in_rest_as_the_policy_maps_them_and_challenges_name_
         assert (await answer("GET", "/v1/usage?caller=key:bob", "tools.all")).status_code == 403
         over = await answer("GET", "/mcp?tools=call-actor,get-actor-run", "tools.use", sub="dora")
         assert (over.status_code, "you may name 1" in over.text) == (400, True)
-        assert (await api.get(f"{WELL_KNOWN}/outlast/mcp")).json()["scopes_supported"] == [
-            "tools.use",
-            "tools.all",
-            "operators",
-        ]
+        supported = (await api.get(f"{WELL_KNOWN}/outlast/mcp")).json()["scopes_supported"]
+        assert supported == ["operators", "tools.use", "tools.all"]
+        # Nobody is asked to consent to what an operator may do in order to begin.
+        assert 'scope="tools.use tools.all"' in (await api.get("/v1/tasks")).headers["www-authenticate"]
         policy.write_text('[oauth]\nclaims = ["roles"]\n[oauth.scopes]\n"agents" = ["read"]\n')
 
         async def reads_by_role() -> bool:

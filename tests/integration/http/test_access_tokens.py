@@ -57,9 +57,12 @@ async def status(api: httpx.AsyncClient, token: str) -> int:
     return (await api.get("/v1/providers", headers=bearer(token))).status_code
 
 
+def encoded(part: dict[str, Any]) -> str:
+    return base64url_encode(json.dumps(part).encode()).decode()
+
+
 def unsigned(claims: dict[str, Any], **header: Any) -> str:
-    parts = [base64url_encode(json.dumps(part).encode()).decode() for part in ({"alg": "none", **header}, claims)]
-    return ".".join((*parts, ""))
+    return f"{encoded({'alg': 'none', **header})}.{encoded(claims)}."
 
 
 def nested(depth: int) -> str:
@@ -120,7 +123,7 @@ WRONG: dict[str, tuple[Callable[[LocalIssuer], str], str]] = {
         lambda issuer: ".".join(
             (
                 (parts := made()(issuer).split("."))[0],
-                base64url_encode(json.dumps(said(issuer, sub="root")).encode()).decode(),
+                encoded(said(issuer, sub="root")),
                 parts[2],
             )
         ),
@@ -146,6 +149,11 @@ WRONG: dict[str, tuple[Callable[[LocalIssuer], str], str]] = {
     "huge": (lambda issuer: made()(issuer) + "A" * 20_000, "longer than"),
     "huge and well-formed": (made(filler="A" * 20_000), "longer than"),
     "deeply nested": (lambda _: nested(3_000), "not a well-formed access token"),
+    "encrypted (JWE)": (
+        lambda _: f"{encoded({'alg': 'RSA-OAEP', 'enc': 'A256GCM'})}.a.b.c.d",
+        "not a well-formed access token",
+    ),
+    "not a JWT at all": (lambda _: "some.opaque-token", "not a well-formed access token"),
     "no JSON": (lambda _: "eyJ.eyJ.eyJ", "not a well-formed access token"),
 }
 
