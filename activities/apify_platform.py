@@ -23,6 +23,8 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.inputs.kept_marks import is_mark
 from outlast.activities.inputs.kept_parts import KeptParts
+from outlast.activities.platform_fence import PlatformFence
+from outlast.activities.run_owners import RunOwners
 from outlast.activities.secrets.sealed_json import is_sealed, open_values
 from outlast.activities.secrets.sealer import SecretSealer
 
@@ -44,6 +46,7 @@ _LONG_TIMEOUT = timedelta(seconds=360)
 @dataclass(frozen=True)
 class _Mark:
     operation_id: str
+    owner: str
     payment: SecretStr | None
 
 
@@ -51,12 +54,14 @@ _mark: ContextVar[_Mark | None] = ContextVar("outlast_operation", default=None)
 
 
 @contextmanager
-def marked_as(operation_id: str, *, payment: SecretStr | None = None) -> Generator[None]:
-    """Name the operation in the User-Agent of the requests made inside the block; the platform stores it with a run.
+def marked_as(operation_id: str, *, owner: str, payment: SecretStr | None = None) -> Generator[None]:
+    """Name operation and owner in the User-Agent of the requests made inside the block; the platform stores it with a
+    run.
 
-    The requests also carry `payment`, the id of a Skyfire token that pays instead of the account.
+    `owner` is a mark of `RunOwners`. The requests also carry `payment`, the id of a Skyfire token that pays instead of
+    the account.
     """
-    token = _mark.set(_Mark(operation_id, payment))
+    token = _mark.set(_Mark(operation_id, owner, payment))
     try:
         yield
     finally:
@@ -64,7 +69,10 @@ def marked_as(operation_id: str, *, payment: SecretStr | None = None) -> Generat
 
 
 class MarkingHttpClient(ImpitHttpClientAsync):
-    """apify-client's transport, which adds the marker and the payment of `marked_as` to each request."""
+    """apify-client's transport, which adds the marks and the payment of `marked_as` to each request."""
+
+    fence: PlatformFence | None = None
+    """What keeps the caller to its own runs and storages; None where it reaches all of the account."""
 
     async def send_request(
         self,
@@ -79,12 +87,23 @@ class MarkingHttpClient(ImpitHttpClientAsync):
         """Send one request (`HttpClientAsync.send_request`)."""
         mark = _mark.get()
         if mark is not None:
-            headers = {**headers, "User-Agent": f"{headers['User-Agent']}; {OPERATION_MARKER}{mark.operation_id}"}
+            marks = f"{OPERATION_MARKER}{mark.operation_id}; {mark.owner}"
+            headers = {**headers, "User-Agent": f"{headers['User-Agent']}; {marks}"}
             if mark.payment is not None:
                 headers[PAYMENT_HEADER] = mark.payment.get_secret_value()
-        return await super().send_request(
-            method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream
-        )
+        send = super().send_request
+        if self.fence is None:
+            return await send(method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream)
+
+        async def look(address: str) -> impit.Response:
+            return await send(method="GET", url=address, headers=headers, content=None, timeout=timeout, stream=False)
+
+        refused = await self.fence.answer(method, url, look)
+        if refused is not None:
+            return refused
+        response = await send(method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream)
+        self.fence.started(method, url, response)
+        return response
 
 
 class ApifyPlatform:
@@ -108,11 +127,25 @@ class ApifyPlatform:
         self._operator_token = operator_token
         self._sealer = sealer
         self._request_timeout = request_timeout
-        self._clients: LRUCache[str, ApifyClientAsync] = LRUCache(_MAX_CLIENTS)
+        self._clients: LRUCache[tuple[str, str | None], ApifyClientAsync] = LRUCache(_MAX_CLIENTS)
+        self._owners = RunOwners(sealer)
 
     def client(self, caller: Caller) -> ApifyClientAsync:
-        """The client that acts for `caller`. Raises `ToolFailure` when there is no token to act with."""
+        """The client that acts for `caller` and reaches what it may. Raises `ToolFailure` when there is no token."""
+        if caller.reach == "account":
+            return self.account_client(caller)
+        return self._client(self.token(caller), fenced_for=caller.id)
+
+    def account_client(self, caller: Caller) -> ApifyClientAsync:
+        """The client that reaches all of the account: to start runs, and to find those of an operation by its marker.
+
+        Nothing that a caller names may be looked up with it. Raises `ToolFailure` when there is no token.
+        """
         return self.client_for_token(self.token(caller))
+
+    def owner_mark(self, caller: Caller) -> str:
+        """What names `caller` as the owner of the runs that are started for it, see `marked_as`."""
+        return self._owners.mark(caller.id)
 
     def token(self, caller: Caller) -> SecretStr:
         """The token that acts for `caller`, in the clear. Raises `ToolFailure` when there is none."""
@@ -167,13 +200,16 @@ class ApifyPlatform:
 
     def client_for_token(self, token: SecretStr) -> ApifyClientAsync:
         """The client of one token. Clients are reused, since each holds a connection pool."""
-        key = hashlib.sha256(token.get_secret_value().encode()).hexdigest()
+        return self._client(token)
+
+    def _client(self, token: SecretStr, *, fenced_for: str | None = None) -> ApifyClientAsync:
+        key = (hashlib.sha256(token.get_secret_value().encode()).hexdigest(), fenced_for)
         client = self._clients.get(key)
         if client is None:
-            client = self._clients[key] = self._build_client(token)
+            client = self._clients[key] = self._build_client(token, fenced_for)
         return client
 
-    def _build_client(self, token: SecretStr) -> ApifyClientAsync:
+    def _build_client(self, token: SecretStr, fenced_for: str | None) -> ApifyClientAsync:
         http_client = MarkingHttpClient(
             token=token.get_secret_value(),
             max_retries=0,
@@ -183,6 +219,8 @@ class ApifyPlatform:
             timeout_max=timedelta(seconds=600),
             user_agent_suffix="Outlast",
         )
+        if fenced_for is not None:
+            http_client.fence = PlatformFence(self._owners, fenced_for, api_base_url=self.api_base_url)
         return ApifyClientAsync.with_custom_http_client(
             token=token.get_secret_value(), api_url=self.api_base_url, http_client=http_client
         )

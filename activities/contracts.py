@@ -4,6 +4,8 @@ Contracts are frozen and import no I/O library, so that workflow code can use th
 default: inputs recorded by an older version must stay readable.
 """
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 JsonObject = dict[str, JsonValue]
@@ -27,6 +29,10 @@ class Caller(Contract):
     """Who calls a tool. `id` scopes everything that the caller can see; it is not a secret."""
 
     id: str
+    reach: Literal["own", "account"] = Field(
+        default="account",
+        description="Which runs and storages of its Apify account it reaches: those of its own calls, or all.",
+    )
     apify_token: SealedSecret | None = Field(
         default=None, description="The caller's own Apify token; without one, the operator's token pays."
     )

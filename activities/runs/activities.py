@@ -105,7 +105,7 @@ class RunActivities:
         the task's deadline.
         """
         with as_activity_failure():
-            client = self._platform.client(request.caller)
+            client = self._platform.account_client(request.caller)
             async with heartbeating() as heartbeats:
                 # The SDK sends the first heartbeat of an attempt at once; it may throttle later ones.
                 heartbeats.send(StartPhase(may_have_started=True))
@@ -116,7 +116,7 @@ class RunActivities:
                 _refuse_after_silence(heartbeats)
                 budget = request.spec.budget.within(limit)
                 request = request.model_copy(update={"spec": request.spec.model_copy(update={"budget": budget})})
-                started = await self._start_once(client, request, heartbeats)
+                started = await self._start_once(request, heartbeats)
                 return started.model_copy(update={"limit_usd": limit})
 
     @activity.defn
@@ -143,7 +143,9 @@ class RunActivities:
     async def abort_run(self, request: AbortRunInput) -> AbortResult:
         """Abort every run of the operation; return when the platform reports that each has ended."""
         with as_activity_failure():
-            client = self._platform.client(request.caller)
+            of_operation = request.operation_id is not None
+            platform, caller = self._platform, request.caller
+            client = platform.account_client(caller) if of_operation else platform.client(caller)
             async with heartbeating():
                 run_ids = [request.run_id] if request.run_id else await self._find_started(client, request)
                 found = [await self._abort_for(client, run_id, request) for run_id in run_ids]
@@ -180,8 +182,8 @@ class RunActivities:
                 await settle_run(self._ledgers, request.caller, spend, stopped)
         return self._state(await self._get_started(client, run_ids[0]), adopted=True)
 
-    async def _start_once(self, client: ApifyClientAsync, request: StartRunInput, heartbeats: Heartbeats) -> RunState:
-        start = asyncio.ensure_future(self._request_start(client, request))
+    async def _start_once(self, request: StartRunInput, heartbeats: Heartbeats) -> RunState:
+        start = asyncio.ensure_future(self._request_start(request))
         try:
             run = await asyncio.shield(start)
         except asyncio.CancelledError:
@@ -215,15 +217,16 @@ class RunActivities:
             surplus = request.spend.model_copy(update={"entry_id": f"{request.spend.entry_id}/{run.run_id}"})
             await settle_run(self._ledgers, request.caller, surplus, run)
 
-    async def _request_start(self, client: ApifyClientAsync, request: StartRunInput) -> Run:
+    async def _request_start(self, request: StartRunInput) -> Run:
         info = activity.info()
         run_input = await self._platform.input_text(
             request.spec.input, request.caller, task_id=info.workflow_id or "", attempt=info.attempt
         )
         options = start_options(request.spec, run_input)
         payment = self._platform.open_payment(request.payment, request.caller)
-        with marked_as(request.operation_id, payment=payment):
-            return await client.actor(request.spec.actor).start(**options, timeout=self._start_timeout())
+        with marked_as(request.operation_id, owner=self._platform.owner_mark(request.caller), payment=payment):
+            starting = self._platform.client(request.caller)  # it knows from then on that the run is the caller's
+            return await starting.actor(request.spec.actor).start(**options, timeout=self._start_timeout())
 
     def _start_timeout(self) -> timedelta:
         """A timeout that ends before the activity does: nobody would follow a run that started later."""

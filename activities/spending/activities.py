@@ -84,7 +84,7 @@ class SpendingActivities:
         """What the entry's run has cost; `nothing` when there is none, `running` while it goes on."""
         if entry.spend.actor is None:
             return "nothing"
-        client = self._platform.client(entry.caller)
+        client = self._platform.account_client(entry.caller)
         runs = StartedRuns(client, actor=entry.spend.actor, operation_id=entry.spend.entry_id, since=entry.since)
         return await _settled(client, entry, await runs.find(settle=timedelta(0)))
 

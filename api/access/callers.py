@@ -22,6 +22,7 @@ from outlast.api.access.oauth.resource import OAuthResource
 from outlast.api.access.policy.contracts import KeyEntry, Policy
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import ALL_BUT_ADMIN, LOCAL, Principal
+from outlast.api.access.shared_accounts import SharedAccounts
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
 from outlast.api.errors import IssuerUnavailable, KeyChecksBusy, PlatformUnavailable, Unauthenticated
@@ -52,6 +53,7 @@ class CallerResolver:
         self._accept_apify_tokens = settings.accept_apify_tokens
         self._anonymous_allowed = not self._keys and self.resource is None and settings.is_loopback
         self._policy = policy
+        self._accounts_shared = SharedAccounts(settings, policy)
         self._policy_keys = _by_id(policy.current)
         self._verifier = KeyVerifier()
         policy.on_change(self._take_over)
@@ -97,7 +99,8 @@ class CallerResolver:
             raise Unauthenticated("This bearer token is not one of the configured API keys.")
         account = self._accounts.get(digest) or await self._looked_up(bearer, digest, address)
         caller_id = f"apify:{account}"
-        caller = Caller(id=caller_id, apify_token=self._sealer.seal(bearer, purpose=caller_id))
+        sealed = self._sealer.seal(bearer, purpose=caller_id)
+        caller = Caller(id=caller_id, apify_token=sealed, reach=self._accounts_shared.reach_of(caller_id))
         return Principal(caller, ALL_BUT_ADMIN)
 
     def _take_over(self, policy: Policy) -> None:
@@ -108,7 +111,7 @@ class CallerResolver:
         """The caller, with the Apify token that the policy names for it."""
         token = policy_token(caller_id, self._policy.of(caller_id))
         sealed = self._sealer.seal(token, purpose=caller_id) if token else None
-        return Caller(id=caller_id, apify_token=sealed)
+        return Caller(id=caller_id, apify_token=sealed, reach=self._accounts_shared.reach_of(caller_id))
 
     async def _verified(self, bearer: SecretStr, digest: str, address: str | None) -> KeyEntry:
         """The key's entry. A wrong key counts as a try of its address."""

@@ -11,6 +11,7 @@ from outlast.workflows.contracts.permissions import Action
 
 M = TypeVar("M", bound=BaseModel)
 
+Reach = Literal["own", "account"]
 Scope = Literal["call", "read", "cancel", "approve", "admin"]
 ALL_SCOPES: frozenset[Scope] = frozenset({"call", "read", "cancel", "approve", "admin"})
 
@@ -79,6 +80,11 @@ class CallerEntry(_Entry):
 
     apify_token_env: str | None = Field(default=None, description="Variable that holds the Apify token of its runs.")
     apify_token_file: Path | None = Field(default=None, description="File that holds the Apify token of its runs.")
+    reach: Reach | None = Field(
+        default=None,
+        description="Which runs and storages of its Apify account it reaches: `own` or `account`. Without: all, unless "
+        "several callers share the account.",
+    )
     roles: frozenset[Name] = Field(default=frozenset(), description="What it may approve, see `approver` of rules.")
     models: tuple[str, ...] = Field(
         default=("*",), description="Models it may use: `provider/model`, `*` for any part."

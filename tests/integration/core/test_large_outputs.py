@@ -40,10 +40,15 @@ async def restored(api: httpx.AsyncClient, headers: dict[str, str], **arguments:
 
 
 @pytest.fixture
-async def shared_api(temporal: Client, service: Service, sandbox: Sandbox) -> AsyncIterator[httpx.AsyncClient]:
-    """An API with two callers, on the store of the service's worker."""
+async def shared_api(
+    temporal: Client, service: Service, sandbox: Sandbox, tmp_path: Path
+) -> AsyncIterator[httpx.AsyncClient]:
+    """An API with two callers who reach all of the account, on the store of the service's worker."""
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[defaults]\nreach = "account"\n')
     settings = api_settings(
         sandbox,
+        policy_file=policy,
         api_keys="alice:alice-key-0123456789,bob:bob-key-0123456789ab",
         store_url=str(service.folder / "outputs"),
     )
