@@ -17,7 +17,7 @@ from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import AbortRunInput, RunState, StartRunInput
 from outlast.activities.stuck_tasks.assess import Stuck, assess
-from outlast.activities.stuck_tasks.contracts import EndStuckInput, StuckEnd, error_of_end
+from outlast.activities.stuck_tasks.contracts import SESSION, EndStuckInput, StuckEnd, error_of_end
 
 END_ATTEMPT_TIMEOUT = timedelta(minutes=1)
 END_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))
@@ -45,7 +45,7 @@ class StuckTaskActivities:
             description, events, stuck = await assess(self._client, request.workflow_id, request.run_id, request.limits)
             tool = description.typed_search_attributes.get(_TOOL) or ""
             if stuck is not None:
-                error = _error(tool, stuck)
+                error = _error(tool, stuck, is_session=description.workflow_type == SESSION)
                 handle = self._client.get_workflow_handle(request.workflow_id, run_id=request.run_id)
                 await handle.terminate(error, reason=error.message)
                 _count(description.workflow_type)
@@ -101,17 +101,22 @@ class StuckTaskActivities:
         return (await self._client.data_converter.decode(payloads, [contract]))[0]
 
 
-def _error(tool: str, stuck: Stuck) -> ErrorEnvelope:
-    return ErrorEnvelope.permanent(
-        ErrorCategory.UNKNOWN,
-        tool,
+def _error(tool: str, stuck: Stuck, *, is_session: bool) -> ErrorEnvelope:
+    message = (
         f"It could not go on: a step of its workflow has failed {stuck.attempts} times in {stuck.seconds / 60:.0f} "
-        f"minutes ({stuck.reason}). It was ended, and the runs that it had started are aborted.",
-        hint="Call again. When it happens again, report it to the operators with the task's id.",
+        f"minutes ({stuck.reason}). It was ended"
     )
+    report = "When it happens again, report it to the operators with the"
+    if is_session:
+        again = f"Begin another session. {report} session's id."
+        return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, f"{message}.", hint=again)
+    message = f"{message}, and the runs that it had started are aborted."
+    return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, message, hint=f"Call again. {report} task's id.")
 
 
 def _count(workflow_type: str) -> None:
     meter = activity.metric_meter()
-    counter = meter.create_counter("outlast_stuck_workflows_ended", "Tasks and turns ended because they were stuck.")
+    counter = meter.create_counter(
+        "outlast_stuck_workflows_ended", "Tasks, turns, sessions ended because they were stuck."
+    )
     counter.add(1, {"workflow": workflow_type})

@@ -12,11 +12,11 @@ from temporalio.converter import DataConverter
 from outlast.activities.failures.classify import redact
 from outlast.activities.failures.readable import readable
 from outlast.activities.secrets.content_cipher import ContentKeyMissing
-from outlast.activities.stuck_tasks.contracts import TASK, TURN, StuckLimits
+from outlast.activities.stuck_tasks.contracts import SESSION, TASK, TURN, StuckLimits
 
 STUCK_QUERY = (
-    f"WorkflowType IN ('{TASK}', '{TURN}') AND ExecutionStatus = 'Running' AND TemporalReportedProblems IN "
-    "('category=WorkflowTaskFailed', 'category=WorkflowTaskTimedOut')"
+    f"WorkflowType IN ('{TASK}', '{TURN}', '{SESSION}') AND ExecutionStatus = 'Running' AND "
+    "TemporalReportedProblems IN ('category=WorkflowTaskFailed', 'category=WorkflowTaskTimedOut')"
 )
 """The Temporal server (1.29 and newer) sets the search attribute after five failures in a row."""
 

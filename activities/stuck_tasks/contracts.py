@@ -8,8 +8,8 @@ from outlast.activities.contracts import Contract
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.runs.contracts import AbortRunInput
 
-TASK, TURN = "ToolCallWorkflow", "TurnWorkflow"
-"""The workflows that are ended. A session is not: it would lose its place, and an operator has to look."""
+TASK, TURN, SESSION = "ToolCallWorkflow", "TurnWorkflow", "SessionWorkflow"
+"""The workflows that are ended. A session that cannot go on takes no message, and answers nobody who asks about it."""
 
 
 class StuckLimits(Contract):

@@ -5,17 +5,19 @@ import secrets
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import TerminatedError
 from temporalio.workflow import UpdateMethodMultiParam
 
 from outlast.activities.contracts import Caller
+from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
 from outlast.api.contracts.sessions import Session, SessionRequest
 from outlast.api.errors import SessionDiffers, SessionNotFound, TemporalUnavailable
 from outlast.api.offer.catalogue import Catalogue
-from outlast.api.sessions.kept import KeptConversations, session_gone, session_not_found
+from outlast.api.sessions.kept import KeptConversations, session_gone, session_not_found, session_stuck
 from outlast.api.sessions.model_options import check_allowed, check_session
 from outlast.api.sessions.profile import profile_for
 from outlast.api.sessions.views import session_view
@@ -111,6 +113,8 @@ class SessionClient:
             raise await self._kept.absence(caller, session_id) from None
         if owner_of(described) != caller.id:
             raise missing
+        if described.status is WorkflowExecutionStatus.TERMINATED:
+            await _raise_if_stuck(handle, session_id)
         if described.status is not WorkflowExecutionStatus.RUNNING:
             reason = await self._kept.absence(caller, session_id)
             raise session_gone(session_id) if isinstance(reason, SessionNotFound) else reason
@@ -168,6 +172,17 @@ class SessionClient:
 
     def _handle(self, caller: Caller, session_id: str) -> "WorkflowHandle[SessionWorkflow, None]":
         return self._client.get_workflow_handle_for(SessionWorkflow.run, session_workflow_id(caller.id, session_id))
+
+
+async def _raise_if_stuck(handle: "WorkflowHandle[SessionWorkflow, None]", session_id: str) -> None:
+    """Raise `SessionGone` for a session that was ended since it could not go on."""
+    try:
+        with temporal_errors(missing=session_gone(session_id)):
+            await handle.result()
+    except WorkflowFailureError as failure:
+        ended = error_of_end(failure.cause.details) if isinstance(failure.cause, TerminatedError) else None
+        if ended is not None:
+            raise session_stuck(session_id, ended.message) from failure
 
 
 async def answer_of_worker(answer: Awaitable[Answer]) -> Answer:

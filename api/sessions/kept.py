@@ -68,6 +68,11 @@ def session_gone(session_id: str, reason: str = "expired") -> SessionGone:
     return SessionGone(f"Session {session_id!r} {what}. Begin another one with POST /v1/sessions.")
 
 
+def session_stuck(session_id: str, why: str) -> SessionGone:
+    """The error for a session that a worker has ended."""
+    return SessionGone(f"Session {session_id!r} is over. {why} Begin another one with POST /v1/sessions.")
+
+
 def session_not_found(session_id: str) -> SessionNotFound:
     """The error for a session that never was, or of another caller."""
     return SessionNotFound(f"You have no session {session_id!r}. Begin one with POST /v1/sessions.")

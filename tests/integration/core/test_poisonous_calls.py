@@ -1,15 +1,20 @@
 """Calls that cannot go on, or whose errors and answers are larger than Temporal takes: each ends, and says why."""
 
+import asyncio
 from typing import Any
 
 import httpx
 import pytest
 from temporalio.client import Client
 
+from outlast.workflows.contracts.sessions import POSTED_SIGNAL, session_workflow_id
 from tests.support.calls.tasks import completed, events, result_of, started
 from tests.support.eventually import eventually
+from tests.support.http.mcp_wire import MODERN, Wire, text_of
+from tests.support.processes.terminal import outlast_command
 from tests.support.stacks.fixtures import service_fixture, temporal_fixture
 from tests.support.stacks.service import Service
+from tests.support.stacks.stack_config import clean_environment
 
 service = service_fixture(
     scope="module",
@@ -27,8 +32,11 @@ def only_run(service: Service) -> dict[str, Any]:
 
 
 async def test_a_task_that_cannot_go_on_ends_with_an_error_and_its_run_is_aborted(
-    api: httpx.AsyncClient, service: Service
+    api: httpx.AsyncClient, service: Service, temporal: Client
 ) -> None:
+    assert (await api.post("/v1/sessions", json={"sessionId": "stuck"})).status_code == 201
+    # A signal without what belongs to it: no handler can take it, and none can be left out.
+    await temporal.get_workflow_handle(session_workflow_id("local", "stuck")).signal(POSTED_SIGNAL)
     task_id = await started(api, {"tool": "spin", "session_id": "spinning"})
 
     async def ended() -> dict[str, Any] | None:
@@ -43,9 +51,28 @@ async def test_a_task_that_cannot_go_on_ends_with_an_error_and_its_run_is_aborte
     await eventually(lambda: only_run(service)["status"] == "ABORTED")
     told = [event.data async for event in events(api, task_id) if event.name == "task_completed"]
     assert told[-1]["error"]["message"] == error["message"]
+    shown = await Wire(api, MODERN).request("tools/call", {"name": "get-task", "arguments": {"taskId": task_id}})
+    assert "could not go on" in text_of(shown)
+    assert "could not go on" in await printed(service, "tasks", "result", task_id)
+    assert (await eventually(lambda: gone(api, "stuck"))).startswith("Session 'stuck' is over. It could not go on")
+    assert (await api.post("/v1/sessions", json={"sessionId": "stuck"})).status_code == 201, "another one"
     async with httpx.AsyncClient(trust_env=False) as http:
         metrics = (await http.get(service.worker_metrics_url)).text
     assert "outlast_stuck_workflows_ended{" in metrics or "outlast_stuck_workflows_ended_total{" in metrics
+
+
+async def printed(service: Service, *command: str) -> str:
+    """What a command of the command line prints, without its line breaks."""
+    process = await asyncio.create_subprocess_exec(
+        *outlast_command(*command), env=clean_environment(OUTLAST_URL=service.api_url), stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    return " ".join(output.decode().split())
+
+
+async def gone(api: httpx.AsyncClient, session: str) -> str | None:
+    answer = await api.get(f"/v1/sessions/{session}")
+    return answer.json()["detail"] if answer.status_code == 410 else None
 
 
 @pytest.mark.parametrize("tool", ["throw", "throw-here"])
