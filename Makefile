@@ -10,6 +10,10 @@ TEST_WORKERS ?= 4
 # Handed on to the command: make test ARGS="tests/unit -k ports", make up ARGS="--api-port 9000".
 ARGS ?=
 
+LOCKS := requirements.lock $(wildcard deploy/images/*.lock)
+# The images install parts of the same lock, in the same versions.
+LOCK_PART := --quiet --universal --generate-hashes --no-header --constraint requirements.lock
+
 export UV_PYTHON_DOWNLOADS := never
 # Tests start hundreds of processes; without bytecode on the disk, each of them compiles what it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -33,6 +37,7 @@ test: $(INSTALLED) ## Install what tests need of the system, where it may, and r
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(ARGS)
 
 thorough: $(INSTALLED) ## Run the variants that `make test` leaves out: the same kills at further moments
+	@$(BIN)/python -m tests.support.needs --thorough
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) -m thorough $(ARGS)
 
 bench: $(INSTALLED) ## Measure, and print a table and JSON
@@ -61,11 +66,14 @@ dashboards: $(INSTALLED) ## Write the Grafana dashboards that deploy/grafana/boa
 release: $(INSTALLED) ## Set VERSION=1.2.3, close the changelog's section, build and check dist/; publish nothing
 	@$(BIN)/python .ci/release.py "$(VERSION)"
 
-lock: ## Resolve pyproject.toml again into requirements.lock (needs uv; ARGS="--upgrade" for newer versions)
+lock: ## Resolve pyproject.toml again into the lock files (needs uv; ARGS="--upgrade" for newer versions)
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }
 	uv pip compile --quiet --universal --generate-hashes --no-header --extra embedded --group dev --group build \
 		--output-file requirements.lock $(ARGS) pyproject.toml
-	@! grep -nE 'https?://' requirements.lock || { echo "requirements.lock must not hold addresses" >&2; exit 1; }
+	uv pip compile $(LOCK_PART) --output-file deploy/images/outlast.lock pyproject.toml
+	uv pip compile $(LOCK_PART) --extra embedded --output-file deploy/images/embedded.lock pyproject.toml
+	uv pip compile $(LOCK_PART) --group image --output-file deploy/images/build.lock
+	@! grep -nE 'https?://' $(LOCKS) || { echo "lock files must not hold addresses" >&2; exit 1; }
 
 clean: ## Remove .venv, caches and the state of the embedded stack in .outlast
 	rm -rf $(VENV) .outlast .pytest_cache .ruff_cache .import_linter_cache .hypothesis

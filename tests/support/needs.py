@@ -1,7 +1,8 @@
 """What tests need of the system beyond the lock file: installed by `make test` where it may, else their tests skip.
 
 `python -m tests.support.needs` installs the Debian packages that are missing, as root or with a sudo that asks for no
-password. Otherwise it names them once. A test asks with `require` or with the marker `needs`.
+password. Otherwise it names them once. With `--thorough` it also installs what only `make thorough` uses. A test asks
+with `require` or with the marker `needs`.
 """
 
 import os
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,8 @@ class Need:
     package: str
     programs: tuple[str, ...]
     purpose: str
+    thorough: bool = False
+    """Whether only `make thorough` uses it."""
 
     @property
     def is_installed(self) -> bool:
@@ -43,6 +46,8 @@ NEEDS = {
         Need("chromium", ("chromium",), "widgets and browser tabs"),
         Need("prometheus", ("prometheus", "promtool"), "a real scrape, and checks of the alerts"),
         Need("bubblewrap", ("bwrap",), "commands in a sandbox"),
+        Need("buildah", ("buildah",), "container images", thorough=True),
+        Need("mmdebstrap", ("mmdebstrap",), "the base of container images", thorough=True),
     )
 }
 
@@ -79,9 +84,10 @@ def _sandbox_obstacle() -> str | None:
     return None
 
 
-def main() -> int:
+def main(arguments: Sequence[str] = ()) -> int:
     """Install what is missing; exit code 0 also where that is not possible."""
-    missing = [need for need in NEEDS.values() if not need.is_installed]
+    wanted = [need for need in NEEDS.values() if "--thorough" in arguments or not need.thorough]
+    missing = [need for need in wanted if not need.is_installed]
     if not missing:
         return 0
     packages = [need.package for need in missing]
@@ -115,4 +121,4 @@ def _succeeds(*command: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -70,19 +70,45 @@ def test_nothing_committed_names_this_machine_or_a_package_registry(files: list[
     assert found == []
 
 
-def test_the_lock_holds_hashes_and_no_addresses() -> None:
-    lock = (ROOT / "requirements.lock").read_text()
-    assert "--hash=sha256:" in lock
-    assert "://" not in lock
+LOCKS = (ROOT / "requirements.lock", *sorted((ROOT / "deploy" / "images").glob("*.lock")))
 
 
-def test_every_declared_dependency_is_in_the_lock() -> None:
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
+def test_a_lock_holds_hashes_and_no_addresses(lock: Path) -> None:
+    text = lock.read_text()
+    assert "--hash=sha256:" in text
+    assert "://" not in text
+
+
+def test_every_declared_dependency_is_in_the_locks() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    groups = (*project["dependency-groups"].values(), *project["project"]["optional-dependencies"].values())
-    declared = [*project["project"]["dependencies"], *(name for group in groups for name in group)]
-    locked = set(re.findall(r"^([a-z0-9.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
-    names = {re.split(r"[\[<>=~! ;]", requirement)[0].lower().replace("_", "-") for requirement in declared}
-    assert names - locked == set(), "run `make lock`"
+    groups, extras = dict(project["dependency-groups"]), project["project"]["optional-dependencies"]
+    own, of_images = project["project"]["dependencies"], groups.pop("image")
+    declared = {
+        "requirements.lock": [*own, *(name for group in (*groups.values(), *extras.values()) for name in group)],
+        "outlast.lock": own,
+        "embedded.lock": [*own, *extras["embedded"]],
+        "build.lock": of_images,
+    }
+    for lock in LOCKS:
+        names = {re.split(r"[\[<>=~! ;]", name)[0].lower().replace("_", "-") for name in declared[lock.name]}
+        assert names - set(_locked(lock)) == set(), f"run `make lock`: {lock.name}"
+
+
+def test_images_install_the_versions_that_are_tested() -> None:
+    tested = _locked(ROOT / "requirements.lock")
+    for lock in LOCKS[1:]:
+        locked = _locked(lock)
+        assert {name: locked[name] for name in locked.keys() & tested.keys() if locked[name] != tested[name]} == {}
+        assert lock.name == "build.lock" or locked.keys() <= tested.keys()
+
+
+def _locked(lock: Path) -> dict[str, str]:
+    """The versions of a lock, by package; several where they differ by platform."""
+    found: dict[str, str] = {}
+    for name, version in re.findall(r"^([a-z0-9._-]+)(?:\[[^]]*\])?==(\S+)", lock.read_text(), re.MULTILINE):
+        found[name] = f"{found[name]} {version}" if name in found else version
+    return found
 
 
 def _functions(path: Path) -> Iterator[tuple[str, int]]:
