@@ -32,24 +32,27 @@ def dispatch_workflow_id(caller_id: str) -> str:
     return f"dispatch:{caller_id}"
 
 
-def queued_query(caller_id: str | None = None) -> str:
-    """Temporal's list filter for the queued tasks of a caller, or of all."""
-    return f"{_tasks(caller_id)} AND OutlastTaskStatus = 'queued'"
+def queued_query(caller_id: str | None = None, *, started_by: datetime | None = None) -> str:
+    """Temporal's list filter for the queued tasks of a caller, or of all; with `started_by`, those from before."""
+    return f"{_tasks(caller_id, started_by)} AND OutlastTaskStatus = 'queued'"
 
 
-def counting_query(caller_id: str, *, released_through: datetime | None = None, now: datetime | None = None) -> str:
+def counting_query(
+    caller_id: str, *, released_through: datetime | None = None, started_by: datetime | None = None
+) -> str:
     """Temporal's list filter for the tasks that count for a caller's share: those that take a worker's time.
 
     Not those that wait for an answer, nor those that follow a run that has started. With `released_through`, the start
-    time of the last task that was released, tasks count that were released and have not begun.
+    time of the last task that was released, tasks count that were released and have not begun. With `started_by`, only
+    those started until then.
     """
-    since = written((now or datetime.now(UTC)) - STARTING_COUNTS_FOR)
+    since = written(datetime.now(UTC) - STARTING_COUNTS_FOR)
     begins = f"(OutlastExecutor = 'none' OR StartTime > '{since}' OR OutlastReleasedAt > '{since}')"
     counting = f"OutlastTaskStatus = 'working' AND OutlastRunId IS NULL AND {begins}"
     if released_through is not None:
         released = f"OutlastTaskStatus = 'queued' AND StartTime <= '{written(released_through)}'"
         counting = f"(({counting}) OR ({released}))"
-    return f"{_tasks(caller_id)} AND {counting}"
+    return f"{_tasks(caller_id, started_by)} AND {counting}"
 
 
 def written(moment: datetime) -> str:
@@ -57,9 +60,13 @@ def written(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _tasks(caller_id: str | None) -> str:
-    running = "WorkflowType = 'ToolCallWorkflow' AND ExecutionStatus = 'Running'"
-    return running if caller_id is None else f"OutlastCaller = {_quoted(caller_id)} AND {running}"
+def _tasks(caller_id: str | None, started_by: datetime | None) -> str:
+    parts = ["WorkflowType = 'ToolCallWorkflow'", "ExecutionStatus = 'Running'"]
+    if caller_id is not None:
+        parts.append(f"OutlastCaller = {_quoted(caller_id)}")
+    if started_by is not None:
+        parts.append(f"StartTime <= '{written(started_by)}'")
+    return " AND ".join(parts)
 
 
 def _quoted(value: str) -> str:

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from cachetools import LRUCache
 from temporalio.client import Client
@@ -32,7 +33,7 @@ _COUNT_PAUSE_SECONDS = 0.25
 _QUEUE_COUNT_PAUSE_SECONDS = 1.0
 """One caller's tasks are counted so often at most; the second holds while some are queued."""
 _LAG_SECONDS = 2.0
-"""How long Temporal's lists may not show a task that was started."""
+"""How long Temporal's lists may not show a task that was started, or a clock may be wrong."""
 _STARTING = float("inf")
 """The time of a task whose start Temporal has not confirmed yet."""
 _TELL_PAUSE_SECONDS = 10.0
@@ -42,6 +43,7 @@ _QUEUED_AT_ONCE = 2
 _RETRY_SECONDS = 5
 _METRICS_COUNT_PAUSE_SECONDS = 5.0
 _METRICS_COUNT_SECONDS = 3.0
+_NEAR = 0.5
 _MAX_COUNTED = 20
 """Callers whose tasks one scrape of `/metrics` counts at most."""
 
@@ -52,7 +54,6 @@ class _Share:
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     queueing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_QUEUED_AT_ONCE))
-    count_began: float = float("-inf")
     counted_at: float = float("-inf")
     told_at: float = float("-inf")
     working: int = 0
@@ -66,13 +67,7 @@ class _Share:
 
     @property
     def all_queued(self) -> int:
-        """No less than are queued: the last count may have seen the latest ones already."""
         return self.queued + len(self.waiting)
-
-    @property
-    def told_queued(self) -> int:
-        """How many are queued as far as is known: those of the last count, and those since."""
-        return self.queued + sum(at >= self.count_began for at in self.waiting.values())
 
     def forget(self, moment: float) -> None:
         """Leave out the tasks that were started before `moment`: a count has seen them."""
@@ -118,7 +113,7 @@ class TaskShares:
                 if not self._begins_at_once(share, limits):
                     await self._count_anew(caller_id, share)
                 if not self._begins_at_once(share, limits):
-                    if share.told_queued >= limits.queued_tasks:
+                    if share.all_queued >= limits.queued_tasks:
                         raise _queue_is_full(limits)
                     await self._tell(caller_id, share, limits)
                     share.waiting[task_id] = _STARTING
@@ -133,9 +128,13 @@ class TaskShares:
             share.started.pop(task_id, None)
 
     async def count_queues(self) -> None:
-        """Count the tasks of those callers anew that had tasks queued when they were last counted, for `/metrics`."""
+        """Count the tasks of those callers anew that were near a limit when they were last counted, for `/metrics`."""
         old = self._clock() - _METRICS_COUNT_PAUSE_SECONDS
-        stale = [entry for entry in self._shares.items() if entry[1].all_queued and entry[1].counted_at < old]
+        stale = [
+            (caller_id, share)
+            for caller_id, share in self._shares.items()
+            if share.counted_at < old and (share.all_queued or self._uses(caller_id, share) >= _NEAR)
+        ]
         with suppress(TimeoutError):
             async with asyncio.timeout(_METRICS_COUNT_SECONDS):
                 for caller_id, share in sorted(stale, key=lambda entry: entry[1].counted_at)[:_MAX_COUNTED]:
@@ -144,7 +143,7 @@ class TaskShares:
 
     def queued(self) -> Mapping[str, int]:
         """How many tasks of each caller are queued, as last counted; callers without any are left out."""
-        return {caller_id: share.told_queued for caller_id, share in self._shares.items() if share.told_queued}
+        return {caller_id: share.all_queued for caller_id, share in self._shares.items() if share.all_queued}
 
     def used(self) -> Mapping[str, Mapping[str, float]]:
         """Of each caller, the part of its limits that is in use, as last counted."""
@@ -152,10 +151,15 @@ class TaskShares:
         for caller_id, share in self._shares.items():
             limits = self._policy.of(caller_id).limits
             used[caller_id] = {
-                "concurrent_tasks": min(1.0, share.working / limits.concurrent_tasks),
-                "queued_tasks": min(1.0, share.told_queued / max(1, limits.queued_tasks)),
+                "concurrent_tasks": self._uses(caller_id, share),
+                "queued_tasks": min(1.0, share.all_queued / max(1, limits.queued_tasks)),
             }
         return used
+
+    def _uses(self, caller_id: str, share: _Share) -> float:
+        """The part of its share that a caller uses: older tasks as last counted, and the latest."""
+        latest = sum(at >= self._clock() - _LAG_SECONDS for at in share.started.values())
+        return min(1.0, (share.working + latest) / self._policy.of(caller_id).limits.concurrent_tasks)
 
     def _share(self, caller_id: str) -> _Share:
         share = self._shares.get(caller_id)
@@ -180,19 +184,20 @@ class TaskShares:
 
     async def _count(self, caller_id: str, share: _Share) -> None:
         """Without an answer, the last count holds: lists may fail while tasks can be started."""
-        began = self._clock()
-        share.counted_at = began
+        share.counted_at = began = self._clock()
+        # The latest tasks may be in the lists or not: this process knows its own, and asks the lists for older ones.
+        knows_some = share.started or share.waiting
+        started_by = datetime.now(UTC) - timedelta(seconds=_LAG_SECONDS) if knows_some else None
         try:
             async with asyncio.timeout(_COUNT_SECONDS):
                 working, queued = await asyncio.gather(
-                    self._client.count_workflows(counting_query(caller_id)),
-                    self._client.count_workflows(queued_query(caller_id)),
+                    self._client.count_workflows(counting_query(caller_id, started_by=started_by)),
+                    self._client.count_workflows(queued_query(caller_id, started_by=started_by)),
                 )
         except (RPCError, RuntimeError, TimeoutError) as error:
             log.warning("The tasks of %s cannot be counted: %s", caller_id, error or "no answer in time")
         else:
             share.working, share.queued = working.count, queued.count
-            share.count_began, share.counted_at = began, self._clock()
         share.forget(began - _LAG_SECONDS)
 
     async def _tell(self, caller_id: str, share: _Share, limits: Limits) -> None:
