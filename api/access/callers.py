@@ -2,6 +2,8 @@
 
 import asyncio
 import hmac
+from dataclasses import replace
+from functools import partial
 
 from cachetools import TTLCache
 from pydantic import SecretStr
@@ -25,7 +27,7 @@ from outlast.api.access.principal import ALL_BUT_ADMIN, LOCAL, Principal
 from outlast.api.access.shared_accounts import SharedAccounts
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
-from outlast.api.errors import IssuerUnavailable, KeyChecksBusy, PlatformUnavailable, Unauthenticated
+from outlast.api.errors import ForbiddenScope, IssuerUnavailable, KeyChecksBusy, PlatformUnavailable, Unauthenticated
 from outlast.api.settings import ApiSettings, parse_entries
 
 _ACCOUNT_SECONDS = 600
@@ -70,7 +72,7 @@ class CallerResolver:
         of the policy file `KeyChecksBusy` and `ApifyTokenMissing`, and for access tokens `IssuerUnavailable`.
         """
         try:
-            return await self._resolve(bearer, address)
+            principal = await self._resolve(bearer, address)
         except Unauthenticated as error:
             given = "a bearer token that is not valid" if bearer else "no bearer token"
             reason = str(error) if isinstance(error, TokenRefused) else given
@@ -78,6 +80,16 @@ class CallerResolver:
             if self.resource is not None:
                 error.challenge = self.resource.challenge(error=str(error) if bearer else None)
             raise
+        return replace(principal, on_refusal=partial(self._record_refusal, principal))
+
+    def _record_refusal(self, principal: Principal, detail: str) -> None:
+        self._audit.record_now(
+            AuditEvent.SCOPE_REFUSED,
+            outcome=ForbiddenScope.slug,
+            caller=principal.caller.id,
+            key=principal.key_id,
+            detail=detail,
+        )
 
     async def _resolve(self, bearer: SecretStr | None, address: str | None) -> Principal:
         if bearer is None:
@@ -90,7 +102,7 @@ class CallerResolver:
             return Principal(self._with_policy_token(f"key:{name}"), ALL_BUT_ADMIN)
         if bearer.get_secret_value().startswith(PREFIX):
             entry = await self._verified(bearer, digest, address)
-            return Principal(self._with_policy_token(entry.caller), entry.scopes)
+            return Principal(self._with_policy_token(entry.caller), entry.scopes, key_id=entry.id)
         if self._access_tokens is not None and looks_like_access_token(bearer.get_secret_value()):
             return await self._of_access_token(self._access_tokens, bearer.get_secret_value(), digest, address)
         if not self._accept_apify_tokens:

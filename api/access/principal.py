@@ -1,6 +1,7 @@
 """Who is calling, and what the credential may be used for. Workflows get the `Caller` alone: scopes stay in front."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from outlast.activities.contracts import Caller
 from outlast.api.access.oauth.resource import OAuthResource
@@ -19,6 +20,10 @@ class Principal:
     scopes: frozenset[Scope] = ALL_BUT_ADMIN
     resource: OAuthResource | None = None
     """Who came with an access token can ask the authorization server for further scopes; the resource knows them."""
+    key_id: str | None = None
+    """Id of the policy's key, if it came with one."""
+    on_refusal: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
+    """Told what was needed and what there was, when a scope is missing."""
 
     def require(self, *scopes: Scope) -> None:
         """Raise `ForbiddenScope` unless the credential has one of `scopes`."""
@@ -26,6 +31,8 @@ class Principal:
             return
         needed = f"This needs the scope {' or '.join(f'`{scope}`' for scope in scopes)}; your"
         own = ", ".join(sorted(self.scopes)) or "none"
+        if self.on_refusal is not None:
+            self.on_refusal(f"needs {' or '.join(scopes)}; has {own}")
         if self.resource is None:
             raise ForbiddenScope(f"{needed} key has {own}. Use another key, or ask the operator for one.")
         raise ForbiddenScope(

@@ -30,6 +30,8 @@ class PolicySource:
         self._base = base or Policy()
         self._policy = self._read()
         self._observers: list[Callable[[Policy], None]] = []
+        self._failure_observers: list[Callable[[PolicyError], None]] = []
+        self._problems: tuple[str, ...] = ()
 
     @property
     def current(self) -> Policy:
@@ -49,6 +51,10 @@ class PolicySource:
         """Call `observer` with each new policy."""
         self._observers.append(observer)
 
+    def on_failure(self, observer: Callable[[PolicyError], None]) -> None:
+        """Call `observer` when the file cannot be used, and again when other things are wrong with it."""
+        self._failure_observers.append(observer)
+
     def reload(self) -> bool:
         """Read the file again. Returns whether it could be used; otherwise the policy in force stays."""
         if self._path is None:
@@ -58,14 +64,23 @@ class PolicySource:
         except PolicyError as error:
             POLICY_LOADS.labels("error").inc()
             log.error("The policy in force stays: %s", error)  # noqa: TRY400  # the operator needs the message
+            self._tell(error)
             return False
         POLICY_LOADS.labels("ok").inc()
+        self._problems = ()
         if policy != self._policy:
             self._policy = policy
             for observer in self._observers:
                 observer(policy)
             log.info("Policy loaded", extra={"callers": len(policy.callers), "keys": len(policy.keys)})
         return True
+
+    def _tell(self, error: PolicyError) -> None:
+        """Tell of the same problems once: what observers write may lie in the folder that is watched."""
+        if error.problems != self._problems:
+            self._problems = error.problems
+            for observer in self._failure_observers:
+                observer(error)
 
     @asynccontextmanager
     async def watched(self) -> AsyncGenerator[None]:

@@ -11,12 +11,16 @@ from typing import Any
 import httpx
 import pytest
 
+from outlast.api.access.key_hashes import new_key
+from outlast.api.access.policy.contracts import KeyEntry
+from outlast.api.access.policy.key_edits import add_key, remove_key
 from tests.integration.protocol.conftest import ANN, BOB
 from tests.support.calls.questions import answered, call, waiting
 from tests.support.calls.tasks import completed, started
 from tests.support.calls.turns import new_session
+from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client
-from tests.support.http.mcp_wire import LEGACY, MODERN, Wire
+from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, WireError
 from tests.support.processes.terminal import outlast_command
 from tests.support.stacks.mortal_api import MortalApi
 from tests.support.stacks.service import SEAL_KEYS, Service
@@ -117,6 +121,58 @@ async def test_tasks_and_refusals_are_recorded_once_whatever_the_front_door(audi
     assert verified(tmp_path)[0] == 0
     (tmp_path / "audit.jsonl").write_text(text.replace("task-not-found", "ok"))
     assert verified(tmp_path)[0] == 1
+
+
+async def test_refused_scopes_and_changes_of_the_policy_are_recorded(service: Service, tmp_path: Path) -> None:
+    policy, (secret, hashed) = tmp_path / "policy.toml", new_key("reader")
+    reader = KeyEntry(id="reader", caller="key:ann", hash=str(hashed), scopes=frozenset({"read"}))
+    add_key(policy, reader)
+    with ExitStack() as stack:
+        settings = {"OUTLAST_POLICY_FILE": str(policy), "OUTLAST_AUDIT_FILE": str(tmp_path / "audit.jsonl")}
+        mortal = MortalApi(service, tmp_path / "api.log", stack, **settings)
+        await mortal.start()
+        async with api_client(mortal.url, secret.get_secret_value()) as http:
+            assert (await http.post("/v1/tasks", json=call("search-actors"))).status_code == 403
+            assert (await http.delete("/v1/sessions/none")).status_code == 403
+            assert (await http.post("/v1/adapters/openai-chat/calls", json={"message": {}})).status_code == 403
+            wire = Wire(http, MODERN)
+            with pytest.raises(WireError, match="scope"):
+                await wire.request("tools/call", {"name": "search-actors", "arguments": {}})
+            answers = {"answers": {"approval": {"content": {"decision": "yes"}}}}
+            assert (await http.post("/v1/tasks/none/input", json=answers)).status_code == 403
+        refused = recorded(tmp_path, "event", "outcome", "caller", "key", "door", "detail")
+        start = ("scope.refused", "forbidden-scope", "key:ann", "reader")
+        assert [record for record in refused if record[0] == "scope.refused"] == [
+            (*start, "rest", "needs call; has read"),
+            (*start, "rest", "needs cancel; has read"),
+            (*start, "adapter", "needs call; has read"),
+            (*start, "mcp", "needs call; has read"),
+            (*start, "rest", "needs call or approve; has read"),
+        ]
+
+        async def told(*events: str) -> None:
+            async def all_there() -> bool:
+                found = recorded(tmp_path, "event", "key", "outcome")[len(refused) :]
+                return [event for event, _, _ in found] == list(events)
+
+            await eventually(all_there)
+
+        def replaced(text: str) -> None:
+            (tmp_path / "next.toml").write_text(text)
+            (tmp_path / "next.toml").replace(policy)
+
+        expected = ["policy.loaded", "key.added"]
+        add_key(policy, reader.model_copy(update={"id": "second"}))
+        await told(*expected)
+        replaced(policy.read_text().replace('"read"', '"call"', 1))
+        await told(*(expected := [*expected, "policy.loaded", "key.changed"]))
+        remove_key(policy, "second")
+        await told(*(expected := [*expected, "policy.loaded", "key.removed"]))
+        replaced("unmatched = 'never'")
+        await told(*expected, "policy.refused")
+    last = records(tmp_path)[-1]
+    assert (last["outcome"], "unmatched" in last["detail"]) == ("bad-policy", True)
+    assert verified(tmp_path)[0] == 0
 
 
 async def test_sessions_and_outputs_are_recorded(audited: MortalApi, tmp_path: Path) -> None:
