@@ -3,10 +3,12 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import NoReturn
 
 import httpx
 import pytest
+from pydantic import SecretStr
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -15,6 +17,10 @@ from starlette.routing import Route
 
 from outlast.api.metrics import RequestMetrics
 from outlast.api.rest import provider_routes
+from outlast.api.settings import ApiSettings
+from tests.support.ports import free_port
+from tests.support.stacks.api_server import connect, serving_api
+from tests.support.stacks.service import SEAL_KEYS
 
 
 async def counted(api: httpx.AsyncClient, series: str) -> float:
@@ -48,6 +54,16 @@ def check_headers(answer: httpx.Response) -> None:
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
     assert answer.headers.get_list("content-security-policy") == [answer.headers["content-security-policy"]]
     assert "strict-transport-security" not in answer.headers
+
+
+async def test_https_is_asked_for_on_every_answer_when_the_operator_says_so(tmp_path: Path) -> None:
+    client = await connect(f"127.0.0.1:{free_port()}", lazy=True)
+    settings = ApiSettings(
+        data_dir=tmp_path, seal_keys=SecretStr(SEAL_KEYS), default_actors="", hsts_seconds=31_536_000
+    )
+    async with serving_api(client, settings) as http:
+        for answer in (await http.get("/healthz"), await http.get("/nothing"), await http.post("/v1/tasks")):
+            assert answer.headers["strict-transport-security"].startswith("max-age=31536000")
 
 
 async def test_a_defect_is_an_answer_with_the_headers_and_is_counted(
