@@ -163,6 +163,7 @@ class LedgerState(Contract):
     day: PeriodTotal | None = None
     month: PeriodTotal | None = None
     open: dict[str, OpenEntry] = Field(default={}, description="Reservations by entry.")
+    check_at: datetime | None = Field(default=None, description="When it next looks after what is not final.")
     caller: Caller | None = Field(default=None, description="Who settled last, with its sealed token.")
     booked: tuple[BookedRun, ...] = Field(default=(), description="Runs whose final usage is still to be read.")
     recent: tuple[str, ...] = Field(default=(), description="Entries that were settled, the latest last.")

@@ -1,6 +1,7 @@
 """SpendLedgerWorkflow: what one caller has spent and reserved. Its updates are serial, so no race overspends."""
 
-from datetime import datetime, timedelta
+from contextlib import suppress
+from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
@@ -53,7 +54,7 @@ class SpendLedgerWorkflow:
     def __init__(self, state: LedgerState) -> None:
         """Continue from `state`."""
         self._check_after = timedelta(seconds=state.check_after_seconds)
-        self._check_at: datetime | None = None
+        self._check_at = state.check_at
         self._caller = state.caller
         self._book = Book(state, workflow.now())
         self._store_failed = False
@@ -64,19 +65,20 @@ class SpendLedgerWorkflow:
         while not workflow.info().is_continue_as_new_suggested():
             # A timer costs: there is one only while something is reserved, or an ended run may change.
             watching = self._is_watched
-            try:
-                await workflow.wait_condition(
-                    lambda watching=watching: self._is_due(watching), timeout=self._until_check() if watching else None
-                )
-            except TimeoutError:
+            if watching and self._until_check() <= timedelta(0):
                 self._store_failed, self._check_at = False, None
                 await self._look_after()
                 await self._correct()
                 continue
+            with suppress(TimeoutError):
+                await workflow.wait_condition(
+                    lambda watching=watching: self._is_due(watching), timeout=self._until_check() if watching else None
+                )
             if self._is_full:
                 await self._keep()
         await workflow.wait_condition(workflow.all_handlers_finished)
-        workflow.continue_as_new(self._book.state().model_copy(update={"caller": self._caller}))
+        carried = {"caller": self._caller, "check_at": self._check_at}
+        workflow.continue_as_new(self._book.state().model_copy(update=carried))
 
     @workflow.update(name=RESERVE_UPDATE)
     def reserve(self, request: ReserveInput) -> Reserved:
@@ -110,7 +112,7 @@ class SpendLedgerWorkflow:
     def _until_check(self) -> timedelta:
         """How long until the next look. Records that are stored meanwhile do not put it off."""
         self._check_at = self._check_at or workflow.now() + self._check_after
-        return max(self._check_at - workflow.now(), timedelta(seconds=1))
+        return self._check_at - workflow.now()
 
     @property
     def _is_full(self) -> bool:

@@ -15,6 +15,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.spending.contracts import LedgerOverview, Settlement, Spend, exact_usd, ledger_id
 from outlast.activities.spending.ledger import Ledgers
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from outlast.workflows.spending.ledger import KEEP_AT
 from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
@@ -141,6 +142,27 @@ async def test_a_run_that_cost_more_or_less_in_the_end_is_corrected(
     assert report["caps"][0]["spent_usd"] == float(3 * final)
     costs = [record.cost_usd for record in (await overview(temporal, "key:late")).records]
     assert sorted(costs[3:]) == [Decimal(-1), Decimal("0.01")]
+
+
+async def test_a_busy_ledger_looks_after_its_runs_too(
+    capped_api: httpx.AsyncClient, temporal: Client, sandbox: Sandbox
+) -> None:
+    """Records that are stored meanwhile do not put it off."""
+    busy, small, batches = Caller(id="key:busy"), Decimal("0.000001"), 0
+    run_id = (await completed(capped_api, sleeper_call(0), **SAVER))["task"]["run"]["run_id"]
+    ledgers = Ledgers(temporal, task_queue=TOOLS_TASK_QUEUE, check_after_seconds=2)
+    wrong = Settlement(spend=Spend(entry_id="wrong", actor="outlast/sleeper"), cost_usd=Decimal(7), run_id=run_id)
+    await ledgers.settle(busy, wrong)
+    final = exact_usd(sandbox.run(run_id)["usageTotalUsd"])
+
+    async def corrected() -> bool:
+        nonlocal batches
+        batches += 1
+        spends = [Spend(entry_id=f"{batches}-{number}", kind="model") for number in range(KEEP_AT)]
+        await asyncio.gather(*(ledgers.settle(busy, Settlement(spend=one, cost_usd=small)) for one in spends))
+        return (await overview(temporal, "key:busy")).day.spent_usd == final + batches * KEEP_AT * small
+
+    await eventually(corrected)
 
 
 async def test_calls_of_an_adapter_are_capped_and_booked_as_others(
