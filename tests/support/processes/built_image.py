@@ -135,9 +135,10 @@ def _pip_settings() -> dict[str, str]:
 
 
 def _folders_of(settings: Mapping[str, str]) -> list[str]:
-    """Folders of this machine that pip takes packages from."""
-    named = (urlsplit(word).path for value in settings.values() for word in value.split())
-    return sorted({path for path in named if Path(path).is_dir()})
+    """Folders of this machine that pip takes packages from: an index leads to files beside it."""
+    words = [word for value in settings.values() for word in value.split()]
+    places = {Path(urlsplit(word).path).parent if word.startswith("file://") else Path(word) for word in words}
+    return sorted(str(place) for place in places if place.is_absolute() and place.is_dir())
 
 
 def _run(*command: str) -> str:
