@@ -19,7 +19,6 @@ _ATTACKED_SECONDS = 60
 _PAUSE_SECONDS = 0.05
 """Between two calls of the victim: a person's agent, not a flood."""
 _VICTIM, _ATTACKER = "victim-key-0123456789", "attacker-key-0123456789"
-_ROWS = [{"url": f"https://example.com/{number}", "text": "x" * 180} for number in range(4)]
 _UNDER = Target("at most", 2_000)
 _NONE = Target("exactly", 0)
 
@@ -46,7 +45,7 @@ async def measure_attack() -> Finding:
         running_system(actors=TEST_ACTORS, environment=keys) as system,
         system.caller(_VICTIM) as victim,
     ):
-        dataset_id = await system.new_dataset(_ROWS)
+        dataset_id = await _own_dataset(victim)
         await _calls(victim, dataset_id, 3)
         quiet = await _calls(victim, dataset_id, _QUIET_SECONDS)
         answers: dict[str, dict[str, int]] = {}
@@ -62,6 +61,13 @@ async def measure_attack() -> Finding:
     )
     setting = {"quiet calls": len(quiet.taken), "attacked calls": len(attacked.taken), "attacker was answered": answers}
     return Finding("attack", figures, {**setting, "failures": attacked.failed[:5]})
+
+
+async def _own_dataset(victim: RestCaller) -> str:
+    """The dataset of a run of the victim's: callers that share an account do not reach each other's."""
+    arguments = {"actor": "outlast/big-table", "input": {"rows": 5, "columns": "narrow"}}
+    _, answer = await victim.post("/v1/tools/call-actor/call", {"arguments": arguments})
+    return str(answer["task"]["run"]["dataset_id"])
 
 
 async def _calls(victim: RestCaller, dataset_id: str, seconds: float) -> _Calls:
