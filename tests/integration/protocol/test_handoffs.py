@@ -63,6 +63,22 @@ async def test_what_the_server_decided_is_shown_and_the_answer_added(api: httpx.
 
 
 @pytest.mark.parametrize(
+    "content",
+    [{"confirmed": True, "comment": "x" * 4_300_000}, {"confirmed": True, "more": [{}] * 60_000}],
+    ids=["bytes", "values"],
+)
+async def test_an_answer_that_a_workflow_cannot_decode_is_refused_and_the_task_still_waits(
+    api: httpx.AsyncClient, content: dict[str, Any]
+) -> None:
+    task = await waiting(api, ORDER)
+    refused = await answered(api, task, content)
+    assert refused.status_code == 413
+    assert len(refused.content) < 1_000
+    await taken(api, task, {"confirmed": True})
+    assert said(await result(api, task["id"])).startswith("Ordered 2 tea")
+
+
+@pytest.mark.parametrize(
     ("content", "path"),
     [({}, "/confirm/confirmed"), ({"confirmed": "perhaps"}, "/confirm/confirmed")],
 )
