@@ -14,6 +14,16 @@ _PAGE_TOKEN = re.compile(r"([0-9a-f]{64})\.(\d{1,9})", re.ASCII)
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
+def caller_part(caller_id: str) -> str:
+    """A caller's id as part of a workflow's, with no colon but that of its kind.
+
+    The subject of an access token may have colons, and so may a session's id: without this, session `c` of `jwt:a:b`
+    would be session `b:c` of `jwt:a`.
+    """
+    kind, colon, name = caller_id.partition(":")
+    return f"{kind}{colon}{name.replace('%', '%25').replace(':', '%3A')}"
+
+
 class ConversationOwner(Contract):
     """Whose conversation it is. A reference opens for its owner only."""
 
@@ -23,7 +33,7 @@ class ConversationOwner(Contract):
     @property
     def workflow_id(self) -> str:
         """ID of the session's workflow. The same session id of two callers gives two workflows."""
-        return f"{SESSION_WORKFLOW_PREFIX}{self.caller_id}:{self.session_id}"
+        return f"{SESSION_WORKFLOW_PREFIX}{caller_part(self.caller_id)}:{self.session_id}"
 
 
 class ConversationRef(Contract):

@@ -27,12 +27,15 @@ from outlast.workflows.tools.registry import MODES
 _MAX_CONNECTIONS = 10_000
 _TOOLS_TTL_SECONDS = 300
 
+ConnectionKey = tuple[str, ...]
+"""What tells a connection from others: its caller, and its session or selection."""
+
 
 @dataclass
 class Connection:
     """What the server remembers of one connection."""
 
-    key: str
+    key: ConnectionKey
     selection: Selection
     added_actors: list[str] = field(default_factory=list[str])
     tools: ToolSet | None = None
@@ -75,7 +78,7 @@ class Connections:
         self._services = services
         self._selection = selection or Selection(mode=services.settings.mode)
         self._principal = principal
-        self._connections: LRUCache[str, Connection] = LRUCache(_MAX_CONNECTIONS)
+        self._connections: LRUCache[ConnectionKey, Connection] = LRUCache(_MAX_CONNECTIONS)
 
     async def client(self, ctx: Context) -> Client:
         """The client that sent the request."""
@@ -83,12 +86,13 @@ class Connections:
         if request is None:
             set_origin(Origin("mcp-stdio"))
             principal = self._principal or await self._services.callers.resolve(None)
-            return Client(principal, self._connection("stdio", self._selection))
+            return Client(principal, self._connection(("stdio",), self._selection))
         principal: Principal = request.scope[PRINCIPAL_STATE]
         caller_id = principal.caller.id
         selection = self.selection_of(request)
         session = request.headers.get("mcp-session-id")
-        key = f"{caller_id}|{session}" if session else f"{caller_id}|{request.url.query}"
+        # Not one text: callers' ids and the header may have any character.
+        key = (caller_id, "session", session) if session else (caller_id, "query", request.url.query)
         return Client(principal, self._connection(key, selection))
 
     def selection_of(self, request: Request) -> Selection:
@@ -129,7 +133,7 @@ class Connections:
         )
         return await self._services.catalogue.load(with_added, client.caller)
 
-    def _connection(self, key: str, selection: Selection) -> Connection:
+    def _connection(self, key: ConnectionKey, selection: Selection) -> Connection:
         connection = self._connections.get(key)
         if connection is None:
             connection = self._connections[key] = Connection(key, selection)

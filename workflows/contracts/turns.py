@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from outlast.activities.contracts import Caller, Contract
-from outlast.activities.conversations.references import ConversationRef
+from outlast.activities.conversations.references import ConversationRef, caller_part
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart, Usage
 from outlast.activities.llm.controls import ModelControls
@@ -297,4 +297,4 @@ class TurnEvents(Contract):
 
 def turn_workflow_id(caller_id: str, session_id: str, turn_id: str) -> str:
     """ID of a turn's workflow. It includes the caller, so turns of different callers never share a workflow."""
-    return f"{TURN_WORKFLOW_PREFIX}{caller_id}:{session_id}:{turn_id}"
+    return f"{TURN_WORKFLOW_PREFIX}{caller_part(caller_id)}:{session_id}:{turn_id}"

@@ -63,7 +63,7 @@ class StoredBytes:
             raise StorageFull(
                 f"Your stored outputs take {stored.size_bytes:,} bytes, and may take {most:,} (`stored_bytes` in the "
                 "operator's policy). Nothing was started: delete outputs that you do not need "
-                "(`DELETE /v1/outputs/{locator}`, `outlast outputs delete`) or sessions with theirs, or wait until "
+                "(`DELETE /v1/outputs/{locator}`, `outlast output rm`) or sessions with theirs, or wait until "
                 "some expire. Removed ones count until the next sweep."
             )
 

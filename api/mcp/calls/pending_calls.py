@@ -10,12 +10,12 @@ from mcp.shared.exceptions import MCPError
 
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import ApiError
-from outlast.api.mcp.connections import Client
+from outlast.api.mcp.connections import Client, ConnectionKey
 from outlast.api.mcp.protocol.versions import Context, request_header
 from outlast.api.tasks.client import TaskClient
 
 _MAX_CALLS = 50_000
-_Key = tuple[str, str]
+_Key = tuple[ConnectionKey, str]
 
 
 class PendingCalls:

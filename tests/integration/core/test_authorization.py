@@ -191,3 +191,20 @@ async def test_tokens_count_in_rest_as_the_policy_maps_them_and_challenges_name_
         await eventually(reads_by_role)
         # Roles cannot be asked for.
         assert "scope" not in (await api.get("/v1/tasks")).headers["www-authenticate"]
+
+
+async def test_subjects_and_sessions_with_colons_do_not_meet(
+    temporal: Client, sandbox: Sandbox, issuer: LocalIssuer
+) -> None:
+    audience = "https://outlast.example/mcp"
+    settings = api_settings(sandbox, oauth_issuer=issuer.url, oauth_audience=audience)
+    async with serving_api(temporal, settings, whole=True) as api:
+        # `session:jwt:a:b:c` would be session c of a:b, and session b:c of a.
+        whose = bearer(issuer.token(audience, BEGINNING, sub="a:b"))
+        made = await api.post("/v1/sessions", headers=whose, json={"session_id": "c"})
+        assert made.status_code == 201, made.text
+        assert (await api.get("/v1/sessions/c", headers=whose)).status_code == 200
+        others = bearer(issuer.token(audience, BEGINNING, sub="a"))
+        assert (await api.get("/v1/sessions/b:c", headers=others)).status_code == 404
+        begun = await api.post("/v1/sessions", headers=others, json={"session_id": "b:c"})
+        assert begun.status_code == 201, begun.text

@@ -1,0 +1,24 @@
+"""Ids of workflows that belong to sessions: each caller's are its own, whatever callers and sessions are called."""
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from outlast.activities.conversations.references import ConversationOwner
+from outlast.workflows.contracts.turns import turn_workflow_id
+
+NAMES = st.text("ab:%3A", min_size=1, max_size=6)
+OWNERS = st.builds(
+    ConversationOwner, caller_id=st.builds("{}:{}".format, st.sampled_from(["jwt", "key"]), NAMES), session_id=NAMES
+)
+
+
+@given(OWNERS, OWNERS)
+@example(ConversationOwner(caller_id="jwt:a:b", session_id="c"), ConversationOwner(caller_id="jwt:a", session_id="b:c"))
+@example(
+    ConversationOwner(caller_id="jwt:a%3Ab", session_id="c"), ConversationOwner(caller_id="jwt:a:b", session_id="c")
+)
+def test_two_owners_never_share_a_workflow(one: ConversationOwner, other: ConversationOwner) -> None:
+    same = one == other
+    assert (one.workflow_id == other.workflow_id) is same
+    turns = [turn_workflow_id(owner.caller_id, owner.session_id, "1") for owner in (one, other)]
+    assert (turns[0] == turns[1]) is same
