@@ -185,7 +185,9 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     ledgers = Ledgers(
         client, task_queue=TOOLS_TASK_QUEUE, check_after_seconds=settings.reservation_check.total_seconds()
     )
-    runs = RunActivities(platform, ledgers, console_url=settings.console, timing=timing)
+    runs = RunActivities(
+        platform, ledgers, console_url=settings.console, timing=timing, restored=settings.restored_period
+    )
     mcp_actors = McpActorActivities(platform, ledgers)
     outputs = OutputActivities(platform, objects)
     dispatch = DispatchActivities(client, task_queue=TOOLS_TASK_QUEUE)

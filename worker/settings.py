@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from outlast.activities.llm.providers.models import ModelLimits
 from outlast.activities.llm.providers.prices import Price
+from outlast.activities.runs.restored import RestoredInterval
 from outlast.activities.secrets.files import read_secret_files
 from outlast.activities.stuck_tasks.contracts import StuckLimits
 from outlast.paths import default_data_dir
@@ -172,6 +173,11 @@ class WorkerSettings(Settings):
         ge=0,
         description="How long to look for a run whose start was not confirmed, before starting another.",
     )
+    restored_interval: str | None = Field(
+        default=None,
+        description="From the moment of the backup until the restored system began its work, `FROM/UNTIL` in ISO 8601: "
+        "runs that were started meanwhile are looked for before a task starts one.",
+    )
     progress_seconds: float = Field(
         default=1, gt=0, le=60, description="How fresh a young run's status message is; old runs are asked less often."
     )
@@ -274,6 +280,18 @@ class WorkerSettings(Settings):
         if not named <= QUEUES.keys():
             raise ValueError(f"takes names of {', '.join(QUEUES)}, comma-separated")
         return value
+
+    @field_validator("restored_interval")
+    @classmethod
+    def _is_an_interval(cls, value: str | None) -> str | None:
+        if value:
+            RestoredInterval.parse(value)
+        return value or None
+
+    @property
+    def restored_period(self) -> RestoredInterval | None:
+        """`restored_interval`, read; None for a system that was not restored."""
+        return RestoredInterval.parse(self.restored_interval) if self.restored_interval else None
 
     @property
     def task_queues(self) -> frozenset[str]:

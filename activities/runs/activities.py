@@ -27,6 +27,7 @@ from outlast.activities.runs.contracts import (
 from outlast.activities.runs.final_rows import with_few_rows
 from outlast.activities.runs.mapping import exceeded_limit, run_state, start_options
 from outlast.activities.runs.metrics import count_run_event
+from outlast.activities.runs.restored import RestoredInterval
 from outlast.activities.runs.spending import reserved_limit, settle_run
 from outlast.activities.runs.start_recovery import StartedRuns
 from outlast.activities.secrets.sealer import SealError
@@ -88,12 +89,16 @@ class RunActivities:
         *,
         console_url: str | None = None,
         timing: RunTiming | None = None,
+        restored: RestoredInterval | None = None,
     ) -> None:
-        """Book what runs cost in `ledgers`. `console_url` is the root of the web console that shows runs, if any."""
+        """Book what runs cost in `ledgers`. `console_url` is the root of the web console that shows runs, if any;
+        `restored` says when another system went on with the tasks of this one.
+        """
         self._platform = platform
         self._ledgers = ledgers
         self._console_url = console_url
         self._timing = timing or RunTiming()
+        self._restored = restored
         self._followed_runs = 0
 
     @activity.defn
@@ -163,13 +168,12 @@ class RunActivities:
 
     async def _adopt_started(self, client: ApifyClientAsync, request: StartRunInput) -> RunState | None:
         info = activity.info()
-        if info.attempt == 1:
-            return None
-        settle = self._timing.start_settle if _may_have_started(info) else timedelta(0)
-        started = StartedRuns(
-            client, actor=request.spec.actor, operation_id=request.operation_id, since=info.scheduled_time
-        )
-        run_ids = await started.find(settle=settle)
+        actor, operation_id = request.spec.actor, request.operation_id
+        run_ids = await self._find_unrecorded(client, actor, operation_id)
+        if not run_ids and info.attempt > 1:
+            settle = self._timing.start_settle if _may_have_started(info) else timedelta(0)
+            started = StartedRuns(client, actor=actor, operation_id=operation_id, since=info.scheduled_time)
+            run_ids = await started.find(settle=settle)
         if not run_ids:
             return None
         count_run_event("adopted")
@@ -181,6 +185,16 @@ class RunActivities:
                 spend = request.spend.model_copy(update={"entry_id": f"{request.spend.entry_id}/{surplus}"})
                 await settle_run(self._ledgers, request.caller, spend, stopped)
         return self._state(await self._get_started(client, run_ids[0]), adopted=True)
+
+    async def _find_unrecorded(self, client: ApifyClientAsync, actor: str, operation_id: str) -> list[str]:
+        """The runs of an operation that were started after the backup from which this system was restored."""
+        restored = self._restored
+        if restored is None or not restored.matters_at(activity.info().scheduled_time):
+            return []
+        started = StartedRuns(
+            client, actor=actor, operation_id=operation_id, since=restored.began, until=restored.ended
+        )
+        return await started.find(settle=timedelta(0))
 
     async def _start_once(self, request: StartRunInput, heartbeats: Heartbeats) -> RunState:
         start = asyncio.ensure_future(self._request_start(request))
@@ -268,9 +282,10 @@ class RunActivities:
     async def _find_started(self, client: ApifyClientAsync, request: AbortRunInput) -> list[str]:
         if request.actor is None or request.operation_id is None:
             return []
+        unrecorded = await self._find_unrecorded(client, request.actor, request.operation_id)
         since = request.since or activity.info().scheduled_time
         started = StartedRuns(client, actor=request.actor, operation_id=request.operation_id, since=since)
-        return await started.find(settle=self._timing.start_settle)
+        return list(dict.fromkeys([*unrecorded, *await started.find(settle=self._timing.start_settle)]))
 
     async def _abort_for(self, client: ApifyClientAsync, run_id: str, request: AbortRunInput) -> RunState | None:
         """Abort a run. A run of our own may not be readable yet; None when it still is not after the grace period:

@@ -21,12 +21,23 @@ _PAUSE_SECONDS = 0.5
 class StartedRuns:
     """Finds the runs of one operation among an Actor's recent runs."""
 
-    def __init__(self, client: ApifyClientAsync, *, actor: str, operation_id: str, since: datetime) -> None:
-        """Search the runs of `actor` that started after `since`, with an allowance for clocks that differ."""
+    def __init__(
+        self,
+        client: ApifyClientAsync,
+        *,
+        actor: str,
+        operation_id: str,
+        since: datetime,
+        until: datetime | None = None,
+    ) -> None:
+        """Search the runs of `actor` that started after `since` (and before `until`), with an allowance for clocks that
+        differ.
+        """
         self._client = client
         self._actor = actor
         self._marker = f"{OPERATION_MARKER}{operation_id}"
         self._since = since - _CLOCK_SKEW
+        self._until = None if until is None else until + _CLOCK_SKEW
         self._foreign: set[str] = set()
 
     async def find(self, *, settle: timedelta) -> list[str]:
@@ -47,10 +58,9 @@ class StartedRuns:
         unmarked: list[str] = []
         offset = 0
         while True:
-            page = (
-                await self._client.actor(self._actor)
-                .runs()
-                .list(started_after=self._since, desc=True, limit=_PAGE, offset=offset)
+            runs = self._client.actor(self._actor).runs()
+            page = await runs.list(
+                started_after=self._since, started_before=self._until, desc=True, limit=_PAGE, offset=offset
             )
             for run in page.items:
                 if run.meta.user_agent is None:

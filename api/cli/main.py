@@ -8,6 +8,7 @@ import typer
 from outlast.api.cli.client_tools import command as client_tools
 from outlast.api.cli.commands import (
     audit,
+    backup,
     bench_tools,
     call,
     chat,
@@ -45,6 +46,8 @@ app = typer.Typer(
 app.command(rich_help_panel="The stack")(up.up)
 app.command(rich_help_panel="The stack")(down.down)
 app.command(rich_help_panel="The stack")(demo.demo)
+app.command(rich_help_panel="The stack")(backup.backup)
+app.command(rich_help_panel="The stack")(backup.restore)
 app.command(rich_help_panel="The stack")(doctor.doctor)
 app.command(rich_help_panel="The stack")(mcp.mcp)
 app.command(rich_help_panel="Tools and tasks")(call.call)

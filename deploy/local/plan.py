@@ -10,6 +10,7 @@ from pathlib import Path
 
 from outlast.deploy.local import keys, ports
 from outlast.deploy.local.addresses import StackAddresses, http_url
+from outlast.deploy.local.backups.restored import resumed_interval
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.environments import plain_environment, without_secrets_of_others
 from outlast.deploy.local.outside import Outside
@@ -21,6 +22,7 @@ from outlast.deploy.local.temporal_server import TemporalServer
 
 LOOPBACK = "127.0.0.1"
 _READY_FILE = "OUTLAST_READY_FILE"
+_RESTORED = "OUTLAST_RESTORED_INTERVAL"
 DEFAULT_SANDBOX_ACTORS = "outlast/site-crawler"
 STOP_GRACE_SECONDS = {Component.API: 10.0, Component.WORKER: 25.0, Component.SANDBOX: 5.0, Component.TEMPORAL: 5.0}
 
@@ -227,6 +229,7 @@ class Planner:
             "OUTLAST_WORKER_METRICS_PORT": self._port("worker_metrics"),
             "OUTLAST_INSTANCE_ID": self._config.instance_id,
             _READY_FILE: str(self._data_dir / "ready" / f"{component}.json"),
+            _RESTORED: resumed_interval(self._data_dir) if component is Component.WORKER else None,
         }
         contract = without_secrets_of_others(component, stack_environment(self._config, self.addresses()))
         return contract | {name: value for name, value in ports.items() if value is not None}

@@ -73,7 +73,7 @@ class RunningStack:
 def running_stack(data_dir: Path, *options: str, **settings: str) -> Iterator[RunningStack]:
     """Run `outlast up` with these options and variables on free ports.
 
-    At the end it is stopped as by Ctrl-C, and has to end well.
+    At the end it is stopped as by Ctrl-C, and has to end well; unless the test has killed it.
     """
     environment = {**stack_environment(), **settings}
     with (data_dir.parent / f"{data_dir.name}.err").open("wb") as errors:
@@ -92,8 +92,9 @@ def running_stack(data_dir: Path, *options: str, **settings: str) -> Iterator[Ru
     try:
         stack.await_up()
         yield stack
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        if process.poll() != -signal.SIGKILL:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()

@@ -1,0 +1,162 @@
+"""What a backup holds, and which ones are refused. Of a working stack: tests/integration/stack/test_backup.py."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from outlast.api.cli.main import app
+from outlast.deploy.local.backups import archive as archives
+from outlast.deploy.local.backups import backup as backups
+from outlast.deploy.local.backups.backup import back_up
+from outlast.deploy.local.backups.errors import BackupDamagedError, BackupError
+from outlast.deploy.local.backups.restore import require_finished_restore, restore
+from outlast.deploy.local.backups.restored import resumed_interval
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    """The folder of a stack, as far as a backup is concerned."""
+    folder = tmp_path / "data"
+    saved = {"outputs/manifests/one.json": "1", "seal.keys": "k1:secret", "sandbox-token": "t"}
+    not_saved = {"outputs/parts/two.zst#3": "staged", "logs/api.log": "x", "stack.lock": ""}
+    for name, text in {**saved, **not_saved}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (folder / "temporal").mkdir()
+    with closing(sqlite3.connect(folder / "temporal" / "temporal.db")) as database:
+        database.executescript("PRAGMA journal_mode = WAL; CREATE TABLE t (x); INSERT INTO t VALUES (7);")
+    return folder
+
+
+def test_all_that_belongs_together_comes_back_and_nothing_else(data_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "rules.toml").write_text("[defaults]")
+    manifest = back_up(data_dir, tmp_path / "b", {"OUTLAST_POLICY_FILE": str(tmp_path / "rules.toml")})
+    restore(tmp_path / "b", tmp_path / "new")
+    expected = {"temporal/temporal.db", "outputs/manifests/one.json", "seal.keys", "sandbox-token", "policy.toml"}
+    assert set(manifest.files) == expected
+    found = {path.relative_to(tmp_path / "new").as_posix() for path in (tmp_path / "new").rglob("*") if path.is_file()}
+    assert found == {*expected, "restored.json"}
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "new").rglob("*")} == {0}
+    with closing(sqlite3.connect(tmp_path / "new" / "temporal" / "temporal.db")) as database:
+        assert database.execute("SELECT x FROM t").fetchall() == [(7,)]
+
+
+@pytest.mark.parametrize(
+    ("environment", "with_secrets", "holds", "lacks"),
+    [
+        ({}, False, set[str](), {"seal.keys", "sandbox-token"}),
+        ({"OUTLAST_SEAL_KEYS": "k2:a,k1:b"}, True, {"seal.keys"}, set[str]()),
+        ({"OUTLAST_STORE_URL": "s3://bucket/prefix"}, True, {"seal.keys"}, {"outputs/manifests/one.json"}),
+    ],
+)
+def test_keys_and_the_store_may_be_elsewhere(
+    data_dir: Path, tmp_path: Path, environment: dict[str, str], with_secrets: bool, holds: set[str], lacks: set[str]
+) -> None:
+    manifest = back_up(data_dir, tmp_path / "b", environment, with_secrets=with_secrets)
+    assert holds <= manifest.files.keys()
+    assert not lacks & manifest.files.keys()
+    assert manifest.store_url == environment.get("OUTLAST_STORE_URL")
+    restore(tmp_path / "b", tmp_path / "new")
+    if "OUTLAST_SEAL_KEYS" in environment:
+        assert (tmp_path / "new" / "seal.keys").read_text() == "k2:a\nk1:b\n"
+
+
+def test_what_the_snapshot_names_is_there_even_if_it_is_swept_or_written_while_it_is_made(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = backups._snapshot
+
+    def busy(database: Path, copy: Path) -> None:
+        (data_dir / "outputs" / "manifests" / "late.json").write_text("written just before the snapshot")
+        snapshot(database, copy)
+        (data_dir / "outputs" / "manifests" / "one.json").unlink()
+
+    monkeypatch.setattr(backups, "_snapshot", busy)
+    files = back_up(data_dir, tmp_path / "b", {}).files
+    assert {"outputs/manifests/one.json", "outputs/manifests/late.json"} <= files.keys()
+
+
+def cut(archive: Path) -> None:
+    archive.write_bytes(archive.read_bytes()[:-200])
+
+
+def flip(archive: Path) -> None:
+    data = bytearray(archive.read_bytes())
+    data[len(data) // 2] ^= 1
+    archive.write_bytes(data)
+
+
+def replace(archive: Path) -> None:
+    """Another file under the name of one that was backed up, as an attacker may write it."""
+    manifest = archives.unpack(archive, archive.parent / "unpacked")
+    with archive.open("wb") as file:
+        writer = archives.ArchiveWriter(file)
+        writer.add_bytes("seal.keys", b"mine")
+        writer._files = dict(manifest.files)
+        writer.finish(manifest)
+
+
+def climb(archive: Path) -> None:
+    manifest = archives.unpack(archive, archive.parent / "unpacked")
+    with archive.open("wb") as file:
+        writer = archives.ArchiveWriter(file)
+        writer.add_bytes("../outside", b"x")
+        writer.finish(manifest)
+
+
+def other(archive: Path) -> None:
+    archive.write_text("no archive")
+
+
+@pytest.mark.parametrize("damage", [cut, flip, replace, climb, other])
+def test_a_damaged_backup_is_refused_and_leaves_nothing_behind(
+    data_dir: Path, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    back_up(data_dir, tmp_path / "b", {})
+    damage(tmp_path / "b")
+    with pytest.raises(BackupDamagedError, match="Nothing was restored"):
+        restore(tmp_path / "b", tmp_path / "new")
+    assert list((tmp_path / "new").iterdir()) == []
+    assert not (tmp_path / "outside").exists()
+
+
+def test_nothing_is_overwritten(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TEMPORAL_ADDRESS", raising=False)
+    back_up(data_dir, tmp_path / "b", {})
+    assert (tmp_path / "b").stat().st_mode & 0o777 == 0o600
+    before = {path: path.read_bytes() for path in (*data_dir.rglob("*"), tmp_path / "b") if path.is_file()}
+    for command, told in (("backup", "exists already"), ("restore", "is not empty")):
+        ended = CliRunner().invoke(app, [command, str(tmp_path / "b"), "--data-dir", str(data_dir)])
+        assert ended.exit_code == 1
+        assert told in " ".join(ended.stderr.split())
+    assert {path: path.read_bytes() for path in (*data_dir.rglob("*"), tmp_path / "b") if path.is_file()} == before
+
+
+def test_a_stack_on_a_temporal_server_of_its_own_and_an_empty_folder_have_no_backup(
+    data_dir: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(BackupError, match="has backups of its own"):
+        back_up(data_dir, tmp_path / "b", {"TEMPORAL_ADDRESS": "temporal.example:7233"})
+    with pytest.raises(BackupError, match="holds no tasks"):
+        back_up(tmp_path / "nothing", tmp_path / "b", {})
+
+
+def test_a_restored_directory_knows_since_when_it_does_the_work(data_dir: Path, tmp_path: Path) -> None:
+    manifest = back_up(data_dir, tmp_path / "b", {})
+    restore(tmp_path / "b", tmp_path / "new")
+    interval = resumed_interval(tmp_path / "new")
+    assert interval is not None
+    assert interval.startswith(f"{manifest.backed_up_at.isoformat()}/")
+    assert resumed_interval(tmp_path / "new") == interval, "later starts do not move its end"
+    assert resumed_interval(data_dir) is None
+
+
+def test_an_interrupted_restore_is_no_data_directory(tmp_path: Path) -> None:
+    (tmp_path / "restoring").mkdir()
+    with pytest.raises(BackupError, match="interrupted"):
+        require_finished_restore(tmp_path)
