@@ -7,10 +7,26 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from outlast.activities.failures.activity_failure import as_activity_failure
 
 _DEFAULT_INTERVAL = timedelta(seconds=5)
+_HAND_OVER_DELAY = timedelta(milliseconds=100)
+"""Pause before another worker may begin. A policy's own delay would grow with every worker that is stopped."""
+
+
+class HandedOver(ApplicationError):
+    """Ends an attempt because its worker stops. It is no failure: the next attempt, elsewhere, goes on."""
+
+    def __init__(self) -> None:
+        """Have the next attempt begin at once."""
+        super().__init__(
+            "The worker stops; another one goes on with this.",
+            type="HandedOver",
+            next_retry_delay=_HAND_OVER_DELAY,
+            category=ApplicationErrorCategory.BENIGN,
+        )
 
 
 class Heartbeats:
@@ -44,22 +60,26 @@ class Heartbeats:
 
 
 @asynccontextmanager
-async def heartbeating(share: float = 0.5) -> AsyncGenerator[Heartbeats]:
+async def heartbeating(share: float = 0.5, *, hands_over: bool = False) -> AsyncGenerator[Heartbeats]:
     """Send a heartbeat each time `share` of the activity's heartbeat timeout has passed, until the block ends.
 
     A block that is shorter than that sends none. When sending fails, the block is cancelled and the error is raised:
-    without heartbeats Temporal would start a second attempt beside this one.
+    without heartbeats Temporal would start a second attempt beside this one. With `hands_over`, the block is cancelled
+    and `HandedOver` is raised as soon as the worker is told to stop.
     """
     timeout = activity.info().heartbeat_timeout
     interval = timeout * share if timeout else _DEFAULT_INTERVAL
     heartbeats = Heartbeats()
     try:
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(_send_forever(heartbeats, interval))
+            tasks = [group.create_task(_send_forever(heartbeats, interval))]
+            if hands_over:
+                tasks.append(group.create_task(_hand_over()))
             try:
                 yield heartbeats
             finally:
-                task.cancel()
+                for task in tasks:
+                    task.cancel()
     except BaseExceptionGroup as group_error:
         # One error alone ends the block: its own, or that of the heartbeats.
         raise group_error.exceptions[0] from None
@@ -71,9 +91,17 @@ async def _send_forever(heartbeats: Heartbeats, interval: timedelta) -> None:
         heartbeats.send()
 
 
+async def _hand_over() -> None:
+    await activity.wait_for_worker_shutdown()
+    raise HandedOver
+
+
 @asynccontextmanager
-async def activity_scope() -> AsyncGenerator[None]:
-    """Send heartbeats, and turn every failure of the block into an `ApplicationError` with its `ErrorEnvelope`."""
+async def activity_scope(*, hands_over: bool = False) -> AsyncGenerator[None]:
+    """Send heartbeats, and turn every failure of the block into an `ApplicationError` with its `ErrorEnvelope`.
+
+    `hands_over` as for `heartbeating`.
+    """
     with as_activity_failure():
-        async with heartbeating():
+        async with heartbeating(hands_over=hands_over):
             yield

@@ -1,5 +1,6 @@
 """The Temporal workers of one process: which task queue serves which workflows and activities, with how many slots."""
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -65,14 +66,24 @@ WORKFLOWS = (
 
 @asynccontextmanager
 async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[None]:
-    """Serve the queues of `settings` while the block runs. At its end, activities get `shutdown_seconds` to finish."""
+    """Serve the queues of `settings` while the block runs.
+
+    At its end no queue is polled any more, followed runs are handed over at once, and other activities get
+    `shutdown_seconds` to finish.
+    """
     activities = build_activities(settings, client)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(activities.close)
-        for queue, worker_of in _WORKERS.items():
-            if queue in settings.task_queues:
-                await stack.enter_async_context(worker_of(client, settings, activities))
-        yield
+        workers = [
+            build(client, settings, activities) for queue, build in _WORKERS.items() if queue in settings.task_queues
+        ]
+        for worker in workers:
+            await stack.enter_async_context(worker)
+        try:
+            yield
+        finally:
+            # All at once: one after the other, the last would take new work, and keep its own, for minutes.
+            await asyncio.gather(*(worker.shutdown() for worker in workers))
 
 
 def _runs_worker(client: Client, settings: WorkerSettings, activities: "Activities") -> Worker:
@@ -82,7 +93,7 @@ def _runs_worker(client: Client, settings: WorkerSettings, activities: "Activiti
         activities=activities.waiting,
         max_concurrent_activities=settings.run_slots,
         activity_task_poller_behavior=PollerBehaviorAutoscaling(),
-        graceful_shutdown_timeout=timedelta(0),  # Another worker continues a wait; finishing it here could take hours.
+        graceful_shutdown_timeout=settings.shutdown_time,  # For tools of MCP servers; runs are handed over.
         max_heartbeat_throttle_interval=settings.progress_interval,
         default_heartbeat_throttle_interval=settings.progress_interval,
     )
@@ -146,7 +157,7 @@ _WORKERS: dict[str, Callable[[Client, WorkerSettings, "Activities"], Worker]] = 
     MODELS_TASK_QUEUE: _models_worker,
     TOOLS_TASK_QUEUE: _tools_worker,
 }
-"""In the order in which they start: workflows last, when what they call is served; they stop first."""
+"""In the order in which they start: workflows last, when what they call is served."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class DispatchActivities:
         An attempt that begins in the middle of another's work sees the tasks which that one released last as queued
         still; it releases them again, which changes nothing, before any others.
         """
-        async with activity_scope():
+        async with activity_scope(hands_over=True):
             queue = CallerQueue(self._client, order, self._task_queue)
             began = busy_at = time.monotonic()
             while (now := time.monotonic()) - began < ROUND.total_seconds():

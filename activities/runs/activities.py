@@ -14,7 +14,7 @@ from outlast.activities.apify_platform import DEFAULT_REQUEST_TIMEOUT, ApifyPlat
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure, classify, failure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.heartbeat import Heartbeats, heartbeating
+from outlast.activities.heartbeat import HandedOver, Heartbeats, heartbeating
 from outlast.activities.runs.contracts import (
     AbortResult,
     AbortRunInput,
@@ -129,7 +129,8 @@ class RunActivities:
         """Follow a run until it has ended or exceeds a limit of its budget (then `over_budget` is set).
 
         With `rows_within_bytes`, the result of an ended run includes its rows when they fit. The heartbeat details hold
-        the latest `RunState`: progress is readable and adds nothing to the history.
+        the latest `RunState`: progress is readable and adds nothing to the history. When its worker is told to stop,
+        another one follows the run at once.
         """
         with as_activity_failure():
             client = self._platform.client(request.caller)
@@ -137,10 +138,13 @@ class RunActivities:
                 count_run_event("taken_over")
             self._followed_runs += 1
             try:
-                async with heartbeating(share=_FOLLOWING_BEATS) as heartbeats:
+                async with heartbeating(share=_FOLLOWING_BEATS, hands_over=True) as heartbeats:
                     ended = EndedRun.model_validate(dict(await self._follow(client, request, heartbeats)))
                     await settle_run(self._ledgers, request.caller, request.spend, ended)
                     return await with_few_rows(client, request, ended)
+            except HandedOver:
+                count_run_event("handed_over")
+                raise
             finally:
                 self._followed_runs -= 1
 

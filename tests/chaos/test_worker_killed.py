@@ -111,18 +111,6 @@ async def test_a_refusal_before_does_not_hide_that_the_next_start_may_have_been_
     chaos.expect_one_run_per_task()
 
 
-async def test_a_worker_told_to_stop_hands_its_runs_over(chaos: Chaos) -> None:
-    waiting = await chaos.start(seconds=4, mode="default")
-    detached = await chaos.start(seconds=4, mode="openai")
-    await first_status_message(chaos, waiting)
-    await chaos.until(lambda: chaos.books.starts == 2)
-    await chaos.stack.worker.terminate()
-    await chaos.stack.worker.ready()
-    await chaos.expect_right_answer(waiting)
-    await chaos.expect_right_answer(detached)
-    chaos.expect_one_run_per_task(tasks=2)
-
-
 async def test_a_worker_told_to_stop_waits_for_the_answer_to_a_start(chaos: Chaos) -> None:
     chaos.sandbox.order_fault("delay_after", method="POST", path="/runs$", seconds=2, times=1)
     task = await chaos.start(seconds=1)

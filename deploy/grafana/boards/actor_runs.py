@@ -49,7 +49,7 @@ ACTOR_RUNS = Board(
                 ),
                 Panel(
                     "Taken over",
-                    "Runs that are followed again, after the worker that followed them was lost or failed.",
+                    "Runs that are followed again, after the worker that followed them was lost, failed or stopped.",
                     [Query(_events("taken_over"))],
                     [runbook("actor-runs"), runbook("workers")],
                     kind=Kind.NUMBER,

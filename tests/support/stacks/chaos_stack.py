@@ -50,6 +50,11 @@ class Part:
         self._process: Process | None = None
 
     @property
+    def process(self) -> Process | None:
+        """The process that was started last."""
+        return self._process
+
+    @property
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
@@ -85,8 +90,17 @@ class Part:
 
     async def terminate(self) -> None:
         """SIGTERM, and wait until it has ended by itself."""
+        self.ask_to_stop()
+        await self.ended()
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM."""
         assert self._process is not None
         self._process.terminate()
+
+    async def ended(self) -> None:
+        """Return when it has ended well, by itself."""
+        assert self._process is not None
         assert await asyncio.to_thread(self._process.wait, 30) == 0
 
     def suspend(self) -> None:
@@ -126,10 +140,10 @@ class ChaosStack:
         for part in (self.api, self.worker, self.temporal):
             part.kill()
 
-    def new_worker(self, name: str) -> Part:
-        """A worker of its own; several of them share the work."""
+    def new_worker(self, name: str, **extra: str) -> Part:
+        """A worker of its own; several of them share the work. `extra` is added to its environment."""
         port = free_port()
-        environment = self._environment(OUTLAST_WORKER_METRICS_PORT=str(port))
+        environment = self._environment(OUTLAST_WORKER_METRICS_PORT=str(port), **extra)
         ready = answers_http(f"http://{_LOOPBACK}:{port}/metrics")
         return Part(name, starting("outlast.worker", environment), ready, self._folder)
 
