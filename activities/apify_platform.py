@@ -27,6 +27,7 @@ from outlast.activities.platform_fence import PlatformFence
 from outlast.activities.run_owners import RunOwners
 from outlast.activities.secrets.sealed_json import is_sealed, open_values
 from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.spans import answered_with, platform_request
 
 OPERATION_MARKER = "outlast-op/"
 """Prefix of the User-Agent part that names the operation a run was started for."""
@@ -91,7 +92,7 @@ class MarkingHttpClient(ImpitHttpClientAsync):
             headers = {**headers, "User-Agent": f"{headers['User-Agent']}; {marks}"}
             if mark.payment is not None:
                 headers[PAYMENT_HEADER] = mark.payment.get_secret_value()
-        send = super().send_request
+        send = self._send
         if self.fence is None:
             return await send(method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream)
 
@@ -104,6 +105,23 @@ class MarkingHttpClient(ImpitHttpClientAsync):
         response = await send(method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream)
         self.fence.started(method, url, response)
         return response
+
+    async def _send(
+        self,
+        *,
+        method: str,
+        url: str,
+        headers: dict[str, str],
+        content: bytes | AsyncIterator[bytes] | None,
+        timeout: float | None,
+        stream: bool,
+    ) -> impit.Response:
+        with platform_request(method, url) as span:
+            response = await super().send_request(
+                method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream
+            )
+            answered_with(span, response.status_code)
+            return response
 
 
 class ApifyPlatform:

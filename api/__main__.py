@@ -29,6 +29,7 @@ from outlast.worker.ready_file import ready_file
 from outlast.worker.search_attributes import register_search_attributes
 from outlast.worker.settings import settings_errors
 from outlast.worker.telemetry import build_runtime
+from outlast.worker.tracing.exporting import start_tracing
 from outlast.workflows.tools.extensions import ExtensionError, load_extensions
 from outlast.workflows.tools.registry import offer_on_demand
 
@@ -110,6 +111,7 @@ def main() -> int:
         log.error("Bad settings: %s", settings_errors(error))  # noqa: TRY400  # operators need the message, not a traceback
         return 1
     configure_logging(settings.log_format, settings.log_level)
+    stop_tracing = start_tracing(settings, "api")
     allow_many_connections()
     try:
         load_extensions(settings.tool_modules)
@@ -124,6 +126,8 @@ def main() -> int:
     except (ExtensionError, SealError, ValueError, RuntimeError) as error:
         log.error("API cannot start: %s", error)  # noqa: TRY400  # the message is for the operator, a trace is not
         return 1
+    finally:
+        stop_tracing()
     return 0
 
 

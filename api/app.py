@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from fastapi.telemetry import TelemetryConfig
 
 from outlast.api.adapters import routes as adapter_routes
 from outlast.api.audit.origin import RequestOrigins
@@ -40,6 +41,17 @@ Every tool call is a durable task: it survives the crash of any process, never p
 awaited or collected later. Errors are problem documents (RFC 9457) whose `detail` says what to do.
 """
 
+_UNTRACED = frozenset({"/healthz", "/metrics", "/readyz"})
+TRACED: TelemetryConfig = {
+    "tracing": True,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+    "exclude": lambda scope: scope.get("path") in _UNTRACED,
+}
+"""A span for each request, while the process traces: `worker/tracing`. What may not be told is taken out there."""
+
 _ROUTES = (
     task_routes,
     handoff_routes,
@@ -64,6 +76,7 @@ def build_app(services: Services) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         lifespan=lambda _: _background(services),
+        telemetry=TRACED,
     )
     app.state.services = services
     headers = security_headers(services.settings.hsts_seconds)

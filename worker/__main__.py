@@ -23,6 +23,7 @@ from outlast.worker.service import serving
 from outlast.worker.settings import WorkerSettings, settings_errors
 from outlast.worker.stuck_tasks import ending_stuck_tasks
 from outlast.worker.telemetry import start_telemetry
+from outlast.worker.tracing.exporting import start_tracing
 from outlast.workflows.tools.extensions import load_extensions
 
 log = logging.getLogger("outlast.worker")
@@ -66,6 +67,7 @@ def main() -> int:
         log.error("Bad settings: %s", settings_errors(error))  # noqa: TRY400  # operators need the message, not a traceback
         return 1
     configure_logging(settings.log_format, settings.log_level)
+    stop_tracing = start_tracing(settings, "worker")
     allow_many_connections()
     try:
         load_extensions(settings.tool_modules)
@@ -74,6 +76,8 @@ def main() -> int:
     except (SealError, ValueError, OSError, RuntimeError) as error:
         log.error("Worker cannot start: %s", error)  # noqa: TRY400  # operators need the message, not a traceback
         return 1
+    finally:
+        stop_tracing()
     return 0
 
 

@@ -14,6 +14,7 @@ from outlast.activities.secrets.sealer import SealError, SecretSealer
 from outlast.worker.payload_codec import EncryptingCodec
 from outlast.worker.plugin import OutlastPlugin
 from outlast.worker.settings import Settings
+from outlast.worker.tracing.plugins import tracing_plugins
 
 _API_KEY = "TEMPORAL_API_KEY"
 
@@ -27,7 +28,8 @@ async def connect(settings: Settings, runtime: Runtime | None = None, *, lazy: b
     config = ClientConfig.load_client_connect_config(override_env_vars=_temporal_environment())
     config.setdefault("target_host", "127.0.0.1:7233")
     plugin = OutlastPlugin(output_objects(settings), payload_codec(settings))
-    return await Client.connect(**config, plugins=[plugin], runtime=runtime, lazy=lazy)
+    plugins = [plugin, *tracing_plugins(settings)]
+    return await Client.connect(**config, plugins=plugins, runtime=runtime, lazy=lazy)
 
 
 def _temporal_environment() -> dict[str, str]:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Literal, cast
 
 import structlog
+from opentelemetry import trace
 from pydantic import BaseModel, SecretBytes, SecretStr
 from temporalio import activity, workflow
 
@@ -42,6 +43,7 @@ def configure_logging(log_format: Literal["text", "json"], level: str) -> None:
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(allow=_EXTRAS),
         _name_the_task,
+        _name_the_trace,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
         _redact_secrets,
@@ -133,6 +135,14 @@ def _name_the_task(_: object, __: str, event: MutableMapping[str, Any]) -> Mutab
             event["task"] = details.get("workflow_id")
         if details.get("attempt", 1) > 1:
             event["attempt"] = details["attempt"]
+    return event
+
+
+def _name_the_trace(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Add the trace that is being made, if any: its id is the same in the lines of every process."""
+    span = trace.get_current_span().get_span_context()
+    if span.is_valid:
+        event["trace_id"] = trace.format_trace_id(span.trace_id)
     return event
 
 

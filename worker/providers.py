@@ -27,7 +27,14 @@ def providers_of(settings: WorkerSettings) -> dict[str, Provider]:
     if key := _text(settings.anthropic_api_key):
         base_url = settings.anthropic_base_url or MATRIX["anthropic"].base_url
         providers["anthropic"] = AnthropicMessagesProvider(
-            AsyncAnthropic(api_key=key, base_url=base_url, timeout=timeout, max_retries=0)
+            AsyncAnthropic(
+                api_key=key,
+                base_url=base_url,
+                timeout=timeout,
+                max_retries=0,
+                # Every provider has the same span, `activities/spans.py`; this one would count the tokens twice.
+                open_telemetry={"traces": False, "propagation": False},
+            )
         )
     if key := _text(settings.zai_api_key):
         base_url = settings.zai_base_url or MATRIX["zai"].base_url

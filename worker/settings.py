@@ -34,6 +34,16 @@ class Settings(BaseSettings):
         description="File that the process writes when it is ready (pid, version and addresses, as JSON) and removes "
         "when it stops. Each process needs its own.",
     )
+    otlp_endpoint: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("OUTLAST_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT", "otlp_endpoint"),
+        description="Root of an OpenTelemetry collector that takes OTLP over HTTP. With it, traces are sent there.",
+    )
+    otlp_headers: SecretStr | None = Field(
+        default=None,
+        validation_alias=AliasChoices("OUTLAST_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS", "otlp_headers"),
+        description="Headers for the collector, `name=value`, comma-separated.",
+    )
     seal_keys: SecretStr | None = Field(
         default=None, description="Keys that seal secrets, `KEYID:base64 of 32 bytes`, comma-separated, newest first."
     )
@@ -91,6 +101,13 @@ class Settings(BaseSettings):
     def _with_secret_files(cls, given: Mapping[str, object]) -> Mapping[str, object]:
         """Add the secrets that stand in files. What is given by itself wins: by its place, or as the first alias."""
         return {**read_secret_files(cls, os.environ), **given}
+
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _require_web_address(cls, endpoint: str | None) -> str | None:
+        if endpoint and not endpoint.startswith(("http://", "https://")):
+            raise ValueError("is the address of an OTLP/HTTP receiver, such as http://127.0.0.1:4318")
+        return endpoint or None
 
     @field_validator("enable_read", "enable_bash")
     @classmethod

@@ -23,6 +23,7 @@ from outlast.activities.llm.request_hooks import checked_request
 from outlast.activities.llm.spending import book, used_up
 from outlast.activities.llm.streaming import DeltaSink, OpenSink, WorkflowDeltas
 from outlast.activities.llm.windows import check_window, is_too_long
+from outlast.activities.spans import model_answered, model_call
 from outlast.activities.spending.ledger import Ledgers
 
 CALL_MODEL_ATTEMPT_TIMEOUT = timedelta(minutes=20)
@@ -115,7 +116,9 @@ class ModelActivities:
     async def _timed(self, provider: Provider, request: CallModelInput, listener: Listener) -> ModelStep:
         began = time.monotonic()
         fitting = request.model_copy(update={"messages": with_portable_call_ids(request.messages)})
-        step = await provider.call(fitting, listener)
+        with model_call(request) as span:
+            step = await provider.call(fitting, listener)
+            model_answered(span, step)
         seconds = time.monotonic() - began
         self._warn_once(step.warnings)
         cost = cost_usd(self._prices, request.provider_id, request.model_id, step.usage)

@@ -89,6 +89,7 @@ async def serve(output: Output, flags: ConnectionFlags, given: Mapping[str, obje
     from outlast.api.mcp.stdio import refuse_stdio, serve_stdio  # noqa: PLC0415
     from outlast.api.services import build_services  # noqa: PLC0415
     from outlast.worker.connection import connect  # noqa: PLC0415
+    from outlast.worker.tracing.exporting import start_tracing  # noqa: PLC0415
 
     try:
         config = stack_config(given)
@@ -96,9 +97,13 @@ async def serve(output: Output, flags: ConnectionFlags, given: Mapping[str, obje
         async with _stack_in_use(output, config) as addresses:
             settings = _settings_for(config, addresses)
             local = connection_of(flags, settings)
-            services = build_services(settings, await connect(settings, lazy=True))
-            await services.callers.resolve(local.token)
-            await serve_stdio(services, local)
+            stop_tracing = start_tracing(settings, "mcp")
+            try:
+                services = build_services(settings, await connect(settings, lazy=True))
+                await services.callers.resolve(local.token)
+                await serve_stdio(services, local)
+            finally:
+                stop_tracing()
             output.note("The client has disconnected.")
     except CliError as error:
         await refuse_stdio(error.message)

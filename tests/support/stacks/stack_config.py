@@ -18,8 +18,8 @@ _STAND_IN = ROOT / "tests" / "support" / "processes" / "stand_in.py"
 
 
 def clean_environment(**extra: str) -> dict[str, str]:
-    """Return this process's environment without any setting of Outlast, Temporal or Apify, and with `extra`."""
-    prefixes = ("OUTLAST_", "TEMPORAL_", "APIFY_")
+    """This process's environment without settings of Outlast, Temporal, Apify and OpenTelemetry, and with `extra`."""
+    prefixes = ("OUTLAST_", "TEMPORAL_", "APIFY_", "OTEL_")
     return {name: value for name, value in os.environ.items() if not name.startswith(prefixes)} | extra
 
 
