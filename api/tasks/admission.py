@@ -205,7 +205,9 @@ class Admission:
         which parts are secret. There is one per sealing key because keys are rotated. The mask is excluded: it does not
         change what the call does, and a request repeated after masks were switched on or off is the same request.
         """
-        content = request.model_dump(mode="json", exclude={"tool", "mode", "tool_mask"})
+        content = request.model_dump(mode="json", exclude={"tool", "mode", "tool_mask", "arguments"})
+        # They are JSON already: dumping the largest ones would hold the event loop for as long as parsing them.
+        content["arguments"] = request.arguments
         return self._sealer.digests([call.tool, call.mode, content])
 
 

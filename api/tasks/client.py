@@ -67,6 +67,8 @@ from outlast.workflows.tools.framework.tool import Tool
 MAX_PAGE = 200
 _LISTS_AT_ONCE = 2
 """Of one caller. A page of 200 takes the event loop 80 ms, and Temporal's database as long."""
+_STARTS_AT_ONCE = 4
+"""Of one caller. What is beyond would wait in Temporal's database, in front of others."""
 _ANSWER_TIMEOUT_SECONDS = 30.0
 _MAX_REPORTED_VIOLATIONS = 20
 _MAX_REPORTED_PATH_CHARS = 200
@@ -100,6 +102,7 @@ class TaskClient:
         self._ui_url = ui_url
         self._kept_for: timedelta | None = None
         self._lists = CallerTurns(_LISTS_AT_ONCE)
+        self._starts = CallerTurns(_STARTS_AT_ONCE)
 
     async def start(self, caller: Caller, request: TaskRequest, *, idempotency_key: str | None = None) -> Task:
         """Check the call and start it, or queue it. The same key and request give the same task.
@@ -122,7 +125,8 @@ class TaskClient:
         task_id = _task_id(caller, call.tool, idempotency_key)
         action.note(task=task_id, tool=call.tool, actor=summary.actor)
         try:
-            status = await self._starter.start(admitted, task_id)
+            async with self._starts.turn(caller.id):
+                status = await self._starter.start(admitted, task_id)
         except WorkflowAlreadyStartedError:
             action.note(outcome="repeated")
             return await self._existing(caller, task_id, admitted.fingerprints)

@@ -1,11 +1,13 @@
 """A caller sees its own tasks and nobody else's, whichever way it asks."""
 
+import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, Interceptor, OutboundInterceptor, StartWorkflowInput, WorkflowHandle
 
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.session import SessionWorkflow
@@ -165,3 +167,46 @@ async def test_a_page_token_of_another_caller_or_filter_is_refused(shared_api: h
     for headers, params in ((BOB, {}), (ALICE, {"status": "completed"})):
         response = await shared_api.get("/v1/tasks", headers=headers, params={"page_token": token, **params})
         assert (response.status_code, "another list" in response.json()["detail"]) == (400, True)
+
+
+class HeldStarts(Interceptor):
+    """A client of Temporal whose starts of workflows wait, as on a server that is slow. Counts them by caller."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = Counter[str]()
+        self.release = asyncio.Event()
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002  # the SDK's name
+        held = self
+
+        class Held(OutboundInterceptor):
+            async def start_workflow(self, input: StartWorkflowInput) -> WorkflowHandle[Any, Any]:  # noqa: A002
+                held.begun[input.args[0].caller.id] += 1
+                await held.release.wait()
+                return await super().start_workflow(input)
+
+        return Held(next)
+
+
+async def test_a_callers_starts_wait_behind_each_other_and_not_in_front_of_others(
+    temporal: Client, sandbox: Sandbox
+) -> None:
+    starts = HeldStarts()
+    config = temporal.config()
+    client = Client(**{**config, "interceptors": [*config["interceptors"], starts]})
+    settings = api_settings(sandbox, api_keys="alice:alice-key-0123456789,bob:bob-key-0123456789ab")
+    async with serving_api(client, settings) as api, asyncio.TaskGroup() as requests:
+
+        def start(whose: dict[str, str]) -> asyncio.Task[httpx.Response]:
+            return requests.create_task(api.post("/v1/tasks", headers=whose, json=sleeper_call(0)))
+
+        try:
+            of_alice = [start(ALICE) for _ in range(12)]
+            await eventually(lambda: starts.begun["key:alice"] >= 4)
+            of_bob = start(BOB)
+            await eventually(lambda: starts.begun["key:bob"] == 1)
+            assert starts.begun["key:alice"] == 4
+        finally:
+            starts.release.set()
+        assert [(await one).status_code for one in (*of_alice, of_bob)] == [201] * 13
