@@ -20,6 +20,7 @@ from outlast.api.audit.chain import KEY_PURPOSE
 from outlast.api.audit.files import AuditFiles
 from outlast.api.audit.log import AuditLog
 from outlast.api.offer.catalogue import Catalogue
+from outlast.api.operations import OperationsReader
 from outlast.api.outputs import StoredOutputs
 from outlast.api.sessions.client import SessionClient
 from outlast.api.sessions.collection import SessionCollection
@@ -66,6 +67,7 @@ class Services:
     turns: TurnClient
     session_events: SessionEvents
     usage: UsageReader
+    operations: OperationsReader
     raw_payloads: RawPayloads
 
 
@@ -114,6 +116,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         turns=TurnClient(client, sessions, kept, catalogue, settings, policy, audit),
         session_events=SessionEvents(client),
         usage=UsageReader(client, UsageStore(objects, namespace=client.namespace), policy),
+        operations=OperationsReader(client),
         raw_payloads=RawPayloads(client),
     )
 

@@ -23,6 +23,7 @@ from outlast.api.cli.commands import (
     sessions,
     tasks,
     tools,
+    top,
     up,
     usage,
 )
@@ -49,6 +50,7 @@ app.command(rich_help_panel="The stack")(demo.demo)
 app.command(rich_help_panel="The stack")(backup.backup)
 app.command(rich_help_panel="The stack")(backup.restore)
 app.command(rich_help_panel="The stack")(doctor.doctor)
+app.command(rich_help_panel="The stack")(top.top)
 app.command(rich_help_panel="The stack")(mcp.mcp)
 app.command(rich_help_panel="Tools and tasks")(call.call)
 app.command(rich_help_panel="Tools and tasks")(chat.chat)

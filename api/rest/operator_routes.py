@@ -1,4 +1,4 @@
-"""What operators and probes ask: `/healthz`, `/readyz`, `/metrics`."""
+"""What operators and probes ask: `/healthz`, `/readyz`, `/metrics`, `/v1/operations`."""
 
 from collections import Counter
 from typing import Literal
@@ -9,7 +9,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
 
 from outlast.api.access.limits.near import caller_label, show_use
-from outlast.api.http.dependencies import ServicesDep
+from outlast.api.contracts.operations import Operations
+from outlast.api.http.dependencies import ReaderDep, ServicesDep
+from outlast.api.http.problems import documented_problems
 from outlast.api.metrics import OPEN_TASKS, QUEUED_TASKS, REGISTRY
 from outlast.api.services import Services
 
@@ -39,6 +41,16 @@ async def readyz(services: ServicesDep) -> JSONResponse:
     checks = Readiness(ready=temporal, checks={"temporal": _word(temporal), "worker": _word(worker)})
     status_code = 200 if checks.ready else 503
     return JSONResponse(checks.model_dump(), status_code=status_code, headers=_instance_header(services))
+
+
+@router.get("/v1/operations", responses=documented_problems(401, 403, 503))
+async def operations(services: ServicesDep, principal: ReaderDep) -> Operations:
+    """How many tasks are open and in which state, and the latest of them.
+
+    Your own; with the scope `admin` those of all callers, and the task queues and workers too. Works while no worker is
+    alive.
+    """
+    return await services.operations.read(principal)
 
 
 @router.get("/metrics", response_class=PlainTextResponse)

@@ -4,6 +4,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterable
+from datetime import datetime
 
 from outlast.api.errors import BadRequest
 from outlast.api.temporal.definitions import SESSION_WORKFLOW, TASK_WORKFLOW
@@ -15,7 +16,7 @@ _DIGEST_BYTES = 8
 
 def list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, session_id: str | None) -> str:
     """The visibility query (Temporal list filter) for a caller's tasks. Raises `BadRequest` for an invalid value."""
-    parts = [f"WorkflowType = '{TASK_WORKFLOW}'", f"{search_attributes.CALLER.name} = {_quoted(caller_id)}"]
+    parts = [_tasks_of(caller_id)]
     if status is not None:
         parts.append(_status_query(status))
     if tool is not None:
@@ -23,6 +24,21 @@ def list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, s
     if session_id is not None:
         parts.append(f"{search_attributes.SESSION.name} = {_quoted(session_id)}")
     return " AND ".join(parts)
+
+
+def tasks_query(caller_id: str | None, status: TaskStatus) -> str:
+    """The visibility query for the tasks in a state, of one caller or of all."""
+    return f"{_tasks_of(caller_id)} AND {_status_query(status)}"
+
+
+def open_tasks_query(caller_id: str | None) -> str:
+    """The visibility query for the tasks whose workflow has not ended, of one caller or of all."""
+    return f"{_tasks_of(caller_id)} AND ExecutionStatus = 'Running'"
+
+
+def ended_since(query: str, moment: datetime) -> str:
+    """Of these tasks, those whose workflow has ended since a moment."""
+    return f"{query} AND CloseTime > '{moment:%Y-%m-%dT%H:%M:%SZ}'"
 
 
 def approvals_query(caller_id: str, roles: Iterable[str], *, tool: str | None) -> str:
@@ -67,6 +83,11 @@ def read_page_token(text: str, query: str) -> bytes:
     if list_digest != _digest(query.encode()):
         raise BadRequest("The page token belongs to another list; keep the filters the same from page to page.")
     return token
+
+
+def _tasks_of(caller_id: str | None) -> str:
+    own = "" if caller_id is None else f" AND {search_attributes.CALLER.name} = {_quoted(caller_id)}"
+    return f"WorkflowType = '{TASK_WORKFLOW}'{own}"
 
 
 def _status_query(status: TaskStatus) -> str:

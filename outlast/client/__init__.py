@@ -7,6 +7,7 @@ from outlast.client.blocking.transport import Stream
 from outlast.client.client_tools import ClientTool, NoAnswer
 from outlast.client.connection import Connection, find_connection
 from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff
+from outlast.client.contracts.operations import OpenTask, Operations, QueueState, TaskCounts, WorkerState
 from outlast.client.contracts.outputs import RowSelection, StoredOutput
 from outlast.client.contracts.providers import Model, Provider
 from outlast.client.contracts.sessions import (
@@ -90,10 +91,13 @@ __all__ = [
     "NotFound",
     "OnWaiting",
     "OpenHandoff",
+    "OpenTask",
+    "Operations",
     "OutlastError",
     "PermissionDenied",
     "Progress",
     "Provider",
+    "QueueState",
     "RateLimited",
     "Readiness",
     "RetryPolicy",
@@ -107,6 +111,7 @@ __all__ = [
     "Stream",
     "Task",
     "TaskAnswer",
+    "TaskCounts",
     "TaskFailed",
     "TaskPage",
     "Tool",
@@ -124,5 +129,6 @@ __all__ = [
     "Violation",
     "WaitTimedOut",
     "Waiting",
+    "WorkerState",
     "find_connection",
 ]

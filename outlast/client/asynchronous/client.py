@@ -12,11 +12,13 @@ from outlast.client.asynchronous.sessions import AsyncSessions
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
 from outlast.client.connection import Connection, find_connection
 from outlast.client.contracts.events import Event, HandoffEvent
+from outlast.client.contracts.operations import Operations
 from outlast.client.contracts.providers import Provider
 from outlast.client.contracts.tasks import Task, TaskAnswer, TaskPage
 from outlast.client.contracts.tools import Readiness, Tool
 from outlast.client.contracts.usage import UsageReport
 from outlast.client.flows import handoffs, tasks
+from outlast.client.flows import operations as operating
 from outlast.client.flows import usage as usages
 from outlast.client.flows.requests import CallOptions, call_body
 from outlast.client.flows.server import Server
@@ -194,6 +196,10 @@ class AsyncClient:
     async def usage_csv(self, **options: Unpack[UsageOptions]) -> str:
         """Return the rows of `usage` as CSV, with a header line."""
         return await self._transport.run(usages.usage_csv(self._server, options))
+
+    async def operations(self) -> Operations:
+        """Return how the server is doing: your open tasks; with the scope `admin` all tasks, queues and workers."""
+        return await self._transport.run(operating.operations(self._server))
 
     async def readiness(self) -> Readiness:
         """Return whether the server can take tasks. Asks once, without a token."""

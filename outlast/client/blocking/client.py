@@ -12,11 +12,13 @@ from outlast.client.blocking.sessions import Sessions
 from outlast.client.blocking.transport import Stream, Transport
 from outlast.client.connection import Connection, find_connection
 from outlast.client.contracts.events import Event, HandoffEvent
+from outlast.client.contracts.operations import Operations
 from outlast.client.contracts.providers import Provider
 from outlast.client.contracts.tasks import Task, TaskAnswer, TaskPage
 from outlast.client.contracts.tools import Readiness, Tool
 from outlast.client.contracts.usage import UsageReport
 from outlast.client.flows import handoffs, tasks
+from outlast.client.flows import operations as operating
 from outlast.client.flows import usage as usages
 from outlast.client.flows.requests import CallOptions, call_body
 from outlast.client.flows.server import Server
@@ -192,6 +194,10 @@ class Client:
     def usage_csv(self, **options: Unpack[UsageOptions]) -> str:
         """Return the rows of `usage` as CSV, with a header line."""
         return self._transport.run(usages.usage_csv(self._server, options))
+
+    def operations(self) -> Operations:
+        """Return how the server is doing: your open tasks; with the scope `admin` all tasks, queues and workers."""
+        return self._transport.run(operating.operations(self._server))
 
     def readiness(self) -> Readiness:
         """Return whether the server can take tasks. Asks once, without a token."""

@@ -13,6 +13,7 @@ OPERATIONS = {
     ("post", "/v1/tasks/{task_id}/cancel"),
     ("get", "/v1/tasks/{task_id}/events"),
     ("get", "/v1/usage"),
+    ("get", "/v1/operations"),
     ("get", "/v1/tools"),
     ("get", "/v1/tools/{name}"),
     ("post", "/v1/tasks/{task_id}/input"),

@@ -13,9 +13,10 @@ from outlast.activities.llm import contracts as llm
 from outlast.activities.llm.controls import ModelControls
 from outlast.activities.outputs.contracts import FieldSummary, StoredOutput
 from outlast.activities.runs.contracts import RunState
-from outlast.api.contracts import events, outputs, problems, providers, sessions, tasks, tools, usage
+from outlast.api.contracts import events, operations, outputs, problems, providers, sessions, tasks, tools, usage
 from outlast.api.rest.operator_routes import Readiness
 from outlast.client.contracts import events as client_events
+from outlast.client.contracts import operations as client_operations
 from outlast.client.contracts import outputs as client_outputs
 from outlast.client.contracts import providers as client_providers
 from outlast.client.contracts import sessions as client_sessions
@@ -40,6 +41,11 @@ ANSWERS: dict[type[BaseModel], type[Response]] = {
     llm.ToolCallPart: client_sessions.MessagePart,
     llm.ToolResultPart: client_sessions.MessagePart,
     llm.Usage: client_sessions.Usage,
+    operations.OpenTask: client_operations.OpenTask,
+    operations.Operations: client_operations.Operations,
+    operations.QueueState: client_operations.QueueState,
+    operations.TaskCounts: client_operations.TaskCounts,
+    operations.WorkerState: client_operations.WorkerState,
     providers.ModelEntry: client_providers.Model,
     providers.ProviderEntry: client_providers.Provider,
     providers.ProviderList: client_providers.ProviderList,

@@ -1,0 +1,65 @@
+"""How a server is doing: open tasks, queues and workers, as every front door shows it."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from outlast.workflows.contracts.tool_calls import TaskStatus
+
+
+class TaskCounts(BaseModel):
+    """How many tasks are in which state."""
+
+    queued: int
+    working: int
+    input_required: int
+    answered: int = Field(description="Answered already, while their run goes on.")
+    completed_last_hour: int
+    failed_last_hour: int
+    cancelled_last_hour: int
+
+
+class OpenTask(BaseModel):
+    """One open task, without anything of its content."""
+
+    id: str
+    tool: str
+    caller: str
+    actor: str | None = None
+    status: TaskStatus
+    started_at: datetime
+
+
+class QueueState(BaseModel):
+    """One task queue of Temporal."""
+
+    queue: str
+    kind: Literal["workflows", "activities"]
+    backlog: int = Field(description="Steps that wait for a worker, about.")
+    oldest_seconds: float = Field(description="How long the first of them has waited.")
+    added_per_second: float
+    taken_per_second: float
+    pollers: int = Field(description="Workers that have asked for work in the last minutes.")
+
+
+class WorkerState(BaseModel):
+    """One worker process, as its last requests for work have shown it."""
+
+    identity: str = Field(description="`PID@HOST`.")
+    version: str | None = Field(
+        default=None, description="Its deployment's build id; without worker versioning, a digest of its code."
+    )
+    queues: tuple[str, ...]
+    last_seen_at: datetime
+
+
+class Operations(BaseModel):
+    """How the server is doing now."""
+
+    at: datetime
+    scope: Literal["own", "all"] = Field(description="Whose tasks these are: `all` with the scope `admin`.")
+    counts: TaskCounts
+    tasks: tuple[OpenTask, ...] = Field(description="Open tasks, the latest first, 50 at most.")
+    queues: tuple[QueueState, ...] = Field(description="With the scope `admin`; else empty.")
+    workers: tuple[WorkerState, ...] = Field(description="With the scope `admin`; else empty.")

@@ -1,0 +1,114 @@
+"""How the server is doing: counted from Temporal's visibility and task queues, for `outlast top` and for programs."""
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from temporalio.client import Client, WorkflowExecution
+
+from outlast.api.access.limits.token_bucket import Clock
+from outlast.api.access.limits.turns import CallerTurns
+from outlast.api.access.principal import Principal
+from outlast.api.contracts.operations import OpenTask, Operations, TaskCounts
+from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.queue_states import ServedQueues, served_queues
+from outlast.api.temporal.visibility import ended_since, open_tasks_query, tasks_query
+from outlast.workflows.contracts import search_attributes
+from outlast.workflows.contracts.tool_calls import TaskStatus
+
+KEPT_SECONDS = 2
+_LISTED = 50
+_ALL = ""
+
+
+@dataclass
+class _Kept:
+    at: float
+    found: Operations
+
+
+class OperationsReader:
+    """Counts tasks, and describes queues. What was found for a caller is kept for two seconds."""
+
+    def __init__(self, client: Client, clock: Clock = time.monotonic) -> None:
+        """Read through `client`."""
+        self._client = client
+        self._clock = clock
+        self._turns = CallerTurns(1)
+        self._kept: dict[str, _Kept] = {}
+
+    async def read(self, principal: Principal) -> Operations:
+        """How it is for this caller: everything with the scope `admin`, else its own tasks.
+
+        Raises `TemporalUnavailable`.
+        """
+        whose = _ALL if "admin" in principal.scopes else principal.caller.id
+        async with self._turns.turn(principal.caller.id):
+            kept = self._kept.get(whose)
+            if kept is None or self._clock() - kept.at >= KEPT_SECONDS:
+                kept = _Kept(self._clock(), await self._read(whose or None))
+                self._forget_old()
+                self._kept[whose] = kept
+            return kept.found
+
+    def _forget_old(self) -> None:
+        now = self._clock()
+        self._kept = {whose: kept for whose, kept in self._kept.items() if now - kept.at < KEPT_SECONDS}
+
+    async def _read(self, caller_id: str | None) -> Operations:
+        with temporal_errors():
+            counts, tasks, served = await asyncio.gather(
+                self._counts(caller_id), self._open_tasks(caller_id), self._served(caller_id)
+            )
+        return Operations(
+            at=datetime.now(UTC),
+            scope="all" if caller_id is None else "own",
+            counts=counts,
+            tasks=tasks,
+            queues=served.queues,
+            workers=served.workers,
+        )
+
+    async def _counts(self, caller_id: str | None) -> TaskCounts:
+        hour_ago = datetime.now(UTC) - timedelta(hours=1)
+        of_open = (TaskStatus.QUEUED, TaskStatus.WORKING, TaskStatus.INPUT_REQUIRED)
+        of_ended = (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
+        queries = [tasks_query(caller_id, status) for status in of_open]
+        queries += [f"{tasks_query(caller_id, TaskStatus.COMPLETED)} AND ExecutionStatus = 'Running'"]
+        queries += [ended_since(tasks_query(caller_id, status), hour_ago) for status in of_ended]
+        names = ("queued", "working", "input_required", "answered", "completed_last_hour", "failed_last_hour")
+        counts = await asyncio.gather(*map(self._count, queries))
+        return TaskCounts.model_validate(dict(zip((*names, "cancelled_last_hour"), counts, strict=True)))
+
+    async def _count(self, query: str) -> int:
+        return (await self._client.count_workflows(query)).count
+
+    async def _open_tasks(self, caller_id: str | None) -> tuple[OpenTask, ...]:
+        listed = self._client.list_workflows(open_tasks_query(caller_id), limit=_LISTED, page_size=_LISTED)
+        tasks = [_open_task(execution) async for execution in listed]
+        return tuple(task for task in tasks if task is not None)
+
+    def _served(self, caller_id: str | None) -> Awaitable[ServedQueues]:
+        return served_queues(self._client) if caller_id is None else _nothing()
+
+
+async def _nothing() -> ServedQueues:
+    return ServedQueues((), ())
+
+
+def _open_task(execution: WorkflowExecution) -> OpenTask | None:
+    found = execution.typed_search_attributes
+    tool, caller = found.get(search_attributes.TOOL), found.get(search_attributes.CALLER)
+    status = found.get(search_attributes.TASK_STATUS)
+    if tool is None or caller is None or status is None:
+        return None
+    return OpenTask(
+        id=execution.id,
+        tool=tool,
+        caller=caller,
+        actor=found.get(search_attributes.ACTOR),
+        status=TaskStatus(status),
+        started_at=execution.start_time,
+    )

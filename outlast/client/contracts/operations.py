@@ -1,0 +1,63 @@
+"""How a server is doing, as it tells it."""
+
+from datetime import datetime
+
+from outlast.client.contracts.base import Response
+
+
+class TaskCounts(Response):
+    """How many tasks are in which state."""
+
+    queued: int = 0
+    working: int = 0
+    input_required: int = 0
+    answered: int = 0
+    """Answered already, while their run goes on."""
+    completed_last_hour: int = 0
+    failed_last_hour: int = 0
+    cancelled_last_hour: int = 0
+
+
+class OpenTask(Response):
+    """One open task."""
+
+    id: str
+    tool: str
+    caller: str
+    actor: str | None = None
+    status: str
+    started_at: datetime
+
+
+class QueueState(Response):
+    """One task queue of Temporal."""
+
+    queue: str
+    kind: str
+    """`workflows` or `activities`."""
+    backlog: int = 0
+    oldest_seconds: float = 0.0
+    added_per_second: float = 0.0
+    taken_per_second: float = 0.0
+    pollers: int = 0
+
+
+class WorkerState(Response):
+    """One worker process."""
+
+    identity: str
+    version: str | None = None
+    queues: tuple[str, ...] = ()
+    last_seen_at: datetime
+
+
+class Operations(Response):
+    """How a server is doing now. Queues and workers are told to callers with the scope `admin` only."""
+
+    at: datetime
+    scope: str
+    """`own` or `all`: whose tasks these are."""
+    counts: TaskCounts
+    tasks: tuple[OpenTask, ...] = ()
+    queues: tuple[QueueState, ...] = ()
+    workers: tuple[WorkerState, ...] = ()
