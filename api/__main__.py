@@ -25,11 +25,11 @@ from outlast.worker.connection import connect
 from outlast.worker.environment import unknown_variables
 from outlast.worker.logs import configure_early_logging, configure_logging
 from outlast.worker.open_files import allow_many_connections
+from outlast.worker.otlp.traces import start_tracing
 from outlast.worker.ready_file import ready_file
 from outlast.worker.search_attributes import register_search_attributes
 from outlast.worker.settings import settings_errors
 from outlast.worker.telemetry import build_runtime
-from outlast.worker.tracing.exporting import start_tracing
 from outlast.workflows.tools.extensions import ExtensionError, load_extensions
 from outlast.workflows.tools.registry import offer_on_demand
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
@@ -33,6 +34,7 @@ from outlast.api.rest import (
     usage_routes,
 )
 from outlast.api.services import Services
+from outlast.worker.otlp.metrics import sending_metrics
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
@@ -50,7 +52,7 @@ TRACED: TelemetryConfig = {
     "auto_configure": False,
     "exclude": lambda scope: scope.get("path") in _UNTRACED,
 }
-"""A span for each request, while the process traces: `worker/tracing`. What may not be told is taken out there."""
+"""A span for each request, while the process traces: `worker/otlp`. What may not be told is taken out there."""
 
 _ROUTES = (
     task_routes,
@@ -107,5 +109,10 @@ def build_app(services: Services) -> FastAPI:
 @asynccontextmanager
 async def _background(services: Services) -> AsyncGenerator[None]:
     """What goes on beside the requests."""
-    async with services.policy.watched(), services.queue_keeper.watching():
+    series = partial(operator_routes.current_series, services)
+    async with (
+        services.policy.watched(),
+        services.queue_keeper.watching(),
+        sending_metrics(services.settings, "api", series),
+    ):
         yield

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+from functools import partial
 
 from pydantic import ValidationError
 from temporalio.client import Client
@@ -16,6 +17,8 @@ from outlast.worker.connection import connect
 from outlast.worker.environment import unknown_variables
 from outlast.worker.logs import configure_early_logging, configure_logging
 from outlast.worker.open_files import allow_many_connections
+from outlast.worker.otlp.metrics import sending_metrics, series_at
+from outlast.worker.otlp.traces import start_tracing
 from outlast.worker.ready_file import ready_file
 from outlast.worker.schedules import ensure_sweep_schedule
 from outlast.worker.search_attributes import register_search_attributes
@@ -23,7 +26,6 @@ from outlast.worker.service import serving
 from outlast.worker.settings import WorkerSettings, settings_errors
 from outlast.worker.stuck_tasks import ending_stuck_tasks
 from outlast.worker.telemetry import start_telemetry
-from outlast.worker.tracing.exporting import start_tracing
 from outlast.workflows.tools.extensions import load_extensions
 
 log = logging.getLogger("outlast.worker")
@@ -39,7 +41,11 @@ async def serve(settings: WorkerSettings) -> None:
     client = await connect(settings, telemetry.runtime)
     await register_search_attributes(client)
     await ensure_sweep_schedule(client, interval_seconds=settings.sweep_interval_seconds)
-    async with serving(client, settings), ending_stuck_tasks(client, settings.stuck_limits):
+    async with (
+        sending_metrics(settings, "worker", partial(series_at, telemetry.metrics_url)),
+        serving(client, settings),
+        ending_stuck_tasks(client, settings.stuck_limits),
+    ):
         with ready_file(settings.ready_file, metrics_url=telemetry.metrics_url):
             await _until_stopped(client, stop)
 

@@ -11,10 +11,10 @@ from outlast.activities.outputs.store.encrypted_objects import EncryptedObjects
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.secrets.files import secret_from_file, store_credentials
 from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.worker.otlp.plugins import tracing_plugins
 from outlast.worker.payload_codec import EncryptingCodec
 from outlast.worker.plugin import OutlastPlugin
 from outlast.worker.settings import Settings
-from outlast.worker.tracing.plugins import tracing_plugins
 
 _API_KEY = "TEMPORAL_API_KEY"
 

@@ -44,6 +44,7 @@ class Settings(BaseSettings):
         validation_alias=AliasChoices("OUTLAST_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS", "otlp_headers"),
         description="Headers for the collector, `name=value`, comma-separated.",
     )
+    otlp_metrics: bool = Field(default=False, description="Whether that collector gets the metrics, too.")
     seal_keys: SecretStr | None = Field(
         default=None, description="Keys that seal secrets, `KEYID:base64 of 32 bytes`, comma-separated, newest first."
     )
@@ -108,6 +109,13 @@ class Settings(BaseSettings):
         if endpoint and not endpoint.startswith(("http://", "https://")):
             raise ValueError("is the address of an OTLP/HTTP receiver, such as http://127.0.0.1:4318")
         return endpoint or None
+
+    @field_validator("otlp_metrics")
+    @classmethod
+    def _require_collector(cls, enabled: bool, info: ValidationInfo) -> bool:
+        if enabled and info.data.get("otlp_endpoint") is None:
+            raise ValueError("needs OUTLAST_OTLP_ENDPOINT")
+        return enabled
 
     @field_validator("enable_read", "enable_bash")
     @classmethod

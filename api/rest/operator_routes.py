@@ -1,11 +1,13 @@
 """What operators and probes ask: `/healthz`, `/readyz`, `/metrics`, `/v1/operations`."""
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Literal
 
 from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import Metric
 from pydantic import BaseModel
 
 from outlast.api.access.limits.near import caller_label, show_use
@@ -56,6 +58,18 @@ async def operations(services: ServicesDep, principal: ReaderDep) -> Operations:
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(services: ServicesDep) -> Response:
     """Prometheus metrics of this process, and open and queued tasks, counted at most every five seconds."""
+    await _count(services)
+    return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
+
+
+async def current_series(services: Services) -> Iterable[Metric]:
+    """The same series, for those who do not scrape."""
+    await _count(services)
+    return tuple(REGISTRY.collect())
+
+
+async def _count(services: Services) -> None:
+    """Bring up to date what is not counted as it happens."""
     OPEN_TASKS.set(await services.open_tasks.count())
     await services.shares.count_queues()
     counting = (
@@ -67,7 +81,6 @@ async def metrics(services: ServicesDep) -> Response:
     )
     show_use(*(part.used() for part in counting))
     _show_queues(services)
-    return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
 
 
 def _show_queues(services: Services) -> None:

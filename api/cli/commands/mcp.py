@@ -89,7 +89,7 @@ async def serve(output: Output, flags: ConnectionFlags, given: Mapping[str, obje
     from outlast.api.mcp.stdio import refuse_stdio, serve_stdio  # noqa: PLC0415
     from outlast.api.services import build_services  # noqa: PLC0415
     from outlast.worker.connection import connect  # noqa: PLC0415
-    from outlast.worker.tracing.exporting import start_tracing  # noqa: PLC0415
+    from outlast.worker.otlp.traces import start_tracing  # noqa: PLC0415
 
     try:
         config = stack_config(given)

@@ -26,7 +26,9 @@ def settings(provider: ProviderServer, collector: Collector) -> dict[str, str]:
         "OUTLAST_DEFAULT_TOOLS": "actors,runs,dev",
         "OUTLAST_OTLP_ENDPOINT": collector.url,
         "OUTLAST_OTLP_HEADERS": "authorization=Bearer%20of-the-collector",
+        "OUTLAST_OTLP_METRICS": "true",
         "OTEL_BSP_SCHEDULE_DELAY": "100",
+        "OTEL_METRIC_EXPORT_INTERVAL": "200",
         "OUTLAST_MODEL_LIMITS": '{"anthropic/m": {}}',
         **provider.environment,
     }

@@ -8,8 +8,9 @@ import httpx
 from tests.support.calls.questions import asks, taken
 from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.calls.turns import new_session
+from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import KNOWS_TASKS, MODERN, Wire
-from tests.support.http.otlp import Collector
+from tests.support.http.otlp import Collector, labels_of
 from tests.support.processes.served_process import started_module
 from tests.support.providers.script import Call, by_position, says
 from tests.support.providers.server import KEY, ProviderServer
@@ -111,6 +112,32 @@ async def test_an_mcp_task_belongs_to_the_trace_that_its_meta_names(
 
 def _named(body: dict[str, Any]) -> dict[str, Any]:
     return {"name": body["tool"], "arguments": body["arguments"]}
+
+
+async def test_the_series_of_all_processes_are_sent_too(
+    api: httpx.AsyncClient, collector: Collector, service: Service
+) -> None:
+    await completed(api, sleeper_call(0))
+
+    def calls() -> float:
+        return collector.total("outlast_tool_calls", tool="call-actor", outcome="completed")
+
+    def requests() -> float:
+        return collector.total("outlast_http_requests", method="POST", route="/v1/tasks", status="200")
+
+    assert await eventually(lambda: calls() >= 1 and requests() >= 1)
+    durations = collector.metrics["outlast_http_request_duration_seconds"].histogram.data_points
+    of_calls = [point for point in durations if labels_of(point).items() >= {"route": "/v1/tasks"}.items()]
+    assert of_calls
+    assert {sum(point.bucket_counts) for point in of_calls} == {point.count for point in of_calls}
+    assert list(of_calls[0].explicit_bounds) == sorted(of_calls[0].explicit_bounds)
+    assert collector.metrics["outlast_open_tasks"].gauge.data_points
+    # The same worker is scraped as before.
+    async with httpx.AsyncClient(trust_env=False) as http:
+        scraped = (await http.get(service.worker_metrics_url)).text
+    sent = {name for name in collector.metrics if name.startswith("temporal_")}
+    assert {name for name in sent if name not in scraped} == set()
+    assert len(sent) > 10
 
 
 async def test_a_call_that_another_worker_continues_has_one_span(

@@ -52,6 +52,11 @@ class Collector:
                 for scope in resource.scope_metrics:
                     self.metrics |= {metric.name: metric for metric in scope.metrics}
 
+    def total(self, name: str, **labels: str) -> float:
+        """The sum of a counter's series with these labels; 0 while there is none."""
+        points = self.metrics[name].sum.data_points if name in self.metrics else ()
+        return sum(point.as_double for point in points if labels_of(point).items() >= labels.items())
+
     def of_trace(self, trace: str) -> list[SeenSpan]:
         """The spans of one trace."""
         return [span for span in self.spans if span.trace == trace]
@@ -119,6 +124,11 @@ def collecting() -> Iterator[Collector]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def labels_of(point: Any) -> dict[str, Any]:
+    """The labels of one series."""
+    return _plain(point.attributes)
 
 
 def _seen(process: str, span: Span) -> SeenSpan:

@@ -16,7 +16,7 @@ OLD_NAMES = re.compile(
 )
 GROUPS = {"outlast.tools", "outlast.worker", "outlast.api"}
 """Dotted names that are no modules: the group of entry points, names of loggers."""
-SPANS = "".join((ROOT / path).read_text() for path in ("activities/spans.py", "worker/tracing/call_spans.py"))
+SPANS = "".join((ROOT / path).read_text() for path in ("activities/spans.py", "worker/otlp/call_spans.py"))
 """Where the attributes of spans are, which are no modules either."""
 
 

@@ -14,8 +14,8 @@ OFF = """
 import sys
 import outlast.api.__main__, outlast.worker.__main__
 from outlast.worker.settings import WorkerSettings
-from outlast.worker.tracing.exporting import start_tracing
-from outlast.worker.tracing.plugins import tracing_plugins
+from outlast.worker.otlp.traces import start_tracing
+from outlast.worker.otlp.plugins import tracing_plugins
 
 settings = WorkerSettings()
 start_tracing(settings, "worker")()
@@ -25,7 +25,7 @@ print([name for name in sys.modules if name.startswith(("opentelemetry.sdk", "op
 NOBODY_THERE = """
 from opentelemetry import trace
 from outlast.worker.settings import WorkerSettings
-from outlast.worker.tracing.exporting import start_tracing
+from outlast.worker.otlp.traces import start_tracing
 
 stop = start_tracing(WorkerSettings(), "worker")
 with trace.get_tracer("test").start_as_current_span("lost"):

@@ -14,7 +14,7 @@ def tracing_plugins(settings: Settings) -> Sequence[Plugin]:
         return ()
     from temporalio.contrib.opentelemetry import OpenTelemetryPlugin  # noqa: PLC0415  # loads OpenTelemetry's SDK
 
-    from outlast.worker.tracing.call_spans import CallSpans  # noqa: PLC0415
+    from outlast.worker.otlp.call_spans import CallSpans  # noqa: PLC0415
 
     # Temporal's own spans would have the messages of exceptions in them, and three spans for each activity.
     spans: SimplePlugin = SimplePlugin("outlast-spans", interceptors=[CallSpans()])  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open

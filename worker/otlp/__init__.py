@@ -1,0 +1,1 @@
+"""What is sent to an OpenTelemetry collector: the spans of calls, in all processes, and metrics."""
