@@ -12,7 +12,10 @@ from typing import cast
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from outlast.api.access.limits.large_bodies import BodyTurn, LargeBodyTurns
+from outlast.api.access.principal import Principal
 from outlast.api.contracts.problems import Problem
+from outlast.api.http.credentials_first import PRINCIPAL_STATE
 from outlast.api.http.problems import problem_response
 
 _SMALL_BYTES = 64 * 1024
@@ -78,25 +81,43 @@ class StructureLimit:
     """ASGI middleware; responds 422 to bodies over the limits. Reads the whole body, so a limit of size comes first."""
 
     def __init__(self, app: ASGIApp, *, limits: JsonLimits) -> None:
-        """Let bodies within `limits` through to `app`."""
+        """Let bodies within `limits` through to `app`, the large ones of each caller one after another."""
         self._app = app
         self._limits = limits
+        self._turns = LargeBodyTurns()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
+        principal: Principal | None = scope.get(PRINCIPAL_STATE)
+        if principal is not None:
+            self._turns.note_request(principal.caller.id)
         if scope["type"] != "http" or scope["method"] in _WITHOUT_BODY:
             await self._app(scope, receive, send)
             return
         body = await _read(receive)
         if body is None:
             return
-        excess = await asyncio.to_thread(self._limits.excess, body) if len(body) > _SMALL_BYTES else None
-        if excess is None and len(body) <= _SMALL_BYTES:
-            excess = self._limits.excess(body)
+        if len(body) <= _SMALL_BYTES:
+            await self._serve(body, self._limits.excess(body), scope, receive, send)
+            return
+        turn = BodyTurn(self._turns, principal.caller.id if principal is not None else "")
+
+        async def ending(message: Message) -> None:
+            turn.end()
+            await send(message)
+
+        try:
+            await turn.begin()
+            excess = await asyncio.to_thread(self._limits.excess, body)
+            await self._serve(body, excess, scope, receive, ending)
+        finally:
+            turn.end()
+
+    async def _serve(self, body: bytes, excess: str | None, scope: Scope, receive: Receive, send: Send) -> None:
         if excess is not None:
             await problem_response(_problem(scope["path"], excess))(scope, receive, send)
-            return
-        await self._app(scope, _again(body, receive), send)
+        else:
+            await self._app(scope, _again(body, receive), send)
 
 
 async def _read(receive: Receive) -> bytes | None:

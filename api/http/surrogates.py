@@ -8,8 +8,8 @@ from typing import Any, ClassVar, cast
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
-# Escaped, or as the three bytes that UTF-8 would use. JSON in UTF-16 or UTF-32, which is accepted too, has zero bytes.
-_MAY_HOLD_HALF = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]|\0")
+# Escaped, or as the three bytes that UTF-8 would use: each begins with what a search finds fast.
+_HALVES = (re.compile(rb"\\u[dD][89a-fA-F]"), re.compile(rb"\xed[\xa0-\xbf]"))
 
 
 class _SoundRequest(Request):
@@ -19,7 +19,7 @@ class _SoundRequest(Request):
         """The body. Raises `json.JSONDecodeError` for malformed JSON and lone surrogates (RFC 8259, section 8.2)."""
         value = await super().json()
         body = await self.body()
-        if _MAY_HOLD_HALF.search(body):
+        if _may_hold_half(body):
             _reject_lone_surrogates(self._checked_part(value), body)
         return value
 
@@ -52,6 +52,11 @@ class ModelMessageRoute(SoundTextRoute):
     """A route whose `message` a model wrote: the model reads the error about a lone surrogate in it; no 400."""
 
     unchecked_fields = frozenset({"message"})
+
+
+def _may_hold_half(body: bytes) -> bool:
+    # JSON in UTF-16 or UTF-32, which is accepted too, has zero bytes.
+    return b"\0" in body or any(half.search(body) for half in _HALVES)
 
 
 def _reject_lone_surrogates(value: Any, body: bytes) -> None:

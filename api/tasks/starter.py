@@ -4,6 +4,7 @@ from temporalio.client import Client
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
 from outlast.activities.dispatch.contracts import QUEUED_START_DELAY
+from outlast.api.access.limits.large_bodies import end_body_turn
 from outlast.api.access.limits.stored_bytes import StoredBytes
 from outlast.api.tasks.admission import AdmittedCall
 from outlast.api.tasks.large_arguments import LargeArguments
@@ -53,6 +54,7 @@ class TaskStarter:
         if call.tool != RESTORE_TOOL:
             await self._stored.check(caller_id)
         light = await self._arguments.lighten(call, task_id)
+        end_body_turn()
         with temporal_errors():
             if call.session_id is not None:
                 await self._sessions.ensure(caller_id, call.session_id)

@@ -8,8 +8,11 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from tests.support.calls.tasks import sleeper_call
+from tests.support.eventually import eventually
 from tests.support.hostile.bodies import BODIES, call
 from tests.support.hostile.pulse import beating
+from tests.support.http.mcp_wire import MODERN, Wire
 from tests.support.stacks.api_server import api_settings, connect, serving_api
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
@@ -122,3 +125,23 @@ async def test_options_of_an_mcp_call_are_checked_and_other_meta_is_let_through(
     params = {"name": "call-actor", "arguments": arguments, "_meta": {**own, **meta}}
     answer = await api.post("/mcp", content=call(params=params), headers=JSON)
     assert (status in answer.text) if status else ('"error"' not in answer.text), answer.text
+
+
+async def test_calls_with_large_bodies_that_wait_do_not_wait_for_each_other(api: httpx.AsyncClient) -> None:
+    """A caller's large bodies are worked on one by one; a call that has begun is no longer one of them."""
+    call_actor = sleeper_call(3_600, padding="x" * 100_000)
+    wire = Wire(api, MODERN)
+    calls = (
+        wire.request("tools/call", {"name": "call-actor", "arguments": call_actor["arguments"]}),
+        api.post("/v1/tools/call-actor/call", json={"arguments": call_actor["arguments"]}),
+        wire.request("tools/call", {"name": "call-actor", "arguments": call_actor["arguments"]}),
+    )
+    waiting = [asyncio.ensure_future(call) for call in calls]
+
+    async def begun() -> list[str] | None:
+        tasks = (await api.get("/v1/tasks", params={"status": "working"})).json()["tasks"]
+        return [task["id"] for task in tasks] if len(tasks) == len(waiting) else None
+
+    for task_id in await eventually(begun):
+        assert (await api.post(f"/v1/tasks/{task_id}/cancel")).status_code == 202
+    await asyncio.gather(*waiting)
