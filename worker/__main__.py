@@ -72,7 +72,7 @@ def main() -> int:
         configure_early_logging()
         log.error("Bad settings: %s", settings_errors(error))  # noqa: TRY400  # operators need the message, not a traceback
         return 1
-    configure_logging(settings.log_format, settings.log_level)
+    configure_logging(settings.log_format, settings.log_level, settings.task_lines)
     stop_tracing = start_tracing(settings, "worker")
     allow_many_connections()
     try:

@@ -1,6 +1,12 @@
-"""One line of text per event: what a caller sent can neither begin a line of its own nor steer a terminal."""
+"""What becomes of log lines: which lines about tasks are written, and how a line of text stays one.
 
+What a caller sent can neither begin a line of its own nor steer a terminal.
+"""
+
+import hashlib
+import logging
 from collections.abc import MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 from outlast.activities.printable import printable
@@ -23,3 +29,40 @@ def _printable(value: object) -> object:
 
 def _indented(trace: object) -> str:
     return "\n".join(_INDENT + printable(line) for line in str(trace).split("\n"))
+
+
+@dataclass(frozen=True)
+class TaskLines:
+    """Which of the lines about tasks are written (`workflows/stubs/task_log.py`)."""
+
+    share: float = 1.0
+    """Of all tasks. Every process chooses the same ones, by their ids."""
+    slow_seconds: float = 0.0
+    """A task that took so long ends with a warning, which is always written; 0 warns of none."""
+
+    def write_through(self, logger: logging.Logger, level: int) -> None:
+        """Have `logger` write what is chosen, from `level` on."""
+        # A slow task's line becomes a warning only here, so it has to come this far whatever the level is.
+        logger.setLevel(min(level, logging.INFO))
+        logger.filters[:] = [_Chosen(self, level)]
+
+
+class _Chosen(logging.Filter):
+    def __init__(self, lines: TaskLines, level: int) -> None:
+        super().__init__()
+        self._lines = lines
+        self._level = level
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        facts = vars(record)
+        is_slow = 0 < self._lines.slow_seconds <= facts.get("seconds", 0.0)
+        if is_slow:
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+            facts["slow"] = True
+        is_kept = is_slow or facts.get("outcome") == "failed" or _chance_of(facts.get("task")) < self._lines.share
+        return is_kept and record.levelno >= self._level
+
+
+def _chance_of(task_id: object) -> float:
+    """From 0 up to 1, the same for all lines of a task."""
+    return int.from_bytes(hashlib.sha256(str(task_id).encode("utf-8", "replace")).digest()[:6]) / (1 << 48)

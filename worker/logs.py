@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping, MutableMapping
 from types import TracebackType
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import structlog
 from opentelemetry import trace
@@ -20,7 +20,8 @@ from temporalio import activity, workflow
 from outlast.activities.contracts import SealedSecret
 from outlast.activities.failures.classify import without_credentials
 from outlast.activities.secrets.sealed_json import is_sealed
-from outlast.worker.log_lines import one_line
+from outlast.worker.log_lines import TaskLines, one_line
+from outlast.workflows.stubs.task_log import TASK_LOGGER, Part
 
 _MASK = "[redacted]"
 
@@ -32,10 +33,10 @@ def configure_early_logging() -> None:
     configure_logging("json" if os.environ.get("OUTLAST_LOG_FORMAT") == "json" else "text", "info")
 
 
-def configure_logging(log_format: Literal["text", "json"], level: str) -> None:
+def configure_logging(log_format: Literal["text", "json"], level: str, tasks: TaskLines | None = None) -> None:
     """Send every line of this process through one pipeline: loggers, warnings and uncaught exceptions.
 
-    `level` is the least level written: `debug`, `info`, `warning` or `error`.
+    `level` is the least level written: `debug`, `info`, `warning` or `error`. `tasks` says which lines about tasks are.
     """
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -71,6 +72,7 @@ def configure_logging(log_format: Literal["text", "json"], level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    (tasks or TaskLines()).write_through(logging.getLogger(TASK_LOGGER), root.level)
     for noisy in ("httpx", "httpcore", "apify_client", "uvicorn.access"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     logging.captureWarnings(capture=True)
@@ -121,6 +123,13 @@ _EXTRAS = (
     "not_loaded",
     "granted",
     "answered_by",
+    "task_event",
+    "run",
+    "outcome",
+    "error",
+    "slow",
+    "seconds",
+    *(f"{part}_seconds" for part in get_args(Part)),
     "temporal_activity",
     "temporal_workflow",
 )
@@ -132,7 +141,7 @@ def _name_the_task(_: object, __: str, event: MutableMapping[str, Any]) -> Mutab
     for name in _TEMPORAL_EXTRAS:
         details: Mapping[str, Any] = event.pop(name, None) or {}
         if details:
-            event["task"] = details.get("workflow_id")
+            event.setdefault("task", details.get("workflow_id"))
         if details.get("attempt", 1) > 1:
             event["attempt"] = details["attempt"]
     return event

@@ -15,6 +15,7 @@ from outlast.activities.runs.restored import RestoredInterval
 from outlast.activities.secrets.files import read_secret_files
 from outlast.activities.stuck_tasks.contracts import StuckLimits
 from outlast.paths import default_data_dir
+from outlast.worker.log_lines import TaskLines
 from outlast.workflows.contracts.queues import QUEUES
 
 APIFY_API = "https://api.apify.com"
@@ -29,6 +30,12 @@ class Settings(BaseSettings):
     data_dir: Path = Field(default_factory=default_data_dir, description="Where the embedded stack keeps its state.")
     log_format: Literal["text", "json"] = Field(default="text", description="Form of the log lines on standard error.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
+    log_task_share: float = Field(
+        default=1, ge=0, le=1, description="Share of tasks whose events are logged; ends of failed and slow ones are."
+    )
+    slow_task_seconds: float = Field(
+        default=300, ge=0, description="A task that took so long ends with a warning in the log; 0 warns of none."
+    )
     ready_file: Path | None = Field(
         default=None,
         description="File that the process writes when it is ready (pid, version and addresses, as JSON) and removes "
@@ -123,6 +130,11 @@ class Settings(BaseSettings):
         if enabled and info.data.get("workspace_dir") is None:
             raise ValueError("needs OUTLAST_WORKSPACE_DIR")
         return enabled
+
+    @property
+    def task_lines(self) -> TaskLines:
+        """Which lines about tasks are logged."""
+        return TaskLines(share=self.log_task_share, slow_seconds=self.slow_task_seconds)
 
     @property
     def configured_tools(self) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from outlast.workflows.runtime.executors import describe_run
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.stubs.search_attributes import upsert_search_attributes
 from outlast.workflows.stubs.signatures import signature
+from outlast.workflows.stubs.task_log import Part, log_end
 from outlast.workflows.tools.framework.middleware import run_handler
 from outlast.workflows.tools.registry import UnknownTool, tool_for
 
@@ -51,6 +52,7 @@ class ToolCallWorkflow:
         info = workflow.info()
         self._was_queued = info.typed_search_attributes.get(search_attributes.TASK_STATUS) == TaskStatus.QUEUED
         self._began_at = workflow.now() if self._was_queued else info.start_time
+        self._seconds_on: dict[Part, float] = {"queue": (workflow.now() - info.workflow_start_time).total_seconds()}
 
     @workflow.signal(name=RELEASE_SIGNAL)
     def release(self) -> None:
@@ -67,6 +69,16 @@ class ToolCallWorkflow:
         refusal = self._ctx.questions.refuse(submitted)
         if refusal is not None:
             raise ApplicationError(refusal.message, refusal, type=INPUT_REFUSED, non_retryable=True)
+
+    @property
+    def call(self) -> ToolCall:
+        """What was called."""
+        return self._ctx.call
+
+    @property
+    def seconds_on(self) -> dict[Part, float]:
+        """What its time went on so far."""
+        return self._seconds_on
 
     @property
     def began_at(self) -> datetime:
@@ -136,6 +148,7 @@ class ToolCallWorkflow:
         workflow.upsert_memo(entries)
         upsert_search_attributes(search_attributes.TASK_STATUS.value_set(status.value))
         count_tool_call(call, status, result)
+        log_end(status.value, error=event.error.category if event.error else None)
         if call.session_id is not None:
             await self._signal_session(call.caller.id, call.session_id, event)
 

@@ -64,6 +64,7 @@ from outlast.workflows.stubs.call_activity import tool_errors
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.stubs.search_attributes import upsert_search_attributes
 from outlast.workflows.stubs.signatures import answer_signature, signature
+from outlast.workflows.stubs.task_log import log_accepted
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.registry import executor_kind
 from outlast.workflows.turns import events
@@ -325,6 +326,7 @@ class TurnWorkflow:
             created_at=workflow.now(),
             fingerprint=task_id,
         )
+        log_accepted(call, task_id)
         try:
             return await workflow.execute_child_workflow(
                 ToolCallWorkflow.run,

@@ -155,3 +155,4 @@ class EndedRun(RunState):
     """
 
     rows: DatasetPage | None = None
+    read_seconds: float = Field(default=0.0, description="How long reading the rows took.")

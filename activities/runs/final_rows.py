@@ -1,5 +1,7 @@
 """The rows of a run that has ended, returned with its final state when they are few."""
 
+import time
+
 from apify_client import ApifyClientAsync
 from temporalio import activity
 
@@ -28,8 +30,10 @@ async def with_few_rows(client: ApifyClientAsync, request: WaitRunInput, ended: 
         expect_items=ended.status == "SUCCEEDED",
         describe_run_store=ended.key_value_store_id,
     )
+    began = time.monotonic()
     try:
-        return ended.model_copy(update={"rows": await fetch_described_page(client, wanted)})
+        rows = await fetch_described_page(client, wanted)
+        return ended.model_copy(update={"rows": rows, "read_seconds": round(time.monotonic() - began, 3)})
     except Exception as error:  # noqa: BLE001 (reading the rows again fails with the same error, which is then reported)
         activity.logger.warning("Cannot read the rows of the ended run %s: %s", ended.run_id, redact(repr(error)))
         return ended

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
@@ -57,12 +58,16 @@ from outlast.workflows.contracts.tool_calls import (
     CallRefused,
     TaskStatus,
     TaskSummary,
+    ToolCall,
     ToolOutcome,
     ToolResult,
 )
 from outlast.workflows.stubs.signatures import signature
+from outlast.workflows.stubs.task_log import MESSAGES, TASK_LOGGER, task_facts
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.framework.tool import Tool
+
+log = logging.getLogger(TASK_LOGGER)
 
 MAX_PAGE = 200
 _LISTS_AT_ONCE = 2
@@ -137,6 +142,7 @@ class TaskClient:
                 # A repeated request starts nothing, so nothing keeps it from its task.
                 return await self._existing(caller, task_id, admitted.fingerprints)
             raise
+        _log_start(call, task_id, status)
         return just_started(task_id, summary, status, self._workflow_url(task_id))
 
     async def report_refused_call(self, caller: Caller, session_id: str | None, error: ErrorEnvelope) -> None:
@@ -429,6 +435,12 @@ class TaskClient:
         if self._ui_url is None:
             return None
         return f"{self._ui_url.rstrip('/')}/namespaces/{self._client.namespace}/workflows/{task_id}"
+
+
+def _log_start(call: ToolCall, task_id: str, status: TaskStatus) -> None:
+    log.info(MESSAGES["accepted"], extra=task_facts("accepted", call, task_id))
+    if status is TaskStatus.QUEUED:
+        log.info(MESSAGES["queued"], extra=task_facts("queued", call, task_id))
 
 
 def _task_not_found(task_id: str) -> TaskNotFound:

@@ -20,6 +20,7 @@ from outlast.workflows.contracts.questions import (
 )
 from outlast.workflows.contracts.tool_calls import TaskStatus
 from outlast.workflows.stubs.search_attributes import upsert_search_attributes
+from outlast.workflows.stubs.task_log import log_task_event, spent_on
 
 
 class OpenQuestions:
@@ -51,6 +52,7 @@ class OpenQuestions:
         self._open.update(questions)
         self._checks.update(checks or {})
         self._publish()
+        log_task_event("waiting")
         began = workflow.now()
         closing = "the task is being cancelled"
         try:
@@ -60,7 +62,9 @@ class OpenQuestions:
             closing = "its time was over"
             raise
         finally:
-            self.waited += workflow.now() - began
+            waited = workflow.now() - began
+            self.waited += waited
+            spent_on("person", waited)
             self._close(questions, closing)
         return {key: self._answers[key] for key in questions}
 

@@ -15,6 +15,7 @@ from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.deadline import remaining
 from outlast.workflows.stubs.failures import ToolError, envelope_of
+from outlast.workflows.stubs.task_log import timed
 
 Input = TypeVar("Input")
 Result = TypeVar("Result")
@@ -43,7 +44,7 @@ async def call_activity(
     retry_policy: RetryPolicy = READ_RETRY_POLICY,
 ) -> Result:
     """The result of a short activity. Raises `ToolError` when it fails for good."""
-    with tool_errors(call.tool):
+    with tool_errors(call.tool), timed("fetch"):
         return await workflow.execute_activity_method(
             method,
             request,

@@ -24,6 +24,7 @@ from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.call_activity import call_activity, tool_errors
+from outlast.workflows.stubs.task_log import timed
 
 SAMPLING_PATIENCE = timedelta(minutes=5)
 """How long a client's model is waited for: not every client has one, and servers can continue without. Users have no
@@ -60,7 +61,7 @@ class McpActors:
         questions = _Questions(self._ask_all)
         _handle_questions(questions.answer)
         try:
-            with tool_errors(self._call.tool):
+            with tool_errors(self._call.tool), timed("run"):
                 return await self._carry_out(request)
         finally:
             _handle_questions(None)

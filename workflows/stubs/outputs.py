@@ -33,6 +33,7 @@ from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.call_activity import tool_errors
 from outlast.workflows.stubs.deadline import remaining
+from outlast.workflows.stubs.task_log import timed
 
 Input = TypeVar("Input")
 Result = TypeVar("Result")
@@ -92,13 +93,14 @@ class Outputs:
 
     async def restore(self, request: RestoreOutputInput) -> RestoredOutput:
         """Read a part of a stored output."""
-        return await self._carry_out(
-            OutputActivities.restore_output,
-            request,
-            f"restore {request.locator}",
-            attempt_timeout=RESTORE_ATTEMPT_TIMEOUT,
-            retry_policy=RESTORE_RETRY_POLICY,
-        )
+        with timed("fetch"):
+            return await self._carry_out(
+                OutputActivities.restore_output,
+                request,
+                f"restore {request.locator}",
+                attempt_timeout=RESTORE_ATTEMPT_TIMEOUT,
+                retry_policy=RESTORE_RETRY_POLICY,
+            )
 
     async def _store_content(
         self,
@@ -121,9 +123,10 @@ class Outputs:
         return await self._store(OutputActivities.store_content, request, "store the answer")
 
     async def _store(self, method: Callable[[Any, Input], Awaitable[Result]], request: Input, summary: str) -> Result:
-        return await self._carry_out(
-            method, request, summary, attempt_timeout=STORE_ATTEMPT_TIMEOUT, retry_policy=STORE_RETRY_POLICY
-        )
+        with timed("store"):
+            return await self._carry_out(
+                method, request, summary, attempt_timeout=STORE_ATTEMPT_TIMEOUT, retry_policy=STORE_RETRY_POLICY
+            )
 
     async def _carry_out(
         self,

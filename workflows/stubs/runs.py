@@ -44,6 +44,7 @@ from outlast.workflows.stubs.call_activity import call_activity, tool_errors
 from outlast.workflows.stubs.deadline import remaining
 from outlast.workflows.stubs.failures import ToolError, envelope_of, is_deadline, is_definite_refusal
 from outlast.workflows.stubs.search_attributes import upsert_search_attributes
+from outlast.workflows.stubs.task_log import log_task_event, spent_on, timed
 
 
 @dataclass
@@ -118,7 +119,8 @@ class Runs:
             summary=f"start {spec.actor}",
         )
         try:
-            run = await asyncio.shield(handle)
+            with timed("start"):
+                run = await asyncio.shield(handle)
         except asyncio.CancelledError:
             handle.cancel()
             operation.run = await _started_run(handle)
@@ -156,6 +158,10 @@ class Runs:
             spend=self._spend_of(run),
         )
         ended = await self._follow(run, request)
+        # The activity that follows the run reads its rows, too.
+        reading = timedelta(seconds=ended.read_seconds)
+        spent_on("fetch", reading)
+        spent_on("run", -reading)
         final = RunState.model_validate({**dict(ended), "adopted": run.adopted, "limit_usd": run.limit_usd})
         self._remember(final)
         if final.over_budget:
@@ -165,7 +171,7 @@ class Runs:
 
     async def _follow(self, run: RunState, request: WaitRunInput) -> EndedRun:
         try:
-            with tool_errors(self._call.tool, partial(self._not_followed, run=run)):
+            with tool_errors(self._call.tool, partial(self._not_followed, run=run)), timed("run"):
                 return await workflow.execute_activity_method(
                     RunActivities.wait_for_run,
                     request,
@@ -234,6 +240,7 @@ class Runs:
         upsert_search_attributes(
             search_attributes.RUN_ID.value_set(run.run_id), search_attributes.ACTOR.value_set(spec.actor)
         )
+        log_task_event("run_started", run=run.run_id)
 
     def _spend_of(self, run: RunState) -> Spend | None:
         """The entry of a run of this call; other runs are booked by the calls that started them."""

@@ -145,7 +145,7 @@ def _settings_for(config: "StackConfig", addresses: "StackAddresses") -> "ApiSet
 
     os.environ.update(stack_environment(config, addresses))
     settings = ApiSettings()
-    configure_logging(settings.log_format, settings.log_level)
+    configure_logging(settings.log_format, settings.log_level, settings.task_lines)
     load_extensions(settings.tool_modules)
     return settings
 

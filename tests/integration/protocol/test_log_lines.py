@@ -12,24 +12,26 @@ from tests.support.stacks.service import Service
 
 
 async def lines_of(service: Service, task_id: str, *events: str) -> list[dict[str, Any]]:
-    """All that the log says of a task, as soon as it says these events."""
+    """All that the logs of API and worker say of a task, in order, as soon as they say these events."""
 
     def found() -> list[dict[str, Any]]:
-        lines = [json.loads(line) for line in service.worker.log.read_text().splitlines() if line.startswith("{")]
-        of_task = [line for line in lines if line.get("task") == task_id]
+        logs = [process.log.read_text().splitlines() for process in (service.api, service.worker)]
+        lines = [json.loads(line) for log in logs for line in log if line.startswith("{")]
+        of_task = sorted((line for line in lines if line.get("task") == task_id), key=lambda line: line["timestamp"])
         assert set(events) <= {line["event"] for line in of_task}, of_task
         return of_task
 
-    return await eventually(found)
+    return await eventually(found, timeout_seconds=20)
 
 
-async def test_a_call_is_logged_when_it_starts_and_when_it_ends(service: Service, api: httpx.AsyncClient) -> None:
+async def test_every_event_of_a_call_is_one_line(service: Service, api: httpx.AsyncClient) -> None:
     done = await completed(api, {**call("hello_world", name="secret Ann"), "session_id": "logged"})
-    lines = await lines_of(service, done["task"]["id"], "tool started", "tool finished")
+    lines = await lines_of(service, done["task"]["id"], "task accepted", "task ended")
     who = {"tool": "hello_world", "caller": "key:ann", "session": "logged", "task": done["task"]["id"]}
     assert [line for line in lines if line.items() >= who.items()] == lines
-    assert [line["event"] for line in lines] == ["tool started", "tool finished"]
-    assert lines[1]["is_error"] is False
+    assert sorted(line["task_event"] for line in lines) == ["accepted", "ended", "started"]
+    (end,) = [line for line in lines if line["task_event"] == "ended"]
+    assert (end["outcome"], end["seconds"] > 0) == ("completed", True)
     assert {line["level"] for line in lines} == {"info"}
     assert "secret Ann" not in json.dumps(lines)
 
@@ -38,11 +40,14 @@ async def test_an_approval_and_who_gave_it_are_logged(service: Service, api: htt
     task = await waiting(api, call("deploy", item="site"))
     await taken(api, task, {"decision": "no", "note": "Not on a Friday."})
     assert (await result(api, task["id"]))["is_error"]
-    lines = await lines_of(service, task["id"], "approval answered", "tool finished")
+    lines = await lines_of(service, task["id"], "approval answered", "task ended")
     (approval,) = [line for line in lines if line["event"] == "approval answered"]
     said = {"tool": "deploy", "caller": "key:ann", "granted": False, "answered_by": "key:ann"}
     assert approval.items() >= said.items()
-    assert [line["is_error"] for line in lines if line["event"] == "tool finished"] == [True]
+    (end,) = [line for line in lines if line["event"] == "task ended"]
+    assert end.items() >= {"outcome": "failed", "error": "permission"}.items()
+    assert end["person_seconds"] <= end["seconds"]
+    assert [line["task_event"] for line in lines if "task_event" in line].count("waiting") == 1
 
 
 async def test_a_hand_off_is_logged_with_its_phase(service: Service, api: httpx.AsyncClient) -> None:

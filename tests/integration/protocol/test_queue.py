@@ -1,5 +1,6 @@
 """Tasks beyond a caller's share: queued durably, begun in order, never more at once than the share."""
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
 from datetime import datetime
@@ -61,7 +62,7 @@ class Flood:
 
 
 async def test_a_flood_waits_in_order_and_others_are_answered(
-    mortal: MortalApi, temporal: Client, tmp_path: Path
+    mortal: MortalApi, temporal: Client, tmp_path: Path, service: Service
 ) -> None:
     async with api_client(mortal.url, FLO) as flo, api_client(mortal.url, GUS) as gus:
         flood = Flood(flo, tmp_path)
@@ -96,6 +97,7 @@ async def test_a_flood_waits_in_order_and_others_are_answered(
         tasks = [task["id"] for task in [*first, *queued, late]]
         await _began_in_order(flo, temporal, tasks)
         await _told_so_in_its_events(flo, queued[0]["id"])
+        await _logged_it(queued[0]["id"], tmp_path / "api.log", service.worker.log)
 
 
 async def _listed(flo: httpx.AsyncClient, status: str, number: int) -> bool:
@@ -119,6 +121,17 @@ async def _a_full_queue_refuses(flo: httpx.AsyncClient, flood: Flood) -> None:
     assert 'outlast_limit_near_ratio{caller="key:flo",limit="concurrent_tasks"} 1.0' in metrics
     doctor = await check_limits(Options(url=str(flo.base_url), token=None, data_dir=Path("absent"), as_json=False))
     assert "key:flo uses 100% of queued_tasks" in doctor.finding
+
+
+async def _logged_it(task_id: str, *logs: Path) -> None:
+    def lines() -> dict[str, Any] | None:
+        written = [line for log in logs for line in log.read_text().splitlines() if line.startswith("{")]
+        found = {line.get("task_event"): line for line in map(json.loads, written) if line.get("task") == task_id}
+        return found if "ended" in found else None
+
+    found = await eventually(lines, timeout_seconds=30)
+    assert {"accepted", "queued", "started"} <= found.keys()
+    assert 0 < found["ended"]["queue_seconds"] <= found["ended"]["seconds"]
 
 
 async def _a_queued_task_can_be_cancelled(flo: httpx.AsyncClient, task_id: str) -> None:

@@ -27,6 +27,8 @@ def settings(provider: ProviderServer, collector: Collector) -> dict[str, str]:
         "OUTLAST_OTLP_ENDPOINT": collector.url,
         "OUTLAST_OTLP_HEADERS": "authorization=Bearer%20of-the-collector",
         "OUTLAST_OTLP_METRICS": "true",
+        "OUTLAST_SLOW_TASK_SECONDS": "0.001",
+        "OUTLAST_LOG_LEVEL": "warning",
         "OTEL_BSP_SCHEDULE_DELAY": "100",
         "OTEL_METRIC_EXPORT_INTERVAL": "200",
         "OUTLAST_MODEL_LIMITS": '{"anthropic/m": {}}',

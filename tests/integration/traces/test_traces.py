@@ -1,6 +1,8 @@
 """What a call, a turn and an MCP task do, in all processes, is one tree of spans at a real OTLP receiver."""
 
+import json
 import secrets
+import time
 from typing import Any
 
 import httpx
@@ -112,6 +114,31 @@ async def test_an_mcp_task_belongs_to_the_trace_that_its_meta_names(
 
 def _named(body: dict[str, Any]) -> dict[str, Any]:
     return {"name": body["tool"], "arguments": body["arguments"]}
+
+
+async def test_a_slow_call_is_logged_with_its_trace_and_where_its_time_went(
+    api: httpx.AsyncClient, service: Service
+) -> None:
+    trace, _, traceparent = parent()
+    began = time.monotonic()
+    answer = await completed(api, sleeper_call(1, rows=500, message=SECRET), traceparent=traceparent)
+    took = time.monotonic() - began
+
+    def end() -> dict[str, Any] | None:
+        lines = [json.loads(line) for line in service.worker.log.read_text().splitlines() if line.startswith("{")]
+        of_task = [line for line in lines if line.get("task") == answer["task"]["id"]]
+        # Of less than warnings nothing is written here.
+        assert {line["level"] for line in of_task} <= {"warning"}
+        return of_task[-1] if of_task else None
+
+    line = await eventually(end, timeout_seconds=60)
+    assert line.items() >= {"event": "task ended", "slow": True, "trace_id": trace, "tool": "call-actor"}.items()
+    parts = {part: line[f"{part}_seconds"] for part in ("queue", "start", "run", "fetch", "store")}
+    assert parts["run"] > max(parts["start"], parts["fetch"], parts["queue"]), parts
+    assert min(parts.values()) > 0
+    assert 1 <= sum(parts.values()) <= line["seconds"] + 0.01
+    assert line["seconds"] <= took
+    assert SECRET not in json.dumps(line)
 
 
 async def test_the_series_of_all_processes_are_sent_too(

@@ -18,7 +18,7 @@ from outlast.workflows.runtime.masks import Outcome, Reason, Resolution
 configure_logging("json", "info")
 log = logging.getLogger("outlast.test")
 details = {{"workflow_id": "call-actor-1", "run_id": "r", "task_queue": "q", "attempt": 1}}
-log.info("tool started", extra={{"tool": "call-actor", "temporal_workflow": details}})
+log.info("task started", extra={{"tool": "call-actor", "temporal_workflow": details}})
 log.warning("again", extra={{"temporal_activity": {{**details, "attempt": 3}}}})
 try:
     raise ValueError("refused {TOKEN}")
@@ -41,7 +41,7 @@ configure_logging("text", "info")
 log = logging.getLogger("outlast.test")
 hostile = {HOSTILE!r}
 log.info("asked for %s", hostile)
-log.info("tool started", extra={{"tool": hostile, "session": [hostile]}})
+log.info("task started", extra={{"tool": hostile, "session": [hostile]}})
 try:
     raise ValueError(hostile)
 except ValueError:
@@ -82,7 +82,7 @@ def logged() -> list[dict[str, Any]]:
 
 def test_lines_name_the_task_and_hold_no_credential() -> None:
     of_workflow, of_retried_activity, of_failure, _ = logged()
-    assert of_workflow.items() >= {"event": "tool started", "task": "call-actor-1", "tool": "call-actor"}.items()
+    assert of_workflow.items() >= {"event": "task started", "task": "call-actor-1", "tool": "call-actor"}.items()
     assert not {"temporal_workflow", "attempt", "run_id", "task_queue"} & set(of_workflow)
     assert of_retried_activity.items() >= {"task": "call-actor-1", "attempt": 3, "level": "warning"}.items()
     assert TOKEN not in json.dumps(of_failure)

@@ -11,6 +11,7 @@ from outlast.activities.json_schema.violations import schema_violations
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.stubs.task_log import log_task_event
 from outlast.workflows.tools.framework.approvals import approval_of, ask_approval, denied, refused
 from outlast.workflows.tools.framework.compression import compression
 from outlast.workflows.tools.framework.results import as_result
@@ -27,17 +28,10 @@ async def abort(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult
     return await proceed()
 
 
-async def logging(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:
-    """Log when a handler starts, finishes and fails."""
-    extra = _who(ctx, definition)
-    workflow.logger.info("tool started", extra=extra)
-    try:
-        result = await proceed()
-    except BaseException as error:
-        workflow.logger.info("tool ended: %s", type(error).__name__, extra=extra)
-        raise
-    workflow.logger.info("tool finished", extra={**extra, "is_error": result.is_error})
-    return result
+async def logging(_ctx: ToolContext, _definition: Tool, proceed: Next) -> ToolResult:
+    """Log that a handler starts. How its task has ended, the workflow logs."""
+    log_task_event("started")
+    return await proceed()
 
 
 async def permission(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:

@@ -14,6 +14,7 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.stubs.call_activity import tool_errors
 from outlast.workflows.stubs.deadline import remaining
+from outlast.workflows.stubs.task_log import timed
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
 
 RUN_PLAIN_FUNCTION = "run_plain_function"
@@ -70,7 +71,7 @@ async def run_plain_function(
         caller_id=call.caller.id,
         session_id=call.session_id,
     )
-    with tool_errors(call.tool):
+    with tool_errors(call.tool), timed("run"):
         return await workflow.execute_activity(
             RUN_PLAIN_FUNCTION,
             request,

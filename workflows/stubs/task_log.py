@@ -1,0 +1,100 @@
+"""One log line for each event of a task, and where its time went. A replay writes none.
+
+The front door writes the first, `accepted` and `queued`; the lines of all processes have the same fields.
+"""
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Final, Literal, Protocol, runtime_checkable
+
+from temporalio import workflow
+
+from outlast.workflows.contracts.tool_calls import ToolCall
+
+TASK_LOGGER: Final = "outlast.tasks"
+"""The logger of these lines: settings say how many of them are written, see `worker/log_lines.py`."""
+TaskEvent = Literal["accepted", "queued", "started", "run_started", "waiting", "ended"]
+Part = Literal["queue", "start", "run", "fetch", "store", "person"]
+"""What a task spends time on: in the queue; starting a run, following it, reading data, storing outputs; waiting for
+somebody's answer."""
+MESSAGES: Final[dict[TaskEvent, str]] = {
+    "accepted": "task accepted",
+    "queued": "task queued",
+    "started": "task started",
+    "run_started": "run started",
+    "waiting": "task waits for somebody",
+    "ended": "task ended",
+}
+
+_log = workflow.LoggerAdapter(logging.getLogger(TASK_LOGGER), None)
+_log.workflow_info_on_message = False
+
+
+@runtime_checkable
+class KeepsTime(Protocol):
+    """A workflow that is a task."""
+
+    @property
+    def call(self) -> ToolCall:
+        """What was called."""
+        ...
+
+    @property
+    def seconds_on(self) -> dict[Part, float]:
+        """What its time went on so far."""
+        ...
+
+
+def task_facts(event: TaskEvent, call: ToolCall, task_id: str) -> dict[str, Any]:
+    """The fields of every line about a task."""
+    return {
+        "task_event": event,
+        "task": task_id,
+        "tool": call.tool,
+        "caller": call.caller.id,
+        "session": call.session_id,
+    }
+
+
+def log_task_event(event: TaskEvent, **facts: Any) -> None:
+    """Log an event of the task that this workflow is."""
+    instance: object = workflow.instance()
+    if isinstance(instance, KeepsTime):
+        known = task_facts(event, instance.call, workflow.info().workflow_id)
+        _log.info(MESSAGES[event], extra={**known, **facts})
+
+
+def log_accepted(call: ToolCall, task_id: str) -> None:
+    """Log that a turn has made a call a task: no front door does."""
+    _log.info(MESSAGES["accepted"], extra=task_facts("accepted", call, task_id))
+
+
+def log_end(outcome: str, *, error: str | None) -> None:
+    """Log how the task has ended, and where its time went: from its acceptance, in seconds."""
+    instance: object = workflow.instance()
+    if not isinstance(instance, KeepsTime):
+        return
+    total = workflow.now() - workflow.info().workflow_start_time
+    parts = {f"{part}_seconds": round(seconds, 3) for part, seconds in instance.seconds_on.items() if seconds >= 0.001}
+    failure = {"error": error} if error is not None else {}
+    log_task_event("ended", outcome=outcome, seconds=round(total.total_seconds(), 3), **parts, **failure)
+
+
+@contextmanager
+def timed(part: Part) -> Generator[None]:
+    """Count the time of the block as spent on `part`."""
+    began = workflow.now()
+    try:
+        yield
+    finally:
+        spent_on(part, workflow.now() - began)
+
+
+def spent_on(part: Part, time: timedelta) -> None:
+    """Count `time` as spent on `part`."""
+    instance: object = workflow.instance()
+    if isinstance(instance, KeepsTime):
+        spent = instance.seconds_on
+        spent[part] = spent.get(part, 0.0) + time.total_seconds()
