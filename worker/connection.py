@@ -1,10 +1,11 @@
 """The connection to Temporal, the output store and the sealing keys, from the settings."""
 
 import os
+from collections.abc import Mapping
 
 from obstore.exceptions import BaseError
 from temporalio.client import Client
-from temporalio.envconfig import ClientConfig
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.runtime import Runtime
 
 from outlast.activities.outputs.store.encrypted_objects import EncryptedObjects
@@ -25,17 +26,24 @@ async def connect(settings: Settings, runtime: Runtime | None = None, *, lazy: b
     Large payloads are kept in the output store of `settings`. With `lazy` it connects at the first call. Raises
     `RuntimeError` when the server cannot be reached, `ValueError` when TEMPORAL_API_KEY_FILE cannot be read.
     """
-    config = ClientConfig.load_client_connect_config(override_env_vars=_temporal_environment())
-    config.setdefault("target_host", "127.0.0.1:7233")
+    config = _connect_config(os.environ)
     plugin = OutlastPlugin(output_objects(settings), payload_codec(settings))
     plugins = [plugin, *tracing_plugins(settings)]
     return await Client.connect(**config, plugins=plugins, runtime=runtime, lazy=lazy)
 
 
-def _temporal_environment() -> dict[str, str]:
-    """The variables that Temporal's tools read, with an API key that stands in a file."""
-    api_key = None if os.environ.get(_API_KEY) else secret_from_file(_API_KEY)
-    return {**os.environ, _API_KEY: api_key} if api_key else dict(os.environ)
+async def connect_plainly(environment: Mapping[str, str] = os.environ, *, lazy: bool = False) -> Client:
+    """A client for what needs no payload: namespaces, queues, search attributes. Raises as `connect` does."""
+    return await Client.connect(**_connect_config(environment), lazy=lazy)
+
+
+def _connect_config(environment: Mapping[str, str]) -> ClientConnectConfig:
+    """How Temporal's tools connect by these variables, with an API key that may stand in a file."""
+    api_key = None if environment.get(_API_KEY) else secret_from_file(_API_KEY, environment)
+    variables = {**environment, **({_API_KEY: api_key} if api_key else {})}
+    config = ClientConfig.load_client_connect_config(override_env_vars=variables)
+    config.setdefault("target_host", "127.0.0.1:7233")
+    return config
 
 
 def payload_codec(settings: Settings) -> EncryptingCodec | None:

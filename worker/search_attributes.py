@@ -1,5 +1,8 @@
 """Registers the search attributes of tasks. Repeating it changes nothing."""
 
+import logging
+from collections.abc import Mapping
+
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import Client
@@ -7,23 +10,71 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.workflows.contracts.search_attributes import ALL, DATETIMES, KEYWORD_LISTS
 
+log = logging.getLogger("outlast.worker")
 
-async def register_search_attributes(client: Client) -> None:
-    """Add the search attributes that the namespace lacks. Raises `RPCError` when the server refuses."""
+KEYWORD = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+KEYWORD_LIST = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST
+DATETIME = IndexedValueType.INDEXED_VALUE_TYPE_DATETIME
+
+SearchAttributes = Mapping[str, IndexedValueType.ValueType]
+
+WANTED: SearchAttributes = {
+    **{key.name: KEYWORD for key in ALL},
+    **{key.name: KEYWORD_LIST for key in KEYWORD_LISTS},
+    **{key.name: DATETIME for key in DATETIMES},
+}
+"""The search attributes of tasks, with their types."""
+REFUSALS = frozenset({RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.UNAUTHENTICATED})
+"""How a server says that its search attributes are managed elsewhere, as Temporal Cloud's are."""
+_TYPES = {KEYWORD: "Keyword", KEYWORD_LIST: "KeywordList", DATETIME: "Datetime"}
+
+
+def type_name(kind: IndexedValueType.ValueType) -> str:
+    """How Temporal's tools call a type."""
+    return _TYPES[kind]
+
+
+async def missing_search_attributes(client: Client) -> SearchAttributes:
+    """Those that the namespace lacks, or has with another type. Raises `RPCError` when the server does not tell."""
     listed = await client.operator_service.list_search_attributes(
         ListSearchAttributesRequest(namespace=client.namespace)
     )
-    wanted = {key.name: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD for key in ALL}
-    wanted |= {key.name: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST for key in KEYWORD_LISTS}
-    wanted |= {key.name: IndexedValueType.INDEXED_VALUE_TYPE_DATETIME for key in DATETIMES}
-    missing = {name: kind for name, kind in wanted.items() if name not in listed.custom_attributes}
+    return {name: kind for name, kind in WANTED.items() if listed.custom_attributes.get(name) != kind}
+
+
+async def register_search_attributes(client: Client) -> None:
+    """Add the search attributes that the namespace lacks.
+
+    Raises `RuntimeError` where they are missing and the server lets nobody add them with this credential, `RPCError`
+    when it does not answer. A server that does not even list them is trusted to have them.
+    """
+    try:
+        missing = await missing_search_attributes(client)
+    except RPCError as error:
+        if error.status not in REFUSALS:
+            raise
+        log.warning("The server does not list search attributes; `outlast admin setup` names those that it needs")
+        return
     if not missing:
         return
+    try:
+        await add_search_attributes(client, missing)
+    except RPCError as error:
+        if error.status not in REFUSALS:
+            raise
+        names = ", ".join(f"{name} ({type_name(kind)})" for name, kind in missing.items())
+        raise RuntimeError(
+            f"The namespace {client.namespace} lacks the search attributes {names}, and this credential may not add "
+            "them. `outlast admin setup` says how."
+        ) from error
+
+
+async def add_search_attributes(client: Client, missing: SearchAttributes) -> None:
+    """Add them; that another process was faster is no error. Raises `RPCError`."""
     try:
         await client.operator_service.add_search_attributes(
             AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)
         )
     except RPCError as error:
-        # Another process was faster.
         if error.status is not RPCStatusCode.ALREADY_EXISTS:
             raise

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from outlast.activities.secrets.sealer import SealError, SecretSealer
 from outlast.api.cli.checks.check import Check, fail, ok, skip, warn
@@ -51,12 +52,13 @@ def check_data_dir(data_dir: Path) -> Check:
     return ok(name, shown if data_dir.exists() else f"{shown}, created by the first `outlast up`")
 
 
-def check_disk(data_dir: Path) -> Check:
-    """There is enough disk space for histories, datasets and outputs."""
-    free = shutil.disk_usage(_nearest(data_dir)).free
-    finding = f"{size(free)} free"
+def check_disk(data_dir: Path, environment: Mapping[str, str] | None = None) -> Check:
+    """There is enough disk space for histories, datasets, outputs and the audit log, wherever they are."""
+    places = {place: shutil.disk_usage(_nearest(place)).free for place in (data_dir, *_places(environment or {}))}
+    place, free = min(places.items(), key=lambda one: one[1])
+    finding = f"{size(free)} free" + ("" if place == data_dir else f" for {place}")
     if free < _TOO_LITTLE_BYTES:
-        return fail("Disk space", finding, f"Free disk space: Temporal stops when the disk of {data_dir} is full.")
+        return fail("Disk space", finding, f"Free disk space: work stops when the disk of {place} is full.")
     if free < _LITTLE_BYTES:
         return warn("Disk space", finding, "Free disk space before you store large results.")
     return ok("Disk space", finding)
@@ -140,6 +142,13 @@ def _readable_ring(name: str, text: str, origin: str) -> Check:
     except SealError as error:
         return fail(name, f"{origin}: {error}", "One line per key: KEYID:base64 of 32 random bytes.")
     return ok(name, origin)
+
+
+def _places(environment: Mapping[str, str]) -> list[Path]:
+    """Where else the settings have files written."""
+    store, audit = environment.get("OUTLAST_STORE_URL", ""), environment.get("OUTLAST_AUDIT_FILE", "")
+    folder = unquote(urlsplit(store).path) if store.startswith("file://") else "" if "://" in store else store
+    return [Path(name).expanduser() for name in (folder, audit if audit != "-" else "") if name]
 
 
 def _nearest(path: Path) -> Path:

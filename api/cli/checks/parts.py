@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,17 @@ async def check_server(options: Options, around: Surroundings) -> list[Check]:
             return [api, *_check_readiness(readiness, around), *await _check_access(client)]
     except (ConnectionFailed, UnexpectedAnswer) as error:
         return [fail("API", error.message, error.hint or ""), *_unasked("Temporal", "Worker", "Credential", "Tools")]
+
+
+def clocks(options: Options, around: Surroundings) -> dict[str, str]:
+    """Addresses of the servers whose clocks matter: the platform's, and the API's where it is another machine."""
+    found: dict[str, str] = {}
+    base_url, _, _ = _platform_of(around)
+    if base_url:
+        found["the platform"] = base_url
+    with suppress(ConnectionFailed):  # a row of its own says so
+        found["the API"] = find_connection(options.url, options.token, options.data_dir, environment={}).url
+    return found
 
 
 async def check_platform(around: Surroundings) -> Check:

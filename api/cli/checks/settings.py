@@ -5,14 +5,17 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from uuid import uuid4
 
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
 from outlast.activities.outputs.format.errors import StoreUnavailable
-from outlast.api.cli.checks.check import Check, fail, ok, skip
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.api.cli.checks.check import Check, fail, ok, skip, warn
 from outlast.api.cli.checks.parts import Surroundings, check_platform
 from outlast.api.settings import ApiSettings
 from outlast.deploy.local.sandbox.actors.catalogue import broken_folders
@@ -21,6 +24,9 @@ from outlast.worker.environment import unknown_variables
 from outlast.worker.settings import Settings, WorkerSettings, settings_errors
 
 _STORE_SECONDS = 10
+_SLOW_STORE_SECONDS = 1.0
+_PROBE = "doctor"
+"""The folder of the store in which nothing stays."""
 
 
 async def check_all(around: Surroundings, actors: Sequence[Path]) -> list[Check]:
@@ -43,7 +49,7 @@ def check_variables() -> list[Check]:
 
 
 async def check_store() -> Check:
-    """The output store that `OUTLAST_STORE_URL` names answers."""
+    """The output store that `OUTLAST_STORE_URL` names takes an object, gives it back and removes it, and how fast."""
     name = "Output store"
     advice = "Correct OUTLAST_STORE_URL or the store's credentials, or unset it to keep outputs in the data directory."
     url = os.environ.get("OUTLAST_STORE_URL")
@@ -53,13 +59,32 @@ async def check_store() -> Check:
         objects = output_objects(Settings(store_url=url))
         async with asyncio.timeout(_STORE_SECONDS):
             await objects.folders("")
+            slowest = await _slowest_access(objects)
     except ValueError as error:
         return fail(name, str(error), advice)
     except TimeoutError:
         return fail(name, f"{url} (OUTLAST_STORE_URL) does not answer within {_STORE_SECONDS} s", advice)
     except (StoreUnavailable, OSError) as error:
         return fail(name, f"{url} (OUTLAST_STORE_URL): {_first_line(error)}", advice)
-    return ok(name, url)
+    took = f"{url}, written and read in {slowest * 1000:.0f} ms"
+    if slowest > _SLOW_STORE_SECONDS:
+        return warn(name, took, "Use a store near worker and API: large answers and arguments wait for it.")
+    return ok(name, took)
+
+
+async def _slowest_access(objects: OutputObjects) -> float:
+    """Write, read and delete a small object; the seconds that the slowest of them took."""
+    key, content = f"{_PROBE}/{uuid4().hex}", b"outlast doctor"
+    began = time.monotonic()
+    await objects.put(key, content)
+    written = time.monotonic()
+    try:
+        if await objects.get(key) != content:
+            raise StoreUnavailable("it gives back something else than was written")
+        read = time.monotonic()
+    finally:
+        await objects.delete([key])
+    return max(written - began, read - written, time.monotonic() - read)
 
 
 def check_actors(folders: Sequence[Path]) -> Check:

@@ -47,7 +47,7 @@ async def diagnose(output: Output, options: Options) -> ExitCode:
 
 
 async def _all_checks(options: Options) -> "list[Check]":
-    from outlast.api.cli.checks import issuer, limits, machine, parts, retention, settings  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
+    from outlast.api.cli.checks import clock, issuer, limits, machine, parts, policy, settings, temporal  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
     from outlast.client.connection import running_stack  # noqa: PLC0415
 
     data_dir, environment = options.data_dir, dict(os.environ)
@@ -55,9 +55,10 @@ async def _all_checks(options: Options) -> "list[Check]":
     return [
         machine.check_python(),
         machine.check_data_dir(data_dir),
-        machine.check_disk(data_dir),
+        machine.check_disk(data_dir, environment),
         machine.check_seal_keys(data_dir, environment),
         machine.check_encryption(environment),
+        policy.check_policy(environment),
         *settings.check_variables(),
         await settings.check_store(),
         settings.check_actors(_actor_folders(environment)),
@@ -70,7 +71,9 @@ async def _all_checks(options: Options) -> "list[Check]":
         await issuer.check_issuer(),
         await parts.check_metrics(around),
         await parts.check_temporal_ui(around),
-        await retention.check_retention(around.state.addresses if around.state else None),
+        await clock.check_clock(parts.clocks(options, around)),
+        temporal.check_certificate(environment),
+        *await temporal.check_namespace(around),
     ]
 
 
