@@ -7,6 +7,7 @@ import typer
 
 from outlast.api.cli.client_tools import command as client_tools
 from outlast.api.cli.commands import (
+    admin,
     audit,
     backup,
     bench_tools,
@@ -61,6 +62,7 @@ app.add_typer(sessions.app, name="sessions", rich_help_panel="Tools and tasks")
 app.add_typer(tasks.app, name="tasks", rich_help_panel="Tools and tasks")
 app.add_typer(outputs.app, name="output", rich_help_panel="Tools and tasks")
 app.add_typer(tools.app, name="tools", rich_help_panel="Tools and tasks")
+app.add_typer(admin.app, name="admin", rich_help_panel="The stack")
 app.add_typer(keys.app, name="keys", rich_help_panel="The stack")
 app.add_typer(policy.app, name="policy", rich_help_panel="The stack")
 app.add_typer(audit.app, name="audit", rich_help_panel="The stack")
