@@ -4,12 +4,13 @@ import dataclasses
 
 from temporalio.converter import DataConverter, DefaultFailureConverterWithEncodedAttributes, PayloadCodec
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import ReplayerConfig, WorkflowRunner
+from temporalio.worker import ReplayerConfig, WorkerConfig, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.worker.converter import lean_data_converter
 from outlast.worker.external_storage import external_storage
+from outlast.workflows.versions import VersionedRunner
 
 PASSED_THROUGH = (
     # Workflow code is deterministic by review and by replay tests, and uses contracts and activity signatures for their
@@ -59,6 +60,14 @@ class OutlastPlugin(SimplePlugin):
         )
         self._objects = objects
         self._codec = codec
+
+    def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
+        """A worker with a version says of each workflow whether it may move to another one."""
+        configured = super().configure_worker(config)
+        deployment, runner = configured.get("deployment_config"), configured.get("workflow_runner")
+        if deployment is not None and deployment.use_worker_versioning and runner is not None:
+            configured["workflow_runner"] = VersionedRunner(runner)
+        return configured
 
     def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
         """A replay reads stored payloads and writes none."""

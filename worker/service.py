@@ -90,6 +90,7 @@ def _runs_worker(client: Client, settings: WorkerSettings, activities: "Activiti
     return Worker(
         client,
         task_queue=RUNS_TASK_QUEUE,
+        deployment_config=settings.deployment,
         activities=activities.waiting,
         max_concurrent_activities=settings.run_slots,
         activity_task_poller_behavior=PollerBehaviorAutoscaling(),
@@ -103,6 +104,7 @@ def _outputs_worker(client: Client, settings: WorkerSettings, activities: "Activ
     return Worker(
         client,
         task_queue=OUTPUTS_TASK_QUEUE,
+        deployment_config=settings.deployment,
         activities=activities.outputs,
         max_concurrent_activities=settings.output_slots or os.cpu_count() or 1,
         graceful_shutdown_timeout=timedelta(0),  # Any worker continues where this one stopped.
@@ -113,6 +115,7 @@ def _functions_worker(client: Client, settings: WorkerSettings, activities: "Act
     return Worker(
         client,
         task_queue=FUNCTIONS_TASK_QUEUE,
+        deployment_config=settings.deployment,
         activities=activities.functions,
         max_concurrent_activities=settings.function_slots,
         activity_task_poller_behavior=PollerBehaviorAutoscaling(),
@@ -126,6 +129,7 @@ def _models_worker(client: Client, settings: WorkerSettings, activities: "Activi
     return Worker(
         client,
         task_queue=MODELS_TASK_QUEUE,
+        deployment_config=settings.deployment,
         activities=activities.models,
         max_concurrent_activities=settings.model_slots,
         activity_task_poller_behavior=PollerBehaviorAutoscaling(),
@@ -139,6 +143,7 @@ def _tools_worker(client: Client, settings: WorkerSettings, activities: "Activit
     return Worker(
         client,
         task_queue=TOOLS_TASK_QUEUE,
+        deployment_config=settings.deployment,
         workflows=WORKFLOWS,
         activities=activities.short,
         max_concurrent_activities=settings.tool_slots,

@@ -8,6 +8,8 @@ from typing import Literal
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.worker import WorkerDeploymentConfig
 
 from outlast.activities.llm.providers.models import ModelLimits
 from outlast.activities.llm.providers.prices import Price
@@ -183,6 +185,17 @@ class WorkerSettings(Settings):
         default=",".join(QUEUES),
         description="Which task queues this worker serves, comma-separated; together the workers must serve all.",
     )
+    build_id: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
+        description="Version of this worker in Temporal's worker versioning. It gets work of its version only, new "
+        "work once the version is current. Without it, workers are not versioned.",
+    )
+    deployment_name: str = Field(
+        default="outlast",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$",
+        description="Name of the worker deployment whose versions the build ids are.",
+    )
     run_slots: int = Field(default=5_000, ge=1, description="Runs that one worker follows at once.")
     tool_slots: int = Field(default=200, ge=1, description="Short activities that one worker carries out at once.")
     function_slots: int = Field(
@@ -334,6 +347,16 @@ class WorkerSettings(Settings):
     def task_queues(self) -> frozenset[str]:
         """`queues` as the names of task queues."""
         return frozenset(QUEUES[name.strip()] for name in self.queues.split(","))
+
+    @property
+    def deployment(self) -> WorkerDeploymentConfig | None:
+        """The version of the worker; None when it is not versioned. `workflows/versions.py` says what moves on."""
+        if self.build_id is None:
+            return None
+        version = WorkerDeploymentVersion(deployment_name=self.deployment_name, build_id=self.build_id)
+        return WorkerDeploymentConfig(
+            version=version, use_worker_versioning=True, default_versioning_behavior=VersioningBehavior.PINNED
+        )
 
     @property
     def reservation_check(self) -> timedelta:

@@ -232,6 +232,8 @@ class Planner:
             _RESTORED: resumed_interval(self._data_dir) if component is Component.WORKER else None,
         }
         contract = without_secrets_of_others(component, stack_environment(self._config, self.addresses()))
+        # The only worker is replaced in place: with a version, it would wait for somebody to promote it.
+        contract.pop("OUTLAST_BUILD_ID", None)
         return contract | {name: value for name, value in ports.items() if value is not None}
 
     def _port(self, name: str) -> str | None:

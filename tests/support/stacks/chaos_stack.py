@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -118,15 +118,17 @@ class Part:
 class ChaosStack:
     """Temporal server on a database file, worker and API, on a sandbox platform that stays alive."""
 
-    def __init__(self, folder: Path, sandbox: Sandbox, **extra: str) -> None:
-        """`extra` is added to the environment of worker and API."""
+    def __init__(self, folder: Path, sandbox: Sandbox, *, temporal_options: Sequence[str] = (), **extra: str) -> None:
+        """`extra` is added to the environment of the worker, and of what else reads it."""
         self.sandbox = sandbox
         self._folder, self._extra = folder, extra
         self.temporal_server = TemporalServer(*(free_port() for _ in range(3)), database=folder / "temporal.db")
         api_port = free_port()
         self.api_url = f"http://{_LOOPBACK}:{api_port}"
         server = self.temporal_server
-        self.temporal = Part("temporal", lambda log: start_temporal(server, log, options=()), server.is_ready(), folder)
+        self.temporal = Part(
+            "temporal", lambda log: start_temporal(server, log, options=temporal_options), server.is_ready(), folder
+        )
         self.worker = self.new_worker("worker")
         environment = self._environment(OUTLAST_API_PORT=str(api_port))
         self.api = Part("api", starting("outlast.api", environment), answers_http(f"{self.api_url}/healthz"), folder)

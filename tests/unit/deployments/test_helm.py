@@ -60,7 +60,8 @@ def test_a_secret_is_given_to_nobody_who_does_not_need_it() -> None:
     for manifest in deployments("cloud"):
         for variable in manifest.environment:
             holders.setdefault(variable, set()).add(manifest.name)
-    assert holders["OUTLAST_OPENAI_API_KEY_FILE"] == {"outlast-worker-models"}
+    (holder,) = holders["OUTLAST_OPENAI_API_KEY_FILE"]
+    assert holder.startswith("outlast-worker-models-0-1-0-")
     assert holders["OUTLAST_POLICY_FILE"] == {"outlast-api"}
     assert "outlast-api" not in holders["OUTLAST_RESPONDER_WEBHOOK_URL_FILE"]
 
@@ -89,12 +90,32 @@ def test_workers_scale_by_the_backlog_of_their_version_and_by_slots_in_use() -> 
         manifest.name: manifest.content["spec"] for manifest in objects("cloud") if manifest.kind == "ScaledObject"
     }
     assert len(scalers) == 5
-    backlog, slots = scalers["outlast-worker-tools"]["triggers"]
+    backlog, slots = next(spec for name, spec in scalers.items() if "worker-tools-" in name)["triggers"]
     assert backlog["metadata"]["taskQueue"] == "outlast-tools"
     assert backlog["metadata"]["workerDeploymentBuildId"] == "0.1.0"
     assert float(slots["metadata"]["threshold"]) == 140
     targets = {spec["scaleTargetRef"]["name"] for spec in scalers.values()}
     assert targets <= {manifest.name for manifest in deployments("cloud") if "replicas" not in manifest.content["spec"]}
+
+
+def test_the_workers_of_a_version_are_their_own_and_stay_when_the_next_one_comes() -> None:
+    names: set[str] = set()
+    for build_id in ("1.0", "1-0"):
+        made = rendered(HELM, "--values", str(VALUES["cloud"]), "--set-string", f"versioning.buildId={build_id}")
+        workers = [one for one in made if one.kind == "Deployment" and "-worker-" in one.name]
+        assert len(workers) == 5
+        for worker in workers:
+            assert worker.environment["OUTLAST_BUILD_ID"] == build_id
+            assert worker.content["metadata"]["labels"]["outlast.dev/build-id"] == build_id
+            assert worker.content["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+            assert worker.content["spec"]["selector"]["matchLabels"]["outlast.dev/build-id"] == build_id
+            assert worker.content["spec"]["template"]["metadata"]["labels"]["outlast.dev/build-id"] == build_id
+            assert len(worker.name) <= 63
+        names |= {worker.name for worker in workers}
+    assert len(names) == 10
+    for worker in deployments("least"):
+        assert "OUTLAST_BUILD_ID" not in worker.environment
+        assert "annotations" not in worker.content["metadata"]
 
 
 @pytest.mark.parametrize(
@@ -106,6 +127,7 @@ def test_workers_scale_by_the_backlog_of_their_version_and_by_slots_in_use() -> 
         ("secrets.keys.apiKeys=", "the API needs to know its callers"),
         ("workers.models=null", 'no worker serves the queue "models"'),
         ("workers.tools.queues={tool}", "/workers/tools/queues"),
+        ("versioning.buildId=a/b", "/versioning/buildId"),
         ("api.replica=3", "replica"),
         ("settings.outlast_mode=openai", "outlast_mode"),
     ],

@@ -40,6 +40,10 @@ def test_with_an_apify_token_no_sandbox_is_started(tmp_path: Path) -> None:
     assert "OUTLAST_DEFAULT_ACTORS" not in worker
 
 
+def test_the_only_worker_has_no_version_that_would_wait_for_its_promotion(tmp_path: Path) -> None:
+    assert "OUTLAST_BUILD_ID" not in child(full_config(tmp_path, OUTLAST_BUILD_ID="1.0"), Component.WORKER).environment
+
+
 def test_the_sandboxs_token_is_on_no_command_line(tmp_path: Path) -> None:
     sandbox = child(full_config(tmp_path), Component.SANDBOX)
     token = (tmp_path / "sandbox-token").read_text().strip()

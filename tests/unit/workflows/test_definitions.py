@@ -2,8 +2,10 @@
 
 import pytest
 from temporalio import workflow
+from temporalio.common import VersioningBehavior
 
 from outlast.activities.dispatch.contracts import LOOK_SIGNAL, RELEASE_SIGNAL
+from outlast.worker.service import WORKFLOWS
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL
 from outlast.workflows.contracts.sessions import (
     CALL_REFUSED_SIGNAL,
@@ -17,6 +19,7 @@ from outlast.workflows.retention import RetentionWorkflow
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.turn import TurnWorkflow
+from outlast.workflows.versions import behaviour_of
 
 NAMES: dict[type, tuple[str, set[str], set[str], set[str]]] = {
     ToolCallWorkflow: ("ToolCallWorkflow", {"release"}, {"submit_input"}, set()),
@@ -38,6 +41,15 @@ def test_a_workflow_keeps_its_names(defined: type) -> None:
     definition = workflow._Definition.must_from_class(defined)  # pyright: ignore[reportPrivateUsage]
     found = (definition.name, set(definition.signals), set(definition.updates), set(definition.queries))
     assert found == NAMES[defined]
+
+
+PINNED = {ToolCallWorkflow, TurnWorkflow}
+"""Workflows that end on the version that began them. All others move to the current one with their next step."""
+
+
+def test_calls_and_turns_stay_with_their_version_and_what_lives_long_moves_on() -> None:
+    kept = {defined.__name__ for defined in WORKFLOWS if behaviour_of(defined.__name__) == VersioningBehavior.PINNED}
+    assert kept == {defined.__name__ for defined in PINNED}
 
 
 def test_signals_that_are_sent_by_name_are_handled() -> None:

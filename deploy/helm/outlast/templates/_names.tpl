@@ -17,3 +17,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "outlast.image" -}}
 {{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
+
+{{- /* The build id as part of a name: two that differ in signs only still differ. */}}
+{{- define "outlast.versionName" -}}
+{{- $id := .Values.versioning.buildId }}
+{{- $plain := $id | lower | replace "." "-" | replace "_" "-" | trunc 12 | trimSuffix "-" }}
+{{- printf "%s-%s" $plain (sha256sum $id | trunc 6) }}
+{{- end }}
