@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+import secrets
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -17,17 +18,20 @@ from mcp_types import TextContent
 from outlast.deploy.local.config import StackConfig
 from outlast.deploy.local.state import StackState, find_running
 from tests.support.eventually import eventually
+from tests.support.http.otlp import Collector, collecting
 from tests.support.stacks.stack_config import clean_environment, running_children
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 @asynccontextmanager
-async def started_by_client(data_dir: Path, *flags: str, version: str = "legacy") -> AsyncIterator[Client]:
-    """A client that has started `outlast mcp` on `data_dir`."""
+async def started_by_client(
+    data_dir: Path, *flags: str, version: str = "legacy", **settings: str
+) -> AsyncIterator[Client]:
+    """A client that has started `outlast mcp` on `data_dir`, with these variables."""
     ports = {f"OUTLAST_{name.upper()}": "0" for name in StackConfig.model_fields if name.endswith("_port")}
     command = [str(Path(sys.executable).parent / "outlast"), "mcp", "--data-dir", str(data_dir), *flags]
-    environment = clean_environment(**ports, OUTLAST_LOG_LEVEL="warning")
+    environment = clean_environment(**ports, OUTLAST_LOG_LEVEL="warning", **settings)
     server = StdioServerParameters(command=command[0], args=command[1:], env=environment, cwd="/")
     async with Client(stdio_client(server), mode=version, read_timeout_seconds=180) as client:
         yield client
@@ -38,6 +42,12 @@ def kill_everything(state: StackState) -> None:
         # The supervisor stops its parts itself when the client has left.
         with suppress(psutil.NoSuchProcess):
             psutil.Process(pid).kill()
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with collecting() as running:
+        yield running
 
 
 async def gone(data_dir: Path) -> None:
@@ -66,11 +76,20 @@ async def test_a_task_outlives_its_client_and_the_death_of_the_whole_stack(tmp_p
     assert text == "Computed it in 10 seconds"
 
 
-async def test_the_stack_stays_while_another_client_uses_it(tmp_path: Path) -> None:
-    async with started_by_client(tmp_path) as second:
+async def test_the_stack_stays_while_another_client_uses_it(tmp_path: Path, collector: Collector) -> None:
+    traced = {"OUTLAST_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
+    async with started_by_client(tmp_path, **traced) as second:
         started = find_running(tmp_path)
-        async with started_by_client(tmp_path) as first:
-            await first.list_tools()
+        trace, root = secrets.token_hex(16), secrets.token_hex(8)
+        async with started_by_client(tmp_path, **traced) as first:
+            await first.call_tool(
+                "search-actors", {"keywords": "sleeper"}, meta={"traceparent": f"00-{trace}-{root}-01"}
+            )
+        # Of the process that has ended, and of the worker that the stack has started.
+        tree = await collector.whole_trace(trace, "tools/call search-actors", "search_actors", root=root)
+        assert tree.one("tools/call search-actors").process == "outlast-mcp"
+        assert tree.path("search_actors")[1:] == ["execute_tool search-actors", "search_actors"]
+        assert tree.one("search_actors").process == "outlast-worker"
         still_running = find_running(tmp_path)
         assert still_running is not None
         assert started is not None

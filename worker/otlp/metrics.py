@@ -1,4 +1,8 @@
-"""Metrics for those without Prometheus: the series of `/metrics`, sent to an OpenTelemetry collector."""
+"""Metrics for those without Prometheus: the series of `/metrics`, sent to an OpenTelemetry collector.
+
+Temporal's runtime could send those of a worker by itself, but has one exporter only: `/metrics`, which probes and
+autoscalers read, would be gone, and the names would be others.
+"""
 
 import asyncio
 import logging
