@@ -124,6 +124,15 @@ async def test_the_servers_own_error_is_an_error_in_its_own_words(http: httpx.As
     assert result["structured"] == {}, "call-actor promises a structured answer"
 
 
+async def test_an_answer_that_is_too_large_says_so_and_one_of_many_values_is_stored(http: httpx.AsyncClient) -> None:
+    refused = await ask(http, "count.calls", times=1, characters=1_600_000)
+    assert refused["is_error"]
+    assert "at most 1,500,000 are supported" in refused["error"]["message"]
+    stored = await ask(http, "count.calls", times=1, rows=300_000)
+    assert not stored["is_error"]
+    assert "rows: [300000 of object of 0]" in stored["structured"]["summary"]
+
+
 async def test_arguments_arrive_and_a_tool_is_called_once(http: httpx.AsyncClient) -> None:
     first = (await ask(http, "count.calls", times=1, text="ü"))["structured"]
     second = (await ask(http, "count.calls", times=2))["structured"]

@@ -41,7 +41,7 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> Any:
             return {
                 "resultType": "complete",
                 "content": [],
-                "structuredContent": {"calls": calls, "arguments": params.arguments},
+                "structuredContent": {"calls": calls, "arguments": params.arguments, **large(params.arguments or {})},
             }
         case "fail":
             return {"resultType": "complete", "content": [{"type": "text", "text": "No such page"}], "isError": True}
@@ -61,6 +61,12 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> Any:
             return await asked(ctx, params, "words", completion())
         case name:
             raise ValueError(f"There is no tool {name}.")
+
+
+def large(wanted: dict[str, Any]) -> dict[str, Any]:
+    """As much text and as many values as the call asks for."""
+    parts = {"text": "x" * wanted.get("characters", 0), "rows": [{}] * wanted.get("rows", 0)}
+    return {name: part for name, part in parts.items() if part}
 
 
 def colour_form() -> types.ElicitRequest:
