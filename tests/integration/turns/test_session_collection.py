@@ -192,6 +192,22 @@ async def test_what_is_no_conversation_is_not_imported(api: httpx.AsyncClient, t
     assert flaw in refused.text
 
 
+async def test_a_conversation_of_many_megabytes_is_imported_and_goes_on(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    """It is kept in the store: no history and no memo holds it."""
+    said = [{"role": "user", "parts": [{"type": "text", "text": letter * 1_500_000}]} for letter in "abcd"]
+    turns = [{"id": f"t-{n}", "message_id": f"m-{n}", "messages": [message]} for n, message in enumerate(said)]
+    settings = {"providerId": "generic", "modelId": "m"}
+    imported = await api.post("/v1/sessions/import", json={"settings": settings, "turns": turns})
+    assert imported.status_code == 201, imported.text
+    provider.script = by_position(says("So long!"))
+    session = imported.json()["id"]
+    assert (await sent(api, session, "And?"))["text"] == "So long!"
+    exported = (await api.get(f"/v1/sessions/{session}/export")).json()
+    assert [turn["messages"][0]["parts"][0]["text"][:1] for turn in exported["turns"]] == ["a", "b", "c", "d", "A"]
+
+
 async def test_stored_outputs_are_exported_and_restored_in_the_imported_session(
     api: httpx.AsyncClient, provider: ProviderServer
 ) -> None:
