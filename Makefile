@@ -43,7 +43,7 @@ thorough: $(INSTALLED) ## Run the variants that `make test` leaves out: the same
 bench: $(INSTALLED) ## Measure, and print a table and JSON
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
-histories: $(INSTALLED) ## Record the histories that replay tests replay (while no version has been released)
+histories: $(INSTALLED) ## Record what replay tests replay, and list what workflows do, for the next release
 	@$(BIN)/python -m tests.histories.record
 
 lint: $(INSTALLED) ## Check style, formatting, types and the direction of imports

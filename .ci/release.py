@@ -1,4 +1,4 @@
-"""`make release VERSION=1.2.3`: set the version, close the changelog's section, build both archives and check them.
+"""`make release VERSION=1.2.3`: version, changelog and histories are closed, both archives built and checked.
 
 Works on the repository in the current folder, and publishes nothing.
 """
@@ -27,11 +27,13 @@ def main() -> None:
         sys.exit("The working tree has changes: commit them or put them aside first.")
     changelog = released_changelog(Path("CHANGELOG.md").read_text(), version, datetime.now(UTC).date().isoformat())
     project = with_version(Path("pyproject.toml").read_text(), version)
+    keep_histories(Path("tests/histories"), version)
     Path("CHANGELOG.md").write_text(changelog)
     Path("pyproject.toml").write_text(project)
     archives = build()
     print(f"\nBuilt and checked: {', '.join(map(str, archives))}. Nothing is published. When you are content:")
-    print(f"  git commit -am 'Version {version}' && git tag v{version} && git push origin main v{version}")
+    print(f"  git add tests/histories && git commit -am 'Version {version}'")
+    print(f"  git tag v{version} && git push origin main v{version}")
     print(f"  {Path(sys.executable).parent / 'twine'} upload dist/*")
 
 
@@ -43,6 +45,11 @@ def released_changelog(text: str, version: str, date: str) -> str:
     if not heading or not re.search(r"^- ", after.partition("\n## ")[0], re.MULTILINE):
         sys.exit("CHANGELOG.md has nothing under [Unreleased].")
     return f"{before}{heading}\n## [{version}] - {date}\n{after}"
+
+
+def keep_histories(folder: Path, version: str) -> None:
+    """Keep what this version recorded: every later one has to replay it."""
+    shutil.copytree(folder / "unreleased", folder / version)
 
 
 def with_version(text: str, version: str) -> str:

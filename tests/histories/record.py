@@ -1,7 +1,8 @@
 """`python -m tests.histories.record [KIND...]` (or `make histories`): record one history of each kind of workflow.
 
-They are replayed by tests/unit/workflows/test_replay.py. Record anew only while no released version has run these
-workflows; afterwards a change of a workflow's commands needs `workflow.patched`, and new histories come beside the old.
+They are written to `unreleased/` and replayed by tests/unit/workflows/test_replay.py, as are those of every release,
+which `make release` keeps in a folder of its own. Those are never recorded anew: a change of what a workflow does
+needs `workflow.patched`.
 """
 
 import asyncio
@@ -17,6 +18,8 @@ from temporalio.client import Client
 
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.turns import turn_workflow_id
+from tests.histories import commands
+from tests.histories.commands import UNRELEASED
 from tests.support.calls.questions import asks, result, taken, waiting
 from tests.support.calls.tasks import Event, completed, events, result_of, sleeper_call, started
 from tests.support.calls.turns import named, new_session, streamed
@@ -27,7 +30,6 @@ from tests.support.stacks.sandbox import running_sandbox
 from tests.support.stacks.service import running_service
 from tests.support.stacks.temporal import running_temporal
 
-FOLDER = Path(__file__).parent
 SESSION = "recorded"
 TALKING_SESSION = "recorded-talk"
 TURN_SESSION = "recorded-turn"
@@ -153,8 +155,9 @@ async def main(kinds: Sequence[str]) -> None:
             history = await client.get_workflow_handle(workflow_id).fetch_history()
             document = json.loads(history.to_json())
             text = json.dumps({"workflow_id": workflow_id, "history": _of_nobody(document)}, indent=1)
-            (FOLDER / f"{name}.json").write_text(text + "\n")
+            (UNRELEASED / f"{name}.json").write_text(text + "\n")
             sys.stdout.write(f"{name}: {len(history.events)} events\n")
+    commands.main()
 
 
 if __name__ == "__main__":

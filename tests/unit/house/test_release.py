@@ -38,6 +38,9 @@ def test_a_release_has_its_version_its_changes_and_two_checked_archives(reposito
     archives = {path.name for path in (repository / "dist").iterdir()}
     assert archives == {"outlast-9.8.7.tar.gz", "outlast-9.8.7-py3-none-any.whl"}
     assert "Nothing is published" in ended.stdout
+    recorded = repository / "tests" / "histories"
+    kept, unreleased = ({path.name for path in (recorded / name).iterdir()} for name in ("9.8.7", "unreleased"))
+    assert kept == unreleased
 
 
 def test_a_version_that_is_none_is_refused(repository: Path) -> None:

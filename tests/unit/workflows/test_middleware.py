@@ -32,5 +32,5 @@ def test_the_order_is_logging_abort_permission_compression_results() -> None:
 async def test_adding_one_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(middleware, "PIPELINE", (*middleware.PIPELINE, counting))
     replayer = Replayer(workflows=[ToolCallWorkflow, SessionWorkflow], plugins=[OutlastPlugin()])
-    await replayer.replay_workflow(history("dataset_items"))
+    await replayer.replay_workflow(history("unreleased/dataset_items"))
     assert SEEN == ["before get-dataset-items", "after get-dataset-items"]
