@@ -1,5 +1,7 @@
 """`outlast`, the command."""
 
+import logging
+import os
 import sys
 from typing import Annotated
 
@@ -29,6 +31,7 @@ from outlast.api.cli.commands import (
     usage,
 )
 
+_TEMPORAL_RUNTIME = "temporalio.bridge.runtime"
 EXIT_CODES = (
     "Exit codes: [bold]0[/] it worked; [bold]1[/] the task failed or was cancelled, a check failed, or the stack could "
     "not run; [bold]2[/] bad input; [bold]3[/] the server cannot be reached; [bold]4[/] no valid credential; "
@@ -92,4 +95,13 @@ def main() -> None:
         # A terminal or pipe that cannot show a character gets a replacement, not an exception.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-    app(prog_name="outlast")
+    try:
+        app(prog_name="outlast")
+    except SystemExit as ended:
+        if _TEMPORAL_RUNTIME in sys.modules and isinstance(ended.code, int):
+            logging.shutdown()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            # The threads of the Temporal SDK may abort the process when the interpreter ends (a known race).
+            os._exit(ended.code)
+        raise

@@ -16,15 +16,14 @@ main()
 """
 
 
+def run(*arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
+    """The command; an interpreter that ends in order says what it has imported."""
+    command = [sys.executable, "-c", _REPORT, *arguments]
+    return subprocess.run(command, env=clean_environment(**settings), capture_output=True, text=True, check=False)
+
+
 def imported_by(*arguments: str) -> set[str]:
-    ended = subprocess.run(
-        [sys.executable, "-c", _REPORT, *arguments],
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return set(ended.stdout.rpartition("IMPORTED")[2].split())
+    return set(run(*arguments).stdout.rpartition("IMPORTED")[2].split())
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["call", "--help"], ["tasks", "ls", "--help"], ["up", "--help"]])
@@ -38,3 +37,11 @@ def test_client_commands_need_no_temporal_and_no_server_code(arguments: list[str
     imported = imported_by(*arguments, "--url", "http://127.0.0.1:9")
     assert "httpx" in imported
     assert imported & {"temporalio", "fastapi", "uvicorn", "apify_client", "starlette"} == set()
+
+
+def test_threads_of_the_temporal_sdk_cannot_change_the_exit_code() -> None:
+    """They abort some interpreters that end in order, so that a command which has connected leaves before that."""
+    ended = run("admin", "setup", "--json", TEMPORAL_ADDRESS="127.0.0.1:1")
+    assert ended.returncode == 3
+    assert "Temporal cannot be set up" in ended.stdout
+    assert "IMPORTED" not in ended.stdout
