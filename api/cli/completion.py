@@ -34,6 +34,20 @@ def complete_task(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
         return []
 
 
+def complete_asking(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Ids of tasks that begin so and wait for the caller's answer, other callers' too, with tool and question."""
+    from outlast.client import OutlastError  # noqa: PLC0415 (httpx)
+
+    try:
+        with _client(ctx) as client:
+            asking = {each.task_id: f"{each.tool}, {each.message.partition(chr(10))[0]}" for each in client.handoffs()}
+            own = client.list_page(status="input_required", page_size=_NEWEST_TASKS).tasks
+            asking |= {task.id: f"{task.tool}, {task.status}" for task in own if task.id not in asking}
+            return [(task_id, words) for task_id, words in asking.items() if task_id.startswith(incomplete)]
+    except OutlastError:
+        return []
+
+
 def _client(ctx: typer.Context) -> "Client":
     from outlast.client import Client, RetryPolicy, find_connection  # noqa: PLC0415 (httpx)
 

@@ -72,7 +72,7 @@ class Serving:
 
     async def _listen(self) -> None:
         tools = sorted({tool.tool for tool in self._tools.values()})
-        async with self._client.handoffs(*tools) as events:
+        async with self._client.follow_handoffs(*tools) as events:
             async for event in events:
                 self._hear(event)
 

@@ -1,4 +1,4 @@
-"""`outlast tasks`: list, look at, watch, collect and cancel tasks."""
+"""`outlast tasks`: list, look at, watch, collect, answer and cancel tasks."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from outlast.api.cli.ask.given_answers import Given, question_key
 from outlast.api.cli.commands.call import show_answer
-from outlast.api.cli.completion import complete_task, complete_tool
+from outlast.api.cli.completion import complete_asking, complete_task, complete_tool
 from outlast.api.cli.errors import ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, run_action
@@ -17,10 +17,13 @@ from outlast.api.cli.show.durations import parse_duration
 if TYPE_CHECKING:
     from outlast.client import Task
 
-app = typer.Typer(no_args_is_help=True, help="List, look at, watch, collect and cancel tasks.")
+app = typer.Typer(no_args_is_help=True, help="List, look at, watch, collect, answer and cancel tasks.")
 
 TaskIdArgument = Annotated[
     str, typer.Argument(metavar="TASK", help="Id of the task.", show_default=False, autocompletion=complete_task)
+]
+AskingTaskArgument = Annotated[
+    str, typer.Argument(metavar="TASK", help="Id of the task.", show_default=False, autocompletion=complete_asking)
 ]
 Status = Literal["queued", "working", "input_required", "completed", "failed", "cancelled"]
 
@@ -55,6 +58,17 @@ def ls(
     """List your tasks: open ones first, then those that ended last."""
     listing = Listing(status, tool, session, limit, page_token)
     run_action(Options(url, token, data_dir, as_json), lambda context: list_tasks(context, listing))
+
+
+@app.command()
+def waiting(
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """List what waits for you: what your tasks ask, and calls of others that you may approve."""
+    run_action(Options(url, token, data_dir, as_json), list_waiting)
 
 
 @app.command()
@@ -119,7 +133,7 @@ def cancel(
 
 @app.command()
 def answer(
-    task_id: TaskIdArgument,
+    task_id: AskingTaskArgument,
     content: Annotated[
         str | None,
         typer.Argument(
@@ -201,6 +215,13 @@ async def list_tasks(context: Context, listing: Listing) -> ExitCode:
         if page_token is not None:
             output.note(f"[dim]The newest {len(tasks)}; --limit {listing.limit * 5} shows more.[/]")
     return ExitCode.OK
+
+
+async def list_waiting(context: Context) -> ExitCode:
+    """Print what waits for the caller."""
+    from outlast.api.cli.show.waiting import show_waiting  # noqa: PLC0415 (pydantic)
+
+    return await show_waiting(context)
 
 
 async def get_task(context: Context, task_id: str) -> ExitCode:

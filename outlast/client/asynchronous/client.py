@@ -11,7 +11,7 @@ from outlast.client.asynchronous.outputs import AsyncOutputs
 from outlast.client.asynchronous.sessions import AsyncSessions
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
 from outlast.client.connection import Connection, find_connection
-from outlast.client.contracts.events import Event, HandoffEvent
+from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff
 from outlast.client.contracts.operations import Operations
 from outlast.client.contracts.providers import Provider
 from outlast.client.contracts.tasks import Task, TaskAnswer, TaskPage
@@ -185,8 +185,16 @@ class AsyncClient:
         """Return the providers of models: whether a worker has their keys, their controls, their known models."""
         return (await self._transport.run(tasks.providers(self._server))).providers
 
-    def handoffs(self, *tools: str) -> AsyncStream[HandoffEvent]:
-        """Iterate over your tasks' open hand-offs of these tools (of all, without any), as they open and close."""
+    async def handoffs(self, *tools: str) -> tuple[OpenHandoff, ...]:
+        """Return what waits for you, of these tools (of all, without any): what your own tasks ask you to do or to
+        approve, then the approvals of other callers' calls that you may give. The newest thousand of each.
+
+        `answer(handoff.task_id, {"decision": "yes"}, key=handoff.key)` approves one.
+        """
+        return (await self._transport.run(handoffs.handoffs(self._server, tools))).handoffs
+
+    def follow_handoffs(self, *tools: str) -> AsyncStream[HandoffEvent]:
+        """Iterate over what `handoffs` returns, as it opens and closes. Never ends."""
         return self._transport.stream(handoffs.follow_handoffs(self._server, tools))
 
     async def usage(self, **options: Unpack[UsageOptions]) -> UsageReport:

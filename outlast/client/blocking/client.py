@@ -11,7 +11,7 @@ from outlast.client.blocking.outputs import Outputs
 from outlast.client.blocking.sessions import Sessions
 from outlast.client.blocking.transport import Stream, Transport
 from outlast.client.connection import Connection, find_connection
-from outlast.client.contracts.events import Event, HandoffEvent
+from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff
 from outlast.client.contracts.operations import Operations
 from outlast.client.contracts.providers import Provider
 from outlast.client.contracts.tasks import Task, TaskAnswer, TaskPage
@@ -183,8 +183,16 @@ class Client:
         """Return the providers of models: whether a worker has their keys, their controls, their known models."""
         return self._transport.run(tasks.providers(self._server)).providers
 
-    def handoffs(self, *tools: str) -> Stream[HandoffEvent]:
-        """Iterate over your tasks' open hand-offs of these tools (of all, without any), as they open and close."""
+    def handoffs(self, *tools: str) -> tuple[OpenHandoff, ...]:
+        """Return what waits for you, of these tools (of all, without any): what your own tasks ask you to do or to
+        approve, then the approvals of other callers' calls that you may give. The newest thousand of each.
+
+        `answer(handoff.task_id, {"decision": "yes"}, key=handoff.key)` approves one.
+        """
+        return self._transport.run(handoffs.handoffs(self._server, tools)).handoffs
+
+    def follow_handoffs(self, *tools: str) -> Stream[HandoffEvent]:
+        """Iterate over what `handoffs` returns, as it opens and closes. Never ends."""
         return self._transport.stream(handoffs.follow_handoffs(self._server, tools))
 
     def usage(self, **options: Unpack[UsageOptions]) -> UsageReport:

@@ -1,23 +1,39 @@
-"""The caller's open hand-offs as they come and go."""
+"""What waits for the caller: as it is now, and as it comes and goes."""
 
 from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from outlast.client.contracts.events import HandoffEvent, OpenHandoff
+from outlast.client.contracts.events import HandoffEvent, HandoffList, OpenHandoff
 from outlast.client.errors import OutlastError, RateLimited, Unavailable
-from outlast.client.flows.commands import CloseStream, Emitting, Item, TransportFailure, read_stream
+from outlast.client.flows.commands import (
+    CloseStream,
+    Emitting,
+    Flow,
+    HttpRequest,
+    Item,
+    Params,
+    TransportFailure,
+    read_stream,
+)
 from outlast.client.flows.events import closed_early, event_of, stream_request
-from outlast.client.flows.server import Attempts, Server, begin_stream
+from outlast.client.flows.server import Attempts, Server, begin_stream, request
 from outlast.client.flows.sse import ServerSentEvent, SseParser
+from outlast.client.problems import parsed
 
 _NAMES = {"handoff": "opened", "handoff_closed": "closed"}
+
+
+def handoffs(server: Server, tools: Sequence[str]) -> Flow[HandoffList]:
+    """What waits for the caller now."""
+    response = yield from request(server, HttpRequest("GET", "/v1/handoffs", params=_only(tools)))
+    return parsed(HandoffList, response, server.url)
 
 
 def follow_handoffs(server: Server, tools: Sequence[str]) -> Emitting[HandoffEvent]:
     """What opens and closes, without an end. Once the server has answered, it is waited for without an end too."""
     attempts = Attempts(server, None)
-    params = tuple(("tool", tool) for tool in tools)
+    params = _only(tools)
     while True:
         try:
             yield from begin_stream(server, stream_request("/v1/handoffs/events", after=None, params=params), attempts)
@@ -34,6 +50,10 @@ def follow_handoffs(server: Server, tools: Sequence[str]) -> Emitting[HandoffEve
             trouble = busy
         yield CloseStream()
         yield from attempts.pause(trouble)
+
+
+def _only(tools: Sequence[str]) -> Params:
+    return tuple(("tool", tool) for tool in tools)
 
 
 def _handoff_event(raw: ServerSentEvent) -> HandoffEvent | None:

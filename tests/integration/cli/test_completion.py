@@ -28,5 +28,12 @@ def test_ids_of_tasks(fake_api: FakeApi) -> None:
     assert completed(fake_api.url, fake_api, "tasks", "get", "task-") == [ID]
 
 
+def test_ids_of_tasks_that_wait_for_an_answer(fake_api: FakeApi) -> None:
+    of_another = {"task_id": "task-of-another", "key": "approval", "tool": "deploy", "message": "Allow deploy?"}
+    fake_api.on("GET", "/v1/handoffs", {"handoffs": [of_another]})
+    fake_api.on("GET", "/v1/tasks", {"tasks": [task("input_required")]})
+    assert completed(fake_api.url, fake_api, "tasks", "answer", "task-") == [of_another["task_id"], ID]
+
+
 def test_without_a_server_nothing_is_completed_and_nothing_said(fake_api: FakeApi) -> None:
     assert completed(free_address(), fake_api, "call", "get") == []

@@ -44,6 +44,40 @@ def test_a_list_of_tasks_shows_whole_ids_and_drops_columns(fake_api: FakeApi, co
     assert all(len(line.rstrip()) <= max(columns, len(LONG_ID)) for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("columns", "titles"),
+    [
+        (40, "TASK"),
+        (80, "TASK TOOL ASKS"),
+        (160, "TASK TOOL CALLED BY ASKS UNTIL AGE"),
+    ],
+)
+def test_what_waits_is_a_hand_off_an_approval_of_anothers_call_or_a_plain_question(
+    fake_api: FakeApi, columns: int, titles: str
+) -> None:
+    made = {"created_at": "2026-01-01T00:00:00Z", "deadline": "2126-01-01T00:00:00Z"}
+    tabs = {"task_id": ID, "key": "tabs", "tool": "list_tabs", "message": "Tabs?", "audience": "program", **made}
+    approval = {"task_id": LONG_ID, "key": "approval", "kind": "approval", "tool": "deploy", "maker": "key:agent"}
+    approval |= {"message": "Allow deploy,\ncalled by key:agent?", "approvers": ["legal"], **made}
+    for_another = {**approval, "task_id": ID}
+    questions = {"tabs": {"handoff": {"tool": "list_tabs"}}, "colour": {"message": "Which colour?"}}
+    fake_api.on("GET", "/v1/handoffs", {"handoffs": [tabs, approval, for_another]})
+    fake_api.on("GET", "/v1/tasks", {"tasks": [task("input_required", input_requests=questions)]})
+    lines = lines_on(fake_api, columns, "tasks", "waiting")
+    assert lines[0].split() == titles.split()
+    assert [line.split()[0] for line in lines[1:4]] == [ID, LONG_ID, ID]
+    if columns > 100:
+        assert "Allow deploy, called by key:agent?" in lines[2]
+        assert [" you " in line for line in lines[1:4]] == [True, False, True]
+        assert "Which colour?" in lines[3]
+    assert [line.split("outlast ")[1] for line in lines[4:7]] == [
+        "tasks answer TASK --yes",
+        "tasks answer TASK",
+        "client",
+    ]
+    assert " ".join(lines[7:]).startswith("For another caller's approval: 1 call of yours;")
+
+
 @pytest.mark.parametrize("columns", [40, 60, 80])
 def test_a_list_of_tools_shows_whole_names(fake_api: FakeApi, columns: int) -> None:
     name = "get-key-value-store-record"

@@ -15,6 +15,7 @@ import pytest
 from outlast.api.access.key_hashes import new_key
 from outlast.api.access.policy.contracts import ALL_SCOPES, KeyEntry, Scope
 from outlast.api.access.policy.key_edits import add_key
+from outlast.client import AsyncClient, Client
 from tests.support.calls.questions import answered, call, result, taken, waiting
 from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client
@@ -154,6 +155,45 @@ async def test_only_another_caller_with_the_role_approves_and_sees_no_more_than_
     told = [(r["event"], r["outcome"], r["caller"], r.get("detail")) for r in records if r.get("task") == task["id"]]
     assert told[-1] == ("task.approved", "ok", "key:boss", "call of key:agent")
     assert ("task.approved", "approver-needed", "key:agent", None) in told
+
+
+async def test_whoever_may_approve_finds_what_waits_and_nobody_else_does(people: People) -> None:
+    task = await waiting(people["maker"], call("deploy", item="site"))
+    own = await waiting(people["maker"], call("call-actor", actor="outlast/big-table", input={"rows": 1}))
+
+    async def run(name: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        environment = clean_environment(OUTLAST_TOKEN=people.keys[name], OUTLAST_URL=people.url)
+        command = outlast_command("tasks", *arguments)
+        return await asyncio.to_thread(
+            subprocess.run, command, env=environment, capture_output=True, text=True, check=True
+        )
+
+    async with AsyncClient(people.url, people.keys["maker"]) as maker:
+
+        async def told() -> bool:
+            return {each.task_id for each in await maker.handoffs()} == {task["id"], own["id"]}
+
+        await eventually(told)
+    (mine,) = json.loads((await run("maker", "waiting", "--json")).stdout)["waiting"]
+    assert (mine["task_id"], mine["own"]) == (own["id"], True)
+    with Client(people.url, people.keys["boss"]) as boss:
+        (handoff,) = await asyncio.to_thread(boss.handoffs)
+        assert (handoff.task_id, handoff.key, handoff.approvers) == (task["id"], "approval", ("legal",))
+        assert await asyncio.to_thread(boss.handoffs, "call-actor") == ()
+    table = await run("boss", "waiting")
+    assert [line.split()[:3] for line in table.stdout.splitlines()[1:]] == [[task["id"], "deploy", "key:agent"]]
+    assert "outlast tasks answer TASK --yes" in table.stderr
+    stranger = await run("eve", "waiting")
+    assert (stranger.stdout, stranger.stderr) == ("", "Nothing waits for you.\n")
+    await run("boss", "answer", task["id"], "--yes")
+    assert (await result(people["maker"], task["id"]))["meta"]["outlast/approval"]["by"] == "key:boss"
+
+    async def nothing() -> bool:
+        return not await handoffs(people["boss"])
+
+    await eventually(nothing)
+    assert json.loads((await run("boss", "waiting", "--json")).stdout) == {"waiting": []}
+    await taken(people["maker"], own, {"decision": "no"})
 
 
 @pytest.mark.parametrize("revision", [LEGACY, MODERN])
