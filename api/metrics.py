@@ -59,6 +59,18 @@ AUDIT_RECORDS = Counter(
 QUEUED_TASKS = Gauge("outlast_queued_tasks", "Tasks that wait for their caller's share.", ["caller"], registry=REGISTRY)
 OPEN_TASKS = Gauge("outlast_open_tasks", "Tasks whose workflow has not ended; NaN while unknown.", registry=REGISTRY)
 
+HANDOFFS_NEAR_DEADLINE = Gauge(
+    "outlast_handoffs_near_deadline",
+    "Tasks that wait for an answer of whose time a fifth or less is left; NaN while unknown.",
+    registry=REGISTRY,
+)
+EXPIRY = Gauge(
+    "outlast_expiry_timestamp_seconds",
+    "When the next certificate or key of a kind ends, as Unix time.",
+    ["kind"],
+    registry=REGISTRY,
+)
+
 _UNKNOWN_ROUTE = "(none)"
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 

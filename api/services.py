@@ -1,7 +1,7 @@
 """The services of the API process, built once from its settings and shared by every front door."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from temporalio.client import Client
 
@@ -31,7 +31,7 @@ from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.handoffs import Handoffs
 from outlast.api.tasks.large_arguments import LargeArguments
-from outlast.api.tasks.open_tasks import OpenTasks
+from outlast.api.tasks.open_tasks import KeptCount
 from outlast.api.tasks.queue_keeper import QueueKeeper
 from outlast.api.tasks.shares import TaskShares
 from outlast.api.tasks.starter import TaskStarter
@@ -39,7 +39,10 @@ from outlast.api.temporal.raw_payloads import RawPayloads
 from outlast.api.temporal.session_events import SessionEvents
 from outlast.api.temporal.session_starts import SessionStarts
 from outlast.api.usage import UsageReader
-from outlast.worker.connection import output_objects, sealer_from
+from outlast.worker.connection import output_objects, sealer_from, temporal_certificate_end
+
+_NEAR_DEADLINE_SECONDS = 30
+"""How long the number of hand-offs near their deadline is kept."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,10 @@ class Services:
     session_starts: SessionStarts
     stored_bytes: StoredBytes
     queue_keeper: QueueKeeper
-    open_tasks: OpenTasks
+    open_tasks: KeptCount
+    near_deadline: KeptCount
+    certificate_end: datetime | None
+    """When the client certificate for Temporal ends, if it has one."""
     handoffs: Handoffs
     catalogue: Catalogue
     callers: CallerResolver
@@ -103,7 +109,9 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         session_starts=session_starts,
         stored_bytes=stored_bytes,
         queue_keeper=QueueKeeper(client, policy),
-        open_tasks=OpenTasks(tasks),
+        open_tasks=KeptCount(tasks.count_open),
+        certificate_end=temporal_certificate_end(),
+        near_deadline=KeptCount(tasks.count_near_deadline, seconds=_NEAR_DEADLINE_SECONDS),
         handoffs=Handoffs(tasks),
         catalogue=catalogue,
         callers=CallerResolver(settings, policy, platform, sealer, audit),

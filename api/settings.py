@@ -11,10 +11,9 @@ from outlast.activities.outputs.contracts import (
     DEFAULT_TTL_SECONDS,
     OutputPolicy,
 )
-from outlast.activities.spending.contracts import SpendingCaps
 from outlast.api.access.oauth.addresses import LOOPBACK, address_problem
 from outlast.api.access.permissions import PermissionRules
-from outlast.api.access.policy.contracts import CallerEntry, Limits, PermissionEntry, Policy
+from outlast.api.access.policy.contracts import CallerEntry, Caps, Limits, PermissionEntry, Policy
 from outlast.worker.settings import Settings
 from outlast.workflows.contracts.sessions import SESSION_IDLE
 from outlast.workflows.contracts.tool_calls import OutputOptions
@@ -68,9 +67,7 @@ class ApiSettings(Settings):
         "It is read again when it changes and on SIGHUP.",
     )
     limits: Limits = Field(default_factory=Limits, description="How much one caller may use at once, as JSON.")
-    spending: SpendingCaps = Field(
-        default_factory=SpendingCaps, description="What one caller may spend, in US dollars, as JSON."
-    )
+    spending: Caps = Field(default_factory=Caps, description="What one caller may spend, in US dollars, as JSON.")
     audit_file: Path | None = Field(
         default=None, description="File that records who did what (JSON lines); none unless set, `-` for none."
     )

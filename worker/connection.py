@@ -2,11 +2,14 @@
 
 import os
 from collections.abc import Mapping
+from datetime import datetime
 
+from cryptography import x509
 from obstore.exceptions import BaseError
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.runtime import Runtime
+from temporalio.service import TLSConfig
 
 from outlast.activities.outputs.store.encrypted_objects import EncryptedObjects
 from outlast.activities.outputs.store.object_store import OutputObjects
@@ -44,6 +47,18 @@ def _connect_config(environment: Mapping[str, str]) -> ClientConnectConfig:
     config = ClientConfig.load_client_connect_config(override_env_vars=variables)
     config.setdefault("target_host", "127.0.0.1:7233")
     return config
+
+
+def temporal_certificate_end() -> datetime | None:
+    """When the client certificate of `connect` ends; None without one. Raises `ValueError` when it cannot be read."""
+    tls = _connect_config(os.environ).get("tls")
+    if not isinstance(tls, TLSConfig) or tls.client_cert is None:
+        return None
+    try:
+        certificates = x509.load_pem_x509_certificates(tls.client_cert)
+    except ValueError as error:
+        raise ValueError(f"TEMPORAL_TLS_CLIENT_CERT_PATH or _DATA is no PEM certificate: {error}") from error
+    return min(certificate.not_valid_after_utc for certificate in certificates)
 
 
 def payload_codec(settings: Settings) -> EncryptingCodec | None:

@@ -3,6 +3,7 @@
 import logging
 import socket
 from dataclasses import dataclass
+from datetime import datetime
 
 from temporalio.runtime import (
     LogForwardingConfig,
@@ -81,6 +82,15 @@ def start_telemetry(host: str, port: int) -> Telemetry:
             telemetry.metrics_url,
         )
     return telemetry
+
+
+def export_certificate_end(runtime: Runtime, end: datetime | None) -> None:
+    """Show in the metrics of this process when its certificate for Temporal ends, if it has one."""
+    if end is not None:
+        gauge = runtime.metric_meter.create_gauge(
+            "outlast_expiry_timestamp_seconds", "When the next certificate or key of a kind ends, as Unix time."
+        )
+        gauge.set(round(end.timestamp()), {"kind": "temporal_certificate"})
 
 
 def _serving_on(host: str, port: int) -> Telemetry:

@@ -3,7 +3,9 @@
 The SDK leaves them out while replaying.
 """
 
+from collections.abc import Iterable
 from datetime import timedelta
+from decimal import Decimal
 
 from temporalio import workflow
 
@@ -56,6 +58,31 @@ def count_refusal(cap: Cap) -> None:
         "outlast_spend_refusals", "Calls that a spending cap refused, by cap."
     )
     counter.add(1, {"cap": cap})
+
+
+def count_near_caps(caps: Iterable[Cap]) -> None:
+    """Count a call for which these caps were asked when 90% of them or more was spent."""
+    counter = workflow.metric_meter().create_counter(
+        "outlast_spend_near_cap", "Calls that were made when 90% of a spending cap or more was spent, by cap."
+    )
+    for cap in caps:
+        counter.add(1, {"cap": cap})
+
+
+def count_difference(usd: Decimal) -> None:
+    """Record by how much a ledger differed from what the platform charged in the end."""
+    histogram = workflow.metric_meter().create_histogram_float(
+        "outlast_ledger_difference_usd", "US dollars by which ledgers differed from the platform's final charges."
+    )
+    histogram.record(float(abs(usd)))
+
+
+def count_unread_charges(runs: int) -> None:
+    """Count runs whose final charges could not be read for a day: they stay as they were booked."""
+    counter = workflow.metric_meter().create_counter(
+        "outlast_ledger_unread_charges", "Runs whose final charges could not be read."
+    )
+    counter.add(runs)
 
 
 def count_turn(result: TurnResult) -> None:

@@ -12,6 +12,7 @@ from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
 from outlast.activities.runs.contracts import FINAL_RUN_STATUSES
+from outlast.activities.runs.metrics import count_run_event
 from outlast.activities.runs.start_recovery import StartedRuns
 from outlast.activities.spending.contracts import (
     FinalCharges,
@@ -101,7 +102,11 @@ async def _settled(client: ApifyClientAsync, entry: OpenEntry, run_ids: list[str
     found = [run for run in [await client.run(run_id).get() for run_id in run_ids] if run is not None]
     if not found:
         return "nothing"
-    if any(str(run.status) not in FINAL_RUN_STATUSES for run in found):
+    running = [run.id for run in found if str(run.status) not in FINAL_RUN_STATUSES]
+    for run_id in running:
+        count_run_event("orphaned")
+        activity.logger.warning("Run %s goes on, and its task %s has ended.", run_id, entry.spend.task_id)
+    if running:
         return "running"
     cost = sum((exact_usd(run.usage_total_usd or 0.0) for run in found), exact_usd(0.0))
     return Settlement(spend=entry.spend, cost_usd=cost, run_id=found[0].id if len(found) == 1 else None)

@@ -14,7 +14,7 @@ from outlast.api.access.limits.near import caller_label, show_use
 from outlast.api.contracts.operations import Operations
 from outlast.api.http.dependencies import ReaderDep, ServicesDep
 from outlast.api.http.problems import documented_problems
-from outlast.api.metrics import OPEN_TASKS, QUEUED_TASKS, REGISTRY
+from outlast.api.metrics import EXPIRY, HANDOFFS_NEAR_DEADLINE, OPEN_TASKS, QUEUED_TASKS, REGISTRY
 from outlast.api.services import Services
 
 router = APIRouter(tags=["operators"])
@@ -71,6 +71,7 @@ async def current_series(services: Services) -> Iterable[Metric]:
 async def _count(services: Services) -> None:
     """Bring up to date what is not counted as it happens."""
     OPEN_TASKS.set(await services.open_tasks.count())
+    HANDOFFS_NEAR_DEADLINE.set(await services.near_deadline.count())
     await services.shares.count_queues()
     counting = (
         services.limits,
@@ -81,6 +82,15 @@ async def _count(services: Services) -> None:
     )
     show_use(*(part.used() for part in counting))
     _show_queues(services)
+    _show_expiry(services)
+
+
+def _show_expiry(services: Services) -> None:
+    ends = {"api_key": services.policy.current.next_key_end(), "temporal_certificate": services.certificate_end}
+    EXPIRY.clear()
+    for kind, end in ends.items():
+        if end is not None:
+            EXPIRY.labels(kind).set(end.timestamp())
 
 
 def _show_queues(services: Services) -> None:

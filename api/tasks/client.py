@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from temporalio.api.enums.v1 import TaskQueueType
@@ -50,7 +50,13 @@ from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.recorded_rows import whole_outcome
 from outlast.api.temporal.task_events import position_of, stream_events, task_events
 from outlast.api.temporal.task_view import memo_model, owner_of, task_from
-from outlast.api.temporal.visibility import approvals_query, list_query, read_page_token, write_page_token
+from outlast.api.temporal.visibility import (
+    approvals_query,
+    list_query,
+    near_deadline_query,
+    read_page_token,
+    write_page_token,
+)
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.questions import InputAnswer, SubmitInput
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
@@ -330,6 +336,11 @@ class TaskClient:
         with temporal_errors():
             query = f"WorkflowType = '{TASK_WORKFLOW}' AND ExecutionStatus = 'Running'"
             return (await self._client.count_workflows(query)).count
+
+    async def count_near_deadline(self) -> int:
+        """The number of tasks of all callers that wait for an answer and soon close without one."""
+        with temporal_errors():
+            return (await self._client.count_workflows(near_deadline_query(datetime.now(UTC)))).count
 
     async def _stream(self, task_id: str, position: tuple[int, int]) -> AsyncIterator[TaskEvent]:
         with temporal_errors():

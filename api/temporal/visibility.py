@@ -55,6 +55,16 @@ def approvals_query(caller_id: str, roles: Iterable[str], *, tool: str | None) -
     return " AND ".join(parts)
 
 
+def near_deadline_query(now: datetime) -> str:
+    """The visibility query for tasks that wait for an answer of which little time is left at `now`."""
+    parts = [
+        f"WorkflowType = '{TASK_WORKFLOW}' AND ExecutionStatus = 'Running'",
+        _status_query(TaskStatus.INPUT_REQUIRED),
+        f"{search_attributes.NEAR_DEADLINE_AT.name} <= '{now.isoformat()}'",
+    ]
+    return " AND ".join(parts)
+
+
 def running_tasks_query(caller_id: str, session_id: str) -> str:
     """The visibility query for the tasks of a session whose workflow has not ended."""
     return f"{list_query(caller_id, status=None, tool=None, session_id=session_id)} AND ExecutionStatus = 'Running'"

@@ -93,6 +93,12 @@ def console_page(path: Path) -> tuple[Page, dict[int, str]]:
     return Page(examples), skipped
 
 
+def page_of_reason(path: Path, reason: str) -> Page:
+    """The examples of the blocks that are not run with the others for a reason that contains `reason`."""
+    blocks = [block for block in _BLOCK.finditer(path.read_text()) if reason in (block["reason"] or "")]
+    return Page([example for block in blocks for example in _examples(block["body"], 0, "")])
+
+
 def _examples(body: str, line: int, first: str) -> Iterator[Example]:
     parts = re.split(r"^\s*\$ ", body, flags=re.MULTILINE)
     at = line + parts[0].count("\n")

@@ -47,6 +47,7 @@ NEEDS = {
     for need in (
         Need("chromium", ("chromium",), "widgets and browser tabs"),
         Need("prometheus", ("prometheus", "promtool"), "a real scrape, and checks of the alerts"),
+        Need("prometheus-alertmanager", ("prometheus-alertmanager", "amtool"), "drills of the alerts"),
         Need("bubblewrap", ("bwrap",), "commands in a sandbox"),
         Need("buildah", ("buildah",), "container images", thorough=True),
         Need("mmdebstrap", ("mmdebstrap",), "the base of container images", thorough=True),

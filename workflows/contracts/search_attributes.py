@@ -24,6 +24,8 @@ SESSION = SearchAttributeKey.for_keyword("OutlastSession")
 
 RELEASED_AT = SearchAttributeKey.for_datetime("OutlastReleasedAt")
 """When a task that was queued was released."""
+NEAR_DEADLINE_AT = SearchAttributeKey.for_datetime("OutlastNearDeadlineAt")
+"""When little is left of the time to answer the call's open question: a fifth of it. Unset while nothing closes."""
 LOCATORS = SearchAttributeKey.for_keyword_list(REFERENCES_ATTRIBUTE)
 """Short names of the stored outputs that stand in a call's arguments, see `activities.outputs.format.locators`."""
 
@@ -32,7 +34,7 @@ APPROVERS = SearchAttributeKey.for_keyword_list("OutlastApprovers")
 
 ALL: Sequence[SearchAttributeKey[str]] = (TOOL, ACTOR, RUN_ID, EXECUTOR, TASK_STATUS, CALLER, SESSION)
 """Search attributes of type Keyword."""
-DATETIMES: Sequence[SearchAttributeKey[datetime]] = (RELEASED_AT,)
+DATETIMES: Sequence[SearchAttributeKey[datetime]] = (RELEASED_AT, NEAR_DEADLINE_AT)
 KEYWORD_LISTS: Sequence[SearchAttributeKey[Sequence[str]]] = (LOCATORS, APPROVERS)
 
 

@@ -1,7 +1,7 @@
 """Questions that a call has asked its client: they wait durably, and answers are checked before they are taken."""
 
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
@@ -22,6 +22,9 @@ from outlast.workflows.contracts.tool_calls import TaskStatus
 from outlast.workflows.stubs.search_attributes import upsert_search_attributes
 from outlast.workflows.stubs.task_log import log_task_event, spent_on
 
+_NEAR = 0.8
+"""The share of the time to answer after which a question counts as near its deadline."""
+
 
 class OpenQuestions:
     """Open questions of one call."""
@@ -33,6 +36,7 @@ class OpenQuestions:
         self._answers: dict[str, InputAnswer] = {}
         self._answered_by: dict[str, str | None] = {}
         self._closed: dict[str, str] = {}
+        self._near_at: dict[str, datetime] = {}
         self.waited = timedelta(0)
 
     async def ask(
@@ -50,6 +54,8 @@ class OpenQuestions:
             self._answers.pop(key, None)
             self._closed.pop(key, None)
         self._open.update(questions)
+        if timeout is not None:
+            self._near_at.update(dict.fromkeys(questions, workflow.now() + _NEAR * timeout))
         self._checks.update(checks or {})
         self._publish()
         log_task_event("waiting")
@@ -105,6 +111,7 @@ class OpenQuestions:
     def _forget(self, key: str, closing: str) -> bool:
         """Close one question. Returns whether it was open."""
         self._checks.pop(key, None)
+        self._near_at.pop(key, None)
         if self._open.pop(key, None) is None:
             return False
         self._closed[key] = closing
@@ -119,7 +126,12 @@ class OpenQuestions:
     def _publish(self) -> None:
         status = TaskStatus.INPUT_REQUIRED if self._open else TaskStatus.WORKING
         workflow.upsert_memo({memo.INPUT_REQUESTS: InputRequests(requests=dict(self._open))})
-        upsert_search_attributes(search_attributes.TASK_STATUS.value_set(status.value))
+        near = search_attributes.NEAR_DEADLINE_AT
+        near_at = min(self._near_at.values(), default=None)
+        upsert_search_attributes(
+            search_attributes.TASK_STATUS.value_set(status.value),
+            near.value_unset() if near_at is None else near.value_set(near_at),
+        )
 
 
 async def _signal_turn(questions: dict[str, InputRequest]) -> None:

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from outlast.activities.spending.contracts import (
     BookedRun,
+    Cap,
     CapRefusal,
     LedgerOverview,
     LedgerState,
@@ -23,6 +24,8 @@ from outlast.activities.spending.contracts import (
 
 RECENT_ENTRIES = 5_000
 """Settled entries that are known again. Repetitions come soon: they are retries of activities."""
+NEAR_CAP = Decimal("0.9")
+"""The share of a cap from which on the caller is near it."""
 MAX_BOOKED = 1_000
 """Runs whose final usage is read later. Of a caller who runs more in that time, the oldest stay as they were booked."""
 
@@ -60,6 +63,10 @@ class Book:
                 spend=request.spend, caller=request.caller, amount_usd=granted, since=now
             )
         return Reserved(granted_usd=granted)
+
+    def near_caps(self, request: ReserveInput) -> tuple[Cap, ...]:
+        """The caps of a request of which 90% or more is spent. What is only reserved does not count."""
+        return tuple(rest.cap for rest in self._rests(request) if rest.spent_usd >= NEAR_CAP * rest.cap_usd)
 
     def settle(self, settlement: Settlement, now: datetime) -> bool:
         """Book the cost of an entry; False when it was booked before."""
@@ -111,10 +118,12 @@ class Book:
         """The runs that were settled before `moment`, and whose final usage is still to be read."""
         return tuple(run for run in self.booked.values() if run.since <= moment)
 
-    def give_up(self, moment: datetime) -> None:
-        """Leave runs as they were booked that were settled before `moment`."""
-        for run in self.booked_since(moment):
+    def give_up(self, moment: datetime) -> int:
+        """Leave runs as they were booked that were settled before `moment`. Returns how many."""
+        left = self.booked_since(moment)
+        for run in left:
             del self.booked[run.spend.entry_id]
+        return len(left)
 
     def overview(self, now: datetime) -> LedgerOverview:
         """The totals that hold at `now`."""

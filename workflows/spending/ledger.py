@@ -32,7 +32,13 @@ from outlast.activities.spending.contracts import (
     Settlements,
 )
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
-from outlast.workflows.metrics import count_refusal, count_spend
+from outlast.workflows.metrics import (
+    count_difference,
+    count_near_caps,
+    count_refusal,
+    count_spend,
+    count_unread_charges,
+)
 from outlast.workflows.spending.book import Book
 
 KEEP_AT = 200
@@ -86,6 +92,7 @@ class SpendLedgerWorkflow:
         answer = self._book.reserve(request, workflow.now())
         if answer.refusal is not None:
             count_refusal(answer.refusal.cap)
+        count_near_caps(self._book.near_caps(request))
         return answer
 
     @workflow.signal(name=SETTLE_SIGNAL)
@@ -186,10 +193,13 @@ class SpendLedgerWorkflow:
             )
         except ActivityError as error:
             workflow.logger.error("The final usage of runs could not be read; they stay as booked: %s", error.cause)
-            self._book.give_up(workflow.now() - _CORRECTED_WITHIN)
+            given_up = self._book.give_up(workflow.now() - _CORRECTED_WITHIN)
+            if given_up:
+                count_unread_charges(given_up)
             return
         for run in runs:
             entry_id = run.spend.entry_id
             booked = self._book.correct(entry_id, final.changed.get(entry_id, run.cost_usd), workflow.now())
             if booked is not None:
+                count_difference(booked.cost_usd)
                 count_spend(booked)

@@ -41,6 +41,12 @@ class Limits(_Entry):
     actors_per_connection: int = Field(default=50, ge=1, description="Names in the URL of an MCP connection.")
 
 
+class Caps(SpendingCaps):
+    """The caps as an operator writes them: a name that does not exist is an error, not no cap."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 class KeyEntry(_Entry):
     """An API key. The key itself is not here: `hash` proves it."""
 
@@ -90,7 +96,7 @@ class CallerEntry(_Entry):
         default=("*",), description="Models it may use: `provider/model`, `*` for any part."
     )
     limits: Limits = Limits()
-    spending: SpendingCaps = SpendingCaps()
+    spending: Caps = Caps()
 
 
 IssuersScope = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\x21\x23-\x5b\x5d-\x7e]+$")]
@@ -126,6 +132,11 @@ class Policy(_Entry):
         """What holds for a caller: its own entry, and the defaults where that says nothing."""
         own = self.callers.get(caller_id)
         return self.defaults if own is None else _merged(self.defaults, own)
+
+    def next_key_end(self, now: datetime | None = None) -> datetime | None:
+        """When the next key that is good now expires; None when none does."""
+        ends = [key.expires for key in self.keys if key.expires is not None and not key.is_expired(now)]
+        return min(ends, default=None)
 
     def over(self, base: "Policy") -> "Policy":
         """This policy, and `base` where it says nothing. The rules of `base` come last."""

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.providers.server import ProviderServer, provider_fixture
 from tests.support.stacks.fixtures import http_fixture, sandbox_fixture, service_fixture, temporal_fixture
-from tests.support.stacks.prometheus import Prometheus, running_prometheus
+from tests.support.stacks.prometheus import Prometheus, Targets, running_prometheus
 from tests.support.stacks.service import Service
 
 provider = provider_fixture()
@@ -24,5 +24,5 @@ def settings(provider: ProviderServer, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="module")
 def prometheus(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    with running_prometheus(tmp_path_factory.mktemp("prometheus"), service) as running:
+    with running_prometheus(tmp_path_factory.mktemp("prometheus"), Targets.of(service)) as running:
         yield running

@@ -1,12 +1,16 @@
 """Client phases: handed over, waited for, checked; the server has the last word."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
+from temporalio.client import Client
 
+from outlast.api.temporal.visibility import near_deadline_query
 from tests.support.calls.questions import answered, asks, call, result, result_of_call, said, taken, waiting
 from tests.support.calls.tasks import events, started
+from tests.support.eventually import eventually
 
 ORDER = call("order", item="tea", amount=2)
 
@@ -21,6 +25,27 @@ async def test_server_client_server(api: httpx.AsyncClient) -> None:
     done = await result(api, task["id"])
     assert said(done) == "Ordered 2 tea for 6, said key:ann"
     assert done["meta"]["outlast/client"] == {"phase": "confirm", "answeredBy": "key:ann"}
+
+
+async def test_little_time_left_is_found_among_all_tasks_until_the_answer_comes(
+    api: httpx.AsyncClient, temporal: Client
+) -> None:
+    task = await waiting(api, ORDER)
+
+    async def near(after: timedelta) -> bool:
+        query = f"{near_deadline_query(datetime.now(UTC) + after)} AND WorkflowId = '{task['id']}'"
+        return (await temporal.count_workflows(query)).count == 1
+
+    week = timedelta(days=7)  # the deadline of a client phase that names none
+    await eventually(lambda: near(0.81 * week))
+    assert not await near(0.79 * week)
+    await taken(api, task, {"confirmed": True})
+    await result(api, task["id"])
+
+    async def over() -> bool:
+        return not await near(week)
+
+    await eventually(over)
 
 
 async def test_the_same_with_plain_functions(api: httpx.AsyncClient) -> None:

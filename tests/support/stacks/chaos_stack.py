@@ -58,6 +58,12 @@ class Part:
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Start it anew, with the same ports and the same state."""
         assert not self.is_alive, f"{self.name} is running"
@@ -129,8 +135,10 @@ class ChaosStack:
         self.temporal = Part(
             "temporal", lambda log: start_temporal(server, log, options=temporal_options), server.is_ready(), folder
         )
-        self.worker = self.new_worker("worker")
-        environment = self._environment(OUTLAST_API_PORT=str(api_port))
+        self._worker_port = free_port()
+        self.worker_url = f"http://{_LOOPBACK}:{self._worker_port}/metrics"
+        self.worker = self.new_worker("worker", self._worker_port)
+        environment = self.environment(OUTLAST_API_PORT=str(api_port))
         self.api = Part("api", starting("outlast.api", environment), answers_http(f"{self.api_url}/healthz"), folder)
 
     def __enter__(self) -> Self:
@@ -142,12 +150,16 @@ class ChaosStack:
         for part in (self.api, self.worker, self.temporal):
             part.kill()
 
-    def new_worker(self, name: str, **extra: str) -> Part:
-        """A worker of its own; several of them share the work. `extra` is added to its environment."""
-        port = free_port()
-        environment = self._environment(OUTLAST_WORKER_METRICS_PORT=str(port), **extra)
+    def new_worker(self, name: str, port: int | None = None, **extra: str) -> Part:
+        """A worker of its own, with its metrics on `port`; several of them share the work."""
+        port = port or free_port()
+        environment = self.environment(OUTLAST_WORKER_METRICS_PORT=str(port), **extra)
         ready = answers_http(f"http://{_LOOPBACK}:{port}/metrics")
         return Part(name, starting("outlast.worker", environment), ready, self._folder)
+
+    def renew_worker(self, **settings: str) -> None:
+        """Another worker in the place of the one that was killed, with further settings; not started yet."""
+        self.worker = self.new_worker("worker", self._worker_port, **settings)
 
     async def bring_up(self) -> None:
         """Everything alive, whatever the test before has left."""
@@ -159,7 +171,8 @@ class ChaosStack:
                     await part.ready()
         await asyncio.gather(self.worker.ready(), self.api.ready())
 
-    def _environment(self, **extra: str) -> dict[str, str]:
+    def environment(self, **extra: str) -> dict[str, str]:
+        """The environment of its processes."""
         environment = settings_environment(
             self.temporal_server.address, self.sandbox, **{**SETTINGS, **self._extra, **extra}
         )

@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,22 @@ def promtool(*arguments: str, given: str | None = None) -> None:
         [str(_PROMTOOL), *arguments], cwd=SHIPPED, input=given, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Where the processes are that are scraped."""
+
+    api: str
+    worker: str
+    temporal: str
+    alertmanager: str = ""
+    """Where alerts go; empty for nowhere."""
+
+    @classmethod
+    def of(cls, service: Service) -> "Targets":
+        """The processes of a service."""
+        return cls(service.api_url, service.worker_metrics_url, service.temporal_metrics_url)
 
 
 class Prometheus:
@@ -55,28 +72,35 @@ class Prometheus:
 
 
 @contextmanager
-def running_prometheus(folder: Path, service: Service) -> Iterator[Prometheus]:
-    """Prometheus with the shipped configuration, but for where this test's processes listen, and more often."""
+def running_prometheus(
+    folder: Path, targets: Targets, rules: str | None = None, *, every: str = "500ms"
+) -> Iterator[Prometheus]:
+    """Prometheus with the shipped configuration, but for where this test's processes listen, and more often.
+
+    With `rules` these take the place of the alerts that ship.
+    """
     config = (SHIPPED / "prometheus.yml").read_text()
     here = {
-        "127.0.0.1:8400": service.api_url,
-        "127.0.0.1:8402": service.worker_metrics_url,
-        "127.0.0.1:7253": service.temporal_metrics_url,
+        "127.0.0.1:8400": targets.api,
+        "127.0.0.1:8402": targets.worker,
+        "127.0.0.1:7253": targets.temporal,
+        "127.0.0.1:9093": targets.alertmanager,
     }
     for shipped, url in here.items():
         assert shipped in config
-        config = config.replace(shipped, httpx.URL(url).netloc.decode())
-    config = re.sub(r"_interval: \w+", "_interval: 500ms", config)
+        config = config.replace(f'"{shipped}"', f'"{httpx.URL(url).netloc.decode()}"' if url else "")
+    config = re.sub(r"_interval: \w+", f"_interval: {every}", config)
     (folder / "prometheus.yml").write_text(config)
-    shutil.copy(SHIPPED / "alerts.yml", folder)
+    (folder / "alerts.yml").write_text(rules or (SHIPPED / "alerts.yml").read_text())
     address = f"127.0.0.1:{free_port()}"
     command = [str(_PROMETHEUS), f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
+    command.append("--rules.alert.resend-delay=1s")  # what Alertmanager missed, or forgets after five minutes
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [*command, f"--web.listen-address={address}"], stdout=log, stderr=log, preexec_fn=die_with_parent()
         )
     try:
-        _await_ready(process, f"http://{address}/-/ready", folder / "log")
+        await_ready(process, f"http://{address}/-/ready", folder / "log")
         with httpx.Client(base_url=f"http://{address}/api/v1", trust_env=False, timeout=10) as client:
             yield Prometheus(client)
     finally:
@@ -84,7 +108,8 @@ def running_prometheus(folder: Path, service: Service) -> Iterator[Prometheus]:
         process.wait()
 
 
-def _await_ready(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
+def await_ready(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
+    """Return when a process answers at `url`; fails with its log when it ends before."""
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
         with suppress(httpx.HTTPError):

@@ -12,6 +12,7 @@ from tests.support.ports import free_port
 from tests.support.processes.served_process import started_module
 from tests.support.stacks.stack_config import clean_environment
 
+MODULE = "outlast.deploy.local.sandbox"
 TOKEN = "apify_api_sandboxOperatorTokenOfTests"
 
 
@@ -90,16 +91,20 @@ class Sandbox:
         return self._http.request(method, f"/sandbox/{path}", json=body).raise_for_status().json()
 
 
+def sandbox_arguments(folder: Path, port: int) -> tuple[str, ...]:
+    """The command line of a sandbox that keeps its state in `folder`."""
+    place = ("--port", str(port), "--data-dir", str(folder / "sandbox"), "--token", TOKEN)
+    return (*place, "--in-process", "outlast/sleeper", "--graceful-abort-seconds", "1", "--log-format", "json")
+
+
 @contextmanager
 def running_sandbox(folder: Path, *options: str) -> Iterator[Sandbox]:
     """Serve the sandbox on a free port; the sleeper Actor runs inside it, so that a run costs no process."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    arguments = ["--port", str(port), "--data-dir", str(folder / "sandbox"), "--token", TOKEN]
-    arguments += ["--in-process", "outlast/sleeper", "--graceful-abort-seconds", "1", "--log-format", "json"]
     with started_module(
-        "outlast.deploy.local.sandbox",
-        *arguments,
+        MODULE,
+        *sandbox_arguments(folder, port),
         *options,
         ready_url=f"{url}/sandbox/healthz",
         log=folder / "sandbox.log",

@@ -59,6 +59,10 @@ def test_the_variables_hold_where_the_file_is_silent(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (
+            "[defaults.spending]\nper_mouth_usd = 1",
+            "spending.per_mouth_usd: there is no such setting; did you mean 'per_mo",
+        ),
         ("[defaults.limts]\nopen_streams = 1", "defaults.limts: there is no such setting; did you mean 'limits'?"),
         (
             '[callers."key:a".limits]\nopen_streams = 0',

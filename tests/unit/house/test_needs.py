@@ -57,4 +57,4 @@ def test_missing_packages_are_named_once_where_they_cannot_be_installed(tmp_path
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.count("apt-get install chromium prometheus bubblewrap") == 1
+    assert ended.stdout.count("apt-get install chromium prometheus prometheus-alertmanager bubblewrap") == 1

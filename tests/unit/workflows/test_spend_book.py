@@ -114,3 +114,21 @@ def test_only_the_latest_runs_are_looked_at_again() -> None:
     assert ("0" in book.booked, len(book.booked)) == (False, MAX_BOOKED)
     book.give_up(EVENING)
     assert not book.booked
+
+
+def test_a_cap_of_which_nine_tenths_are_spent_is_near_and_one_that_is_only_reserved_is_not() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    request = reservation("b", None, per_day_usd=1, per_month_usd=10)
+    book.reserve(reservation("a", "0.95", per_day_usd=1), EVENING)
+    assert book.near_caps(request) == ()
+    book.settle(settlement("a", "0.9"), EVENING)
+    assert book.near_caps(request) == ("day",)
+
+
+def test_charges_that_cannot_be_read_for_long_are_given_up_and_counted() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    entries = (("a", EVENING), ("b", EVENING + timedelta(hours=20)))
+    for entry, at in entries:
+        book.settle(settlement(entry, "1").model_copy(update={"run_id": entry}), at)
+    assert [book.give_up(EVENING + timedelta(hours=1)) for _ in range(2)] == [1, 0]
+    assert book.booked.keys() == {"b"}

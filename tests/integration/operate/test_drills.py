@@ -1,0 +1,312 @@
+"""Drills: each alert is raised by breaking what it is about, and resolved by following its page.
+
+A real Prometheus evaluates the rules that ship (`tests.support.stacks.drill_stack` says what differs: durations), and a
+real Alertmanager gets them. The commands are those of the pages, so that a page cannot tell what does not work.
+"""
+
+import asyncio
+import re
+import resource
+import subprocess
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from tests.support.paths import ROOT
+from tests.support.stacks.alertmanager import SHIPPED_CONFIG
+from tests.support.stacks.drill_stack import POLICY, DrillStack, running_drill_stack, shipped_alerts, sooner
+from tests.support.stacks.prometheus import SHIPPED
+
+pytestmark = pytest.mark.needs("prometheus-alertmanager")
+
+NOT_DRILLED = {
+    "OutlastIssuerUnreadable": "an API with an authorization server has other callers; test_access_tokens breaks it",
+    "OutlastStickyCacheMisses": "it takes workers that restart for half an hour under load",
+}
+
+STARTS = "temporal_activity_succeed_endtoend_latency_seconds"
+
+Broken = Callable[[DrillStack], AbstractAsyncContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Drill:
+    """What is broken while the block of `broken` runs, and the alerts that tell; the page of the first is followed."""
+
+    broken: Broken
+    alerts: tuple[str, ...]
+    thorough: bool
+
+
+DRILLS: list[Drill] = []
+
+
+def drill(*alerts: str, thorough: bool = True) -> Callable[[Callable[[DrillStack], AsyncGenerator[None]]], Broken]:
+    """Of a function that breaks something, yields, and mends what is outside of the stack."""
+
+    def add(function: Callable[[DrillStack], AsyncGenerator[None]]) -> Broken:
+        broken = asynccontextmanager(function)
+        DRILLS.append(Drill(broken, alerts, thorough))
+        return broken
+
+    return add
+
+
+@asynccontextmanager
+async def again_and_again(call: Callable[[], Awaitable[object]], pause_seconds: float = 0.2) -> AsyncIterator[None]:
+    """Make requests while the block runs, whatever becomes of them."""
+
+    async def forever() -> None:
+        while True:
+            with suppress(httpx.HTTPError):
+                await call()
+            await asyncio.sleep(pause_seconds)
+
+    task = asyncio.create_task(forever())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+@drill("OutlastNoWorkerPolling", thorough=False)
+async def no_worker(field: DrillStack) -> AsyncGenerator[None]:
+    field.stack.worker.kill()
+    yield
+
+
+@drill("OutlastTemporalUnreachable", "OutlastAnswersBurnFast", "OutlastAnswersBurnSlow", thorough=False)
+async def no_temporal(field: DrillStack) -> AsyncGenerator[None]:
+    field.stack.temporal.kill()
+    async with again_and_again(lambda: field.chaos.http.get("/v1/tasks")):
+        yield
+
+
+@drill("OutlastPolicyNotRead", thorough=False)
+async def wrong_policy(field: DrillStack) -> AsyncGenerator[None]:
+    await field.write_policy(POLICY + "[defaults.spending]\nper_mouth_usd = 100\n")
+    yield
+    await field.write_policy(POLICY)
+
+
+@drill("OutlastStoreErrors", thorough=False)
+async def no_store(field: DrillStack) -> AsyncGenerator[None]:
+    field.outputs.mkdir(exist_ok=True)
+    field.outputs.rename(field.unmounted)
+    field.outputs.write_text("not a folder")
+    tasks = [await field.chaos.start(seconds=0, rows=500) for _ in range(4)]
+    yield
+    for task in tasks:
+        await field.chaos.ended(task)
+
+
+@drill("OutlastToolCallsFailing")
+async def wrong_calls(field: DrillStack) -> AsyncGenerator[None]:
+    async with again_and_again(lambda: field.chaos.start_call("get-actor-run", runId="Rn0tThereRn0tTher")):
+        yield
+
+
+@drill("OutlastLostStarts")
+async def lost_answers(field: DrillStack) -> AsyncGenerator[None]:
+    async def lose_one() -> None:
+        field.stack.sandbox.order_fault("drop_after", method="POST", path="/runs$", times=1)
+        await field.chaos.ended(await field.chaos.start(seconds=0))
+
+    async with again_and_again(lose_one):
+        yield
+    field.stack.sandbox.clear_faults()
+
+
+@drill("OutlastOpenTasksGrow")
+async def many_tasks(field: DrillStack) -> AsyncGenerator[None]:
+    async def five() -> None:
+        for _ in range(5):
+            await field.chaos.start(seconds=0)
+
+    field.stack.worker.kill()
+    async with again_and_again(five, 0.5):
+        yield
+
+
+@drill("OutlastQuickCallsBurnFast", "OutlastQuickCallsBurnSlow", "OutlastTasksWaitForWorkers")
+async def slow_worker(field: DrillStack) -> AsyncGenerator[None]:
+    async def stop_and_go() -> None:
+        field.stack.worker.suspend()
+        try:
+            for _ in range(5):
+                await field.chaos.start_call("get-actor-run", runId="Rn0tThereRn0tTher")
+            await asyncio.sleep(1.5)
+        finally:
+            field.stack.worker.resume()
+        await asyncio.sleep(1)
+
+    async with again_and_again(stop_and_go, 0):
+        yield
+
+
+@drill("OutlastRunStartsBurnFast", "OutlastRunStartsBurnSlow")
+async def late_starts(field: DrillStack) -> AsyncGenerator[None]:
+    await field.chaos.ended(await field.chaos.start(seconds=0))  # a series begins with its first event
+    await field.prometheus.reaches(f"{STARTS}_count{{activity_type='start_run'}}", 1)
+    field.stack.sandbox.limit(concurrentRuns=0)
+    tasks = [await field.chaos.start(seconds=0) for _ in range(3)]
+    await asyncio.sleep(65)
+    field.stack.sandbox.limit(concurrentRuns=25)
+    yield
+    for task in tasks:
+        await field.chaos.ended(task)
+
+
+@drill("OutlastAuditRecordsLost")
+async def no_room_for_audit(field: DrillStack) -> AsyncGenerator[None]:
+    process = field.stack.api.pid
+    full = (field.audit.stat().st_size, resource.RLIM_INFINITY)
+    resource.prlimit(process, resource.RLIMIT_FSIZE, full)
+    async with again_and_again(lambda: field.chaos.start_call("get-actor-run", runId="Rn0tThereRn0tTher")):
+        yield
+        resource.prlimit(process, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+@drill("OutlastCallerNearLimit")
+async def many_streams(field: DrillStack) -> AsyncGenerator[None]:
+    task = await field.chaos.start(seconds=300)
+
+    async def follow() -> None:
+        async for _ in field.chaos.events(task):
+            pass
+
+    streams = [asyncio.create_task(follow()) for _ in range(10)]
+    try:
+        yield
+    finally:
+        for stream in streams:
+            stream.cancel()
+        await asyncio.gather(*streams, return_exceptions=True)
+    await field.chaos.cancel(task)
+    await field.write_policy(POLICY)
+
+
+@drill("OutlastSweepsBehind")
+async def no_sweeps(field: DrillStack) -> AsyncGenerator[None]:
+    await field.chaos.ended(await field.chaos.start(seconds=0, rows=500))
+    await asyncio.to_thread(field.type, "temporal schedule toggle --schedule-id outlast-retention --pause")
+    yield
+
+
+@drill("OutlastSlotsUsedUp", "OutlastActivitiesWaitForWorkers")
+async def few_slots(field: DrillStack) -> AsyncGenerator[None]:
+    field.stack.sandbox.limit(memoryMbytes=1_000_000, concurrentRuns=100)
+    tasks = [await field.chaos.start(seconds=number / 2) for number in range(60)]
+    yield
+    for task in tasks:
+        await field.chaos.ended(task)
+
+
+@drill("OutlastWorkflowTasksFail", "OutlastStuckTasksEnded")
+async def code_that_fails(field: DrillStack) -> AsyncGenerator[None]:
+    for _ in range(2):
+        await field.chaos.start_call("spin")
+    yield
+
+
+@drill("OutlastExpiresSoon", thorough=False)
+async def old_key(field: DrillStack) -> AsyncGenerator[None]:
+    made = await asyncio.to_thread(field.type, "outlast keys create --caller nightly --id nightly-old --expires 3d")
+    assert made.returncode == 0, made.stdout
+    yield
+
+
+@drill("OutlastHandoffsNearDeadline")
+async def nobody_answers(field: DrillStack) -> AsyncGenerator[None]:
+    await field.chaos.start_call("ask-briefly")
+    yield
+
+
+@drill("OutlastSpendNearCap")
+async def spent(field: DrillStack) -> AsyncGenerator[None]:
+    await field.write_policy(POLICY + "[defaults.spending]\nper_day_usd = 0.5\n")
+    task = await field.chaos.start(seconds=3)
+    await field.chaos.until(lambda: bool(field.chaos.books.running))
+    field.stack.sandbox.add_usage(field.chaos.books.running[0], 0.48)
+    await field.chaos.ended(task)
+    await field.chaos.ended(await field.chaos.start(seconds=0))
+    yield
+
+
+@drill("OutlastLedgerDiffers")
+async def charged_later(field: DrillStack) -> AsyncGenerator[None]:
+    task = await field.chaos.ended(await field.chaos.start(seconds=0))
+    field.stack.sandbox.add_usage(task["run"]["run_id"], 5)
+    yield
+
+
+@drill("OutlastOrphanedRuns")
+async def terminated_task(field: DrillStack) -> AsyncGenerator[None]:
+    await field.write_policy(POLICY + "[defaults.spending]\nper_day_usd = 1000\n")
+    task = await field.chaos.start(seconds=600, options={"budget": {"max_total_charge_usd": "1"}})
+    await field.chaos.until(lambda: bool(field.chaos.books.running))
+    await asyncio.to_thread(field.type, f"temporal workflow terminate --workflow-id {task}")
+    yield
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrillStack]:
+    settings = {
+        "OUTLAST_RUN_SLOTS": "2",
+        "OUTLAST_SWEEP_INTERVAL_SECONDS": "15",
+        "OUTLAST_STUCK_AFTER_SECONDS": "3",
+        "OUTLAST_STUCK_ATTEMPTS": "2",
+        "OUTLAST_TOOLS_FROM": "tests.support.tools.poisonous_tools,tests.support.tools.brief_questions",
+        "OUTLAST_RESERVATION_CHECK_SECONDS": "2",
+    }
+    with running_drill_stack(tmp_path_factory.mktemp("drills"), **settings) as field:
+        yield field
+
+
+@pytest.fixture
+async def field(running: DrillStack) -> AsyncIterator[DrillStack]:
+    await running.open()
+    yield running
+    await running.close()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "drill",
+    [
+        pytest.param(drill, id=drill.alerts[0], marks=[pytest.mark.thorough] if drill.thorough else [])
+        for drill in DRILLS
+    ],
+)
+async def test_an_alert_fires_when_the_thing_is_broken_and_its_page_mends_it(drill: Drill, field: DrillStack) -> None:
+    await field.resolves(*drill.alerts)
+    async with drill.broken(field):
+        await field.fires(*drill.alerts)
+        await field.follow(drill.alerts[0])
+    await field.resolves(*drill.alerts)
+
+
+def test_every_alert_has_a_drill_or_a_reason() -> None:
+    drilled = [alert for one in DRILLS for alert in one.alerts]
+    assert len(drilled) == len(set(drilled))
+    assert set(drilled) | NOT_DRILLED.keys() == shipped_alerts().keys()
+    assert set(drilled).isdisjoint(NOT_DRILLED)
+
+
+def test_drills_change_nothing_of_the_rules_but_durations() -> None:
+    shipped = (SHIPPED / "alerts.yml").read_text()
+    durations = r"(?<=\[)\d+[smhd](?=\])|(?<=offset )\d+[smhd]|(?<=for: )\d+[smhd]"
+    assert re.sub(durations, "T", sooner(shipped)) == re.sub(durations, "T", shipped)
+    assert not re.findall(r"(?:\[|offset |for: )\d+[mhd]", sooner(shipped))
+
+
+def test_the_configuration_of_alertmanager_is_valid() -> None:
+    checked = subprocess.run(
+        ["amtool", "check-config", str(SHIPPED_CONFIG)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
