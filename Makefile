@@ -7,6 +7,9 @@ INSTALLED := $(VENV)/.outlast-installed
 
 # More workers than cores: most of a test's time is spent waiting for a server.
 TEST_WORKERS ?= 4
+# Of `make soak`: what is called and broken, and for how long.
+SEED ?= 1
+MINUTES ?= 2
 # Handed on to the command: make test ARGS="tests/unit -k ports", make up ARGS="--api-port 9000".
 ARGS ?=
 
@@ -19,7 +22,7 @@ export UV_PYTHON_DOWNLOADS := never
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test thorough bench histories lint format docs dashboards release lock clean
+.PHONY: help install demo up test thorough soak bench histories lint format docs dashboards release lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +42,10 @@ test: $(INSTALLED) ## Install what tests need of the system, where it may, and r
 thorough: $(INSTALLED) ## Run the variants that `make test` leaves out: the same kills at further moments
 	@$(BIN)/python -m tests.support.needs --thorough
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) -m thorough $(ARGS)
+
+soak: $(INSTALLED) ## Mixed load while everything is killed at random (SEED=1 MINUTES=2, ARGS="--table FILE")
+	@$(BIN)/python -m tests.support.needs
+	@$(BIN)/python -m tests.soak --seed $(SEED) --minutes $(MINUTES) $(ARGS)
 
 bench: $(INSTALLED) ## Measure, and print a table and JSON
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
