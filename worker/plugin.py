@@ -64,9 +64,11 @@ class OutlastPlugin(SimplePlugin):
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
         """A worker with a version says of each workflow whether it may move to another one."""
         configured = super().configure_worker(config)
-        deployment, runner = configured.get("deployment_config"), configured.get("workflow_runner")
-        if deployment is not None and deployment.use_worker_versioning and runner is not None:
-            configured["workflow_runner"] = VersionedRunner(runner)
+        if "deployment_config" not in configured or "workflow_runner" not in configured:
+            return configured
+        deployment = configured["deployment_config"]
+        if deployment is not None and deployment.use_worker_versioning:
+            configured["workflow_runner"] = VersionedRunner(configured["workflow_runner"])
         return configured
 
     def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:

@@ -17,6 +17,7 @@ from typing import Self
 
 from outlast.deploy.local import preflight
 from outlast.deploy.local.addresses import StackAddresses
+from outlast.deploy.local.backups.last_version import take_over_data
 from outlast.deploy.local.backups.restore import require_finished_restore
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.embedded import require_embedded
@@ -140,6 +141,7 @@ class Stack:
 
     async def _start_all(self) -> None:
         require_finished_restore(self._config.data_dir)
+        take_over_data(self._config.data_dir)
         outside = look_outside(self._config.environment)
         if Component.TEMPORAL in self._config.components:
             await preflight.check_temporal(outside)

@@ -117,7 +117,7 @@ async def versions_of(client: Client, workflow_id: str) -> list[str]:
     return seen
 
 
-@pytest.mark.parametrize("count", [10, pytest.param(340, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("count", [10, pytest.param(340, marks=[pytest.mark.thorough, pytest.mark.timeout(1_800)])])
 async def test_a_new_version_is_ramped_promoted_rolled_back_and_the_old_one_drained(chaos: Chaos, count: int) -> None:
     """Six times `count` tasks are open at the end; none is lost, and none moved."""
     stack = chaos.stack

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from outlast.deploy.local.backups.archive import BackupManifest, unpack
 from outlast.deploy.local.backups.errors import BackupError
+from outlast.deploy.local.backups.last_version import write_last_version
 from outlast.deploy.local.backups.restored import Restored, write_restored
 from outlast.deploy.local.private_files import private_folder
 
@@ -24,6 +25,7 @@ def restore(archive: Path, data_dir: Path) -> BackupManifest:
     try:
         manifest = unpack(archive, staging)
         write_restored(staging, Restored(backed_up_at=manifest.backed_up_at))
+        write_last_version(staging, manifest.outlast_version)
     except BaseException:
         shutil.rmtree(staging)
         raise

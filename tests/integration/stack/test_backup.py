@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ async def test_a_stack_that_was_killed_goes_on_elsewhere_from_its_backup(platfor
 
     restored = outlast("restore", archive, "--data-dir", tmp_path / "second")
     assert "does not run any more" in restored["left_to_do"][0]
+    assert json.loads((tmp_path / "second" / "version.json").read_text())["outlast_version"] == version("outlast")
     with running_stack(tmp_path / "second", **settings) as second:
         assert second.addresses.api_url
         async with api_client(second.addresses.api_url, timeout_seconds=30) as http:

@@ -40,7 +40,7 @@ def test_all_that_belongs_together_comes_back_and_nothing_else(data_dir: Path, t
     expected = {"temporal/temporal.db", "outputs/manifests/one.json", "seal.keys", "sandbox-token", "policy.toml"}
     assert set(manifest.files) == expected
     found = {path.relative_to(tmp_path / "new").as_posix() for path in (tmp_path / "new").rglob("*") if path.is_file()}
-    assert found == {*expected, "restored.json"}
+    assert found == {*expected, "restored.json", "version.json"}
     assert {path.stat().st_mode & 0o077 for path in (tmp_path / "new").rglob("*")} == {0}
     with closing(sqlite3.connect(tmp_path / "new" / "temporal" / "temporal.db")) as database:
         assert database.execute("SELECT x FROM t").fetchall() == [(7,)]
