@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,16 @@ def test_the_settings_of_a_container_are_settings(process: str, tmp_path: Path) 
     files = {Path(path).name for path in environment.values() if path.startswith("/run/secrets/")}
     assert files == set(service["secrets"])
     assert service["command"] == [f"outlast.{process}"]
+
+
+def test_the_namespace_is_set_up_as_a_command_that_there_is() -> None:
+    service = SERVICES["temporal-namespace"]
+    module, *arguments = service["command"]
+    told = subprocess.run([sys.executable, "-P", "-m", module, *arguments, "--help"], capture_output=True, check=True)
+    assert b"the namespace, its retention" in told.stdout
+    assert {f"{name}={value}" for name, value in service["environment"].items()} < {
+        f"{name}={value}" for name, value in SERVICES["worker"]["environment"].items()
+    }
 
 
 def test_an_unknown_a_missing_and_a_wrong_variable_are_told(tmp_path: Path) -> None:
