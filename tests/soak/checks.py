@@ -1,6 +1,7 @@
 """What has to be true after a soak, as figures with targets."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 
 from temporalio.client import Client
@@ -42,14 +43,14 @@ def load_figures(outcome: Outcome) -> list[Figure]:
 async def books_figures(chaos: Chaos, temporal: Client, outcome: Outcome) -> list[Figure]:
     """Every call has its task, every task has ended and has one run at most, and the ledger equals the charges."""
 
-    async def still_open() -> bool:
+    async def none_open() -> bool:
         return not await open_work(temporal)
 
-    await eventually(still_open, _PATIENCE_SECONDS, 0.5)
+    await _patiently(none_open)
     abnormal = "WorkflowType = 'ToolCallWorkflow' AND ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')"
     runs = chaos.books.runs_per_operation()
     charged = sum((_charge(chaos, run) for run in chaos.books.run_ids()), Decimal(0))
-    booked = await _booked(chaos, temporal, charged)
+    booked, reservations = await _booked(chaos, temporal, charged)
     tasks = (await temporal.count_workflows("WorkflowType = 'ToolCallWorkflow'")).count
     beyond = tasks - outcome.ended.total()
     return [
@@ -68,6 +69,7 @@ async def books_figures(chaos: Chaos, temporal: Client, outcome: Outcome) -> lis
         _none("runs that go on", len(chaos.books.running)),
         Figure("charged by the platform", float(charged * 1000), "thousandths of a US dollar"),
         _none("ledger less charges", float(booked - charged)),
+        _none("reservations that nobody settled", reservations),
     ]
 
 
@@ -85,23 +87,25 @@ def _charge(chaos: Chaos, run_id: str) -> Decimal:
     return exact_usd(chaos.sandbox.run(run_id)["usageTotalUsd"])
 
 
-async def _booked(chaos: Chaos, temporal: Client, charged: Decimal) -> Decimal:
-    """What the ledger has when nothing is reserved any more; it is asked until it equals the charges, or for long."""
-
-    async def settled() -> Decimal | None:
-        ledger = await temporal.get_workflow_handle(ledger_id("local")).query("overview")
-        assert ledger["reservations"] == 0, f"{ledger['reservations']} reservations"
-        usage = (await chaos.http.get("/v1/usage")).json()
-        return exact_usd(usage["total_usd"])
+async def _booked(chaos: Chaos, temporal: Client, charged: Decimal) -> tuple[Decimal, int]:
+    """What the ledger has, and how many reservations; it is asked until it equals the charges, or for long."""
+    booked, reservations = Decimal(0), 0
 
     async def equal() -> bool:
-        return await settled() == charged
+        nonlocal booked, reservations
+        ledger = await temporal.get_workflow_handle(ledger_id("local")).query("overview")
+        usage = (await chaos.http.get("/v1/usage")).raise_for_status().json()
+        booked, reservations = exact_usd(usage["total_usd"]), ledger["reservations"]
+        return booked == charged and not reservations
 
-    try:
-        await eventually(equal, _PATIENCE_SECONDS, 1)
-    except AssertionError:
-        return await eventually(settled, _PATIENCE_SECONDS, 1)
-    return charged
+    await _patiently(equal)
+    return booked, reservations
+
+
+async def _patiently(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Return when it holds, or after long: the figures say then what does not."""
+    with suppress(AssertionError):
+        await eventually(holds, _PATIENCE_SECONDS, 1)
 
 
 def size_figures(soak: SoakStack, memory: Mapping[str, float], disk_before: int, tasks: int) -> list[Figure]:
