@@ -108,7 +108,10 @@ class ApiSettings(Settings):
     )
     max_body_depth: int = Field(default=100, ge=10, le=200, description="Deepest nesting in a request body.")
     schema_check_seconds: float = Field(
-        default=10, gt=0, le=300, description="Longest check of one value against a JSON Schema of the outside world."
+        default=10,
+        gt=0,
+        le=300,
+        description="Most processor time for a check of one value against a JSON Schema of the outside world.",
     )
     request_seconds: float = Field(
         default=60, gt=0, description="Longest time for the head of a request to arrive, and then for its body."

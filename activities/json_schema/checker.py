@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import sys
 from typing import cast
 from weakref import WeakValueDictionary
@@ -13,6 +14,8 @@ from outlast.activities.json_schema.engine import Found, as_text
 from outlast.activities.json_schema.violations import as_violations, quick_violations
 
 _PROCESSES = 2
+_PATIENCE = 5
+"""The processes run after everything else: on a busy machine they wait longer than they work."""
 _MODULE = "outlast.activities.json_schema.process"
 
 
@@ -20,7 +23,7 @@ class SchemaChecker:
     """Small questions are answered at once, others by a process that is killed when its time is over."""
 
     def __init__(self, *, seconds: float) -> None:
-        """Give each check `seconds`. At most two processes run at a time, and one for each party."""
+        """Give each check `seconds` of processor time. At most two processes run at a time, and one for each party."""
         self._seconds = seconds
         self._processes = asyncio.Semaphore(_PROCESSES)
         self._parties: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -47,21 +50,25 @@ class SchemaChecker:
             "-P",  # no module of the current folder
             "-m",
             _MODULE,
+            str(self._seconds),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             # Nothing of this process's environment: what reads a stranger's schema holds no secrets.
             env={"PYTHONPATH": ":".join(path for path in sys.path if path), "PYTHONDONTWRITEBYTECODE": "1"},
         )
+        too_long = f"that takes longer than {self._seconds:g} seconds"
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(_PATIENCE * self._seconds):
                 answer, _ = await process.communicate(question)
         except TimeoutError:
-            return _not_checked(f"that takes longer than {self._seconds:g} seconds")
+            return _not_checked(too_long)
         finally:
             if process.returncode is None:
                 process.kill()
             await process.wait()
+        if process.returncode == -signal.SIGPROF:
+            return _not_checked(too_long)
         if process.returncode != 0:
             return _not_checked("that takes too much memory")
         found = cast(list[tuple[list[str | int], str]], json.loads(answer))

@@ -1,13 +1,14 @@
-"""`python -m outlast.activities.json_schema.process`: applies one schema to one value, in a process of its own.
+"""`python -m outlast.activities.json_schema.process SECONDS`: applies one schema to one value, in a process of its own.
 
 A schema of the outside world can take any time and memory, and the validator cannot be interrupted, so the kernel
-limits both. Standard input: a line with the size of the schema in bytes, the schema, and the value. Standard output:
-the violations as JSON.
+limits both: after so many seconds of processor time it ends the process with `SIGPROF`. Standard input: a line with the
+size of the schema in bytes, the schema, and the value. Standard output: the violations as JSON.
 """
 
 import json
 import os
 import resource
+import signal
 import sys
 
 from outlast.activities.json_schema.engine import find
@@ -20,6 +21,7 @@ NICENESS = 10
 def main() -> int:
     """Answer one question. Returns 0."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    signal.setitimer(signal.ITIMER_PROF, float(sys.argv[1]))
     os.nice(NICENESS)
     source = sys.stdin.buffer
     schema = source.read(int(source.readline())).decode()

@@ -47,6 +47,7 @@ def run(command: str, stack: RunningStack, folder: Path) -> tuple[str, int]:
         "http://127.0.0.1:8401": str(stack.addresses.sandbox_url),
         "http://127.0.0.1:8402/metrics": str(stack.addresses.metrics_url),
         "http://127.0.0.1:8233": str(stack.addresses.temporal_ui_url),
+        "127.0.0.1:7233": str(stack.addresses.temporal_address),
         ".outlast": str(stack.data_dir),
         ".venv/": f"{ROOT}/.venv/",
     }

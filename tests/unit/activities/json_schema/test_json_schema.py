@@ -70,7 +70,11 @@ def test_what_may_take_long_is_not_done_where_nothing_can_interrupt_it(schema: A
     assert quick_violations(schema, value) is None
 
 
-async def test_a_check_that_takes_too_long_is_killed_while_others_go_on() -> None:
+@pytest.mark.parametrize("patience", [1_000, 0.5], ids=["processor time", "time"])
+async def test_a_check_that_takes_too_long_is_killed_while_others_go_on(
+    patience: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outlast.activities.json_schema.checker._PATIENCE", patience)
     checker = SchemaChecker(seconds=2)
     attack = asyncio.create_task(checker.violations(LINKED, 1, party="hostile"))
     turns = 0
