@@ -94,14 +94,15 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     stored_bytes = StoredBytes(objects, policy)
     session_starts = SessionStarts(client, policy, idle=settings.session_idle)
     starter = TaskStarter(client, arguments, shares, session_starts, stored_bytes, fair=settings.fairness)
-    tasks = TaskClient(client, admission, starter, audit, ui_url=settings.temporal_ui_url)
+    limits = CallerLimits(policy)
+    tasks = TaskClient(client, admission, starter, audit, limits.served, ui_url=settings.temporal_ui_url)
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     outputs = StoredOutputs(objects, audit)
     sessions = SessionClient(client, catalogue, kept, session_starts, settings, policy, audit)
     return Services(
         settings=settings,
         policy=policy,
-        limits=CallerLimits(policy),
+        limits=limits,
         mcp_sessions=McpSessions(policy, settings.mcp_session_idle_seconds),
         audit=audit,
         tasks=tasks,

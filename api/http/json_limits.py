@@ -12,7 +12,8 @@ from typing import cast
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from outlast.api.access.limits.large_bodies import BodyTurn, LargeBodyTurns
+from outlast.api.access.limits.large_bodies import BodyTurn
+from outlast.api.access.limits.turns import CallerTurns
 from outlast.api.access.principal import Principal
 from outlast.api.contracts.problems import Problem
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
@@ -80,17 +81,14 @@ class JsonLimits:
 class StructureLimit:
     """ASGI middleware; responds 422 to bodies over the limits. Reads the whole body, so a limit of size comes first."""
 
-    def __init__(self, app: ASGIApp, *, limits: JsonLimits) -> None:
-        """Let bodies within `limits` through to `app`, the large ones of each caller one after another."""
+    def __init__(self, app: ASGIApp, *, limits: JsonLimits, turns: CallerTurns) -> None:
+        """Let bodies within `limits` through to `app`, the large ones of each caller in `turns`."""
         self._app = app
         self._limits = limits
-        self._turns = LargeBodyTurns()
+        self._turns = turns
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        principal: Principal | None = scope.get(PRINCIPAL_STATE)
-        if principal is not None:
-            self._turns.note_request(principal.caller.id)
         if scope["type"] != "http" or scope["method"] in _WITHOUT_BODY:
             await self._app(scope, receive, send)
             return
@@ -100,6 +98,7 @@ class StructureLimit:
         if len(body) <= _SMALL_BYTES:
             await self._serve(body, self._limits.excess(body), scope, receive, send)
             return
+        principal: Principal | None = scope.get(PRINCIPAL_STATE)
         turn = BodyTurn(self._turns, principal.caller.id if principal is not None else "")
 
         async def ending(message: Message) -> None:

@@ -25,7 +25,7 @@ from temporalio.service import RPCError
 
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.contracts import ErrorEnvelope, Violation
-from outlast.api.access.limits.turns import CallerTurns
+from outlast.api.access.limits.turns import CallerTurns, ServedCallers
 from outlast.api.access.principal import Principal
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
@@ -98,12 +98,14 @@ class TaskClient:
         admission: Admission,
         starter: TaskStarter,
         audit: AuditLog,
+        served: ServedCallers,
         *,
         ui_url: str | None,
     ) -> None:
         """Start with `starter` what `admission` lets through; record what callers do in `audit`.
 
-        `ui_url` is the root of the Temporal UI, for links.
+        While others are served, as `served` knows, a rest follows each start and list of a caller. `ui_url` is the root
+        of the Temporal UI, for links.
         """
         self._client = client
         self._admission = admission
@@ -112,8 +114,8 @@ class TaskClient:
         self._audit = audit
         self._ui_url = ui_url
         self._kept_for: timedelta | None = None
-        self._lists = CallerTurns(_LISTS_AT_ONCE)
-        self._starts = CallerTurns(_STARTS_AT_ONCE)
+        self._lists = CallerTurns(_LISTS_AT_ONCE, served)
+        self._starts = CallerTurns(_STARTS_AT_ONCE, served)
 
     async def start(self, caller: Caller, request: TaskRequest, *, idempotency_key: str | None = None) -> Task:
         """Check the call and start it, or queue it. The same key and request give the same task.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from outlast.api.access.limits.token_bucket import Clock, TokenBucket
+from outlast.api.access.limits.turns import ServedCallers
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import TooManyRequests
@@ -40,9 +41,11 @@ class CallerLimits:
         self._policy = policy
         self._clock = clock
         self._usages: dict[str, _Usage] = {}
+        self.served = ServedCallers()
 
     def take_request(self, caller_id: str) -> None:
         """Count one request. Raises `TooManyRequests`."""
+        self.served.note(caller_id)
         limits = self._limits(caller_id)
         pause = self._usage(caller_id).requests.take(limits.requests_per_second, limits.request_burst)
         if pause > 0:

@@ -5,19 +5,57 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
+_SERVED_LATELY_SECONDS = 1.0
+_REST_TIMES = 2
+"""A rest is so many times as long as the turn before it."""
+_MAX_REST_SECONDS = 2.0
+
+
+class ServedCallers:
+    """Remembers whose requests this process has served of late."""
+
+    def __init__(self) -> None:
+        """Nobody's yet."""
+        self._latest = ("", 0.0)
+        self._before = ("", 0.0)
+        """The latest request of another caller than that of the latest one."""
+
+    def note(self, caller_id: str) -> None:
+        """Remember that this caller is being served."""
+        if self._latest[0] != caller_id:
+            self._before = self._latest
+        self._latest = (caller_id, asyncio.get_running_loop().time())
+
+    def others_than(self, caller_id: str) -> bool:
+        """Whether another caller has been served within the last second."""
+        other, at = self._latest if self._latest[0] != caller_id else self._before
+        return other != "" and asyncio.get_running_loop().time() - at < _SERVED_LATELY_SECONDS
+
 
 class CallerTurns:
-    """Lets each caller do a thing `at_once` times at a time in this process. More wait for their turn, in order."""
+    """Lets each caller do a thing `at_once` times at a time in this process. More wait for their turn, in order.
 
-    def __init__(self, at_once: int) -> None:
-        """Let a caller do it `at_once` times at a time."""
+    While others are served, a rest follows each turn, in which the caller's next one waits.
+    """
+
+    def __init__(self, at_once: int, served: ServedCallers | None = None) -> None:
+        """Let a caller do it `at_once` times at a time. Without `served` there are no rests."""
         self._at_once = at_once
+        self._served = served
         self._gates: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
     async def turn(self, caller_id: str) -> AsyncGenerator[None]:
         """Wait for this caller's turn; it lasts until the end of the block."""
-        # Whoever waits or is at work holds the gate; it goes with the last of them.
+        # Whoever waits, is at work or rests holds the gate; it goes with the last of them.
         gate = self._gates.setdefault(caller_id, asyncio.Semaphore(self._at_once))
-        async with gate:
+        await gate.acquire()
+        clock = asyncio.get_running_loop()
+        began = clock.time()
+        try:
             yield
+        finally:
+            if self._served is not None and self._served.others_than(caller_id):
+                clock.call_later(min(_REST_TIMES * (clock.time() - began), _MAX_REST_SECONDS), gate.release)
+            else:
+                gate.release()

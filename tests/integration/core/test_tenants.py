@@ -190,9 +190,13 @@ class HeldStarts(Interceptor):
 
 
 async def test_a_callers_starts_wait_behind_each_other_and_not_in_front_of_others(
-    temporal: Client, sandbox: Sandbox
+    temporal: Client, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Those of one caller are begun four at a time. While others are served, a rest follows each."""
     starts = HeldStarts()
+    loop, ahead = asyncio.get_running_loop(), 0.0
+    real_time = loop.time
+    monkeypatch.setattr(loop, "time", lambda: real_time() + ahead)
     config = temporal.config()
     client = Client(**{**config, "interceptors": [*config["interceptors"], starts]})
     settings = api_settings(sandbox, api_keys="alice:alice-key-0123456789,bob:bob-key-0123456789ab")
@@ -204,9 +208,13 @@ async def test_a_callers_starts_wait_behind_each_other_and_not_in_front_of_other
         try:
             of_alice = [start(ALICE) for _ in range(12)]
             await eventually(lambda: starts.begun["key:alice"] >= 4)
+            ahead += 5
             of_bob = start(BOB)
             await eventually(lambda: starts.begun["key:bob"] == 1)
             assert starts.begun["key:alice"] == 4
         finally:
             starts.release.set()
+        await eventually(lambda: sum(one.done() for one in of_alice) == 4)
+        assert starts.begun["key:alice"] == 4
+        ahead += 5
         assert [(await one).status_code for one in (*of_alice, of_bob)] == [201] * 13

@@ -7,7 +7,8 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from outlast.activities.contracts import Caller
-from outlast.api.access.limits.large_bodies import BodyTurn, LargeBodyTurns, end_body_turn
+from outlast.api.access.limits.large_bodies import BodyTurn, end_body_turn
+from outlast.api.access.limits.turns import CallerTurns, ServedCallers
 from outlast.api.access.principal import Principal
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
 from outlast.api.http.json_limits import JsonLimits, StructureLimit
@@ -39,17 +40,18 @@ async def settled() -> None:
 async def test_a_turn_is_followed_by_a_rest_if_others_are_served(others: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(asyncio.get_running_loop())
     monkeypatch.setattr(clock.loop, "time", clock.time)
-    turns = LargeBodyTurns()
+    served = ServedCallers()
+    turns = CallerTurns(1, served)
     first, second, third = (BodyTurn(turns, "busy") for _ in range(3))
     await first.begin()
     waiting = [asyncio.create_task(one.begin()) for one in (second, third)]
     await settled()
     assert not waiting[0].done()
     clock.ahead += 0.5
-    turns.note_request("busy")
+    served.note("busy")
     if others:
-        turns.note_request("another")
-        turns.note_request("busy")
+        served.note("another")
+        served.note("busy")
     first.end()
     await settled()
     assert waiting[0].done() is not others
@@ -79,7 +81,7 @@ async def test_a_callers_large_bodies_reach_the_server_one_by_one_until_they_are
             await send({"type": "http.response.start", "status": 200, "headers": []})
         await leave.wait()
 
-    limited = StructureLimit(app, limits=JsonLimits(max_values=10, max_depth=10))
+    limited = StructureLimit(app, limits=JsonLimits(max_values=10, max_depth=10), turns=CallerTurns(1))
 
     def request(caller_id: str, path: str, body: bytes = LARGE) -> asyncio.Task[None]:
         principal = Principal(Caller(id=caller_id))
