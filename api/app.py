@@ -93,7 +93,7 @@ def build_app(services: Services) -> FastAPI:
     settings = services.settings
     # The one added last is the first to see a request.
     limits = JsonLimits(max_values=settings.max_body_values, max_depth=settings.max_body_depth)
-    app.add_middleware(StructureLimit, limits=limits, turns=CallerTurns(1, services.limits.served))
+    app.add_middleware(StructureLimit, limits=limits, turns=CallerTurns(services.limits.served))
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.add_middleware(RequestLimits, limits=services.limits)
     app.add_middleware(CredentialsFirst, callers=services.callers)

@@ -36,7 +36,7 @@ class OperationsReader:
         """Read through `client`."""
         self._client = client
         self._clock = clock
-        self._turns = CallerTurns(1)
+        self._turns = CallerTurns()
         self._kept: dict[str, _Kept] = {}
 
     async def read(self, principal: Principal) -> Operations:

@@ -95,7 +95,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     session_starts = SessionStarts(client, policy, idle=settings.session_idle)
     starter = TaskStarter(client, arguments, shares, session_starts, stored_bytes, fair=settings.fairness)
     limits = CallerLimits(policy)
-    tasks = TaskClient(client, admission, starter, audit, limits.served, ui_url=settings.temporal_ui_url)
+    tasks = TaskClient(client, admission, starter, audit, limits, ui_url=settings.temporal_ui_url)
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     outputs = StoredOutputs(objects, audit)
     sessions = SessionClient(client, catalogue, kept, session_starts, settings, policy, audit)

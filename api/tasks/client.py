@@ -25,7 +25,7 @@ from temporalio.service import RPCError
 
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.contracts import ErrorEnvelope, Violation
-from outlast.api.access.limits.turns import CallerTurns, ServedCallers
+from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.principal import Principal
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
@@ -76,10 +76,6 @@ from outlast.workflows.tools.framework.tool import Tool
 log = logging.getLogger(TASK_LOGGER)
 
 MAX_PAGE = 200
-_LISTS_AT_ONCE = 2
-"""Of one caller. A page of 200 takes the event loop 80 ms, and Temporal's database as long."""
-_STARTS_AT_ONCE = 4
-"""Of one caller. What is beyond would wait in Temporal's database, in front of others."""
 _ANSWER_TIMEOUT_SECONDS = 30.0
 _MAX_REPORTED_VIOLATIONS = 20
 _MAX_REPORTED_PATH_CHARS = 200
@@ -98,14 +94,14 @@ class TaskClient:
         admission: Admission,
         starter: TaskStarter,
         audit: AuditLog,
-        served: ServedCallers,
+        limits: CallerLimits,
         *,
         ui_url: str | None,
     ) -> None:
         """Start with `starter` what `admission` lets through; record what callers do in `audit`.
 
-        While others are served, as `served` knows, a rest follows each start and list of a caller. `ui_url` is the root
-        of the Temporal UI, for links.
+        Starts and lists take turns within the `limits` of their caller. `ui_url` is the root of the Temporal UI, for
+        links.
         """
         self._client = client
         self._admission = admission
@@ -114,14 +110,13 @@ class TaskClient:
         self._audit = audit
         self._ui_url = ui_url
         self._kept_for: timedelta | None = None
-        self._lists = CallerTurns(_LISTS_AT_ONCE, served)
-        self._starts = CallerTurns(_STARTS_AT_ONCE, served)
+        self._limits = limits
 
     async def start(self, caller: Caller, request: TaskRequest, *, idempotency_key: str | None = None) -> Task:
         """Check the call and start it, or queue it. The same key and request give the same task.
 
         Raises `InvalidCall`, which the call's session counts, `CallTooLarge`, `IdempotencyKeyReused`, and
-        `TooManyRequests` when too many tasks are queued. Nothing is started then.
+        `TooManyRequests` when too many tasks are queued or wait to be started. Nothing is started then.
         """
         async with self._audit.action(
             AuditEvent.TASK_STARTED, caller, tool=request.tool, session=request.session_id
@@ -138,7 +133,8 @@ class TaskClient:
         task_id = _task_id(caller, call.tool, idempotency_key)
         action.note(task=task_id, tool=call.tool, actor=summary.actor)
         try:
-            async with self._starts.turn(caller.id):
+            # What is beyond the limit would wait in Temporal's database, in front of others.
+            async with self._limits.turn(caller.id, "concurrent_starts"):
                 status = await self._starter.start(admitted, task_id)
         except WorkflowAlreadyStartedError:
             action.note(outcome="repeated")
@@ -302,7 +298,8 @@ class TaskClient:
 
         Raises `BadRequest` for a page token that is not one of ours.
         """
-        async with self._lists.turn(caller.id):
+        # A page of 200 takes the event loop 80 ms, and Temporal's database as long.
+        async with self._limits.turn(caller.id, "concurrent_lists"):
             query = list_query(caller.id, status=status, tool=tool, session_id=session_id)
             token = read_page_token(page_token, query) if page_token else None
             pages = self._client.list_workflows(query, page_size=min(page_size, MAX_PAGE), next_page_token=token)

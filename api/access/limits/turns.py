@@ -9,6 +9,8 @@ _SERVED_LATELY_SECONDS = 1.0
 _REST_TIMES = 2
 """A rest is so many times as long as the turn before it."""
 _MAX_REST_SECONDS = 2.0
+_MAX_SECONDS = 3.0
+"""Of a turn with its rest."""
 
 
 class ServedCallers:
@@ -33,29 +35,49 @@ class ServedCallers:
 
 
 class CallerTurns:
-    """Lets each caller do a thing `at_once` times at a time in this process. More wait for their turn, in order.
+    """Lets each caller do a thing so many times at a time in this process. More wait for their turn, in order.
 
-    While others are served, a rest follows each turn, in which the caller's next one waits.
+    While others are served, a rest follows each turn, in which the caller's next one waits. A turn makes room for the
+    next one after three seconds at the latest: what stands still should not keep all the rest from being answered.
     """
 
-    def __init__(self, at_once: int, served: ServedCallers | None = None) -> None:
-        """Let a caller do it `at_once` times at a time. Without `served` there are no rests."""
-        self._at_once = at_once
+    def __init__(self, served: ServedCallers | None = None) -> None:
+        """Without `served` there are no rests."""
         self._served = served
-        self._gates: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._gates: WeakValueDictionary[tuple[str, int], asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def turn(self, caller_id: str) -> AsyncGenerator[None]:
-        """Wait for this caller's turn; it lasts until the end of the block."""
+    async def turn(
+        self, caller_id: str, *, at_once: int = 1, wait_seconds: float | None = None
+    ) -> AsyncGenerator[None]:
+        """Wait for one of this caller's `at_once` turns; it lasts until the end of the block.
+
+        Raises `TimeoutError` when the turn has not come within `wait_seconds`.
+        """
         # Whoever waits, is at work or rests holds the gate; it goes with the last of them.
-        gate = self._gates.setdefault(caller_id, asyncio.Semaphore(self._at_once))
-        await gate.acquire()
+        gate = self._gates.setdefault((caller_id, at_once), asyncio.Semaphore(at_once))
+        async with asyncio.timeout(wait_seconds):
+            await gate.acquire()
         clock = asyncio.get_running_loop()
-        began = clock.time()
+        began, place = clock.time(), _Place(gate)
+        clock.call_later(_MAX_SECONDS, place.leave)
         try:
             yield
         finally:
             if self._served is not None and self._served.others_than(caller_id):
-                clock.call_later(min(_REST_TIMES * (clock.time() - began), _MAX_REST_SECONDS), gate.release)
+                clock.call_later(min(_REST_TIMES * (clock.time() - began), _MAX_REST_SECONDS), place.leave)
             else:
-                gate.release()
+                place.leave()
+
+
+class _Place:
+    """A place at a gate."""
+
+    def __init__(self, gate: asyncio.Semaphore) -> None:
+        self._gate: asyncio.Semaphore | None = gate
+
+    def leave(self) -> None:
+        """Make room for the next one. Does nothing the second time."""
+        gate, self._gate = self._gate, None
+        if gate is not None:
+            gate.release()

@@ -30,6 +30,12 @@ class Limits(_Entry):
     request_burst: int = Field(default=2_000, ge=1, description="Requests that may come at once.")
     open_streams: int = Field(default=1_000, ge=1, description="Event streams (GET) open at once.")
     waiting_requests: int = Field(default=2_500, ge=1, description="Other requests without an answer at once.")
+    concurrent_starts: int = Field(
+        default=4, ge=1, description="Tasks that an API process starts at a time; more wait for their turn."
+    )
+    concurrent_lists: int = Field(
+        default=2, ge=1, description="Lists of tasks that an API process reads at a time; more wait for their turn."
+    )
     concurrent_tasks: int = Field(
         default=100, ge=1, description="Tasks that take a worker's time at once; later ones are queued."
     )

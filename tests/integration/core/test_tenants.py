@@ -192,7 +192,10 @@ class HeldStarts(Interceptor):
 async def test_a_callers_starts_wait_behind_each_other_and_not_in_front_of_others(
     temporal: Client, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of one caller are begun four at a time. While others are served, a rest follows each."""
+    """Those of one caller are begun four at a time. While others are served, a rest follows each.
+
+    Where starts stand still, more are begun after three seconds, and what has no turn in thirty is refused.
+    """
     starts = HeldStarts()
     loop, ahead = asyncio.get_running_loop(), 0.0
     real_time = loop.time
@@ -206,15 +209,23 @@ async def test_a_callers_starts_wait_behind_each_other_and_not_in_front_of_other
             return requests.create_task(api.post("/v1/tasks", headers=whose, json=sleeper_call(0)))
 
         try:
-            of_alice = [start(ALICE) for _ in range(12)]
+            of_alice = [start(ALICE) for _ in range(16)]
             await eventually(lambda: starts.begun["key:alice"] >= 4)
-            ahead += 5
-            of_bob = start(BOB)
+            ahead += 2
+            of_bob = [start(BOB)]
             await eventually(lambda: starts.begun["key:bob"] == 1)
             assert starts.begun["key:alice"] == 4
+            ahead += 1.5
+            await eventually(lambda: starts.begun["key:alice"] >= 8)
+            ahead += 0.9
+            of_bob.append(start(BOB))
+            await eventually(lambda: starts.begun["key:bob"] == 2)
+            assert starts.begun["key:alice"] == 8
         finally:
             starts.release.set()
-        await eventually(lambda: sum(one.done() for one in of_alice) == 4)
-        assert starts.begun["key:alice"] == 4
+        # Those that were begun last took nearly a second: their places rest.
+        await eventually(lambda: sum(one.done() for one in of_alice) == 8)
+        assert starts.begun["key:alice"] == 8
         ahead += 5
-        assert [(await one).status_code for one in (*of_alice, of_bob)] == [201] * 13
+        answered = [(await one).status_code for one in (*of_alice, *of_bob)]
+        assert answered == [201] * 18

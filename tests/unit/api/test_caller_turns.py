@@ -4,7 +4,12 @@ import asyncio
 
 import pytest
 
+from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.limits.turns import CallerTurns
+from outlast.api.access.policy.contracts import Limits
+from outlast.api.access.policy.source import PolicySource
+from outlast.api.errors import TooManyRequests
+from outlast.api.settings import ApiSettings
 
 
 async def settled() -> None:
@@ -14,10 +19,10 @@ async def settled() -> None:
 
 
 async def test_more_than_so_many_wait_in_order_and_nobody_else_does() -> None:
-    turns, leave, begun = CallerTurns(2), [asyncio.Event() for _ in range(4)], list[int]()
+    turns, leave, begun = CallerTurns(), [asyncio.Event() for _ in range(4)], list[int]()
 
     async def take(number: int) -> None:
-        async with turns.turn("busy"):
+        async with turns.turn("busy", at_once=2):
             begun.append(number)
             await leave[number].wait()
 
@@ -35,8 +40,39 @@ async def test_more_than_so_many_wait_in_order_and_nobody_else_does() -> None:
     assert begun == [0, 1, 2, 3]
 
 
+async def test_a_turn_makes_room_after_three_seconds_and_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, ahead = asyncio.get_running_loop(), 0.0
+    real_time = loop.time
+    monkeypatch.setattr(loop, "time", lambda: real_time() + ahead)
+    turns, leave, begun = CallerTurns(), asyncio.Event(), list[int]()
+
+    async def take(number: int) -> None:
+        async with turns.turn("busy"):
+            begun.append(number)
+            await leave.wait()
+
+    tasks = [asyncio.create_task(take(number)) for number in range(4)]
+    await settled()
+    ahead += 2.9
+    await settled()
+    assert begun == [0]
+    ahead += 0.2
+    await settled()
+    assert begun == [0, 1]
+    with pytest.raises(TimeoutError):
+        async with turns.turn("busy", wait_seconds=0):
+            pass
+    # The second one holds the only place: that the first one ends now makes no room once more.
+    tasks[0].cancel()
+    await settled()
+    assert begun == [0, 1]
+    leave.set()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert begun == [0, 1, 2, 3]
+
+
 async def test_a_turn_ends_with_an_error_and_with_a_caller_that_leaves() -> None:
-    turns = CallerTurns(1)
+    turns = CallerTurns()
     with pytest.raises(ValueError, match="no"):
         async with turns.turn("one"):
             raise ValueError("no")
@@ -52,3 +88,35 @@ async def test_a_turn_ends_with_an_error_and_with_a_caller_that_leaves() -> None
         await asyncio.gather(leaving, return_exceptions=True)
     async with asyncio.timeout(5):
         await wait()
+
+
+async def test_what_has_no_turn_within_half_a_minute_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of turns is that of the policy in force."""
+    loop, ahead = asyncio.get_running_loop(), 0.0
+    real_time = loop.time
+    monkeypatch.setattr(loop, "time", lambda: real_time() + ahead)
+    limits = CallerLimits(PolicySource(None, base=ApiSettings(limits=Limits(concurrent_lists=2)).policy))
+    leave, begun = asyncio.Event(), list[int]()
+
+    async def read(number: int) -> None:
+        async with limits.turn("busy", "concurrent_lists"):
+            begun.append(number)
+            await leave.wait()
+
+    tasks = [asyncio.create_task(read(number)) for number in range(2)]
+    await settled()
+    tasks += [asyncio.create_task(read(number)) for number in range(2, 6)]
+    await settled()
+    assert begun == [0, 1]
+    ahead += 31
+    await settled()
+    # The places of the first two are free again by now: two more go in, or time is over for them too.
+    refused = [task.exception() for task in tasks if task.done()]
+    assert len(refused) + len(begun) == 6
+    assert len(refused) >= 2
+    for error in refused:
+        assert isinstance(error, TooManyRequests)
+        assert "2 at a time (`concurrent_lists` in the operator's policy)" in str(error)
+        assert error.retry_after_seconds is not None
+    leave.set()
+    await asyncio.gather(*tasks, return_exceptions=True)

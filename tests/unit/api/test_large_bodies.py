@@ -41,7 +41,7 @@ async def test_a_turn_is_followed_by_a_rest_if_others_are_served(others: bool, m
     clock = Clock(asyncio.get_running_loop())
     monkeypatch.setattr(clock.loop, "time", clock.time)
     served = ServedCallers()
-    turns = CallerTurns(1, served)
+    turns = CallerTurns(served)
     first, second, third = (BodyTurn(turns, "busy") for _ in range(3))
     await first.begin()
     waiting = [asyncio.create_task(one.begin()) for one in (second, third)]
@@ -81,7 +81,7 @@ async def test_a_callers_large_bodies_reach_the_server_one_by_one_until_they_are
             await send({"type": "http.response.start", "status": 200, "headers": []})
         await leave.wait()
 
-    limited = StructureLimit(app, limits=JsonLimits(max_values=10, max_depth=10), turns=CallerTurns(1))
+    limited = StructureLimit(app, limits=JsonLimits(max_values=10, max_depth=10), turns=CallerTurns())
 
     def request(caller_id: str, path: str, body: bytes = LARGE) -> asyncio.Task[None]:
         principal = Principal(Caller(id=caller_id))
