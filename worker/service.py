@@ -150,7 +150,7 @@ def _tools_worker(client: Client, settings: WorkerSettings, activities: "Activit
         workflow_task_poller_behavior=PollerBehaviorAutoscaling(),
         activity_task_poller_behavior=PollerBehaviorAutoscaling(),
         graceful_shutdown_timeout=settings.shutdown_time,
-        max_cached_workflows=5_000,
+        max_cached_workflows=settings.cached_workflows,
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=settings.takeover_seconds),
     )
 

@@ -198,6 +198,11 @@ class WorkerSettings(Settings):
     )
     run_slots: int = Field(default=5_000, ge=1, description="Runs that one worker follows at once.")
     tool_slots: int = Field(default=200, ge=1, description="Short activities that one worker carries out at once.")
+    cached_workflows: int = Field(
+        default=5_000,
+        ge=2,
+        description="Open workflows that one worker keeps in memory; of others the history is read anew for each step.",
+    )
     function_slots: int = Field(
         default=200, ge=1, description="Plain functions of tools that one worker carries out at once."
     )

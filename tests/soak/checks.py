@@ -19,7 +19,6 @@ EXPECTED_ALERTS: Mapping[str, str] = {
     "OutlastQuickCallsBurnFast": "a quick call waits for the worker that was killed",
     "OutlastQuickCallsBurnSlow": "the same",
     "OutlastLostStarts": "the platform loses answers to starts on purpose",
-    "OutlastStickyCacheMisses": "every worker that is killed leaves its workflows to another one",
     "OutlastTasksWaitForWorkers": "what waits for the worker that was killed",
     "OutlastActivitiesWaitForWorkers": "the same",
 }

@@ -115,7 +115,7 @@ WORKERS = Board(
                 ),
                 Panel(
                     "Sticky cache misses",
-                    "Share of workflow tasks whose history had to be read again, after a restart or for want of room.",
+                    "Share of workflow tasks whose workflow was evicted for want of room: its history is read again.",
                     [Query(share(_MISS, _HIT), "missed")],
                     [runbook("workers")],
                     Unit.SHARE,

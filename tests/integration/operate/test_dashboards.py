@@ -28,7 +28,7 @@ NOT_UNDER_THIS_LOAD = {
     "outlast_stuck_workflows_ended_total": "nothing is stuck",
     "outlast_policy_loads_total": "there is no policy file",
     "temporal_workflow_task_execution_failed_total": "the workflows have no defect",
-    "temporal_sticky_cache_miss_total": "the worker is not restarted",
+    "temporal_sticky_cache_miss_total": "the worker has room for all workflows",
     "outlast_limited_total": "nobody is near a limit",
     "outlast_queued_tasks": "nobody has more tasks than its share",
 }

@@ -129,8 +129,8 @@ class ChaosStack:
         self.sandbox = sandbox
         self._folder, self._extra = folder, extra
         self.temporal_server = TemporalServer(*(free_port() for _ in range(3)), database=folder / "temporal.db")
-        api_port = free_port()
-        self.api_url = f"http://{_LOOPBACK}:{api_port}"
+        self._api_port = free_port()
+        self.api_url = f"http://{_LOOPBACK}:{self._api_port}"
         server = self.temporal_server
         self.temporal = Part(
             "temporal", lambda log: start_temporal(server, log, options=temporal_options), server.is_ready(), folder
@@ -138,8 +138,7 @@ class ChaosStack:
         self._worker_port = free_port()
         self.worker_url = f"http://{_LOOPBACK}:{self._worker_port}/metrics"
         self.worker = self.new_worker("worker", self._worker_port)
-        environment = self.environment(OUTLAST_API_PORT=str(api_port))
-        self.api = Part("api", starting("outlast.api", environment), answers_http(f"{self.api_url}/healthz"), folder)
+        self.api = self._new_api()
 
     def __enter__(self) -> Self:
         return self
@@ -160,6 +159,15 @@ class ChaosStack:
     def renew_worker(self, **settings: str) -> None:
         """Another worker in the place of the one that was killed, with further settings; not started yet."""
         self.worker = self.new_worker("worker", self._worker_port, **settings)
+
+    def renew_api(self, **settings: str) -> None:
+        """Another API in the place of the one that was killed, with further settings; not started yet."""
+        self.api = self._new_api(**settings)
+
+    def _new_api(self, **extra: str) -> Part:
+        environment = self.environment(OUTLAST_API_PORT=str(self._api_port), **extra)
+        ready = answers_http(f"{self.api_url}/healthz")
+        return Part("api", starting("outlast.api", environment), ready, self._folder)
 
     async def bring_up(self) -> None:
         """Everything alive, whatever the test before has left."""

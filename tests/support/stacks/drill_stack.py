@@ -59,6 +59,8 @@ class DrillStack:
     prometheus: Prometheus
     alertmanager: Alertmanager
     folder: Path
+    addresses: dict[str, str] = field(default_factory=dict[str, str])
+    """Further addresses of pages, and what they are here."""
     chaos: Chaos = field(init=False)
 
     async def open(self) -> None:
@@ -69,7 +71,10 @@ class DrillStack:
     async def close(self) -> None:
         """Leave nothing behind for the next drill."""
         await self.write_policy(POLICY)
-        self.settings.unlink(missing_ok=True)
+        if self.settings.exists():
+            self.settings.unlink()
+            for unit in ("worker", "api"):
+                await self.restart(unit)
         await self.chaos.clean_up()
 
     async def write_policy(self, text: str) -> None:
@@ -92,7 +97,7 @@ class DrillStack:
 
     @property
     def settings(self) -> Path:
-        """Settings that the worker reads when it is started again, as systemd would hand them over."""
+        """Settings that worker and API read when they are started again, as systemd would hand them over."""
         return self.folder / "outlast.env"
 
     @property
@@ -153,7 +158,7 @@ class DrillStack:
             assert wrong is None, f"$ {example.command}\n{wrong}"
             for order in self._orders().iterdir():
                 order.unlink()
-                await self._restart(order.name)
+                await self.restart(order.name)
 
     def type(self, command: str) -> "subprocess.CompletedProcess[str]":
         """What a command prints, as one who works on this machine types it."""
@@ -177,6 +182,7 @@ class DrillStack:
     def _places(self) -> Mapping[str, str]:
         """Where things are on the pages, and here."""
         return {
+            **self.addresses,
             "http://127.0.0.1:8400": self.stack.api_url,
             "http://127.0.0.1:8402/metrics": self.stack.worker_url,
             "/etc/outlast/policy.toml": str(self.policy),
@@ -206,17 +212,22 @@ class DrillStack:
         folder.mkdir(exist_ok=True)
         return folder
 
-    async def _restart(self, unit: str) -> None:
+    async def restart(self, unit: str) -> None:
+        """What systemd does for `systemctl restart outlast-UNIT`, settings read anew."""
         if unit.endswith(".mount"):
             self.outputs.unlink()
             self.unmounted.rename(self.outputs)
             return
+        lines = self.settings.read_text().splitlines() if self.settings.exists() else []
+        settings = dict(line.split("=", 1) for line in lines)
         if unit == "worker":
             self.stack.worker.kill()
-            lines = self.settings.read_text().splitlines() if self.settings.exists() else []
-            self.stack.renew_worker(**dict(line.split("=", 1) for line in lines))
+            self.stack.renew_worker(**settings)
+        elif unit == "api":
+            self.stack.api.kill()
+            self.stack.renew_api(**settings)
         else:
-            await {"api": self.stack.api, "temporal": self.stack.temporal}[unit].restart()
+            await self.stack.temporal.restart()
         await self.stack.bring_up()
 
 
