@@ -13,7 +13,7 @@ from temporalio.client import Client
 
 from outlast.activities.secrets.sealer import SealError
 from outlast.paths import keep_files_private
-from outlast.worker.connection import connect, temporal_certificate_end
+from outlast.worker.connection import connect, temporal_certificate_end, worker_identity
 from outlast.worker.environment import unknown_variables
 from outlast.worker.logs import configure_early_logging, configure_logging
 from outlast.worker.open_files import allow_many_connections
@@ -25,6 +25,7 @@ from outlast.worker.search_attributes import register_search_attributes
 from outlast.worker.service import serving
 from outlast.worker.settings import WorkerSettings, settings_errors
 from outlast.worker.stuck_tasks import ending_stuck_tasks
+from outlast.worker.takeover.runs import taking_over
 from outlast.worker.telemetry import export_certificate_end, start_telemetry
 from outlast.workflows.tools.extensions import load_extensions
 
@@ -38,7 +39,7 @@ async def serve(settings: WorkerSettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     telemetry = start_telemetry(settings.worker_metrics_host, settings.worker_metrics_port)
-    client = await connect(settings, telemetry.runtime)
+    client = await connect(settings, telemetry.runtime, identity=worker_identity())
     export_certificate_end(telemetry.runtime, temporal_certificate_end())
     await register_search_attributes(client)
     await ensure_sweep_schedule(client, interval_seconds=settings.sweep_interval_seconds)
@@ -46,6 +47,7 @@ async def serve(settings: WorkerSettings) -> None:
         sending_metrics(settings, "worker", partial(series_at, telemetry.metrics_url)),
         serving(client, settings),
         ending_stuck_tasks(client, settings.stuck_limits),
+        taking_over(client, settings.data_dir / "workers"),
     ):
         with ready_file(settings.ready_file, metrics_url=telemetry.metrics_url):
             await _until_stopped(client, stop)

@@ -1,6 +1,7 @@
 """The connection to Temporal, the output store and the sealing keys, from the settings."""
 
 import os
+import socket
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -23,16 +24,24 @@ from outlast.worker.settings import Settings
 _API_KEY = "TEMPORAL_API_KEY"
 
 
-async def connect(settings: Settings, runtime: Runtime | None = None, *, lazy: bool = False) -> Client:
+async def connect(
+    settings: Settings, runtime: Runtime | None = None, *, lazy: bool = False, identity: str | None = None
+) -> Client:
     """A client configured by the environment (`temporalio.envconfig`: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TLS, ...).
 
-    Large payloads are kept in the output store of `settings`. With `lazy` it connects at the first call. Raises
-    `RuntimeError` when the server cannot be reached, `ValueError` when TEMPORAL_API_KEY_FILE cannot be read.
+    Large payloads are kept in the output store of `settings`. With `lazy` it connects at the first call. Temporal knows
+    it as `identity`: by default `PID@HOST`. Raises `RuntimeError` when the server cannot be reached, `ValueError` when
+    TEMPORAL_API_KEY_FILE cannot be read.
     """
     config = _connect_config(os.environ)
     plugin = OutlastPlugin(output_objects(settings), payload_codec(settings))
     plugins = [plugin, *tracing_plugins(settings)]
-    return await Client.connect(**config, plugins=plugins, runtime=runtime, lazy=lazy)
+    return await Client.connect(**config, plugins=plugins, runtime=runtime, lazy=lazy, identity=identity)
+
+
+def worker_identity() -> str:
+    """`PID@HOST/XXXX` of this process. In a container the next process has the same id, so the last part is random."""
+    return f"{os.getpid()}@{socket.gethostname()}/{os.urandom(2).hex()}"
 
 
 async def connect_plainly(environment: Mapping[str, str] = os.environ, *, lazy: bool = False) -> Client:

@@ -46,7 +46,7 @@ class QueueState(BaseModel):
 class WorkerState(BaseModel):
     """One worker process, as its last requests for work have shown it."""
 
-    identity: str = Field(description="`PID@HOST`.")
+    identity: str = Field(description="`PID@HOST/XXXX`; the last part is another one for each process.")
     version: str | None = Field(
         default=None, description="Its deployment's build id; without worker versioning, a digest of its code."
     )

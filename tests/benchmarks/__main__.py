@@ -18,6 +18,7 @@ from tests.benchmarks.handoffs import measure_handoffs
 from tests.benchmarks.hostile_bodies import measure_hostile_bodies
 from tests.benchmarks.large_output import measure_large_output
 from tests.benchmarks.report import Figure, Finding, Target, print_figures, print_table, write_json
+from tests.benchmarks.takeover import measure_takeover
 from tests.benchmarks.tools_list import measure_tools_list
 from tests.benchmarks.waiting import measure_waiting
 
@@ -28,6 +29,7 @@ BENCHMARKS: Mapping[str, Callable[[], Awaitable[Finding]]] = {
     "large-output": measure_large_output,
     "tools-list": measure_tools_list,
     "waiting": measure_waiting,
+    "takeover": measure_takeover,
     "handoffs": measure_handoffs,
     "hostile-bodies": measure_hostile_bodies,
     "attack": measure_attack,
