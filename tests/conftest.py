@@ -1,7 +1,8 @@
 """Fixtures that every test may use."""
 
 import functools
-from collections.abc import Iterator
+import gc
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -41,6 +42,17 @@ def pytest_configure(config: pytest.Config) -> None:
     until_the_end = ExitStack()
     until_the_end.enter_context(awaiting_units())
     config.add_cleanup(until_the_end.close)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays until the end: nobody looks through it for garbage, now or between tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

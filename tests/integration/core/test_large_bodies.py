@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from tests.support.calls.tasks import sleeper_call
 from tests.support.eventually import eventually
-from tests.support.hostile.bodies import BODIES, call
+from tests.support.hostile.bodies import KINDS, body_of, call
 from tests.support.hostile.pulse import beating
 from tests.support.http.mcp_wire import MODERN, Wire
 from tests.support.stacks.api_server import api_settings, connect, serving_api
@@ -37,14 +37,14 @@ async def other(service: Service, sandbox: Sandbox) -> AsyncIterator[httpx.Async
         yield http
 
 
-@pytest.mark.parametrize("kind", BODIES)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_no_body_holds_others_up_or_gets_a_large_answer(
     api: httpx.AsyncClient, other: httpx.AsyncClient, service: Service, kind: str
 ) -> None:
     """The first attack held everybody up for seven seconds, five times."""
     answered = 0
     with beating(service.api_url, service.api.process.pid):
-        attacks = [asyncio.create_task(api.post(path, content=BODIES[kind], headers=JSON)) for path in PATHS]
+        attacks = [asyncio.create_task(api.post(path, content=body_of(kind), headers=JSON)) for path in PATHS]
         while not all(attack.done() for attack in attacks):
             assert (await other.get("/v1/tools/get-actor-run")).status_code == 200
             answered += 1

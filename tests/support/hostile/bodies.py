@@ -1,7 +1,8 @@
 """Bodies that are large, deep or full of fields."""
 
+import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -20,13 +21,22 @@ def unknown(count: int) -> dict[str, int]:
     return {f"unknown{number}": number for number in range(count)}
 
 
-BODIES: Mapping[str, bytes] = {
-    "fields": call(**unknown(300_000)),
-    "objects": call(arguments={"input": [{}] * 2_000_000}),
-    "depth": b'{"arguments": ' + b"[" * 2_000_000,
-    "strings": b'{"arguments": "' + b'\\"' * 2_000_000,
-    "fields within the limit": call(**unknown(90_000)),
-    "fields inside": call(options=unknown(90_000), budgets=unknown(9), params={"name": "x", "_meta": unknown(90)}),
-    "wrong items": call(message=[1] * 90_000, tools=[{}] * 9, answers=unknown(9)),
-    "control characters": call(**{"\x01" * 200 + str(number): 1 for number in range(5_000)}),
+_MAKERS: Mapping[str, Callable[[], bytes]] = {
+    "fields": lambda: call(**unknown(300_000)),
+    "objects": lambda: call(arguments={"input": [{}] * 2_000_000}),
+    "depth": lambda: b'{"arguments": ' + b"[" * 2_000_000,
+    "strings": lambda: b'{"arguments": "' + b'\\"' * 2_000_000,
+    "fields within the limit": lambda: call(**unknown(90_000)),
+    "fields inside": lambda: call(
+        options=unknown(90_000), budgets=unknown(9), params={"name": "x", "_meta": unknown(90)}
+    ),
+    "wrong items": lambda: call(message=[1] * 90_000, tools=[{}] * 9, answers=unknown(9)),
+    "control characters": lambda: call(**{"\x01" * 200 + str(number): 1 for number in range(5_000)}),
 }
+KINDS = tuple(_MAKERS)
+
+
+@functools.cache
+def body_of(kind: str) -> bytes:
+    """One of the `KINDS`; made when it is first asked for, because all of them together take two seconds of a core."""
+    return _MAKERS[kind]()

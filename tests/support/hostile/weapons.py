@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from tests.support.eventually import eventually
-from tests.support.hostile.bodies import BODIES, actor_call
+from tests.support.hostile.bodies import KINDS, actor_call, body_of
 from tests.support.http.api_client import bearer
 
 HOSTILE_ACTOR = "outlast/hostile"
@@ -93,9 +93,9 @@ async def hostile_schemas(attack: Attack) -> None:
 async def large_bodies(attack: Attack) -> None:
     """Unknown fields, empty objects, depth: on every front door at once."""
     async with attack.client() as http:
-        for body in BODIES.values():
+        for kind in KINDS:
             paths = ("/v1/tasks", "/v1/sessions", "/mcp")
-            sent = [http.post(path, content=body, headers={**_JSON, **_MODERN}) for path in paths]
+            sent = [http.post(path, content=body_of(kind), headers={**_JSON, **_MODERN}) for path in paths]
             for answer in await asyncio.gather(*sent):
                 attack.note("bodies", answer)
 
