@@ -51,6 +51,7 @@ NEEDS = {
         Need("bubblewrap", ("bwrap",), "commands in a sandbox"),
         Need("buildah", ("buildah",), "container images", thorough=True),
         Need("mmdebstrap", ("mmdebstrap",), "the base of container images", thorough=True),
+        Need("postgresql", ("psql",), "the database of a Compose file", thorough=True),
     )
 }
 

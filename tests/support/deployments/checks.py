@@ -1,4 +1,4 @@
-"""Programs that check deployments against their formats: hadolint, check-jsonschema and kubernetes-validate.
+"""Programs that check formats of deployments: hadolint, check-jsonschema, kubernetes-validate and shellcheck.
 
 They are large and used by a handful of tests, so they are not among the dependencies of development: `fetch` installs
 them from a lock file of their own into a folder that all checkouts of this user share.
@@ -13,7 +13,7 @@ from pathlib import Path
 import platformdirs
 
 LOCK = Path(__file__).with_name("checks.lock")
-"""Made from `uv pip compile` of the three names, with hashes."""
+"""Made from `uv pip compile` of the four names, with hashes."""
 
 
 def _folder() -> Path:

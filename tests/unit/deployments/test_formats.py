@@ -27,6 +27,10 @@ def test_the_dockerfile_is_clean() -> None:
     check("hadolint", "deploy/images/Dockerfile")
 
 
+def test_the_shell_scripts_are_clean() -> None:
+    check("shellcheck", "deploy/compose/up", "deploy/compose/temporal/schema.sh", ".ci/run")
+
+
 def test_the_compose_file_follows_its_specification() -> None:
     check("check-jsonschema", "--builtin-schema", "vendor.compose-spec", "deploy/compose/compose.yaml")
 
