@@ -48,6 +48,17 @@ class S3Server:
         """The same for `OutputObjects.open`."""
         return {name.lower(): value for name, value in self.environment.items()}
 
+    def open(self) -> S3Store:
+        """The bucket, for what tests do with it themselves. What fails is not tried again."""
+        return S3Store(
+            self.bucket,
+            config={"endpoint": self.endpoint, "region": "us-east-1"},
+            access_key_id=_ACCESS_KEY,
+            secret_access_key=_SECRET_KEY,
+            client_options={"allow_http": True},
+            retry_config={"max_retries": 0},
+        )
+
     def url(self, prefix: str) -> str:
         """A store of its own for each test."""
         return f"s3://{self.bucket}/{prefix}"
@@ -102,14 +113,7 @@ def _command(data: Path) -> tuple[list[str], int]:
 def _becomes_ready(server: S3Server, process: "subprocess.Popen[bytes]") -> bool:
     """Whether the server takes a bucket and an object before the time is up."""
     deadline = time.monotonic() + _START_TIMEOUT_SECONDS
-    store = S3Store(
-        server.bucket,
-        config={"endpoint": server.endpoint, "region": "us-east-1"},
-        access_key_id=_ACCESS_KEY,
-        secret_access_key=_SECRET_KEY,
-        client_options={"allow_http": True},
-        retry_config={"max_retries": 0},
-    )
+    store = server.open()
     with httpx.Client(trust_env=False, timeout=2) as client:
         while process.poll() is None and time.monotonic() < deadline:
             try:
