@@ -20,6 +20,7 @@ from outlast.activities.conversations.sweep import ConversationSweep
 from outlast.activities.dispatch.activities import DispatchActivities
 from outlast.activities.inputs.kept_parts import KeptParts
 from outlast.activities.llm.compaction import CompactionActivities
+from outlast.activities.local_reads import LocalReads
 from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.sweep.activities import OutputSweepActivities
@@ -62,6 +63,12 @@ WORKFLOWS = (
     DispatchWorkflow,
     NothingToRelease,
 )
+
+
+_SHARE_OF_LOCAL_READS = 4
+"""One in so many of the slots for short activities is for reads that keep a workflow task."""
+_LEAST_TASKS = 100
+"""The SDK's own number of slots for workflow tasks, and for local activities."""
 
 
 @asynccontextmanager
@@ -140,13 +147,18 @@ def _models_worker(client: Client, settings: WorkerSettings, activities: "Activi
 
 
 def _tools_worker(client: Client, settings: WorkerSettings, activities: "Activities") -> Worker:
+    local_reads = settings.tool_slots // _SHARE_OF_LOCAL_READS
     return Worker(
         client,
         task_queue=TOOLS_TASK_QUEUE,
         deployment_config=settings.deployment,
         workflows=WORKFLOWS,
         activities=activities.short,
-        max_concurrent_activities=settings.tool_slots,
+        max_concurrent_activities=settings.tool_slots - local_reads,
+        interceptors=[LocalReads(local_reads)],
+        # A read for which there is no room says so at once; these make sure that it gets to say so.
+        max_concurrent_local_activities=max(_LEAST_TASKS, 2 * local_reads),
+        max_concurrent_workflow_tasks=max(_LEAST_TASKS, 2 * local_reads),
         workflow_task_poller_behavior=PollerBehaviorAutoscaling(),
         activity_task_poller_behavior=PollerBehaviorAutoscaling(),
         graceful_shutdown_timeout=settings.shutdown_time,

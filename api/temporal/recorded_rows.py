@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator, Sequence
 
 from pydantic import JsonValue
+from pydantic_core import from_json
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
 from outlast.activities.outputs.contracts import StoredDataset
@@ -14,6 +16,7 @@ from outlast.workflows.contracts.tool_calls import ToolOutcome
 
 _RESULTS = {WAIT_FOR_RUN: EndedRun, FETCH_DATASET_ITEMS: DatasetPage, STORE_DATASET: StoredDataset}
 """The activities that return rows of a run."""
+_LOCAL_ACTIVITY = "core_local_activity"
 
 
 async def whole_outcome(client: Client, task_id: str, outcome: ToolOutcome) -> ToolOutcome:
@@ -42,6 +45,19 @@ async def _rows_in(client: Client, task_id: str) -> AsyncIterator[Sequence[JsonV
         if (kind := kinds.get(completed.scheduled_event_id)) is not None:
             [result] = await client.data_converter.decode(completed.result.payloads, [kind])
             yield _rows_of(result)
+        if (kind := _RESULTS.get(_local_activity_of(event))) is not None:
+            payloads = event.marker_recorded_event_attributes.details["result"].payloads
+            [result] = await client.data_converter.decode(payloads, [kind])
+            yield _rows_of(result)
+
+
+def _local_activity_of(event: HistoryEvent) -> str:
+    """The type of the local activity whose result the event records; empty for any other event."""
+    marker = event.marker_recorded_event_attributes
+    if marker.marker_name != _LOCAL_ACTIVITY or "result" not in marker.details:
+        return ""
+    # Temporal's SDK writes this payload by itself, past every codec.
+    return from_json(marker.details["data"].payloads[0].data)["activity_type"]
 
 
 def _rows_of(result: EndedRun | DatasetPage | StoredDataset) -> Sequence[JsonValue]:

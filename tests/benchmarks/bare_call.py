@@ -1,4 +1,7 @@
-"""The yardstick: the same dataset read as a bare Temporal workflow with one activity, as a sensible user writes it."""
+"""The yardsticks: the same dataset read as a bare Temporal workflow with one activity, as a sensible user writes it.
+
+The same with a local activity, and as an activity without a workflow, are the floor of what such a read can cost.
+"""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -44,4 +47,16 @@ class BareReadWorkflow:
             order,
             start_to_close_timeout=timedelta(seconds=60),
             retry_policy=RetryPolicy(initial_interval=timedelta(milliseconds=500)),
+        )
+
+
+@workflow.defn
+class BareLocalReadWorkflow:
+    """One local activity, and its answer."""
+
+    @workflow.run
+    async def run(self, order: BareRead) -> list[dict[str, Any]]:
+        """Read and answer."""
+        return await workflow.execute_local_activity_method(
+            BareActivities.read_items, order, start_to_close_timeout=timedelta(seconds=5)
         )

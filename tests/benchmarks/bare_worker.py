@@ -13,7 +13,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from tests.benchmarks.bare_call import BareActivities, BareReadWorkflow
+from tests.benchmarks.bare_call import BareActivities, BareLocalReadWorkflow, BareReadWorkflow
 
 PASSED_THROUGH = ("apify_client", "impit", "pydantic", "tests")
 """Its own workflow module included: Outlast passes its own through, and a user who measures does so too."""
@@ -30,7 +30,7 @@ async def serve(address: str, task_queue: str) -> None:
     worker = Worker(
         await Client.connect(address),
         task_queue=task_queue,
-        workflows=[BareReadWorkflow],
+        workflows=[BareReadWorkflow, BareLocalReadWorkflow],
         activities=[activities.read_items],
         workflow_runner=SandboxedWorkflowRunner(
             restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)

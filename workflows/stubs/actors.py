@@ -7,7 +7,7 @@ with workflow.unsafe.imports_passed_through():
 
 from outlast.activities.actors.contracts import ActorDetails, ActorDetailsInput, ActorSearchPage, SearchActorsInput
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.stubs.call_activity import call_activity
+from outlast.workflows.stubs.quick_reads import read_quickly
 
 _MAX_SUMMARY_CHARS = 100
 
@@ -25,7 +25,7 @@ class Actors:
             caller=self._call.caller, keywords=keywords, category=category, offset=offset, limit=limit
         )
         summary = f"search Actors: {keywords}"[:_MAX_SUMMARY_CHARS]
-        return await call_activity(self._call, ActorActivities.search_actors, request, summary=summary)
+        return await read_quickly(self._call, ActorActivities.search_actors, request, summary=summary)
 
     async def details(self, actor: str, *, max_readme_chars: int, infer_output: bool) -> ActorDetails:
         """All that is known of one Actor."""
@@ -33,4 +33,4 @@ class Actors:
             caller=self._call.caller, actor=actor, max_readme_chars=max_readme_chars, infer_output=infer_output
         )
         summary = f"look up Actor {actor}"[:_MAX_SUMMARY_CHARS]
-        return await call_activity(self._call, ActorActivities.fetch_actor_details, request, summary=summary)
+        return await read_quickly(self._call, ActorActivities.fetch_actor_details, request, summary=summary)

@@ -20,7 +20,7 @@ def envelope_of(error: ActivityError, *, tool: str) -> ErrorEnvelope:
     """The envelope of a failed activity: its own, or one made from a time-out."""
     cause = error.cause
     if isinstance(cause, ApplicationError):
-        return _carried(cause, tool=tool)
+        return envelope_of_failure(cause, tool=tool)
     if isinstance(cause, ActivityTimeoutError):
         last = cause.cause
         last_attempt = f" The last attempt: {last.message}" if isinstance(last, ApplicationError) else ""
@@ -32,6 +32,13 @@ def envelope_of(error: ActivityError, *, tool: str) -> ErrorEnvelope:
         )
     message = redact(str(cause or error))
     return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, message)
+
+
+def envelope_of_failure(cause: ApplicationError, *, tool: str) -> ErrorEnvelope:
+    """The envelope that an activity failed with."""
+    if cause.details:
+        return ErrorEnvelope.model_validate(cause.details[0]).model_copy(update={"tool": tool})
+    return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, redact(cause.message))
 
 
 def is_deadline(error: ActivityError) -> bool:
@@ -51,11 +58,5 @@ def is_definite_refusal(error: ActivityError) -> bool:
         return False
     if cause.type == ErrorCategory.CAPACITY:
         return True
-    envelope = _carried(cause, tool="")
+    envelope = envelope_of_failure(cause, tool="")
     return cause.non_retryable and envelope.attempt == 1 and envelope.category is not ErrorCategory.UNKNOWN
-
-
-def _carried(cause: ApplicationError, *, tool: str) -> ErrorEnvelope:
-    if cause.details:
-        return ErrorEnvelope.model_validate(cause.details[0]).model_copy(update={"tool": tool})
-    return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, redact(cause.message))

@@ -40,9 +40,10 @@ from outlast.activities.storages.contracts import DatasetPage
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.stubs.call_activity import call_activity, tool_errors
+from outlast.workflows.stubs.call_activity import tool_errors
 from outlast.workflows.stubs.deadline import remaining
 from outlast.workflows.stubs.failures import ToolError, envelope_of, is_deadline, is_definite_refusal
+from outlast.workflows.stubs.quick_reads import read_quickly
 from outlast.workflows.stubs.search_attributes import upsert_search_attributes
 from outlast.workflows.stubs.task_log import log_task_event, spent_on, timed
 
@@ -189,7 +190,7 @@ class Runs:
     async def look_up(self, run_id: str) -> RunState:
         """The state of any run of the caller. Raises `ToolError` when there is none."""
         request = RunRef(caller=self._call.caller, run_id=run_id)
-        return await call_activity(self._call, RunActivities.get_run, request, summary=f"look up run {run_id}")
+        return await read_quickly(self._call, RunActivities.get_run, request, summary=f"look up run {run_id}")
 
     async def abort(self, run_id: str, *, gracefully: bool) -> RunState:
         """Abort any run of the caller, and wait until the platform says that it has ended. Raises `ToolError`."""

@@ -12,6 +12,7 @@ _HIT = f"temporal_sticky_cache_hit_total{{{_OF}}}"
 _MISS = f"temporal_sticky_cache_miss_total{{{_OF}}}"
 _FAILED = f"temporal_activity_execution_failed_total{{{_OF}}}"
 _WORKFLOW_FAILED = f"temporal_workflow_task_execution_failed_total{{{_OF}}}"
+_LOCAL_READS = f"outlast_local_reads_total{{{_OF}}}"
 _STUCK = temporal_query("Tasks that are stuck", "TemporalReportedProblems IS NOT NULL")
 
 WORKERS = Board(
@@ -131,6 +132,14 @@ WORKERS = Board(
                             "{{activity_type}}",
                         )
                     ],
+                    [runbook("slow-calls")],
+                    Unit.PER_SECOND,
+                    Kind.STACKED,
+                ),
+                Panel(
+                    "Quick reads per second",
+                    "Reads within a workflow's task. Slow and crowded ones went over to normal activities.",
+                    [Query(rate(_LOCAL_READS, "outcome"), "{{outcome}}")],
                     [runbook("slow-calls")],
                     Unit.PER_SECOND,
                     Kind.STACKED,

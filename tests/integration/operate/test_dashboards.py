@@ -128,7 +128,8 @@ async def mixed_load(api: httpx.AsyncClient, sandbox: Sandbox) -> None:
     """Quick tools, runs that succeed, fail, are adopted, taken over and cancelled, a stored output, a turn."""
     await completed(api, sleeper_call(0.1, rows=500))
     await completed(api, sleeper_call(0, failWith={"exitCode": 1}))
-    await completed(api, sleeper_call(0, mode="openai"))
+    run = (await completed(api, sleeper_call(0, mode="openai")))["task"]["run"]
+    await completed(api, {"tool": "get-actor-run", "arguments": {"runId": run["run_id"]}})
     await completed(api, {"tool": "search-apify-docs", "arguments": {"query": "crawl"}})
     sandbox.order_fault("drop_after", method="POST", path="/runs$", times=1)
     await completed(api, sleeper_call(0))

@@ -1,0 +1,136 @@
+"""Quick reads as local activities, on a real worker: what stays local, and what a normal activity takes over."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+from temporalio import activity, workflow
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowHandle
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from outlast.activities.contracts import Caller, Contract
+from outlast.activities.failures.activity_failure import as_activity_failure
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.local_reads import LocalReads
+from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.stubs.quick_reads import read_quickly
+from outlast.workflows.tool_call import ToolCallWorkflow
+from tests.support.calls.tasks import completed, sleeper_call
+from tests.support.stacks.sandbox import Sandbox
+
+
+class Read(Contract):
+    """One read on behalf of a caller. A local attempt waits, or fails with a category."""
+
+    caller: Caller
+    waits: bool = False
+    fails_as: ErrorCategory | None = None
+
+
+class Reads:
+    """Reads that wait until all may go on."""
+
+    def __init__(self) -> None:
+        self.may_go_on = asyncio.Event()
+
+    @activity.defn
+    async def read(self, request: Read) -> str:
+        """Which kind of activity made it."""
+        with as_activity_failure():
+            if activity.info().is_local:
+                if request.waits:
+                    await self.may_go_on.wait()
+                if request.fails_as is not None:
+                    retryable = request.fails_as is ErrorCategory.NETWORK
+                    raise ToolFailure.of(request.fails_as, "It failed.", retryable=retryable)
+            return "local" if activity.info().is_local else "normal"
+
+
+@workflow.defn
+class ReadsAtOnce:
+    """Makes several reads at once; gives how each was made, or the category of its error."""
+
+    @workflow.run
+    async def run(self, reads: list[Read]) -> list[str]:
+        return list(await asyncio.gather(*(self._made(read) for read in reads)))
+
+    async def _made(self, read: Read) -> str:
+        call = ToolCall(tool="read", caller=read.caller)
+        try:
+            return await read_quickly(call, Reads.read, read, summary="read it")
+        except ToolError as error:
+            return error.envelope.category.value
+
+
+async def test_a_caller_whose_reads_hang_keeps_no_other_from_reading(temporal: Client) -> None:
+    async with reading(temporal, slots=4) as (queue, reads):
+        slow = await begun(temporal, queue, [Read(caller=Caller(id="slow"), waits=True)] * 3)
+        quick = await begun(temporal, queue, [Read(caller=Caller(id="quick"))] * 2)
+        assert await quick.result() == ["local", "local"]
+        reads.may_go_on.set()
+        made = await slow.result()
+    assert made.count("normal") >= 1
+    assert [ended for ended in await local_failures(slow) if "crowded" in ended] == [
+        "A normal activity takes this read over: crowded."
+    ]
+
+
+async def test_a_failure_that_passes_goes_over_and_another_one_is_the_answer(temporal: Client) -> None:
+    nobody = Caller(id="somebody")
+    async with reading(temporal, slots=8) as (queue, _):
+        for category, answer in ((ErrorCategory.NETWORK, "normal"), (ErrorCategory.NOT_FOUND, "not_found")):
+            handle = await begun(temporal, queue, [Read(caller=nobody, fails_as=category)])
+            assert await handle.result() == [answer]
+            assert await local_failures(handle) == ["It failed."]
+
+
+async def test_a_worker_without_slots_for_them_reads_as_it_always_did(temporal: Client) -> None:
+    async with reading(temporal, slots=0) as (queue, _):
+        handle = await begun(temporal, queue, [Read(caller=Caller(id="somebody"))])
+        assert await handle.result() == ["normal"]
+
+
+async def test_rows_that_a_local_read_brought_stand_in_the_answer(
+    api: httpx.AsyncClient, temporal: Client, sandbox: Sandbox
+) -> None:
+    """They stand in the history once, in the local activity's marker: the result only refers to them."""
+    sandbox.order_fault("status", status=500, method="GET", path="/items$", times=1)
+    answer = await completed(api, sleeper_call(0.1, rows=20))
+    assert [row["index"] for row in answer["result"]["structured"]["items"]] == list(range(20))
+    outcome = await temporal.get_workflow_handle_for(ToolCallWorkflow.run, answer["task"]["id"]).result()
+    assert outcome.rows is not None
+
+
+@asynccontextmanager
+async def reading(client: Client, *, slots: int) -> AsyncIterator[tuple[str, Reads]]:
+    """A worker with so many slots for local reads, and its task queue."""
+    reads, queue = Reads(), f"reads-{uuid.uuid4()}"
+    async with Worker(
+        client,
+        task_queue=queue,
+        workflows=[ReadsAtOnce],
+        activities=[reads.read],
+        interceptors=[LocalReads(slots)],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+    ):
+        yield queue, reads
+
+
+async def begun(client: Client, queue: str, reads: list[Read]) -> WorkflowHandle[ReadsAtOnce, list[str]]:
+    return await client.start_workflow(ReadsAtOnce.run, reads, id=f"reads-{uuid.uuid4()}", task_queue=queue)
+
+
+async def local_failures(handle: WorkflowHandle[ReadsAtOnce, list[str]]) -> list[str]:
+    """How local attempts ended that did not answer."""
+    history = await handle.fetch_history()
+    markers = [
+        event.marker_recorded_event_attributes
+        for event in history.events
+        if event.event_type == EventType.EVENT_TYPE_MARKER_RECORDED
+    ]
+    return [marker.failure.message for marker in markers if marker.HasField("failure")]
