@@ -31,7 +31,7 @@ _PROBE = "doctor"
 
 async def check_all(around: Surroundings, actors: Sequence[Path]) -> list[Check]:
     """Every check of the settings in this process's environment."""
-    return [*check_variables(), await check_store(), await check_platform(around), check_actors(actors)]
+    return [*check_variables(), await check_store(around.data_dir), await check_platform(around), check_actors(actors)]
 
 
 def check_variables() -> list[Check]:
@@ -48,28 +48,43 @@ def check_variables() -> list[Check]:
     return bad or [ok("Settings", "every OUTLAST_ variable is known")]
 
 
-async def check_store() -> Check:
-    """The output store that `OUTLAST_STORE_URL` names takes an object, gives it back and removes it, and how fast."""
+async def check_store(data_dir: Path) -> Check:
+    """The output store takes an object, gives it back and removes it, and how fast.
+
+    It is the one of `OUTLAST_STORE_URL`, or the folder in the data directory, if there is one yet.
+    """
     name = "Output store"
-    advice = "Correct OUTLAST_STORE_URL or the store's credentials, or unset it to keep outputs in the data directory."
-    url = os.environ.get("OUTLAST_STORE_URL")
-    if not url:
+    named = os.environ.get("OUTLAST_STORE_URL")
+    own = data_dir / "outputs"
+    if not named and not _is_there(own):
         return skip(name, "in the data directory")
+    place = f"{named} (OUTLAST_STORE_URL)" if named else str(own)
+    advice = (
+        "Correct OUTLAST_STORE_URL or the store's credentials, or unset it to keep outputs in the data directory."
+        if named
+        else "It has to be a folder that worker and API can write. Tasks with large outputs wait until it is."
+    )
+    # What encrypts is not asked for the keys: those of the data directory are the stack's to find.
+    chosen = Settings(store_url=named) if named else Settings(store_url=str(own), encryption="off")
     try:
-        objects = output_objects(Settings(store_url=url))
+        objects = output_objects(chosen)
         async with asyncio.timeout(_STORE_SECONDS):
             await objects.folders("")
             slowest = await _slowest_access(objects)
     except ValueError as error:
-        return fail(name, str(error), advice)
+        return fail(name, str(error) if named else f"{own} is no folder that can be written", advice)
     except TimeoutError:
-        return fail(name, f"{url} (OUTLAST_STORE_URL) does not answer within {_STORE_SECONDS} s", advice)
+        return fail(name, f"{place} does not answer within {_STORE_SECONDS} s", advice)
     except (StoreUnavailable, OSError) as error:
-        return fail(name, f"{url} (OUTLAST_STORE_URL): {_first_line(error)}", advice)
-    took = f"{url}, written and read in {slowest * 1000:.0f} ms"
+        return fail(name, f"{place}: {_first_line(error)}", advice)
+    took = f"{named or own}, written and read in {slowest * 1000:.0f} ms"
     if slowest > _SLOW_STORE_SECONDS:
         return warn(name, took, "Use a store near worker and API: large answers and arguments wait for it.")
-    return ok(name, took)
+    return ok(name, took if named else "in the data directory")
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.lexists(path)
 
 
 async def _slowest_access(objects: OutputObjects) -> float:

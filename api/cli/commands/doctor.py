@@ -60,7 +60,7 @@ async def _all_checks(options: Options) -> "list[Check]":
         machine.check_encryption(environment),
         policy.check_policy(environment),
         *settings.check_variables(),
-        await settings.check_store(),
+        await settings.check_store(data_dir),
         settings.check_actors(_actor_folders(environment)),
         machine.check_temporal_server(environment),
         *([] if around.state else machine.check_ports(environment)),

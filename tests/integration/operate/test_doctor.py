@@ -250,13 +250,23 @@ def certificate(ends: datetime) -> bytes:
 
 async def test_a_store_that_is_slow_or_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTLAST_STORE_URL", str(tmp_path / "store"))
-    health, finding = told(await settings.check_store())
+    health, finding = told(await settings.check_store(tmp_path))
     assert (health, "written and read in" in finding) == ("ok", True)
     assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()] == []
     monkeypatch.setattr(settings, "_SLOW_STORE_SECONDS", 0)
-    assert told(await settings.check_store())[0] == "warn"
+    assert told(await settings.check_store(tmp_path))[0] == "warn"
     (tmp_path / "store" / "doctor").write_text("in the way")
-    assert told(await settings.check_store())[0] == "fail"
+    assert told(await settings.check_store(tmp_path))[0] == "fail"
+
+
+async def test_the_store_of_the_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OUTLAST_STORE_URL", raising=False)
+    assert told(await settings.check_store(tmp_path))[0] == "skip"
+    (tmp_path / "outputs").write_text("a file where a folder should be")
+    assert told(await settings.check_store(tmp_path))[0] == "fail"
+    (tmp_path / "outputs").unlink()
+    (tmp_path / "outputs").mkdir()
+    assert told(await settings.check_store(tmp_path)) == ("ok", "in the data directory")
 
 
 @pytest.mark.parametrize("variable", ["OUTLAST_STORE_URL", "OUTLAST_AUDIT_FILE"])
