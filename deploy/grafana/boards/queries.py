@@ -9,8 +9,13 @@ def rate(series: str, by: str = "") -> str:
 
 
 def increase(series: str, by: str = "") -> str:
-    """Events in the time that the dashboard shows."""
-    return f"{_sum(by)}(increase({series}[$__range]))"
+    """Events in the time that the dashboard shows.
+
+    A series begins with its first event, which Prometheus takes for no increase: it is added here.
+    """
+    grown = f"increase({series}[$__range])"
+    first = f"(min_over_time({series}[$__range]) unless {series} offset $__range)"
+    return f"{_sum(by)}({grown} + {first} or {grown})"
 
 
 def share(part: str, whole: str, by: str = "") -> str:

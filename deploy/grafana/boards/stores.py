@@ -1,7 +1,7 @@
 """The output store and its sweeps, the audit log, the policy file."""
 
 from outlast.deploy.grafana.board import Board, Kind, Panel, Query, Row, Unit, runbook, temporal_query
-from outlast.deploy.grafana.boards.queries import quantile, rate
+from outlast.deploy.grafana.boards.queries import increase, quantile, rate
 
 _NS = 'namespace="$namespace"'
 _OUTPUTS = f'{_NS}, task_queue="outlast-outputs"'
@@ -66,13 +66,13 @@ STORES = Board(
                 Panel(
                     "Objects",
                     "Looked at and removed, in the time shown.",
-                    [Query(f"sum by (event) (increase(outlast_swept_objects_total{{{_NS}}}[$__range]))", "{{event}}")],
+                    [Query(increase(f"outlast_swept_objects_total{{{_NS}}}", "event"), "{{event}}")],
                     [runbook("output-store"), _SWEEPS],
                 ),
                 Panel(
                     "Freed",
                     "Bytes in the time shown.",
-                    [Query(f"sum(increase(outlast_swept_bytes_total{{{_NS}}}[$__range]))", "freed")],
+                    [Query(increase(f"outlast_swept_bytes_total{{{_NS}}}"), "freed")],
                     [runbook("output-store"), _SWEEPS],
                     Unit.BYTES,
                 ),
@@ -100,7 +100,7 @@ STORES = Board(
                     "Times that it was read again in the time shown. After an error the old one stays in force.",
                     [
                         Query(
-                            "sum by (outcome) (increase(outlast_policy_loads_total[$__range])) or vector(0)",
+                            increase("outlast_policy_loads_total", "outcome") + " or vector(0)",
                             "{{outcome}}",
                         )
                     ],

@@ -1,7 +1,7 @@
 """Do the workers keep up? Slots, pollers, waiting times, caches, failures."""
 
 from outlast.deploy.grafana.board import Board, Kind, Panel, Query, Row, Unit, Variable, runbook, temporal_query
-from outlast.deploy.grafana.boards.queries import quantile, rate, share
+from outlast.deploy.grafana.boards.queries import increase, quantile, rate, share
 
 _OF = 'namespace="$namespace", task_queue=~"$queue"'
 _FREE = f"temporal_worker_task_slots_available{{{_OF}}}"
@@ -169,8 +169,7 @@ WORKERS = Board(
                     "Tasks and turns that could not go on, in the time shown.",
                     [
                         Query(
-                            'sum(increase(outlast_stuck_workflows_ended_total{namespace="$namespace"}[$__range])) '
-                            "or vector(0)",
+                            increase('outlast_stuck_workflows_ended_total{namespace="$namespace"}') + " or vector(0)",
                             "ended",
                         )
                     ],
