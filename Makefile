@@ -22,7 +22,7 @@ export UV_PYTHON_DOWNLOADS := never
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test thorough soak bench histories lint format docs dashboards release lock clean
+.PHONY: help install demo up test thorough soak bench histories lint format docs dashboards pictures release lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,10 @@ docs: $(INSTALLED) ## Draw the pictures of docs/ that are made from text
 
 dashboards: $(INSTALLED) ## Write the Grafana dashboards that deploy/grafana/boards describes
 	@$(BIN)/python -m outlast.deploy.grafana
+
+pictures: $(INSTALLED) ## Draw docs/pictures/outlast-*.svg: each dashboard with the data of a real stack under load (6 minutes)
+	@$(BIN)/python -m tests.support.needs
+	@$(BIN)/python -m tests.pictures $(ARGS)
 
 release: $(INSTALLED) ## Set VERSION=1.2.3, close the changelog's section, build and check dist/; publish nothing
 	@$(BIN)/python .ci/release.py "$(VERSION)"

@@ -55,14 +55,14 @@ class SoakStack:
 
 
 @contextmanager
-def running_soak_stack(folder: Path, watching: Path, *, watched: bool) -> Iterator[SoakStack]:
-    """Everything but the processes of Outlast, which `ChaosStack.bring_up` starts."""
+def running_soak_stack(folder: Path, watching: Path, *, watched: bool, **settings: str) -> Iterator[SoakStack]:
+    """Everything but the processes of Outlast, which `ChaosStack.bring_up` starts; `settings` are further ones."""
     with ExitStack() as closing:
         provider = closing.enter_context(running_provider(_MODEL))
         part, sandbox = _sandbox(folder)
         closing.callback(sandbox.close)
         closing.callback(part.kill)
-        stack = closing.enter_context(ChaosStack(folder, sandbox, **provider.environment, **SETTINGS))
+        stack = closing.enter_context(ChaosStack(folder, sandbox, **provider.environment, **SETTINGS, **settings))
         targets = Targets(stack.api_url, stack.worker_url, stack.temporal_server.metrics_url)
         prometheus = closing.enter_context(running_prometheus(watching, targets, every="5s")) if watched else None
         yield SoakStack(stack, part, prometheus, folder)
