@@ -17,6 +17,7 @@ from tests.benchmarks.flood import measure_flood
 from tests.benchmarks.handoffs import measure_handoffs
 from tests.benchmarks.hostile_bodies import measure_hostile_bodies
 from tests.benchmarks.large_output import measure_large_output
+from tests.benchmarks.processor_time import measure_processor_time
 from tests.benchmarks.report import Figure, Finding, Target, print_figures, print_table, write_json
 from tests.benchmarks.takeover import measure_takeover
 from tests.benchmarks.tools_list import measure_tools_list
@@ -25,6 +26,7 @@ from tests.benchmarks.waiting import measure_waiting
 BENCHMARKS: Mapping[str, Callable[[], Awaitable[Finding]]] = {
     "latency": measure_latency,
     "throughput": measure_throughput,
+    "processor-time": measure_processor_time,
     "actor-call": measure_actor_call,
     "large-output": measure_large_output,
     "tools-list": measure_tools_list,

@@ -26,20 +26,25 @@ _WARM_UP_ROUNDS = 2
 _ROUNDS = 20
 _CALLS_PER_CALLER = 2
 
-Call = Callable[[], Awaitable[None]]
+Call = Callable[[], Awaitable[object]]
 
 
 @dataclass(frozen=True)
-class _Contest:
+class Contest:
+    """One read in four ways, on one system."""
+
     system: System
     dataset_id: str
+    bare_worker_pid: int
 
-    async def through_rest(self, caller: RestCaller) -> None:
+    async def through_rest(self, caller: RestCaller) -> str:
+        """The task's id."""
         status, answer = await caller.post(
             "/v1/tools/get-dataset-items/call", {"arguments": {"datasetId": self.dataset_id}}
         )
         assert status == 200, answer
         assert len(answer["result"]["structured"]["items"]) == len(_ROWS), answer
+        return answer["task"]["id"]
 
     async def bare(self) -> None:
         rows = await self.system.temporal.execute_workflow(
@@ -66,7 +71,7 @@ class _Contest:
 
 async def measure_latency() -> Finding:
     """Take turns, one call at a time, so that a noisy machine is as noisy for all."""
-    async with _contest() as contest, contest.system.caller() as caller:
+    async with running_contest() as contest, contest.system.caller() as caller:
 
         async def through_rest() -> None:
             await contest.through_rest(caller)
@@ -74,7 +79,7 @@ async def measure_latency() -> Finding:
         calls = {"ours": through_rest, "bare": contest.bare, "local": contest.bare_local, "alone": contest.alone}
         taken: dict[str, list[float]] = {side: [] for side in calls}
         for number in range(_WARM_UP + _ROUNDS_OF_ONE):
-            for side in _turns(list(calls), number):
+            for side in turns(list(calls), number):
                 taken[side].append(await _milliseconds(calls[side]))
     ours, bare, local, alone = (values[_WARM_UP:] for values in taken.values())
     median = statistics.median
@@ -102,7 +107,7 @@ async def measure_throughput() -> Finding:
     The ratios are medians over rounds that are neighbours: what else the machine does comes and goes within seconds,
     and would otherwise be charged to one side.
     """
-    async with _contest() as contest, AsyncExitStack() as stack:
+    async with running_contest() as contest, AsyncExitStack() as stack:
         callers = [await stack.enter_async_context(contest.system.caller()) for _ in range(_CALLERS)]
         calls: dict[str, list[Call]] = {
             "ours": [lambda caller=caller: contest.through_rest(caller) for caller in callers],
@@ -111,7 +116,7 @@ async def measure_throughput() -> Finding:
         }
         rates: dict[str, list[float]] = {side: [] for side in calls}
         for number in range(_WARM_UP_ROUNDS + _ROUNDS):
-            for side in _turns(list(calls), number):
+            for side in turns(list(calls), number):
                 rates[side].append(await _calls_per_second(calls[side]))
     ours, bare, local = (values[_WARM_UP_ROUNDS:] for values in rates.values())
     return Finding(
@@ -127,7 +132,7 @@ async def measure_throughput() -> Finding:
     )
 
 
-def _turns(sides: list[str], number: int) -> list[str]:
+def turns(sides: list[str], number: int) -> list[str]:
     """The order of a round: each side comes first, and last, as often as any other."""
     first = number % len(sides)
     return sides[first:] + sides[:first]
@@ -138,9 +143,10 @@ def _ratio(ours: list[float], theirs: list[float]) -> float:
 
 
 @asynccontextmanager
-async def _contest() -> AsyncGenerator[_Contest]:
-    async with running_system() as system, bare_worker(system):
-        yield _Contest(system, await system.new_dataset(_ROWS))
+async def running_contest() -> AsyncGenerator[Contest]:
+    """A fresh stack, and the yardsticks' worker beside it."""
+    async with running_system() as system, bare_worker(system) as pid:
+        yield Contest(system, await system.new_dataset(_ROWS), pid)
 
 
 async def _calls_per_second(calls: list[Call]) -> float:

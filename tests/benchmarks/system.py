@@ -120,8 +120,8 @@ def _logs_kept(data_dir: Path) -> Generator[None]:
 
 
 @asynccontextmanager
-async def bare_worker(system: System) -> AsyncGenerator[None]:
-    """The yardstick's worker, on the same Temporal server and the same platform."""
+async def bare_worker(system: System) -> AsyncGenerator[int]:
+    """The yardstick's worker, on the same Temporal server and the same platform; its process id."""
     addresses = system.stack.addresses
     environment = clean_environment(APIFY_TOKEN=system.token, APIFY_API_BASE_URL=str(addresses.apify_api_base_url))
     process = await asyncio.create_subprocess_exec(
@@ -137,7 +137,7 @@ async def bare_worker(system: System) -> AsyncGenerator[None]:
         assert process.stdout is not None
         line = await asyncio.wait_for(process.stdout.readline(), 60)
         assert line == b"ready\n", line
-        yield
+        yield process.pid
     finally:
         if process.returncode is None:
             process.terminate()
