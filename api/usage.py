@@ -30,8 +30,8 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
 from outlast.api.contracts.usage import ALL_CALLERS, CapUsage, Grouping, UsageQuery, UsageReport, UsageRow
 from outlast.api.errors import BadRequest, OutputStoreUnavailable, UsageForbidden
-from outlast.api.sessions.client import answer_of_worker
 from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.worker_answers import answer_of_worker
 
 MAX_DAYS = 366
 _LEDGERS_AT_ONCE = 16

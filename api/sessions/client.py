@@ -1,8 +1,6 @@
 """`SessionClient`: sessions. Temporal is their store; what was said in them is in the output store."""
 
-import asyncio
 import secrets
-from collections.abc import Awaitable
 from typing import TypeVar
 
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
@@ -15,7 +13,7 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
 from outlast.api.contracts.sessions import Session, SessionRequest
-from outlast.api.errors import SessionDiffers, SessionNotFound, TemporalUnavailable
+from outlast.api.errors import SessionDiffers, SessionNotFound
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.sessions.kept import KeptConversations, session_gone, session_not_found, session_stuck
 from outlast.api.sessions.model_options import check_allowed, check_session
@@ -25,13 +23,13 @@ from outlast.api.settings import ApiSettings
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.session_starts import SessionStarts
 from outlast.api.temporal.task_view import owner_of
+from outlast.api.temporal.worker_answers import answer_of_worker
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.turns import BeginTurn, SessionOverview, SessionProfile, TurnPlace, TurnRef
 from outlast.workflows.session import SessionWorkflow
 
 Answer = TypeVar("Answer")
 Request = TypeVar("Request")
-_WORKER_SECONDS = 30.0
 
 
 class SessionClient:
@@ -183,14 +181,3 @@ async def _raise_if_stuck(handle: "WorkflowHandle[SessionWorkflow, None]", sessi
         ended = error_of_end(failure.cause.details) if isinstance(failure.cause, TerminatedError) else None
         if ended is not None:
             raise session_stuck(session_id, ended.message) from failure
-
-
-async def answer_of_worker(answer: Awaitable[Answer]) -> Answer:
-    """Await an answer that only a worker can give. Raises `TemporalUnavailable` when no worker answers in time."""
-    try:
-        async with asyncio.timeout(_WORKER_SECONDS):
-            return await answer
-    except TimeoutError:
-        raise TemporalUnavailable(
-            f"No worker has answered within {_WORKER_SECONDS:g} seconds. Nothing is lost; ask again shortly."
-        ) from None

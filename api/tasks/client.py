@@ -57,6 +57,7 @@ from outlast.api.temporal.visibility import (
     read_page_token,
     write_page_token,
 )
+from outlast.api.temporal.worker_answers import answer_of_worker
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.questions import InputAnswer, SubmitInput
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
@@ -76,7 +77,6 @@ from outlast.workflows.tools.framework.tool import Tool
 log = logging.getLogger(TASK_LOGGER)
 
 MAX_PAGE = 200
-_ANSWER_TIMEOUT_SECONDS = 30.0
 _MAX_REPORTED_VIOLATIONS = 20
 _MAX_REPORTED_PATH_CHARS = 200
 _OLD_PAGE = "The page token is no longer valid; list again from the first page."
@@ -266,19 +266,15 @@ class TaskClient:
     async def _submit(self, task_id: str, submitted: SubmitInput) -> None:
         handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
         try:
-            async with asyncio.timeout(_ANSWER_TIMEOUT_SECONDS):
-                with temporal_errors(missing=_task_not_found(task_id)):
-                    await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # a type is left open
-                        ToolCallWorkflow.submit_input, submitted
-                    )
+            with temporal_errors(missing=_task_not_found(task_id)):
+                await answer_of_worker(
+                    handle.execute_update(ToolCallWorkflow.submit_input, submitted),  # pyright: ignore[reportUnknownMemberType]  # a type is left open
+                    "Get the task, and answer again if it still asks.",
+                )
         except WorkflowUpdateFailedError as error:
             raise answer_error(task_id, error) from error
         except TaskNotFound:
             raise TaskFinished(f"Task {task_id} has ended; it asks nothing any more.") from None
-        except TimeoutError:
-            raise TemporalUnavailable(
-                f"No worker has taken the answer within {_ANSWER_TIMEOUT_SECONDS:g} seconds. Get the task and retry."
-            ) from None
 
     def check_front_door_tool(self, caller: Caller, tool: Tool) -> None:
         """Raise `InvalidCall` unless the operator's rules allow a tool that the front door runs itself."""

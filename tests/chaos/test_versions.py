@@ -89,7 +89,7 @@ async def chaos(versioned_stack: ChaosStack) -> AsyncIterator[Chaos]:
 async def question(chaos: Chaos, name: str) -> str:
     """A task that waits for its client. Its id follows from its name, and from the id who gets it while one ramps."""
     call: dict[str, Any] = {"tool": "pick_colour", "arguments": {"colours": ["red", "blue"]}, "session_id": "rehearsal"}
-    return (await chaos.post(call, key=f"rehearsal-{name}")).json()["id"]
+    return chaos.checked(await chaos.post(call, key=f"rehearsal-{name}")).json()["id"]
 
 
 async def questions(chaos: Chaos, name: str, count: int) -> list[str]:

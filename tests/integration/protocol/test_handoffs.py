@@ -1,16 +1,23 @@
 """Client phases: handed over, waited for, checked; the server has the last word."""
 
+import signal
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 from temporalio.client import Client
 
+from outlast.api.temporal import worker_answers
 from outlast.api.temporal.visibility import near_deadline_query
+from tests.integration.protocol.conftest import ANN
 from tests.support.calls.questions import answered, asks, call, result, result_of_call, said, taken, waiting
 from tests.support.calls.tasks import events, started
 from tests.support.eventually import eventually
+from tests.support.http.api_client import bearer
+from tests.support.stacks.api_server import api_settings, serving_api
+from tests.support.stacks.service import Service
 
 ORDER = call("order", item="tea", amount=2)
 
@@ -203,3 +210,26 @@ async def test_the_event_stream_tells_the_hand_off_once_and_who_answered(api: ht
     assert by_name["input_answered"].data.items() >= {"answered_by": "key:ann", "phase": "confirm"}.items()
     again = [event.name async for event in events(api, task_id, after=by_name["isomorphic_handoff"].id) if event.id]
     assert again == names[3:]
+
+
+async def test_without_a_worker_an_answer_and_a_session_are_answered_503_and_taken_later(
+    api: httpx.AsyncClient, service: Service, temporal: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK replaces the cancellation that ends the waiting: it was answered 500."""
+    task = await waiting(api, ORDER)
+    monkeypatch.setattr(worker_answers, "WORKER_SECONDS", 0.5)
+    settings = api_settings(service.sandbox, api_keys=SecretStr(f"ann:{ANN}"))
+    answer = {"action": "accept", "content": {"confirmed": True}}
+    async with serving_api(temporal, settings) as impatient:
+        impatient.headers.update(bearer(ANN))
+        service.worker.process.send_signal(signal.SIGSTOP)
+        try:
+            refused = [
+                await impatient.post(f"/v1/tasks/{task['id']}/input", json={"answers": {"confirm": answer}}),
+                await impatient.post("/v1/sessions", json={}),
+            ]
+        finally:
+            service.worker.process.send_signal(signal.SIGCONT)
+    problems = [(response.status_code, response.json()["type"]) for response in refused]
+    assert problems == [(503, "urn:outlast:problem:temporal-unavailable")] * 2
+    assert said(await result(api, task["id"])).startswith("Ordered 2 tea for 6")

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from outlast.deploy.local.processes.logs import tail
 from tests.support.eventually import eventually
 from tests.support.stacks.chaos_stack import ChaosStack
 
@@ -90,9 +91,7 @@ class Chaos:
             assert answer.status_code != httpx.codes.SERVICE_UNAVAILABLE, answer.text
             return answer
 
-        answer = await eventually(answered, interval_seconds=1)
-        assert answer.is_success, answer.text
-        return answer.json()["id"]
+        return self.checked(await eventually(answered, interval_seconds=1)).json()["id"]
 
     async def post(self, body: Json, *, key: str | None = None, wait: int = 0) -> httpx.Response:
         headers = {"Idempotency-Key": key or uuid.uuid4().hex, **({"Prefer": f"wait={wait}"} if wait else {})}
@@ -103,18 +102,20 @@ class Chaos:
         return answer
 
     async def task(self, task_id: str) -> Json:
-        answer = await self.http.get(f"/v1/tasks/{task_id}")
-        assert answer.is_success, answer.text
-        return answer.json()
+        return self.checked(await self.http.get(f"/v1/tasks/{task_id}")).json()
+
+    def checked(self, answer: httpx.Response) -> httpx.Response:
+        """The answer. One that refuses fails with what it says, and a defect with the end of the API's log."""
+        log = tail(self.stack.api.log, 80) if answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR else ""
+        assert answer.is_success, f"{answer.status_code} {answer.text}\n{log}"
+        return answer
 
     async def start_call(self, tool: str, **arguments: Any) -> str:
         """The id of a call of any tool that the API has accepted."""
-        return (await self.post({"tool": tool, "arguments": arguments})).json()["id"]
+        return self.checked(await self.post({"tool": tool, "arguments": arguments})).json()["id"]
 
     async def result(self, task_id: str) -> Json | None:
-        answer = await self.http.get(f"/v1/tasks/{task_id}/result")
-        assert answer.is_success, answer.text
-        return answer.json().get("result")
+        return self.checked(await self.http.get(f"/v1/tasks/{task_id}/result")).json().get("result")
 
     async def cancel(self, task_id: str) -> httpx.Response:
         return await self.http.post(f"/v1/tasks/{task_id}/cancel")
