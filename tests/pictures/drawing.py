@@ -21,7 +21,7 @@ from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.typing import RcKeyType
 
-from outlast.deploy.grafana.board import Board, Kind, Panel, Unit
+from outlast.deploy.grafana.board import Board, Kind, Panel, Row, Unit
 
 _COLUMNS = 24
 _WIDTH_INCHES = 13.0
@@ -81,29 +81,41 @@ class Told:
 
 def as_svg(board: Board, told: Told) -> str:
     """The picture of a dashboard."""
-    heights = [_height(panel) for row in board.rows for panel in row.panels[:1]]
-    total = _HEAD_INCHES + sum(_ROW_INCHES + height for height in heights)
+    lines = [(row, _lines(row)) for row in board.rows]
+    total = _HEAD_INCHES + sum(_ROW_INCHES + sum(map(_height, drawn)) for _, drawn in lines)
     moments = [datetime.fromtimestamp(moment, UTC) for moment in told.moments]
     of_panels = iter(told.panels)
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH_INCHES, total), facecolor=_LIGHT["page"])
         figure.text(0.012, 1 - 0.3 / total, board.title, size=14, weight="bold", va="center")
         top = total - _HEAD_INCHES
-        for row, height in zip(board.rows, heights, strict=True):
+        for row, drawn in lines:
             figure.text(0.012, (top - 0.2) / total, row.title, size=11, weight="bold", va="center")
-            top -= _ROW_INCHES + height
-            column = 0
-            for panel in row.panels:
-                place = (column * _COLUMN, top / total, panel.width * _COLUMN, height / total)
-                _draw(figure, place, panel, moments, next(of_panels))
-                column += panel.width
+            top -= _ROW_INCHES
+            for line in drawn:
+                height, column = _height(line), 0
+                top -= height
+                for panel in line:
+                    place = (column * _COLUMN, top / total, panel.width * _COLUMN, height / total)
+                    _draw(figure, place, panel, moments, next(of_panels))
+                    column += panel.width
         written = io.StringIO()
         figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None, "Title": board.title})
     return _slim(written.getvalue())
 
 
-def _height(panel: Panel) -> float:
-    return _NUMBER_INCHES if panel.kind is Kind.NUMBER else _GRAPH_INCHES
+def _lines(row: Row) -> Sequence[Sequence[Panel]]:
+    """The panels of a row as Grafana places them: side by side, and below where there is no room."""
+    lines: list[list[Panel]] = []
+    for panel in row.panels:
+        if not lines or sum(one.width for one in lines[-1]) + panel.width > _COLUMNS:
+            lines.append([])
+        lines[-1].append(panel)
+    return lines
+
+
+def _height(line: Sequence[Panel]) -> float:
+    return _NUMBER_INCHES if line[0].kind is Kind.NUMBER else _GRAPH_INCHES
 
 
 def _draw(figure: Figure, place: Place, panel: Panel, moments: Sequence[datetime], series: Sequence[Series]) -> None:
