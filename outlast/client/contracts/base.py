@@ -9,7 +9,7 @@ class Response(BaseModel):
     Added fields are kept, and states are plain text, so that what a newer server says is passed on and not refused.
     """
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     def document(self) -> dict[str, JsonValue]:
         """The answer as JSON, without the fields that are not set."""
