@@ -24,6 +24,7 @@ from tests.support.stacks.sandbox import Sandbox, running_sandbox
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
 
 FLOORS = ("activities", "api", "deploy", "worker", "workflows")
+PICTURES = ("docs/examples/", "docs/pictures/", "docs/screenshots/")
 DEPLOYMENTS = ("deploy/compose/", "deploy/grafana/", "deploy/helm/", "deploy/images/", "deploy/systemd/")
 """Made from the repository; an installed package does not read them."""
 CLASHING = (
@@ -129,7 +130,8 @@ def test_the_wheel_holds_one_name_and_every_committed_file_below_it(wheel: Path)
     floors = tuple(f"{floor}/" for floor in FLOORS)
     expected = {f"outlast/{name}" for name in names if name.startswith(floors) and not name.startswith(DEPLOYMENTS)}
     expected |= {name for name in names if name.startswith("outlast/")}
-    pages = {f"outlast/{name}" for name in names if name.startswith("docs/") and name.endswith((".md", ".svg"))}
+    shown = [name for name in names if name.startswith("docs/") and not name.startswith(PICTURES)]
+    pages = {f"outlast/{name}" for name in shown if name.endswith((".md", ".svg"))}
     held = {name for name in contents(wheel) if not name.startswith("outlast-")}
     assert held == expected | pages
     assert {"outlast/py.typed", "outlast/docs/index.md"} <= held
