@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
-from temporalio.client import Client, WithStartWorkflowOperation
+from temporalio.client import Client, WithStartWorkflowOperation, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.common import WorkflowIDConflictPolicy
 
 from outlast.activities.contracts import Caller
@@ -58,9 +58,19 @@ class Ledgers:
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             static_summary=f"spend ledger of {caller_id}",
         )
-        return await self._client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
-            RESERVE_UPDATE, request, start_workflow_operation=start, result_type=Reserved
-        )
+        # The SDK keeps the start's error for whoever asks for the handle, and asyncio reports an error nobody asks for.
+        handle = asyncio.ensure_future(start.workflow_handle())
+        handle.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        try:
+            return await self._client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
+                RESERVE_UPDATE, request, start_workflow_operation=start, result_type=Reserved
+            )
+        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+            # The SDK raises it in the place of the cancellation, too. A cancelled activity must end as cancelled.
+            current = asyncio.current_task()
+            if current is not None and current.cancelling():
+                raise asyncio.CancelledError from error
+            raise
 
     async def settle(self, caller: Caller, settlement: Settlement) -> None:
         """Book what an entry has cost. What comes while a signal is on its way goes with the next one."""

@@ -4,15 +4,25 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
 import httpx
 import pytest
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 from outlast.activities.contracts import Caller
-from outlast.activities.spending.contracts import LedgerOverview, Settlement, Spend, exact_usd, ledger_id
+from outlast.activities.spending.contracts import (
+    LedgerOverview,
+    ReserveInput,
+    Settlement,
+    Spend,
+    SpendingCaps,
+    exact_usd,
+    ledger_id,
+)
 from outlast.activities.spending.ledger import Ledgers
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.spending.ledger import KEEP_AT
@@ -260,3 +270,22 @@ async def test_the_operator_sees_what_all_spend_also_what_has_left_the_ledger(
     shown = await outlast(service, "usage", "--caller", "key:hoarder", "--by", "actor")
     assert ["a/b", "450", "0", "4.5000"] in [line.split() for line in shown.splitlines()]
     assert (await overview(temporal, "key:hoarder")).day.spent_usd == Decimal("4.5")
+
+
+async def test_who_gives_up_a_reservation_is_cancelled_and_not_failed(temporal: Client) -> None:
+    """No worker serves the ledger, so the answer is waited for."""
+    caller = Caller(id="key:patient")
+    request = ReserveInput(spend=Spend(entry_id="entry", tool="call-actor"), caller=caller, caps=SpendingCaps())
+    reserving = asyncio.create_task(Ledgers(temporal, task_queue="nobody-serves-it").reserve(request))
+    ledger = temporal.get_workflow_handle(ledger_id(caller.id))
+
+    async def begun() -> bool:
+        with suppress(RPCError):
+            return (await ledger.describe()).id == ledger_id(caller.id)
+        return False
+
+    await eventually(begun)
+    reserving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reserving
+    await ledger.terminate()
