@@ -28,6 +28,7 @@ class PolicySource:
         """The policy in the file at `path`, and `base` for what the file leaves open. Raises `PolicyError`."""
         self._path = path
         self._base = base or Policy()
+        self._version: tuple[int, ...] | None = None
         self._policy = self._read()
         self._observers: list[Callable[[Policy], None]] = []
         self._failure_observers: list[Callable[[PolicyError], None]] = []
@@ -102,9 +103,25 @@ class PolicySource:
                 loop.remove_signal_handler(signal.SIGHUP)
 
     def _read(self) -> Policy:
-        return read_policy(self._path).over(self._base) if self._path is not None else self._base
+        if self._path is None:
+            return self._base
+        self._version = _version(self._path)
+        return read_policy(self._path).over(self._base)
 
     async def _watch(self, path: Path) -> None:
-        """Watch the folder: editors and Kubernetes replace files instead of writing into them."""
+        """Watch the folder: editors and Kubernetes replace files instead of writing into them.
+
+        Logs may lie there, too.
+        """
         async for _ in awatch(path.parent, recursive=False):  # pyright: ignore[reportUnknownVariableType]
-            self.reload()
+            if _version(path) != self._version:
+                self.reload()
+
+
+def _version(path: Path) -> tuple[int, ...] | None:
+    """Differs when the file, or what it links to, was written or replaced; None without a file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+from watchfiles import awatch
 
 from outlast.api.access.policy.contracts import CallerEntry, Limits, PermissionEntry, Policy
 from outlast.api.access.policy.policy_file import PolicyError, read_policy
 from outlast.api.access.policy.source import PolicySource
+from outlast.api.metrics import POLICY_LOADS
 from outlast.api.settings import ApiSettings
 from tests.support.eventually import eventually
 
@@ -97,6 +99,21 @@ async def test_a_changed_file_comes_into_force_and_a_broken_one_does_not(tmp_pat
             return source.current.unmatched == "deny"
 
         await eventually(changed)
+        assert source.reload()
+        loads = POLICY_LOADS.labels("ok")._value.get()
+        # What else lies in the folder is no news of the policy.
+        watching = awatch(tmp_path, recursive=False, yield_on_timeout=True, rust_timeout=100)
+        written = 0
+        async for changes in watching:
+            written += bool(changes)
+            if written == 3:
+                break
+            (tmp_path / "audit.jsonl").write_text(f"{written}")
+        path.write_text("unmatched = 'perhaps'")
+        errors = POLICY_LOADS.labels("error")._value
+        before = errors.get()
+        await eventually(lambda: errors.get() > before)
+        assert POLICY_LOADS.labels("ok")._value.get() == loads
     assert [policy.unmatched for policy in seen] == ["deny"]
     path.write_text("unmatched = 'perhaps'")
     assert not source.reload()

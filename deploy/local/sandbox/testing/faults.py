@@ -22,6 +22,9 @@ from outlast.deploy.local.sandbox.json_object import JsonObject
 REQUEST_ACTIONS = ("status", "delay", "drop_before", "drop_after", "truncate", "status_after", "delay_after", "hang")
 STATE_ACTIONS = ("late_runs", "hide_list_user_agent", "late_item_count")
 
+_ERROR_TYPES = {401: "user-or-token-not-found", 403: "insufficient-permissions", 429: "rate-limit-exceeded"}
+"""What the platform calls these errors."""
+
 
 @dataclass(slots=True)
 class Fault:
@@ -197,7 +200,7 @@ class FaultMiddleware:
 
 def _error_application(fault: Fault) -> ASGIApp:
     status = int(fault.options.get("status", 503))
-    error_type = str(fault.options.get("type", "internal-server-error" if status >= 500 else "rate-limit-exceeded"))
+    error_type = str(fault.options.get("type", _ERROR_TYPES.get(status, "internal-server-error")))
     message = str(fault.options.get("message", "An injected fault"))
     headers = cast("dict[str, str]", fault.options.get("headers") or {})
     return error_response(status, error_type, message, {key: str(value) for key, value in headers.items()})
