@@ -6,18 +6,11 @@ They return the results of tools unchanged: this is a proxy.
 import json
 import re
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
-import httpx2
-from mcp import Client, ClientSession, MCPError
-from mcp.client.streamable_http import streamable_http_client
-from mcp_types import INTERNAL_ERROR, Implementation, PaginatedRequestParams
-from mcp_types import Tool as WireTool
-from pydantic import JsonValue, SecretStr
+from pydantic import SecretStr
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
@@ -25,7 +18,7 @@ from outlast.activities.actors.definitions import fetch_actor_definition
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.classify import RETRYABLE, ToolFailure, category_of_status, redact
+from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.mcp_actors.contracts import (
@@ -33,10 +26,9 @@ from outlast.activities.mcp_actors.contracts import (
     CallPhase,
     ListMcpToolsInput,
     McpAnswer,
-    McpTool,
     McpToolList,
 )
-from outlast.activities.mcp_actors.relay import Relay, call_to_its_end
+from outlast.activities.mcp_actors.failures import mcp_failure
 from outlast.activities.spending.contracts import ReserveInput, Spend
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.spending.refusals import refused_by_cap
@@ -52,11 +44,6 @@ LIST_TIMEOUT = timedelta(seconds=90)
 MAX_ANSWER_BYTES: Final = 1_500_000
 """Temporal rejects payloads of 2 MB; larger results fail here, with a reason."""
 
-_CONNECT_SECONDS = 60.0
-"""A standby Actor may have to be started first."""
-_ANSWER_SECONDS = 3_600.0
-_MAX_PAGES = 20
-_MAX_TOOLS = 500
 _HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 Answer = TypeVar("Answer")
@@ -87,20 +74,10 @@ class McpActorActivities:
             await self._check_caps(request)
             url, token = await _standby_address(self._platform, request.caller, request.actor)
             arguments = cast(dict[str, Any], self._platform.open_input(dict(request.arguments), request.caller))
-            sent = False
+            from outlast.activities.mcp_actors import sessions  # noqa: PLC0415 (a fifth of a worker's start)
+
             async with heartbeating() as heartbeats:
-                relay = Relay(heartbeats)
-
-                async def call(session: ClientSession) -> dict[str, Any]:
-                    nonlocal sent
-                    sent = True
-                    relay.sent()
-                    return await call_to_its_end(session, request.tool, arguments, relay)
-
-                try:
-                    answer = await _with_session(url, token, call, relay=relay)
-                except ToolFailure as error:
-                    raise (_lost_result(error, request) if sent and error.envelope.retryable else error) from None
+                answer = await sessions.call_tool(url, token, request, arguments, heartbeats)
             return _answer_of(answer, request)
 
     async def _check_caps(self, request: CallMcpToolInput) -> None:
@@ -121,19 +98,9 @@ class McpActorActivities:
 async def fetch_mcp_tools(platform: ApifyPlatform, caller: Caller, actor: str) -> McpToolList:
     """The tools of an Actor that is an MCP server. Raises `ToolFailure`, and what `apify-client` raises."""
     url, token = await _standby_address(platform, caller, actor)
+    from outlast.activities.mcp_actors import sessions  # noqa: PLC0415 (see above)
 
-    async def list_tools(session: ClientSession) -> list[WireTool]:
-        found: list[WireTool] = []
-        cursor: str | None = None
-        for _ in range(_MAX_PAGES):
-            page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
-            found += page.tools
-            cursor = page.next_cursor
-            if cursor is None:
-                break
-        return found[:_MAX_TOOLS]
-
-    return McpToolList(actor=actor, tools=tuple(map(_tool_of, await _with_session(url, token, list_tools))))
+    return McpToolList(actor=actor, tools=await sessions.list_tools(url, token))
 
 
 def standby_url(api_base_url: str, *, full_name: str, actor_id: str, path: str) -> str:
@@ -151,9 +118,9 @@ def standby_url(api_base_url: str, *, full_name: str, actor_id: str, path: str) 
 async def _standby_address(platform: ApifyPlatform, caller: Caller, actor: str) -> tuple[str, SecretStr]:
     definition = await fetch_actor_definition(platform.client(caller), actor)
     if definition is None:
-        raise _failure(ErrorCategory.NOT_FOUND, f"There is no Actor {actor!r} that this account can see.")
+        raise mcp_failure(ErrorCategory.NOT_FOUND, f"There is no Actor {actor!r} that this account can see.")
     if definition.mcp_path is None:
-        raise _failure(
+        raise mcp_failure(
             ErrorCategory.VALIDATION,
             f"Actor {definition.full_name} is not an MCP server: it has no tools of its own.",
             "Run it as `user/name`, without `:tool`.",
@@ -167,30 +134,6 @@ async def _standby_address(platform: ApifyPlatform, caller: Caller, actor: str) 
     return url, platform.token(caller)
 
 
-async def _with_session(
-    url: str, token: SecretStr, use: Callable[[ClientSession], Awaitable[Answer]], *, relay: Relay | None = None
-) -> Answer:
-    """The result of `use`, called with a session. Raises `ToolFailure` for every error."""
-    try:
-        async with _session(url, token, relay) as session:
-            return await use(session)
-    except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
-        raise _as_failure(error) from None
-
-
-@asynccontextmanager
-async def _session(url: str, token: SecretStr, relay: Relay | None) -> AsyncGenerator[ClientSession]:
-    headers = {"Authorization": f"Bearer {token.get_secret_value()}"}
-    timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_ANSWER_SECONDS)
-    async with httpx2.AsyncClient(headers=headers, timeout=timeout) as http:
-        transport = streamable_http_client(url, http_client=http)
-        info = Implementation(name="outlast", version="1")
-        elicit, sample = (relay.elicit, relay.sample) if relay else (None, None)
-        asked = Client(transport, client_info=info, cache=None, elicitation_callback=elicit, sampling_callback=sample)
-        async with asked as client:
-            yield client.session
-
-
 def _refuse_second_call() -> None:
     details = activity.info().heartbeat_details
     if details and CallPhase.model_validate(details[0]).sent:
@@ -201,29 +144,16 @@ def _refuse_second_call() -> None:
         )
 
 
-def _lost_result(error: ToolFailure, request: CallMcpToolInput) -> ToolFailure:
-    envelope = error.envelope
-    return ToolFailure(
-        envelope.model_copy(
-            update={
-                "message": f"The result of {request.tool} of {request.actor} was lost: {envelope.message}",
-                "retryable": False,
-                "hint": "The tool may have done its work. Check what it has changed before you call it again.",
-            }
-        )
-    )
-
-
 def _answer_of(answer: dict[str, Any], request: CallMcpToolInput) -> McpAnswer:
     kind = answer.get("resultType", "complete")
     if kind != "complete":
-        raise _failure(
+        raise mcp_failure(
             ErrorCategory.VALIDATION,
             f"{request.tool} of {request.actor} returned a result of type {kind!r}, which is not supported here.",
         )
     size = len(json.dumps(answer, ensure_ascii=False).encode())
     if size > MAX_ANSWER_BYTES:
-        raise _failure(
+        raise mcp_failure(
             ErrorCategory.VALIDATION,
             f"{request.tool} of {request.actor} returned {size:,} bytes; at most {MAX_ANSWER_BYTES:,} are supported.",
             "Ask the tool for less.",
@@ -234,44 +164,3 @@ def _answer_of(answer: dict[str, Any], request: CallMcpToolInput) -> McpAnswer:
         is_error=answer.get("isError") is True,
         meta=answer.get("_meta") or {},
     )
-
-
-def _tool_of(tool: WireTool) -> McpTool:
-    hints = tool.annotations
-    return McpTool(
-        name=tool.name,
-        title=tool.title or (hints.title if hints else None),
-        description=tool.description or "",
-        input_schema=cast(dict[str, JsonValue], tool.input_schema),
-        output_schema=cast(dict[str, JsonValue] | None, tool.output_schema),
-        read_only=bool(hints and hints.read_only_hint),
-        destructive=not hints or hints.destructive_hint is not False,
-        idempotent=bool(hints and hints.idempotent_hint),
-        open_world=not hints or hints.open_world_hint is not False,
-    )
-
-
-def _as_failure(error: BaseException) -> ToolFailure:
-    """The failure for an error of the SDK, whose task groups wrap it in one or more exception groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    match error:
-        case ToolFailure():
-            return error
-        case MCPError():
-            # The SDK uses INTERNAL_ERROR for HTTP errors too, such as that of an Actor which is still starting.
-            category = ErrorCategory.PLATFORM if error.code == INTERNAL_ERROR else ErrorCategory.VALIDATION
-            return _failure(category, f"The MCP server answered: {error} (code {error.code})")
-        case httpx2.HTTPStatusError():
-            status = error.response.status_code
-            return _failure(category_of_status(status), f"The Actor's server answered {status}.")
-        case httpx2.TimeoutException() | TimeoutError():
-            return _failure(ErrorCategory.TIMEOUT, "The Actor's server did not answer in time.")
-        case httpx2.HTTPError() | OSError():
-            return _failure(ErrorCategory.NETWORK, f"The Actor's server cannot be reached: {type(error).__name__}.")
-        case _:
-            return _failure(ErrorCategory.UNKNOWN, f"{type(error).__name__}: {error}")
-
-
-def _failure(category: ErrorCategory, message: str, hint: str | None = None) -> ToolFailure:
-    return ToolFailure.of(category, redact(message), hint, retryable=category in RETRYABLE)

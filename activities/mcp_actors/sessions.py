@@ -1,0 +1,140 @@
+"""Sessions with Actors that are MCP servers, through the MCP SDK.
+
+Only who has such an Actor to talk to imports this: the SDK takes a third of a second to load.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar, cast
+
+import httpx2
+from mcp import Client, ClientSession, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import INTERNAL_ERROR, Implementation, PaginatedRequestParams
+from mcp_types import Tool as WireTool
+from pydantic import JsonValue, SecretStr
+
+from outlast.activities.failures.classify import ToolFailure, category_of_status
+from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.heartbeat import Heartbeats
+from outlast.activities.mcp_actors.contracts import CallMcpToolInput, McpTool
+from outlast.activities.mcp_actors.failures import mcp_failure
+from outlast.activities.mcp_actors.relay import Relay, call_to_its_end
+
+_CONNECT_SECONDS = 60.0
+"""A standby Actor may have to be started first."""
+_ANSWER_SECONDS = 3_600.0
+_MAX_PAGES = 20
+_MAX_TOOLS = 500
+
+Answer = TypeVar("Answer")
+
+
+async def list_tools(url: str, token: SecretStr) -> tuple[McpTool, ...]:
+    """The tools of the server. Raises `ToolFailure`."""
+
+    async def listed(session: ClientSession) -> list[WireTool]:
+        found: list[WireTool] = []
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+            found += page.tools
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return found[:_MAX_TOOLS]
+
+    return tuple(map(_tool_of, await _with_session(url, token, listed)))
+
+
+async def call_tool(
+    url: str, token: SecretStr, request: CallMcpToolInput, arguments: dict[str, Any], heartbeats: Heartbeats
+) -> dict[str, Any]:
+    """The raw result of the tool, called with `arguments`. Raises `ToolFailure`: once it was called, none to retry."""
+    relay = Relay(heartbeats)
+    sent = False
+
+    async def call(session: ClientSession) -> dict[str, Any]:
+        nonlocal sent
+        sent = True
+        relay.sent()
+        return await call_to_its_end(session, request.tool, arguments, relay)
+
+    try:
+        return await _with_session(url, token, call, relay=relay)
+    except ToolFailure as error:
+        raise (_lost_result(error, request) if sent and error.envelope.retryable else error) from None
+
+
+async def _with_session(
+    url: str, token: SecretStr, use: Callable[[ClientSession], Awaitable[Answer]], *, relay: Relay | None = None
+) -> Answer:
+    """The result of `use`, called with a session. Raises `ToolFailure` for every error."""
+    try:
+        async with _session(url, token, relay) as session:
+            return await use(session)
+    except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
+        raise _as_failure(error) from None
+
+
+@asynccontextmanager
+async def _session(url: str, token: SecretStr, relay: Relay | None) -> AsyncGenerator[ClientSession]:
+    headers = {"Authorization": f"Bearer {token.get_secret_value()}"}
+    timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_ANSWER_SECONDS)
+    async with httpx2.AsyncClient(headers=headers, timeout=timeout) as http:
+        transport = streamable_http_client(url, http_client=http)
+        info = Implementation(name="outlast", version="1")
+        elicit, sample = (relay.elicit, relay.sample) if relay else (None, None)
+        asked = Client(transport, client_info=info, cache=None, elicitation_callback=elicit, sampling_callback=sample)
+        async with asked as client:
+            yield client.session
+
+
+def _lost_result(error: ToolFailure, request: CallMcpToolInput) -> ToolFailure:
+    envelope = error.envelope
+    return ToolFailure(
+        envelope.model_copy(
+            update={
+                "message": f"The result of {request.tool} of {request.actor} was lost: {envelope.message}",
+                "retryable": False,
+                "hint": "The tool may have done its work. Check what it has changed before you call it again.",
+            }
+        )
+    )
+
+
+def _tool_of(tool: WireTool) -> McpTool:
+    hints = tool.annotations
+    return McpTool(
+        name=tool.name,
+        title=tool.title or (hints.title if hints else None),
+        description=tool.description or "",
+        input_schema=cast(dict[str, JsonValue], tool.input_schema),
+        output_schema=cast(dict[str, JsonValue] | None, tool.output_schema),
+        read_only=bool(hints and hints.read_only_hint),
+        destructive=not hints or hints.destructive_hint is not False,
+        idempotent=bool(hints and hints.idempotent_hint),
+        open_world=not hints or hints.open_world_hint is not False,
+    )
+
+
+def _as_failure(error: BaseException) -> ToolFailure:
+    """The failure for an error of the SDK, whose task groups wrap it in one or more exception groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    match error:
+        case ToolFailure():
+            return error
+        case MCPError():
+            # The SDK uses INTERNAL_ERROR for HTTP errors too, such as that of an Actor which is still starting.
+            category = ErrorCategory.PLATFORM if error.code == INTERNAL_ERROR else ErrorCategory.VALIDATION
+            return mcp_failure(category, f"The MCP server answered: {error} (code {error.code})")
+        case httpx2.HTTPStatusError():
+            status = error.response.status_code
+            return mcp_failure(category_of_status(status), f"The Actor's server answered {status}.")
+        case httpx2.TimeoutException() | TimeoutError():
+            return mcp_failure(ErrorCategory.TIMEOUT, "The Actor's server did not answer in time.")
+        case httpx2.HTTPError() | OSError():
+            return mcp_failure(ErrorCategory.NETWORK, f"The Actor's server cannot be reached: {type(error).__name__}.")
+        case _:
+            return mcp_failure(ErrorCategory.UNKNOWN, f"{type(error).__name__}: {error}")
