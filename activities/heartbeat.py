@@ -17,12 +17,12 @@ _HAND_OVER_DELAY = timedelta(milliseconds=100)
 
 
 class HandedOver(ApplicationError):
-    """Ends an attempt because its worker stops. It is no failure: the next attempt, elsewhere, goes on."""
+    """Ends an attempt because its worker stops, or is dead. It is no failure: the next attempt, elsewhere, goes on."""
 
-    def __init__(self) -> None:
+    def __init__(self, why: str = "The worker stops; another one goes on with this.") -> None:
         """Have the next attempt begin at once."""
         super().__init__(
-            "The worker stops; another one goes on with this.",
+            why,
             type="HandedOver",
             next_retry_delay=_HAND_OVER_DELAY,
             category=ApplicationErrorCategory.BENIGN,

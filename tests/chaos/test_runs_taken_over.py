@@ -79,3 +79,28 @@ async def test_a_worker_that_is_started_again_follows_on_what_it_followed_before
     for run in runs:
         await patient.expect_right_answer(run)
     patient.expect_one_run_per_task(tasks=3)
+
+
+async def test_who_dies_while_temporal_is_away_is_taken_over_from_when_it_is_back(patient: Chaos) -> None:
+    stack = patient.stack
+    first, second = stack.worker, stack.new_worker("second worker", OUTLAST_QUEUES="runs")
+    run = await patient.start(seconds=30)
+    client = await connect(stack.temporal_server.address)
+    try:
+        assert works_in(await follower(client, run), first)
+        await second.ready()
+        stack.temporal.kill()
+        first.kill()
+        await eventually(lambda: "Cannot take over yet" in second.log.read_text())
+        stack.temporal.start()
+        await stack.temporal.ready()
+
+        async def followed_by_the_second() -> bool:
+            return works_in(await follower(client, run), second)
+
+        await eventually(followed_by_the_second)
+        await first.ready()
+        await patient.expect_right_answer(run)
+        patient.expect_one_run_per_task()
+    finally:
+        second.kill()

@@ -7,8 +7,8 @@ another's file knows that its worker is dead.
 
 import fcntl
 import os
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -49,27 +49,41 @@ class Roll:
         draft.rename(self._own)
         return file
 
-    def dead(self) -> Generator["DeadWorker"]:
-        """The workers that have died since their entry, each for one taker: none is given to two at a time."""
-        for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
-            if path == self._own:
-                continue
-            with suppress(FileNotFoundError), path.open("r+", encoding="utf-8") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    continue
-                yield DeadWorker(file.read(), path)
+    def dead(self) -> Sequence["DeadWorker"]:
+        """The workers that have died since their entry. Each is given to one taker at a time, until it is let go."""
+        found = (_dead(path) for path in sorted(self._folder.glob(f"*{_SUFFIX}")) if path != self._own)
+        return [dead for dead in found if dead is not None]
+
+
+def _dead(entry: Path) -> "DeadWorker | None":
+    """The worker of the entry; None while it lives, somebody takes over from it, or its entry cannot be read."""
+    try:
+        file = entry.open("r+", encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return DeadWorker(file, entry)
+    except OSError:
+        file.close()
+        return None
 
 
 class DeadWorker:
     """A worker that has died. Its entry stays until it is forgotten: whoever takes over may die, too."""
 
-    def __init__(self, identity: str, entry: Path) -> None:
-        """`identity` is how Temporal knew it."""
-        self.identity = identity
+    def __init__(self, file: TextIO, entry: Path) -> None:
+        """The worker of `entry`, whose lock `file` holds."""
+        self.identity = file.read()
+        """How Temporal knew it."""
+        self._file = file
         self._entry = entry
+
+    def let_go(self) -> None:
+        """Leave it to whoever looks next."""
+        self._file.close()
 
     def forget(self) -> None:
         """Take it off the roll."""
         self._entry.unlink(missing_ok=True)
+        self._file.close()

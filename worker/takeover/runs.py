@@ -4,14 +4,13 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
 from pathlib import Path
 
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import AsyncActivityHandle, Client, WorkflowExecution
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 
+from outlast.activities.heartbeat import HandedOver
 from outlast.activities.runs.activities import RunActivities
 from outlast.worker.takeover.roll import DeadWorker, Roll
 from outlast.workflows.contracts.search_attributes import RUN_ID
@@ -49,10 +48,11 @@ async def taking_over(client: Client, folder: Path) -> AsyncGenerator[None]:
 
 
 async def _look_forever(client: Client, roll: Roll) -> None:
-    while True:
-        for dead in roll.dead():
-            await _take_over(client, dead)
-        await asyncio.sleep(_LOOK_SECONDS)
+    async with asyncio.TaskGroup() as takers:
+        while True:
+            for dead in roll.dead():
+                takers.create_task(_take_over(client, dead))
+            await asyncio.sleep(_LOOK_SECONDS)
 
 
 async def _take_over(client: Client, dead: DeadWorker) -> None:
@@ -62,10 +62,11 @@ async def _take_over(client: Client, dead: DeadWorker) -> None:
             taken = await _hand_over_runs(client, dead.identity)
             if taken:
                 log.warning("Worker %s is dead: %d runs that it followed are followed on.", dead.identity, taken)
-    except RPCError as error:
-        log.warning("What the dead worker %s followed cannot be taken over yet: %s", dead.identity, error)
-    else:
         dead.forget()
+    except* RPCError as errors:
+        log.warning("Cannot take over yet from the dead worker %s: %s", dead.identity, errors.exceptions[0])
+    finally:
+        dead.let_go()
 
 
 async def _hand_over_runs(client: Client, identity: str) -> int:
@@ -106,14 +107,7 @@ async def _attempts_of(
 async def _ended(attempt: AsyncActivityHandle) -> bool:
     """End the dead worker's attempt, so that the next one begins at once. Its heartbeats' details go with it."""
     try:
-        await attempt.fail(
-            ApplicationError(
-                "The worker that followed the run is dead; another one goes on with it.",
-                type="HandedOver",
-                next_retry_delay=timedelta(milliseconds=100),
-                category=ApplicationErrorCategory.BENIGN,
-            )
-        )
+        await attempt.fail(HandedOver("The worker that followed the run is dead; another one goes on with it."))
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             return False  # its time was over by itself, or the workflow has ended

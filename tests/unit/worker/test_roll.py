@@ -6,7 +6,10 @@ from outlast.worker.takeover.roll import Roll
 
 
 def identities(roll: Roll) -> list[str]:
-    return [dead.identity for dead in roll.dead()]
+    found = roll.dead()
+    for dead in found:
+        dead.let_go()
+    return [dead.identity for dead in found]
 
 
 def test_who_is_entered_lives_and_whose_entry_is_not_held_is_dead(tmp_path: Path) -> None:
@@ -22,10 +25,9 @@ def test_who_is_entered_lives_and_whose_entry_is_not_held_is_dead(tmp_path: Path
 def test_a_dead_worker_is_given_to_one_taker_at_a_time_until_it_is_forgotten(tmp_path: Path) -> None:
     first, second = Roll(tmp_path, "1@host/aaaa"), Roll(tmp_path, "1@host/bbbb")
     (tmp_path / "0.worker").write_text("7@host/cccc")
-    taken = first.dead()
-    dead = next(taken)
+    (dead,) = first.dead()
     assert identities(second) == []
-    taken.close()
+    dead.let_go()
     assert identities(second) == ["7@host/cccc"], "the first taker has died over it"
     dead.forget()
     assert identities(second) == []
