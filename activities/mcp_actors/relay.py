@@ -30,6 +30,7 @@ from temporalio import activity
 from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
+from outlast.activities.cancelled_updates import raise_cancellation
 from outlast.activities.failures.classify import redact
 from outlast.activities.heartbeat import Heartbeats
 from outlast.activities.mcp_actors.contracts import (
@@ -107,9 +108,7 @@ class Relay:
             except WorkflowUpdateFailedError as error:
                 return ErrorData(code=INTERNAL_ERROR, message=redact(f"The caller cannot be asked: {error.cause}"))
             except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-                current = asyncio.current_task()
-                if current is not None and current.cancelling():
-                    raise asyncio.CancelledError from error  # the SDK replaces the cancellation
+                raise_cancellation(error)
             except RPCError as error:
                 if error.status not in _OUTAGES:
                     return ErrorData(code=INTERNAL_ERROR, message="The caller cannot be asked: its task has ended.")

@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 from temporalio.client import Client, WithStartWorkflowOperation, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.common import WorkflowIDConflictPolicy
 
+from outlast.activities.cancelled_updates import raise_cancellation
 from outlast.activities.contracts import Caller
 from outlast.activities.spending.contracts import (
     CHECK_AFTER_SECONDS,
@@ -66,10 +67,7 @@ class Ledgers:
                 RESERVE_UPDATE, request, start_workflow_operation=start, result_type=Reserved
             )
         except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-            # The SDK raises it in the place of the cancellation, too. A cancelled activity must end as cancelled.
-            current = asyncio.current_task()
-            if current is not None and current.cancelling():
-                raise asyncio.CancelledError from error
+            raise_cancellation(error)
             raise
 
     async def settle(self, caller: Caller, settlement: Settlement) -> None:

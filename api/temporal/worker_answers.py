@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from temporalio.client import WorkflowUpdateRPCTimeoutOrCancelledError
 
+from outlast.activities.cancelled_updates import raise_cancellation
 from outlast.api.errors import TemporalUnavailable
 
 WORKER_SECONDS = 30.0
@@ -23,8 +24,5 @@ async def answer_of_worker(answer: Awaitable[Answer], advice: str = "Nothing is 
         async with asyncio.timeout(WORKER_SECONDS):
             return await answer
     except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
-        # The SDK raises an error of its own in the place of the cancellation that ends the waiting for an update.
-        current = asyncio.current_task()
-        if current is not None and current.cancelling():
-            raise asyncio.CancelledError from error
+        raise_cancellation(error)
         raise TemporalUnavailable(f"No worker has answered within {WORKER_SECONDS:g} seconds. {advice}") from None
