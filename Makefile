@@ -47,7 +47,7 @@ soak: $(INSTALLED) ## Mixed load while everything is killed at random (SEED=1 MI
 	@$(BIN)/python -m tests.support.needs
 	@$(BIN)/python -m tests.soak --seed $(SEED) --minutes $(MINUTES) $(ARGS)
 
-bench: $(INSTALLED) ## Measure, and print a table and JSON
+bench: $(INSTALLED) ## Measure, and print a table (ARGS="latency --json FILE"; ARGS="--check": no ratio has become worse)
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 histories: $(INSTALLED) ## Record what replay tests replay, and list what workflows do, for the next release

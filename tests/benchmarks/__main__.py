@@ -1,4 +1,7 @@
-"""`python -m tests.benchmarks [NAME ...] [--json FILE]`: measure, print a table, fail when a target is missed."""
+"""`python -m tests.benchmarks [NAME ...] [--json FILE] [--check | --accept]`: measure, and print a table.
+
+It fails when a target is missed; with `--check` when a ratio is worse than accepted, see `tests.benchmarks.guard`.
+"""
 
 import argparse
 import asyncio
@@ -7,9 +10,10 @@ import os
 import resource
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
+from tests.benchmarks import guard
 from tests.benchmarks.actor_call import measure_actor_call
 from tests.benchmarks.attack import measure_attack
 from tests.benchmarks.dataset_read import measure_latency, measure_throughput
@@ -59,20 +63,43 @@ async def _run(name: str) -> Finding:
 
 
 def main() -> int:
-    """Exit code 0 when every target was met, 1 when one was missed."""
+    """Exit code 0 when every target was met, or with `--check` when nothing is worse than accepted; else 1."""
+    options = _options()
+    accepted = guard.read_accepted(guard.ACCEPTED)
+    _raise_file_limit()
+    held = list(accepted) if options.check else []
+    findings = asyncio.run(run(options.names or held or list(BENCHMARKS)))
+    print_table(findings)
+    if options.json:
+        write_json(findings, options.json)
+    if options.check:
+        return _checked(findings, accepted)
+    if options.accept:
+        guard.write_accepted(guard.accept(findings, accepted), guard.ACCEPTED)
+    return 0 if all(finding.is_met for finding in findings) else 1
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(BENCHMARKS)}; default all")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE too")
+    against = parser.add_mutually_exclusive_group()
+    against.add_argument("--check", action="store_true", help="fail when a ratio is worse than the accepted one")
+    against.add_argument("--accept", action="store_true", help=f"write the ratios into {guard.ACCEPTED.name}")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; choose from {', '.join(BENCHMARKS)}")
-    _raise_file_limit()
-    findings = asyncio.run(run(options.names or list(BENCHMARKS)))
-    print_table(findings)
-    if options.json:
-        write_json(findings, options.json)
-    return 0 if all(finding.is_met for finding in findings) else 1
+    return options
+
+
+def _checked(findings: Sequence[Finding], accepted: guard.Accepted) -> int:
+    """Times depend on the machine, so their targets are only shown; what must be exact must be so everywhere."""
+    comparisons = guard.compare(findings, accepted)
+    guard.print_comparisons(comparisons)
+    figures = (figure for finding in findings for figure in finding.figures)
+    wrong = any(not figure.is_met and figure.target and figure.target.bound == "exactly" for figure in figures)
+    return 1 if wrong or any(comparison.is_failure for comparison in comparisons) else 0
 
 
 def _raise_file_limit() -> None:

@@ -27,10 +27,10 @@ async def measure_actor_call() -> Finding:
     return Finding(
         "actor-call",
         (
-            Figure("history", max(events for events, _ in small + full), "events", EVENTS_AT_MOST),
-            Figure("history, one small row", max(size for _, size in small), "bytes", BYTES_AT_MOST),
-            Figure("history, largest preview of rows", max(size for _, size in full), "bytes", BYTES_AT_MOST),
-            Figure("billable actions per call", actions, "actions"),
+            Figure("history", max(events for events, _ in small + full), "events", EVENTS_AT_MOST, "lower"),
+            Figure("history, one small row", max(size for _, size in small), "bytes", BYTES_AT_MOST, "lower"),
+            Figure("history, largest preview of rows", max(size for _, size in full), "bytes", BYTES_AT_MOST, "lower"),
+            Figure("billable actions per call", actions, "actions", better="lower"),
         ),
         {"calls": _CALLS, "actor": _SLEEPER, "input": dict(_SMALL), "largest_preview_input": dict(_FULL_PREVIEW)},
     )

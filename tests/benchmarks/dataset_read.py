@@ -88,9 +88,9 @@ async def measure_latency() -> Finding:
         (
             Figure("get-dataset-items through REST, median", median(ours), "ms"),
             Figure("bare workflow, median", median(bare), "ms"),
-            Figure("ratio of the medians", median(ours) / median(bare), "", LATENCY_AT_MOST),
+            Figure("ratio of the medians", median(ours) / median(bare), "", LATENCY_AT_MOST, "lower"),
             Figure("bare workflow with a local activity, median", median(local), "ms"),
-            Figure("ratio of the medians to that", median(ours) / median(local), ""),
+            Figure("ratio of the medians to that", median(ours) / median(local), better="lower"),
             Figure("activity without a workflow, median", median(alone), "ms"),
             Figure("get-dataset-items through REST, 95th percentile", _percentile95(ours), "ms"),
             Figure("bare workflow, 95th percentile", _percentile95(bare), "ms"),
@@ -124,9 +124,9 @@ async def measure_throughput() -> Finding:
         (
             Figure("get-dataset-items through REST, median", statistics.median(ours), "calls/s"),
             Figure("bare workflow, median", statistics.median(bare), "calls/s"),
-            Figure("median ratio of neighbouring rounds", _ratio(ours, bare), "", THROUGHPUT_AT_LEAST),
+            Figure("median ratio of neighbouring rounds", _ratio(ours, bare), "", THROUGHPUT_AT_LEAST, "higher"),
             Figure("bare workflow with a local activity, median", statistics.median(local), "calls/s"),
-            Figure("median ratio to that", _ratio(ours, local), ""),
+            Figure("median ratio to that", _ratio(ours, local), better="higher"),
         ),
         {"callers": _CALLERS, "rounds": _ROUNDS, "calls_per_caller": _CALLS_PER_CALLER, "order": "in turns"},
     )

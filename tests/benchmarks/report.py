@@ -41,6 +41,8 @@ class Figure:
     value: float
     unit: str = ""
     target: Target | None = None
+    better: Literal["lower", "higher"] | None = None
+    """Set where machines can be compared (ratios, counts): `--check` holds such figures against accepted ones."""
 
     @property
     def is_met(self) -> bool:
