@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
 def test_a_worse_ratio_fails_and_a_better_one_passes(
     run: Callable[..., int],
     capsys: pytest.CaptureFixture[str],
-    now: dict[str, float],
+    now: dict[str, Any],
     told: list[str],
     code: int,
 ) -> None:
