@@ -81,6 +81,7 @@ from outlast.workflows.turns.compacting import (
     compacted,
     conversation_before,
     is_refused_for_length,
+    user_message,
 )
 from outlast.workflows.turns.steps import (
     PlannedCall,
@@ -109,10 +110,9 @@ class TurnWorkflow:
         """Open the stream before the first signal or activity can use it."""
         self._input = turn
         self._stream = WorkflowStream()
-        user = ModelMessage(role="user", parts=turn.parts)
         self._is_answering = False
         self._stopped_runs: dict[str, RunState] = {}
-        self._state = turn.so_far or TurnState(began=workflow.now(), messages=(user,))
+        self._state = turn.so_far or TurnState(began=workflow.now(), messages=(user_message(turn),))
 
     @workflow.signal(name=TASK_ASKS_SIGNAL)
     def task_asks(self, _asked: TaskAsks) -> None:
@@ -260,6 +260,10 @@ class TurnWorkflow:
             self._is_answering = False
         if answer.finish_reason == "cap":
             raise BudgetExceeded(answer.warnings[0])
+        if answer.conversation is not None:
+            # The store has them: from here on a reference stands for them.
+            changes = {"conversation": answer.conversation, "messages": (), "continues": True, "repeated": 0}
+            self._state = self._state.model_copy(update=changes)
         return answer
 
     async def _carry_out_all(self, calls: list[PlannedCall]) -> tuple[list[Verdict], float]:
@@ -360,9 +364,9 @@ class TurnWorkflow:
         result = await self._kept(report)
         ended = TurnEnded(
             turn_id=turn.turn_id,
-            counts=len(state.messages) > 1 or result.status is TurnStatus.CANCELLED,
+            counts=state.continues or len(state.messages) > 1 or result.status is TurnStatus.CANCELLED,
             conversation=result.conversation,
-            shortened=state.conversation,
+            shortened=state.shortened,
             spent=result.spent,
             reminded=state.reminded,
         )
@@ -379,6 +383,7 @@ class TurnWorkflow:
             owner=ConversationOwner(caller_id=turn.caller.id, session_id=turn.session_id),
             conversation=conversation_before(turn, self._state),
             messages=self._state.messages,
+            continues=self._state.continues,
             repeated=self._state.repeated,
             about=report.model_dump(mode="json", exclude_none=True),
         )

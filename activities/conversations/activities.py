@@ -32,7 +32,12 @@ class ConversationActivities:
     async def keep_messages(self, request: KeepMessagesInput) -> ConversationRef:
         """Add messages to a conversation and return the longer one. A repeated attempt gives the same reference."""
         with as_activity_failure():
-            block = Block(messages=request.messages, about=request.about, repeated=request.repeated)
+            block = Block(
+                messages=request.messages,
+                about=request.about,
+                continues=request.continues,
+                repeated=request.repeated,
+            )
             with store_awaited():
                 return await self._blocks.append(request.owner, request.conversation, block)
 

@@ -87,6 +87,17 @@ class ConversationBlocks:
         newest_first = [block async for block in self._chain(owner, conversation.head)]
         return tuple(message for block in reversed(newest_first) for message in block.messages)
 
+    async def latest_turn(self, owner: ConversationOwner, conversation: ConversationRef) -> tuple[ModelMessage, ...]:
+        """The messages of the last turn, as a model is sent them: none that a summary stands for, nor the summary."""
+        newest_first: list[Block] = []
+        async for block in self._chain(owner, conversation.head):
+            if block.summary_of is not None:
+                break
+            newest_first.append(block)
+            if not block.continues:
+                break
+        return tuple(message for block in reversed(newest_first) for message in block.messages)
+
     async def beginning(self, owner: ConversationOwner, conversation: ConversationRef) -> Block | None:
         """The first block that a model is sent: a summary, or the first turn. None when the conversation is empty."""
         oldest = None
@@ -100,7 +111,7 @@ class ConversationBlocks:
         async with aclosing(self._written(owner, conversation)) as blocks:
             async for block in blocks:
                 turn = block if newer is None else _joined(block, newer)
-                newer = turn if turn.repeated else None
+                newer = turn if turn.continues else None
                 if newer is None:
                     yield turn
 
@@ -112,9 +123,8 @@ class ConversationBlocks:
     async def block(self, owner: ConversationOwner, digest: str) -> Block:
         """One block. Raises `ConversationDamaged` when it is missing, too."""
         key = self._key(owner, digest)
-        if key in self._cache:
-            self._cache.move_to_end(key)
-            return self._cache[key][0]
+        if (known := self._known(key)) is not None:
+            return known
         data = await self._objects.get(key)
         if data is None:
             raise ConversationDamaged("A part of the conversation is missing in the store.")
@@ -152,15 +162,29 @@ class ConversationBlocks:
         """From `head` to the beginning of its chain. The blocks that one names are read at once."""
         waiting: Sequence[str] = [head] if head else []
         while waiting:
-            found = await asyncio.gather(*(self.block(owner, digest) for digest in waiting))
+            found = await self._blocks(owner, waiting)
             for block in reversed(found):
                 yield block
             waiting = found[0].before
+
+    async def _blocks(self, owner: ConversationOwner, digests: Sequence[str]) -> Sequence[Block]:
+        """These blocks, read at once. A conversation that is in memory costs no task per block."""
+        known = [self._known(self._key(owner, digest)) for digest in digests]
+        found = [block for block in known if block is not None]
+        if len(found) == len(digests):
+            return found
+        return await asyncio.gather(*(self.block(owner, digest) for digest in digests))
 
     async def _before(self, owner: ConversationOwner, head: str | None) -> tuple[str, ...]:
         if head is None:
             return ()
         return (*(await self.block(owner, head)).before, head)[-MAX_BEFORE:]
+
+    def _known(self, key: str) -> Block | None:
+        if key not in self._cache:
+            return None
+        self._cache.move_to_end(key)
+        return self._cache[key][0]
 
     def _remember(self, key: str, block: Block, size: int) -> None:
         if key in self._cache:
@@ -192,6 +216,7 @@ def _placed(conversation: ConversationRef, before: tuple[str, ...], block: Block
 
 
 def _joined(earlier: Block, later: Block) -> Block:
-    """Two blocks of one turn, which was summarised in between, as one."""
+    """Two blocks of one turn as one."""
     messages = (*earlier.messages, *later.messages[later.repeated :])
-    return later.model_copy(update={"messages": messages, "repeated": earlier.repeated})
+    changes = {"messages": messages, "continues": earlier.continues, "repeated": earlier.repeated}
+    return later.model_copy(update=changes)

@@ -1,8 +1,8 @@
 """Contracts of kept conversations: the block that the store holds, and the input that adds one.
 
-A conversation is a chain of blocks, each with the messages that one turn (or one step) added. A block names the blocks
+A conversation is a chain of blocks, each with the messages that one step of a turn added. A block names the blocks
 before it and never changes, so a reference to the last block stands for the whole conversation, and a fork shares its
-beginning. Histories hold references only: what a turn writes grows with the turn, not with the conversation.
+beginning. Histories hold references only: what a step writes is what is new, however long turn and conversation are.
 """
 
 from pydantic import Field, JsonValue
@@ -11,7 +11,7 @@ from outlast.activities.contracts import Contract
 from outlast.activities.conversations.references import ConversationOwner, ConversationRef, Digest
 from outlast.activities.llm.contracts import ModelMessage
 
-MAX_BEFORE = 16
+MAX_BEFORE = 8
 """How many earlier blocks a block names. They are read at once; the first of them names the next ones."""
 
 
@@ -30,6 +30,7 @@ class Block(Contract):
     locators: tuple[str, ...] = Field(
         default=(), description="With `summary_of`: those of the stored outputs that the summarised messages name."
     )
+    continues: bool = Field(default=False, description="Whether the block before has the beginning of the same turn.")
     repeated: int = Field(
         default=0,
         ge=0,
@@ -44,6 +45,7 @@ class KeepMessagesInput(Contract):
     conversation: ConversationRef
     messages: tuple[ModelMessage, ...]
     about: dict[str, JsonValue] = Field(default_factory=dict)
+    continues: bool = False
     repeated: int = 0
 
 

@@ -14,6 +14,7 @@ from outlast.activities.failures.provider_error import NOT_CONFIGURED, UNKNOWN_P
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.llm.contracts import ArgumentsDelta, CallModelInput, ModelStep, TextDelta
 from outlast.activities.llm.controls import ChatParamsHook
+from outlast.activities.llm.keeping import kept_meanwhile
 from outlast.activities.llm.providers.call_ids import with_portable_call_ids
 from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.models import ModelLimits
@@ -81,6 +82,7 @@ class ModelActivities:
     async def call_model(self, request: CallModelInput) -> ModelStep:
         """Call the model for one step, and publish its text while it writes.
 
+        Messages that are new are stored meanwhile, when the request says so: see `ModelStep.conversation`.
         Does not call it when a spending cap leaves nothing: the answer's `finish_reason` is `cap` then. A retry calls
         the model again, with a higher `attempt` in its deltas. A cancellation closes the connection.
         Fails with an `ErrorEnvelope`, which is retryable when the connection broke or the provider is overloaded.
@@ -92,10 +94,15 @@ class ModelActivities:
                 over = await self.used_up(request)
                 if over is not None:
                     return ModelStep(finish_reason="cap", warnings=(over,))
-                request = await self._with_conversation(request)
-                return await self._answered(
-                    provider, request, _PublishingListener(request, activity.info().attempt, sink)
-                )
+                whole = await self._with_conversation(request)
+                listener = _PublishingListener(request, activity.info().attempt, sink)
+                async with kept_meanwhile(self._conversations, request) as kept:
+                    step = await self._answered(provider, whole, listener)
+                    return (
+                        step
+                        if step.finish_reason == "too_long"
+                        else step.model_copy(update={"conversation": await kept()})
+                    )
 
     async def ask(self, request: CallModelInput) -> ModelStep:
         """Call the model for another activity; its text is not published. Raises `ProviderError`."""

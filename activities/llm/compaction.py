@@ -142,13 +142,11 @@ class CompactionActivities:
         messages = await self._conversations.messages(compaction.owner, compaction.conversation)
         if not compaction.keep_latest or compaction.conversation.head is None:
             return messages, ()
-        block = await self._conversations.block(compaction.owner, compaction.conversation.head)
+        latest = await self._conversations.latest_turn(compaction.owner, compaction.conversation)
         window = compaction.window_tokens or UNKNOWN_WINDOW_TOKENS
-        size = sum(tokens_of_message(message) for message in block.messages)
-        is_small = (
-            block.summary_of is None and len(block.messages) < len(messages) and size <= window // _SHARE_OF_LATEST
-        )
-        latest = block.messages if is_small else ()
+        size = sum(tokens_of_message(message) for message in latest)
+        is_small = len(latest) < len(messages) and size <= window // _SHARE_OF_LATEST
+        latest = latest if is_small else ()
         return messages[: len(messages) - len(latest)], latest
 
     async def _summarised(self, compaction: Compaction, progress: Progress, transcript: str) -> SummarisedPiece:

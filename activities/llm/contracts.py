@@ -101,6 +101,13 @@ class Usage(Contract):
     cache_write_tokens: int = 0
 
 
+class TurnPiece(Contract):
+    """How the messages of a call are kept: as a block of their turn, see `conversations.contracts.Block`."""
+
+    continues: bool = False
+    repeated: int = 0
+
+
 class CallModelInput(Contract):
     """Input of `call_model`: one model call.
 
@@ -122,6 +129,10 @@ class CallModelInput(Contract):
         default=ConversationRef(), description="What was said before `messages`; the activity reads it in the store."
     )
     messages: tuple[ModelMessage, ...]
+    keep: TurnPiece | None = Field(
+        default=None,
+        description="Keep `messages` in the store while the model answers: the next call then refers to them.",
+    )
     max_output_tokens: int = 4_096
     controls: ModelControls = ModelControls()
     extra: dict[str, JsonValue] = Field(default_factory=dict, description="Fields that request hooks have added.")
@@ -147,6 +158,9 @@ class ModelStep(Contract):
     cost_usd: float | None = Field(default=None, description="None when the model's prices are not known.")
     warnings: tuple[str, ...] = Field(default=(), description="Fallbacks of the provider adapter, each once.")
     seconds: float = Field(default=0.0, description="From the request to the provider to the end of its answer.")
+    conversation: ConversationRef | None = Field(
+        default=None, description="The conversation with the messages of the call, when they were kept meanwhile."
+    )
 
     @property
     def text(self) -> str:

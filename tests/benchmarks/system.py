@@ -35,6 +35,7 @@ class System:
     stack: Stack
     token: str
     temporal: Client
+    data_dir: Path
 
     def caller(self, token: str | None = None) -> RestCaller:
         """A new connection to the API, of the caller with this token."""
@@ -100,7 +101,7 @@ async def running_system(
         )
         async with Stack(config) as stack:
             temporal = await Client.connect(str(stack.addresses.temporal_address))
-            system = System(stack, token, temporal)
+            system = System(stack, token, temporal, data_dir)
             async with system.caller() as caller:
                 await eventually(lambda: _takes_calls(caller))
             with _logs_kept(data_dir):

@@ -107,6 +107,34 @@ async def test_no_tool_is_called_twice(chaos: Chaos, provider: ProviderServer, n
     await reads_the_same(chaos, session, turn, seen)
 
 
+async def test_a_worker_that_lost_its_memory_sends_every_message_once(chaos: Chaos, provider: ProviderServer) -> None:
+    """It dies when the store has the messages of a late step, and the history no answer to them."""
+    steps, gate = 12, "late step"
+
+    def script(asked: Asked) -> Step:
+        held = [Hold(gate)] if asked.position == steps - 2 else []
+        greeting = Call("hello_world", {"name": f"Ann {asked.position}"})
+        return says("All greeted.") if asked.position == steps - 1 else says(f"{asked.position}.", *held, greeting)
+
+    provider.script = script
+    session, turn = await begun(chaos, "Greet them.")
+    await eventually(provider.gate(gate).reached.is_set)
+    chaos.stack.worker.kill()
+    provider.gate(gate).open()
+    await chaos.stack.bring_up()
+    seen = [event async for event in followed(chaos, session, turn)]
+    assert text_of(seen) == "".join(f"{number}." for number in range(steps - 1)) + "All greeted."
+    expected = [
+        "Greet them.",
+        *(said for number in range(steps - 1) for said in (f"{number}.", f"Hello, Ann {number}!")),
+    ]
+    asked = [message for message in provider.requests[-1].body["messages"] if message["role"] != "system"]
+    assert [message["content"] for message in asked] == expected
+    kept = [message["parts"][0]["text"] for message in await _messages(chaos, session)]
+    assert kept == [*expected, "All greeted."]
+    await reads_the_same(chaos, session, turn, seen)
+
+
 async def test_workers_and_apis_come_and_go(chaos: Chaos, provider: ProviderServer) -> None:
     provider.script = by_position(
         says(Call("hello_world", {"name": "Ann"}), Call("hello_world", {"name": "Bob"})), says("Done.")

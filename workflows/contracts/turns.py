@@ -109,16 +109,23 @@ class TurnState(Contract):
 
     began: datetime
     step: int = 0
-    messages: tuple[ModelMessage, ...] = Field(default=(), description="Those of this turn, the user's first.")
+    messages: tuple[ModelMessage, ...] = Field(
+        default=(), description="Those of this turn that `conversation` does not have yet."
+    )
     spent: Spent = Spent()
     failures: SelfCorrection = SelfCorrection()
     reminded: tuple[str, ...] = Field(default=(), description="Failures that the model was reminded of, by signature.")
     text: str = Field(default="", description="What the model has said in the latest step.")
     conversation: ConversationRef | None = Field(
-        default=None, description="What the turn's messages follow, after a compaction in this turn."
+        default=None,
+        description="What `messages` follow, once a part of this turn is stored, or what is older summarised.",
     )
+    continues: bool = Field(default=False, description="Whether the store has the turn's beginning.")
     repeated: int = Field(
-        default=0, description="How many of the first messages are stored already, with those that were summarised."
+        default=0, description="How many of `messages` are stored already, with those that were summarised."
+    )
+    shortened: ConversationRef | None = Field(
+        default=None, description="The conversation that begins with a summary, as this turn's compaction left it."
     )
 
 

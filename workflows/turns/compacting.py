@@ -45,7 +45,7 @@ def can_be_compacted(turn: TurnInput, state: TurnState) -> bool:
 
 
 def conversation_before(turn: TurnInput, state: TurnState) -> ConversationRef:
-    """What is sent to the model before the turn's own messages."""
+    """What is sent to the model before those messages of the turn that the store does not have."""
     return state.conversation or turn.conversation
 
 
@@ -56,8 +56,10 @@ async def compacted(turn: TurnInput, state: TurnState, spend: Spend) -> dict[str
     `BudgetExceeded` when a budget, or a spending cap, is used up before the summary is complete.
     """
     conversation, earlier = conversation_before(turn, state), _earlier(state)
+    user = user_message(turn)
+    is_within_turn = state.continues or len(earlier) > 1
     with tool_errors("conversation"):
-        if len(earlier) > 1:
+        if is_within_turn and earlier:
             conversation = await _kept(turn, state, earlier)
         compaction = Compaction(
             caller=turn.caller,
@@ -70,7 +72,7 @@ async def compacted(turn: TurnInput, state: TurnState, spend: Spend) -> dict[str
             window_tokens=turn.window_tokens,
             max_output_tokens=min(turn.max_output_tokens, SUMMARY_OUTPUT_TOKENS),
             caps=turn.caps,
-            keep_latest=len(earlier) <= 1,
+            keep_latest=not is_within_turn,
         )
         summary, usage, usd = await _summarised(compaction, spend)
         found = await workflow.execute_activity_method(
@@ -84,9 +86,16 @@ async def compacted(turn: TurnInput, state: TurnState, spend: Spend) -> dict[str
     events.publish(events.compaction(state.step, found, message_page_token(conversation), usage, usd))
     return {
         "conversation": found.conversation,
-        "messages": (state.messages[0], *state.messages[len(earlier) :]),
-        "repeated": 1 if len(earlier) > 1 else state.repeated,
+        "shortened": found.conversation,
+        "messages": (user, *state.messages[len(earlier) :]),
+        "continues": is_within_turn,
+        "repeated": 1 if is_within_turn else 0,
     }
+
+
+def user_message(turn: TurnInput) -> ModelMessage:
+    """What the turn answers."""
+    return ModelMessage(role="user", parts=turn.parts)
 
 
 def is_refused_for_length(answer: ModelStep) -> bool:
@@ -95,7 +104,10 @@ def is_refused_for_length(answer: ModelStep) -> bool:
 
 
 def _earlier(state: TurnState) -> tuple[ModelMessage, ...]:
-    """The turn's messages before its latest exchange: the model's latest calls, and what they answered."""
+    """Those of the turn's messages that the store does not have, and that come before its latest exchange.
+
+    An exchange is the model's latest calls, and what they answered.
+    """
     spoken = [index for index, message in enumerate(state.messages) if message.role == "assistant"]
     return state.messages[: spoken[-1]] if spoken else state.messages[:1]
 
@@ -131,6 +143,7 @@ async def _kept(turn: TurnInput, state: TurnState, messages: tuple[ModelMessage,
         conversation=conversation_before(turn, state),
         messages=messages,
         about={"turn_id": turn.turn_id},
+        continues=state.continues,
         repeated=state.repeated,
     )
     return await workflow.execute_activity_method(

@@ -17,6 +17,7 @@ from outlast.activities.llm.contracts import (
     ModelStep,
     ToolCallPart,
     ToolResultPart,
+    TurnPiece,
 )
 from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.runs.contracts import Budget
@@ -102,12 +103,20 @@ def model_call(turn: TurnInput, state: TurnState, active: Resolution) -> CallMod
         active_tools=None if everything else names,
         conversation=state.conversation or turn.conversation,
         messages=state.messages,
+        keep=_kept_piece(state),
         max_output_tokens=turn.max_output_tokens,
         controls=turn.controls,
         window_tokens=turn.window_tokens,
         caps=turn.caps,
         sees_pictures=turn.sees_pictures,
     )
+
+
+def _kept_piece(state: TurnState) -> TurnPiece | None:
+    """How the step's messages are kept. The user's alone wait for the answer: most turns are then one block."""
+    if state.step == 1 or not state.messages:
+        return None
+    return TurnPiece(continues=state.continues, repeated=state.repeated)
 
 
 def planned(turn: TurnInput, state: TurnState, active: Resolution, answer: ModelStep) -> list[PlannedCall]:

@@ -21,8 +21,10 @@ from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.sessions import SessionState, session_workflow_id
 from outlast.workflows.contracts.turns import turn_workflow_id
 from outlast.workflows.session import SessionWorkflow
+from tests.support.calls.histories import whole_history
 from tests.support.calls.turns import Json, new_session, sent
-from tests.support.providers.script import Call, by_position, says
+from tests.support.eventually import eventually
+from tests.support.providers.script import Asked, Call, Hold, Reply, Script, by_position, says
 from tests.support.providers.server import ProviderServer
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.retention import removed
@@ -91,6 +93,75 @@ async def test_a_turn_writes_what_is_new_and_refers_to_the_rest(
     early, late = [await temporal.get_workflow_handle(one).fetch_history() for one in ids]
     assert "Question 0?" not in late.to_json()
     assert len(late.to_json()) < 1.1 * len(early.to_json())
+
+
+def greeting(steps: int, *, hold_in: int | None = None) -> Script:
+    """A model that says something and greets somebody else in every step but the last."""
+
+    def script(asked: Asked) -> Reply:
+        number = asked.position
+        if number == steps - 1:
+            return says("All greeted.")
+        held = [Hold(f"step {number}")] if number == hold_in else []
+        return says(f"Step {number}. {'x' * 2_000}", *held, Call("hello_world", {"name": f"Ann {number}"}))
+
+    return script
+
+
+STEPS = 12
+"""More than the blocks that one of them names."""
+SAID_IN_STEPS = [
+    said for number in range(STEPS - 1) for said in (f"assistant Step {number}.", f"tool Hello, Ann {number}!")
+]
+
+
+def beginnings(messages: list[Json]) -> list[str]:
+    """Role and first words of messages as the provider, or as a reader, gets them."""
+    texts = [(one["role"], one.get("content") or one["parts"][0].get("text", "")) for one in messages]
+    return [f"{role} {text.partition(' xx')[0]}".strip() for role, text in texts if role != "system"]
+
+
+async def test_a_step_writes_what_is_new_and_refers_to_the_rest(
+    api: httpx.AsyncClient, temporal: Client, provider: ProviderServer
+) -> None:
+    provider.script = greeting(STEPS)
+    session = await new_session(api, tools=["hello_world"])
+    turn = await sent(api, session, "Greet them.")
+    assert beginnings(provider.requests[-1].body["messages"]) == ["user Greet them.", *SAID_IN_STEPS]
+    whole = ["user Greet them.", *SAID_IN_STEPS, "assistant All greeted."]
+    assert beginnings(turn["messages"]) == whole
+    listed = (await api.get(f"/v1/sessions/{session}/messages", params={"page_size": 100})).json()["messages"]
+    assert beginnings(listed) == whole
+    assert {message["turn_id"] for message in listed} == {turn["id"]}
+    (exported,) = (await api.get(f"/v1/sessions/{session}/export")).json()["turns"]
+    assert beginnings(exported["messages"]) == whole
+    orders = [
+        event.activity_task_scheduled_event_attributes.input.payloads[0].data
+        for event in await whole_history(temporal, turn_workflow_id("local", session, turn["id"]))
+        if event.activity_task_scheduled_event_attributes.activity_type.name in ("call_model", "keep_messages")
+    ]
+    assert len(orders) == STEPS + 1
+    assert not [order for order in orders[2:] if b"Step 0." in order]
+    assert len(orders[STEPS - 1]) < 1.1 * len(orders[2])
+
+
+async def test_a_store_that_takes_no_messages_for_a_while_costs_a_turn_nothing(
+    api: httpx.AsyncClient, service: Service, provider: ProviderServer
+) -> None:
+    """What could not be stored stays in the turn's history, and is stored with what follows."""
+    provider.script = greeting(6, hold_in=3)
+    session = await new_session(api, tools=["hello_world"])
+    folder = blocks_of(service, session)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text("no folder")
+    turn = asyncio.create_task(sent(api, session, "Greet them."))
+    await eventually(provider.gate("step 3").reached.is_set)
+    folder.unlink()
+    provider.gate("step 3").open()
+    whole = ["user Greet them.", *SAID_IN_STEPS[:10], "assistant All greeted."]
+    assert beginnings((await turn)["messages"]) == whole
+    assert beginnings(provider.requests[-1].body["messages"]) == whole[:-1]
+    assert len(list(folder.iterdir())) == 3
 
 
 async def test_what_was_said_is_sealed_in_the_store(

@@ -93,6 +93,8 @@ class ProviderServer:
 
     def __init__(self, script: Script) -> None:
         self.script = script
+        self.keeps_all = True
+        """Whether every request is kept; else only the latest, and no cache: for conversations of megabytes."""
         self.requests: list[SeenRequest] = []
         self.url = ""
         self._gates: dict[str, Gate] = {}
@@ -128,6 +130,8 @@ class ProviderServer:
         if protocol is None:
             raise Refused(f"Unknown path {path}", 404, "not_found_error")
         seen = SeenRequest(len(self.requests), protocol, path, headers, raw, json.loads(raw))
+        if not self.keeps_all:
+            self.requests.clear()
         self.requests.append(seen)
         try:
             check(protocol, seen.body, headers, path)
@@ -138,7 +142,7 @@ class ProviderServer:
         if isinstance(step, Refusal):
             seen.refused = step.message
         else:
-            seen.use = self._cache.use(protocol, seen.body)
+            seen.use = self._cache.use(protocol, seen.body) if self.keeps_all else CacheUse(len(raw) // 4, 0, 0)
         return seen, step
 
     def answer(self, seen: SeenRequest, reply: Reply) -> Answer:

@@ -1,0 +1,19 @@
+"""Histories of workflows, over all their runs."""
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+
+
+async def whole_history(temporal: Client, workflow_id: str) -> list[HistoryEvent]:
+    """The events of a workflow, those before it continued as new included."""
+    described = await temporal.get_workflow_handle(workflow_id).describe()
+    run_id = described.raw_description.workflow_execution_info.first_run_id
+    found: list[HistoryEvent] = []
+    while run_id:
+        events = (await temporal.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()).events
+        found += events
+        is_continued = events[-1].event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
+        followed_by = events[-1].workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+        run_id = followed_by if is_continued else ""
+    return found
