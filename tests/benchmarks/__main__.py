@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.benchmarks import guard
 from tests.benchmarks.actor_call import measure_actor_call
 from tests.benchmarks.attack import measure_attack
-from tests.benchmarks.conversation import measure_conversation
+from tests.benchmarks.conversations.growth import measure_conversation
 from tests.benchmarks.dataset_read import measure_latency, measure_throughput
 from tests.benchmarks.flood import measure_flood
 from tests.benchmarks.handoffs import measure_handoffs

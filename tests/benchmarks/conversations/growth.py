@@ -22,8 +22,7 @@ import psutil
 from outlast.deploy.local.config import Component
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.turns import turn_workflow_id
-from tests.benchmarks.report import Figure, Finding, Target
-from tests.benchmarks.step_costs import (
+from tests.benchmarks.conversations.step_costs import (
     Step,
     model_payloads_in,
     per_step,
@@ -31,6 +30,7 @@ from tests.benchmarks.step_costs import (
     written_in,
     written_to,
 )
+from tests.benchmarks.report import Figure, Finding, Target
 from tests.benchmarks.system import System, running_system
 from tests.support.calls.histories import whole_history
 from tests.support.calls.turns import streamed

@@ -1,0 +1,1 @@
+"""What conversations cost as they grow."""
