@@ -10,6 +10,7 @@ from functools import partial
 
 from pydantic import ValidationError
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 from outlast.activities.secrets.sealer import SealError
 from outlast.paths import keep_files_private
@@ -82,7 +83,7 @@ def main() -> int:
         load_extensions(settings.tool_modules)
         gc.freeze()  # modules stay loaded: no collection needs to look through them
         asyncio.run(serve(settings))
-    except (SealError, ValueError, OSError, RuntimeError) as error:
+    except (SealError, ValueError, OSError, RuntimeError, RPCError) as error:
         log.error("Worker cannot start: %s", error)  # noqa: TRY400  # operators need the message, not a traceback
         return 1
     finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.console_examples import console_page
+from tests.support.needs import require
 from tests.support.paths import ROOT
 from tests.support.stacks.outlast_up import RunningStack, running_stack
 
@@ -87,6 +88,8 @@ def clone(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_examples_of_a_page_print_what_it_says(path: Path, stack: RunningStack, clone: Path) -> None:
     page, _ = console_page(path)
+    if any("curl " in page.command(example) for example in page.examples):
+        require("curl")
     wrong: list[str] = []
     for example in page.examples:
         output, exit_code = run(page.command(example), stack, clone)

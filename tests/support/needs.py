@@ -49,6 +49,7 @@ NEEDS = {
         Need("prometheus", ("prometheus", "promtool"), "a real scrape, and checks of the alerts"),
         Need("prometheus-alertmanager", ("prometheus-alertmanager", "amtool"), "drills of the alerts"),
         Need("bubblewrap", ("bwrap",), "commands in a sandbox"),
+        Need("curl", ("curl",), "examples of the documentation"),
         Need("buildah", ("buildah",), "container images", thorough=True),
         Need("mmdebstrap", ("mmdebstrap",), "the base of container images", thorough=True),
         Need("postgresql", ("psql",), "the database of a Compose file", thorough=True),

@@ -1,6 +1,7 @@
 """One Outlast with two known callers, a real browser, and `outlast client` as processes."""
 
 import json
+import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -16,6 +17,7 @@ from outlast.deploy.local.processes.orphans import die_with_parent
 from tests.support.eventually import eventually
 from tests.support.paths import ROOT
 from tests.support.processes.chromium import RunningBrowser, running_browser
+from tests.support.processes.installed import node
 from tests.support.processes.terminal import outlast_command
 from tests.support.stacks.fixtures import http_fixture, service_fixture
 from tests.support.stacks.service import Service
@@ -86,6 +88,8 @@ StartClient = Callable[..., ClientProcess]
 @pytest.fixture
 def start_client(service: Service, tmp_path: Path) -> Iterator[StartClient]:
     """Starts clients; they end with the test."""
+    # One of the examples is a Node program.
+    environment = clean_environment(PATH=f"{node().parent}:{os.environ['PATH']}")
     with ExitStack() as stack:
 
         def start(browser_url: str, *options: str, token: str = ANN, url: str = service.api_url) -> ClientProcess:
@@ -93,7 +97,7 @@ def start_client(service: Service, tmp_path: Path) -> Iterator[StartClient]:
             process = subprocess.Popen(
                 outlast_command("client", "--yes", "--json", "--browser-url", browser_url, *options),
                 cwd=ROOT,
-                env={**clean_environment(), "OUTLAST_URL": url, "OUTLAST_TOKEN": token},
+                env={**environment, "OUTLAST_URL": url, "OUTLAST_TOKEN": token},
                 stdin=subprocess.DEVNULL,
                 stdout=stack.enter_context(said.open("wb")),
                 preexec_fn=die_with_parent(),

@@ -21,7 +21,7 @@ from tests.support.stacks.chaos_stack import ChaosStack
 from tests.support.stacks.fixtures import service_fixture
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
-from tests.support.tools.large_payloads import DoublingWorkflow, double
+from tests.support.tools.large_payloads import DoublingWorkflow, LocallyDoublingWorkflow, double
 
 FIVE_MB = "y" * 5_000_000
 OF_AN_ANSWER = {"tool": "repeat-word", "arguments": {"word": "a large answer ", "times": 200_000}}
@@ -126,6 +126,19 @@ async def test_an_activity_result_and_a_memo_above_2_mb_are_kept_in_the_store(
     await doubling.signal(DoublingWorkflow.let_go)
     assert await doubling.result() == FIVE_MB[:3_000_000]
     assert await history_bytes(temporal, doubling.id) < 20_000
+
+
+async def test_a_local_activity_result_above_2_mb_is_kept_in_the_store(
+    temporal: Client, objects: OutputObjects
+) -> None:
+    workflows, name = [LocallyDoublingWorkflow], "locally-doubling"
+    async with Worker(temporal, task_queue=name, workflows=workflows, activities=[double], max_cached_workflows=0):
+        doubling = await temporal.start_workflow(
+            LocallyDoublingWorkflow.run, FIVE_MB[:1_500_000], id=name, task_queue=name
+        )
+        assert await doubling.result() == 3_000_000
+    assert await history_bytes(temporal, name) < 20_000
+    assert len(await kept(objects, name)) == 2, "the argument and the result in the marker"
 
 
 async def test_a_replay_reads_stored_payloads_and_writes_none(

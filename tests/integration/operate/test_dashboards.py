@@ -93,6 +93,7 @@ def only_quiet(expression: str) -> bool:
     return not NOT_UNDER_THIS_LOAD.keys().isdisjoint(SERIES.findall(expression))
 
 
+@pytest.mark.needs("prometheus")
 async def test_the_choices_at_the_top_have_values(prometheus: Prometheus, api: httpx.AsyncClient) -> None:
     await completed(api, sleeper_call(0))
     await sent(api, await new_session(api), "Hello")

@@ -119,6 +119,13 @@ def test_a_bad_setting_is_one_line(tmp_path: Path, start: Start) -> None:
     assert "OUTLAST_RUN_SLOTS" in lines[0]
 
 
+def test_a_refusal_of_the_temporal_server_is_one_line(tmp_path: Path, start: Start) -> None:
+    assert start(TEMPORAL_NAMESPACE="nowhere").wait(60) == 1
+    log = (tmp_path / "log").read_text()
+    assert "Worker cannot start: Namespace nowhere is not found" in log
+    assert "Traceback" not in log
+
+
 async def test_the_api_announces_itself_too(tmp_path: Path, start: Start) -> None:
     with taken_port() as port:
         pass

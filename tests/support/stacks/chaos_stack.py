@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import Self
 
 from outlast.deploy.local.processes.logs import tail
-from outlast.deploy.local.processes.readiness import Probe, answers_http
+from outlast.deploy.local.processes.readiness import Probe, always, answers_http
 from outlast.deploy.local.temporal_server import TemporalServer
+from outlast.worker.ready_file import read_ready_file
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
 from tests.support.processes.module_process import ModuleProcess
@@ -42,9 +43,13 @@ Start = Callable[[Path], Process]
 class Part:
     """One process of the stack."""
 
-    def __init__(self, name: str, start: Start, is_ready: Probe, folder: Path) -> None:
+    def __init__(
+        self, name: str, start: Start, is_ready: Probe, folder: Path, *, ready_file: Path | None = None
+    ) -> None:
+        """`ready_file` is the one that it writes when it is ready, if it does."""
         self.name = name
         self.log = folder / f"{name}.log"
+        self._ready_file = ready_file
         self._start = start
         self._is_ready = is_ready
         self._process: Process | None = None
@@ -75,12 +80,19 @@ class Part:
         async def answers() -> bool:
             if not self.is_alive:
                 self.start()
-            return await self._is_ready() and self.is_alive
+            return await self._is_ready() and self._says_so() and self.is_alive
 
         try:
             await eventually(answers, timeout_seconds=_READY_SECONDS, interval_seconds=0.1)
         except AssertionError as error:
             raise AssertionError(f"{self.name} does not get ready:\n{tail(self.log)}") from error
+
+    def _says_so(self) -> bool:
+        """Whether its ready file, if it has one, is of this process, and not of one that was killed."""
+        if self._ready_file is None:
+            return True
+        written = read_ready_file(self._ready_file)
+        return written is not None and written.pid == self.pid
 
     def kill(self) -> None:
         """`kill -9`: nothing of it is left on return."""
@@ -151,10 +163,10 @@ class ChaosStack:
 
     def new_worker(self, name: str, port: int | None = None, **extra: str) -> Part:
         """A worker of its own, with its metrics on `port`; several of them share the work."""
-        port = port or free_port()
-        environment = self.environment(OUTLAST_WORKER_METRICS_PORT=str(port), **extra)
-        ready = answers_http(f"http://{_LOOPBACK}:{port}/metrics")
-        return Part(name, starting("outlast.worker", environment), ready, self._folder)
+        ready_file = self._folder / f"{name}.ready"
+        own = {"OUTLAST_WORKER_METRICS_PORT": str(port or free_port()), "OUTLAST_READY_FILE": str(ready_file)}
+        start = starting("outlast.worker", self.environment(**own, **extra))
+        return Part(name, start, always, self._folder, ready_file=ready_file)
 
     def renew_worker(self, **settings: str) -> None:
         """Another worker in the place of the one that was killed, with further settings; not started yet."""

@@ -64,3 +64,14 @@ class DoublingWorkflow:
     @workflow.signal
     def let_go(self) -> None:
         self._may_end = True
+
+
+@workflow.defn
+class LocallyDoublingWorkflow:
+    """The same as a local activity, and a pause, after which a worker without a cache replays it."""
+
+    @workflow.run
+    async def run(self, text: str) -> int:
+        doubled = await workflow.execute_local_activity(double, text, start_to_close_timeout=timedelta(minutes=1))
+        await workflow.sleep(timedelta(milliseconds=1))
+        return len(doubled)
