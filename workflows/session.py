@@ -217,6 +217,12 @@ class SessionWorkflow:
         )
 
     @workflow.query
+    def overview_for(self, turn_ids: list[str]) -> SessionOverview:
+        """The same with these turns only: with all of them, a session's messages would cost more and more."""
+        turns = tuple(turn for turn in self._state.turns if turn.turn_id in turn_ids)
+        return self.overview().model_copy(update={"turns": turns})
+
+    @workflow.query
     def events(self) -> list[SessionEvent]:
         """The latest events, oldest first."""
         return list(self._state.events)

@@ -7,7 +7,7 @@ from contextlib import aclosing, suppress
 
 from pydantic_core import to_json
 
-from outlast.activities.conversations.contracts import MAX_BEFORE, Block
+from outlast.activities.conversations.contracts import MAX_BEFORE, Block, PromptHead
 from outlast.activities.conversations.references import ConversationOwner, ConversationRef
 from outlast.activities.conversations.sealed_blocks import (
     MAX_BLOCK_BYTES,
@@ -76,6 +76,17 @@ class ConversationBlocks:
         await asyncio.gather(*(self._put(owner, one) for one in waiting))
         return tuple(conversations)
 
+    async def keep_prompt(self, owner: ConversationOwner, prompt: PromptHead) -> str:
+        """Keep the beginning of a session's prompts; its digest. Raises `ToolFailure` when it is too large."""
+        block = Block(messages=(), prompt=prompt)
+        content, placed = _placed(ConversationRef(), (), block)
+        self._remember(self._key(owner, digest_of(content)), block, await self._put(owner, content))
+        return placed.head or ""
+
+    async def prompt(self, owner: ConversationOwner, digest: str) -> PromptHead:
+        """The beginning of a session's prompts."""
+        return (await self.block(owner, digest)).prompt or PromptHead()
+
     async def _put(self, owner: ConversationOwner, content: bytes) -> int:
         """Write a block; the size of its object in bytes."""
         data = await asyncio.to_thread(sealed, self._sealer, owner, content)
@@ -132,9 +143,9 @@ class ConversationBlocks:
         self._remember(key, block, len(data))
         return block
 
-    async def is_there(self, owner: ConversationOwner, conversation: ConversationRef) -> bool:
-        """Whether the last block is in the store: the blocks of a session are removed together."""
-        return conversation.head is None or await self._objects.size(self._key(owner, conversation.head)) is not None
+    async def is_there(self, owner: ConversationOwner, digest: str) -> bool:
+        """Whether a block is in the store: the blocks of a session are removed together."""
+        return await self._objects.size(self._key(owner, digest)) is not None
 
     async def written(self, owner: ConversationOwner) -> AsyncGenerator[Block]:
         """All blocks of the owner's session, also those that no turn goes on from any more; not damaged ones."""

@@ -15,8 +15,15 @@ MAX_BEFORE = 8
 """How many earlier blocks a block names. They are read at once; the first of them names the next ones."""
 
 
+class PromptHead(Contract):
+    """The beginning of all prompts of a session, which never changes in it."""
+
+    system: str = Field(default="", description="Static text.")
+    definitions_json: str = Field(default="[]", description="The tools, see `CallModelInput`.")
+
+
 class Block(Contract):
-    """Messages that were added to a conversation together."""
+    """Messages that were added to a conversation together, or the beginning of a session's prompts."""
 
     before: tuple[Digest, ...] = Field(
         default=(), max_length=MAX_BEFORE, description="The blocks before this one, the nearest last."
@@ -35,6 +42,10 @@ class Block(Contract):
         default=0,
         ge=0,
         description="How many of the first messages the block before has too: of the same turn, and summarised.",
+    )
+
+    prompt: PromptHead | None = Field(
+        default=None, description="Such a block has no messages, and stands in no conversation."
     )
 
 

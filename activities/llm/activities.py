@@ -94,7 +94,7 @@ class ModelActivities:
                 over = await self.used_up(request)
                 if over is not None:
                     return ModelStep(finish_reason="cap", warnings=(over,))
-                whole = await self._with_conversation(request)
+                whole = await self._whole(request)
                 listener = _PublishingListener(request, activity.info().attempt, sink)
                 async with kept_meanwhile(self._conversations, request) as kept:
                     step = await self._answered(provider, whole, listener)
@@ -138,12 +138,19 @@ class ModelActivities:
         has_price = f"{request.provider_id}/{request.model_id}" in self._prices
         return await used_up(self._ledgers, request) if self._ledgers is not None and has_price else None
 
-    async def _with_conversation(self, request: CallModelInput) -> CallModelInput:
-        """The call with all messages that the provider is sent. Raises `ConversationDamaged`."""
-        if self._conversations is None or request.conversation.head is None:
+    async def _whole(self, request: CallModelInput) -> CallModelInput:
+        """The call with all that the provider is sent. Raises `ConversationDamaged`."""
+        if self._conversations is None:
             return request
-        earlier = await self._conversations.messages(request.owner, request.conversation)
-        return request.model_copy(update={"messages": (*earlier, *request.messages)})
+        changes: dict[str, object] = {}
+        if request.prompt is not None:
+            head = await self._conversations.prompt(request.owner, request.prompt)
+            definitions = "[]" if request.without_definitions else head.definitions_json
+            changes |= {"system": head.system, "definitions_json": definitions}
+        if request.conversation.head is not None:
+            earlier = await self._conversations.messages(request.owner, request.conversation)
+            changes["messages"] = (*earlier, *request.messages)
+        return request.model_copy(update=changes)
 
     async def close(self) -> None:
         """Close the connections to the providers."""

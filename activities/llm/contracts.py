@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from outlast.activities.contracts import Caller, Contract
-from outlast.activities.conversations.references import ConversationOwner, ConversationRef
+from outlast.activities.conversations.references import ConversationOwner, ConversationRef, Digest
 from outlast.activities.llm.controls import ModelControls
 from outlast.activities.spending.contracts import SpendingCaps
 
@@ -124,6 +124,10 @@ class CallModelInput(Contract):
     system: str = Field(description="Static text: the same in every step.")
     dynamic: str = Field(default="", description="Text that may change from turn to turn; after the static one.")
     definitions_json: str = Field(default="[]", description="Canonical JSON: `{name, description, input_schema}`.")
+    prompt: Digest | None = Field(
+        default=None, description="`system` and `definitions_json` as the store has them, in place of the two."
+    )
+    without_definitions: bool = Field(default=False, description="Whether the stored definitions are left out.")
     active_tools: tuple[str, ...] | None = Field(default=None, description="None: all; empty: none may be called.")
     conversation: ConversationRef = Field(
         default=ConversationRef(), description="What was said before `messages`; the activity reads it in the store."

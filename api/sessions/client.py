@@ -1,6 +1,7 @@
 """`SessionClient`: sessions. Temporal is their store; what was said in them is in the output store."""
 
 import secrets
+from collections.abc import Sequence
 from typing import TypeVar
 
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
@@ -8,6 +9,7 @@ from temporalio.exceptions import TerminatedError
 from temporalio.workflow import UpdateMethodMultiParam
 
 from outlast.activities.contracts import Caller
+from outlast.activities.conversations.contracts import PromptHead
 from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
@@ -80,7 +82,8 @@ class SessionClient:
                     "or set `update` to change them."
                 )
             action.event = AuditEvent.SESSION_UPDATED
-            await self.update(caller, session_id, SessionWorkflow.change_profile, profile)
+            stored = await self._with_stored_prompt(caller, session_id, profile)
+            await self.update(caller, session_id, SessionWorkflow.change_profile, stored)
         found = await self.describe(caller, session_id)
         if request.title is None or request.title == found.title or (found.title is not None and not request.update):
             return found
@@ -100,8 +103,10 @@ class SessionClient:
         """The session as it is now. Raises `SessionNotFound`, `SessionGone`."""
         return session_view(session_id, await self.overview(caller, session_id))
 
-    async def overview(self, caller: Caller, session_id: str) -> SessionOverview:
-        """What the next turn needs to know. Raises `SessionNotFound`, `SessionGone`."""
+    async def overview(
+        self, caller: Caller, session_id: str, *, turn_ids: Sequence[str] | None = None
+    ) -> SessionOverview:
+        """The session as it is, with the turns of `turn_ids` (None: all). Raises `SessionNotFound`, `SessionGone`."""
         handle = self._handle(caller, session_id)
         missing = session_not_found(session_id)
         try:
@@ -117,7 +122,11 @@ class SessionClient:
             reason = await self._kept.absence(caller, session_id)
             raise session_gone(session_id) if isinstance(reason, SessionNotFound) else reason
         with temporal_errors(missing=missing):
-            overview = await answer_of_worker(handle.query(SessionWorkflow.overview))
+            overview = await answer_of_worker(
+                handle.query(SessionWorkflow.overview)
+                if turn_ids is None
+                else handle.query(SessionWorkflow.overview_for, list(turn_ids))
+            )
         if overview.deleted:
             raise session_gone(session_id, "deleted")
         return overview
@@ -164,9 +173,20 @@ class SessionClient:
         """The profile of the session, which is started if there is none: the first profile counts."""
         with temporal_errors(missing=SessionNotFound(f"{session_id!r} cannot be the id of a session.")):
             await self._starts.ensure(caller.id, session_id)
+            # Not before its session runs: what of an earlier one is being removed must not take it along.
+            profile = await self._with_stored_prompt(caller, session_id, profile)
             return await answer_of_worker(
                 self._handle(caller, session_id).execute_update(SessionWorkflow.open, profile)  # pyright: ignore[reportUnknownMemberType]
             )
+
+    async def _with_stored_prompt(self, caller: Caller, session_id: str, profile: SessionProfile) -> SessionProfile:
+        """The profile with a reference to the beginning of its prompts, which each of its turns would repeat."""
+        head = PromptHead(system=profile.system, definitions_json=profile.snapshot.definitions_json)
+        digest = await self._kept.keep_prompt(caller, session_id, head)
+        if digest is None:
+            return profile
+        snapshot = profile.snapshot.model_copy(update={"definitions_json": "[]"})
+        return profile.model_copy(update={"prompt": digest, "system": "", "snapshot": snapshot})
 
     def _handle(self, caller: Caller, session_id: str) -> "WorkflowHandle[SessionWorkflow, None]":
         return self._client.get_workflow_handle_for(SessionWorkflow.run, session_workflow_id(caller.id, session_id))

@@ -1,17 +1,20 @@
 """`KeptConversations`: the conversations in the output store, for the front doors."""
 
+import logging
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, contextmanager
 
 from outlast.activities.contracts import Caller
 from outlast.activities.conversations.blocks import BlockAfter, ConversationBlocks
-from outlast.activities.conversations.contracts import Block
+from outlast.activities.conversations.contracts import Block, PromptHead
 from outlast.activities.conversations.references import ConversationOwner, ConversationRef
 from outlast.activities.conversations.removal import why_removed
 from outlast.activities.conversations.sealed_blocks import ConversationDamaged
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.api.errors import BadRequest, ConversationLost, OutputStoreUnavailable, SessionGone, SessionNotFound
+
+log = logging.getLogger("outlast.api")
 
 
 class KeptConversations:
@@ -47,10 +50,19 @@ class KeptConversations:
             except ToolFailure as error:
                 raise BadRequest(str(error)) from error
 
-    async def check(self, caller: Caller, session_id: str, conversation: ConversationRef) -> None:
-        """Raise `ConversationLost` when the conversation cannot be continued."""
+    async def keep_prompt(self, caller: Caller, session_id: str, prompt: PromptHead) -> str | None:
+        """Keep the beginning of a session's prompts; its digest, or None when the store takes nothing now."""
+        try:
+            return await self._blocks.keep_prompt(_owner(caller, session_id), prompt)
+        except (OSError, ToolFailure) as error:
+            # Nothing is lost: the session's profile has it then, and so has the history of each of its turns.
+            log.warning("The prompt of session %s could not be stored: %s", session_id, error)
+            return None
+
+    async def check(self, caller: Caller, session_id: str, digest: str | None) -> None:
+        """Raise `ConversationLost` when what a turn continues from, or needs for its prompt, is gone."""
         with _store_errors():
-            if not await self._blocks.is_there(_owner(caller, session_id), conversation):
+            if digest is not None and not await self._blocks.is_there(_owner(caller, session_id), digest):
                 raise ConversationLost(
                     "The messages of this session are no longer in the store. Begin another session."
                 )

@@ -104,15 +104,17 @@ class TurnClient:
             return await self._send(caller, session_id, request, action)
 
     async def _send(self, caller: Caller, session_id: str, request: MessageRequest, action: Action) -> str:
-        overview = await self._sessions.overview(caller, session_id)
-        turn_id = _turn_id(session_id, request.message_id, request.retry_of_assistant_message_id)
+        retry_of = request.retry_of_assistant_message_id
+        turn_id = _turn_id(session_id, request.message_id, retry_of)
+        named = (turn_id, retry_of) if retry_of else (turn_id,)
+        overview = await self._sessions.overview(caller, session_id, turn_ids=named)
         action.note(turn=turn_id)
         _check_same_message(_turn_of(overview, turn_id), request)
         if request.message_id is not None and await self._has_begun(caller, session_id, turn_id, overview):
             action.note(outcome="repeated")
             return turn_id
         profile = overview.profile or await self._sessions.opened(caller, session_id)
-        retried = await self._retried(caller, session_id, request.retry_of_assistant_message_id, overview)
+        retried = await self._retried(caller, session_id, retry_of, overview)
         if retried is not None:
             request = as_before(request, retried.report.asked)
         options = model_options(profile, request, self._settings.model_limits, self._settings.model_prices)
@@ -121,7 +123,7 @@ class TurnClient:
         parts = _parts(request, retried)
         before = retried.report.before if retried is not None else overview.conversation
         # Before a place is taken: what cannot be continued must not leave a turn behind that never was.
-        await self._kept.check(caller, session_id, before)
+        await self._kept.check(caller, session_id, before.head or profile.prompt)
         turn, place = await self._place(caller, session_id, turn_id, request, before)
         turn_input = TurnInput(
             caller=caller,
@@ -137,6 +139,7 @@ class TurnClient:
             system=profile.system,
             dynamic=request.dynamic,
             snapshot=profile.snapshot,
+            prompt=profile.prompt,
             conversation=turn.before,
             output=self._settings.output_policy(request.output or profile.output),
             run_heartbeat_seconds=self._settings.run_heartbeat_seconds,

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from outlast.activities.contracts import Caller, Contract
-from outlast.activities.conversations.references import ConversationRef, caller_part
+from outlast.activities.conversations.references import ConversationRef, Digest, caller_part
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart, Usage
 from outlast.activities.llm.controls import ModelControls
@@ -93,6 +93,10 @@ class SessionProfile(Contract):
     model_id: str | None = None
     system: str = ""
     snapshot: ToolSnapshot = ToolSnapshot()
+    prompt: Digest | None = Field(
+        default=None,
+        description="`system` and the definitions of `snapshot` as the store has them, in place of the two.",
+    )
     tool_mask: dict[str, bool] | None = None
     max_steps: int = DEFAULT_MAX_STEPS
     max_output_tokens: int | None = Field(default=None, description="Of one call of the model; None: as the model can.")
@@ -145,6 +149,7 @@ class TurnInput(Contract):
     system: str = ""
     dynamic: str = ""
     snapshot: ToolSnapshot = ToolSnapshot()
+    prompt: Digest | None = Field(default=None, description="As in the profile of its session.")
     conversation: ConversationRef = Field(default=ConversationRef(), description="What was said before this turn.")
     output: OutputPolicy = OutputPolicy()
     run_heartbeat_seconds: int = 30

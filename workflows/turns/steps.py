@@ -83,7 +83,7 @@ def last_words(turn: TurnInput, call: CallModelInput) -> CallModelInput:
     told = "\n\n".join(text for text in (call.dynamic, LAST_WORDS) if text)
     if can is not None and can.forbids_all_tools:
         return call.model_copy(update={"dynamic": told})
-    return call.model_copy(update={"dynamic": told, "definitions_json": "[]"})
+    return call.model_copy(update={"dynamic": told, "definitions_json": "[]", "without_definitions": True})
 
 
 def model_call(turn: TurnInput, state: TurnState, active: Resolution) -> CallModelInput:
@@ -100,6 +100,7 @@ def model_call(turn: TurnInput, state: TurnState, active: Resolution) -> CallMod
         system=turn.system,
         dynamic=turn.dynamic,
         definitions_json=turn.snapshot.definitions_json,
+        prompt=turn.prompt,
         active_tools=None if everything else names,
         conversation=state.conversation or turn.conversation,
         messages=state.messages,

@@ -142,18 +142,19 @@ async def test_a_step_writes_what_is_new_and_refers_to_the_rest(
     ]
     assert len(orders) == STEPS + 1
     assert not [order for order in orders[2:] if b"Step 0." in order]
+    assert not [order for order in orders if b"input_schema" in order], "the tools are in the store, too"
     assert len(orders[STEPS - 1]) < 1.1 * len(orders[2])
 
 
 async def test_a_store_that_takes_no_messages_for_a_while_costs_a_turn_nothing(
     api: httpx.AsyncClient, service: Service, provider: ProviderServer
 ) -> None:
-    """What could not be stored stays in the turn's history, and is stored with what follows."""
+    """What could not be stored stays in the histories of session and turn, and is stored with what follows."""
     provider.script = greeting(6, hold_in=3)
-    session = await new_session(api, tools=["hello_world"])
-    folder = blocks_of(service, session)
+    folder = blocks_of(service, "s-without-store")
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.write_text("no folder")
+    session = await new_session(api, sessionId="s-without-store", tools=["hello_world"])
     turn = asyncio.create_task(sent(api, session, "Greet them."))
     await eventually(provider.gate("step 3").reached.is_set)
     folder.unlink()
@@ -161,6 +162,7 @@ async def test_a_store_that_takes_no_messages_for_a_while_costs_a_turn_nothing(
     whole = ["user Greet them.", *SAID_IN_STEPS[:10], "assistant All greeted."]
     assert beginnings((await turn)["messages"]) == whole
     assert beginnings(provider.requests[-1].body["messages"]) == whole[:-1]
+    assert "hello_world" in str(provider.requests[-1].body["tools"])
     assert len(list(folder.iterdir())) == 3
 
 
@@ -180,15 +182,15 @@ async def test_messages_that_the_store_has_lost_are_told_at_once_and_every_time(
     api: httpx.AsyncClient, service: Service, provider: ProviderServer
 ) -> None:
     provider.script = by_position(says("One."))
-    session = await new_session(api)
+    session, fresh = await new_session(api), await new_session(api)
     await sent(api, session, "First?")
-    for path in blocks_of(service, session).iterdir():
+    for path in [*blocks_of(service, session).iterdir(), *blocks_of(service, fresh).iterdir()]:
         path.unlink()
-    for _ in range(2):
-        refused = await api.post(f"/v1/sessions/{session}/messages", json={"message": "Second?"})
+    for one in (session, session, fresh):
+        refused = await api.post(f"/v1/sessions/{one}/messages", json={"message": "Second?"})
         assert refused.status_code == 410, refused.text
-    view = (await api.get(f"/v1/sessions/{session}")).json()
-    assert (len(view["turns"]), view.get("running")) == (1, None)
+    views = [(await api.get(f"/v1/sessions/{one}")).json() for one in (session, fresh)]
+    assert [(len(view["turns"]), view.get("running")) for view in views] == [(1, None), (0, None)]
 
 
 async def test_a_session_ends_after_its_idle_time_and_says_so_when_it_is_swept_too(

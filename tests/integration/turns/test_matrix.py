@@ -61,7 +61,7 @@ async def test_a_turn_holds_its_invariants(
         monkeypatch.setitem(extensions._LOADED, "docs.examples.hello_tools", hello_tools)  # pyright: ignore[reportPrivateUsage]
     rows: dict[str, Any] = {"actor": "outlast/sleeper", "input": {"seconds": 0.1, "rows": 200}}
     provider.script = by_position(says("Look. ", Call("call-actor", rows), Call("abort-actor-run", {})), says("Done."))
-    settings = api_settings(service.sandbox, tool_masking=masking, compression=compression)
+    settings = api_settings(service.sandbox, tool_masking=masking, compression=compression, data_dir=service.folder)
     before = len(provider.requests)
     async with serving_api(client, settings) as api:
         seen, again = await asyncio.gather(_turn(api, provider_id), _turn(api, provider_id))
@@ -88,7 +88,9 @@ async def test_the_kill_switch_wins_over_both_flags(service: Service, client: Cl
         says(Call("call-actor", rows), Call("get-actor-run", {"runId": "none"})), says("Done.")
     )
     for kill_switch in (True, False):
-        settings = api_settings(service.sandbox, tool_masking=True, compression=True, kill_switch=kill_switch)
+        settings = api_settings(
+            service.sandbox, tool_masking=True, compression=True, kill_switch=kill_switch, data_dir=service.folder
+        )
         async with serving_api(client, settings) as api:
             seen = await _turn(api, "generic")
         results = {result["tool"]: result for result in named(seen, "tool-result")}

@@ -27,7 +27,7 @@ NAMES: dict[type, tuple[str, set[str], set[str], set[str]]] = {
         "SessionWorkflow",
         {"task_completed", "call_refused", "posted", "turn_ended"},
         {"open", "begin_turn", "change_profile", "rename", "adopt", "delete"},
-        {"overview", "events", "self_correction"},
+        {"overview", "overview_for", "events", "self_correction"},
     ),
     TurnWorkflow: ("TurnWorkflow", {"task_asks", "run_stopped"}, set(), set()),
     RetentionWorkflow: ("RetentionWorkflow", set(), set(), set()),
