@@ -4,12 +4,22 @@ import json
 import re
 
 from outlast.activities.failures.provider_error import TOO_LONG, ProviderError
-from outlast.activities.llm.contracts import CallModelInput, ImagePart, ModelMessage, Part, ToolResultPart
+from outlast.activities.llm.contracts import (
+    CallModelInput,
+    ImagePart,
+    ModelMessage,
+    Part,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 
 CHARS_PER_TOKEN = 4
 """As providers count English text and JSON, on average. Of other texts they count more, and then refuse the call."""
 MEDIA_TOKENS = 1_600
 """About what a picture counts, whatever its size in bytes."""
+_FRAME_CHARS = 28
+"""What stands around a text or a call: its type, and the names of its fields."""
 _KINDS = frozenset(
     {TOO_LONG, "context_length_exceeded", "request_too_large", "model_max_prompt_tokens_exceeded", "1261"}
 )
@@ -53,6 +63,11 @@ def is_too_long(error: ProviderError) -> bool:
 
 
 def _tokens_of_part(part: Part) -> int:
+    """Nothing is serialised for it: a long conversation has hundreds of texts, and each call counts them all."""
+    if isinstance(part, TextPart):
+        return (_FRAME_CHARS + len(part.text)) // CHARS_PER_TOKEN
+    if isinstance(part, ToolCallPart):
+        return (_FRAME_CHARS + len(part.id) + len(part.name) + len(part.raw_arguments)) // CHARS_PER_TOKEN
     if isinstance(part, ImagePart):
         return MEDIA_TOKENS
     if isinstance(part, ToolResultPart):
