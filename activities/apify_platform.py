@@ -4,20 +4,14 @@ Temporal retries. A client that retries a start by itself can pay for two runs, 
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import quote
 
-import impit
-from apify_client import ApifyClientAsync
-from apify_client.http_clients import ImpitHttpClientAsync
 from cachetools import LRUCache
 from pydantic import JsonValue, SecretStr
 from pydantic_core import from_json, to_json
 
+from outlast.activities import apify
 from outlast.activities.contracts import Caller, SealedSecret
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
@@ -27,101 +21,16 @@ from outlast.activities.platform_fence import PlatformFence
 from outlast.activities.run_owners import RunOwners
 from outlast.activities.secrets.sealed_json import is_sealed, open_values
 from outlast.activities.secrets.sealer import SecretSealer
-from outlast.activities.spans import answered_with, platform_request
-
-OPERATION_MARKER = "outlast-op/"
-"""Prefix of the User-Agent part that names the operation a run was started for."""
 
 DEFAULT_REQUEST_TIMEOUT = timedelta(seconds=60)
 """How long to wait for one response of the platform."""
 
 _MAX_CLIENTS = 256
 _MAX_ID_CHARS = 1_000
-PAYMENT_HEADER = "skyfire-pay-id"
 _SHORT_TIMEOUT = timedelta(seconds=5)
 _MEDIUM_TIMEOUT = timedelta(seconds=30)
 _LONG_TIMEOUT = timedelta(seconds=360)
 """apify-client's own defaults, which it keeps in a private module: they bound what a longer `request_timeout` does."""
-
-
-@dataclass(frozen=True)
-class _Mark:
-    operation_id: str
-    owner: str
-    payment: SecretStr | None
-
-
-_mark: ContextVar[_Mark | None] = ContextVar("outlast_operation", default=None)
-
-
-@contextmanager
-def marked_as(operation_id: str, *, owner: str, payment: SecretStr | None = None) -> Generator[None]:
-    """Name operation and owner in the User-Agent of the requests made inside the block; the platform stores it with a
-    run.
-
-    `owner` is a mark of `RunOwners`. The requests also carry `payment`, the id of a Skyfire token that pays instead of
-    the account.
-    """
-    token = _mark.set(_Mark(operation_id, owner, payment))
-    try:
-        yield
-    finally:
-        _mark.reset(token)
-
-
-class MarkingHttpClient(ImpitHttpClientAsync):
-    """apify-client's transport, which adds the marks and the payment of `marked_as` to each request."""
-
-    fence: PlatformFence | None = None
-    """What keeps the caller to its own runs and storages; None where it reaches all of the account."""
-
-    async def send_request(
-        self,
-        *,
-        method: str,
-        url: str,
-        headers: dict[str, str],
-        content: bytes | AsyncIterator[bytes] | None,
-        timeout: float | None,
-        stream: bool,
-    ) -> impit.Response:
-        """Send one request (`HttpClientAsync.send_request`)."""
-        mark = _mark.get()
-        if mark is not None:
-            marks = f"{OPERATION_MARKER}{mark.operation_id}; {mark.owner}"
-            headers = {**headers, "User-Agent": f"{headers['User-Agent']}; {marks}"}
-            if mark.payment is not None:
-                headers[PAYMENT_HEADER] = mark.payment.get_secret_value()
-        send = self._send
-        if self.fence is None:
-            return await send(method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream)
-
-        async def look(address: str) -> impit.Response:
-            return await send(method="GET", url=address, headers=headers, content=None, timeout=timeout, stream=False)
-
-        refused = await self.fence.answer(method, url, look)
-        if refused is not None:
-            return refused
-        response = await send(method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream)
-        self.fence.started(method, url, response)
-        return response
-
-    async def _send(
-        self,
-        *,
-        method: str,
-        url: str,
-        headers: dict[str, str],
-        content: bytes | AsyncIterator[bytes] | None,
-        timeout: float | None,
-        stream: bool,
-    ) -> impit.Response:
-        with platform_request(method, url) as span:
-            response = await super().send_request(
-                method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream
-            )
-            answered_with(span, response.status_code)
-            return response
 
 
 class ApifyPlatform:
@@ -145,16 +54,16 @@ class ApifyPlatform:
         self._operator_token = operator_token
         self._sealer = sealer
         self._request_timeout = request_timeout
-        self._clients: LRUCache[tuple[str, str | None], ApifyClientAsync] = LRUCache(_MAX_CLIENTS)
+        self._clients: LRUCache[tuple[str, str | None], apify.ApifyClientAsync] = LRUCache(_MAX_CLIENTS)
         self._owners = RunOwners(sealer)
 
-    def client(self, caller: Caller) -> ApifyClientAsync:
+    def client(self, caller: Caller) -> "apify.ApifyClientAsync":
         """The client that acts for `caller` and reaches what it may. Raises `ToolFailure` when there is no token."""
         if caller.reach == "account":
             return self.account_client(caller)
         return self._client(self.token(caller), fenced_for=caller.id)
 
-    def account_client(self, caller: Caller) -> ApifyClientAsync:
+    def account_client(self, caller: Caller) -> "apify.ApifyClientAsync":
         """The client that reaches all of the account: to start runs, and to find those of an operation by its marker.
 
         Nothing that a caller names may be looked up with it. Raises `ToolFailure` when there is no token.
@@ -216,18 +125,20 @@ class ApifyPlatform:
             )
         return f"{self.api_base_url}/v2/{collection}/{quote(resource_id, safe='')}"
 
-    def client_for_token(self, token: SecretStr) -> ApifyClientAsync:
+    def client_for_token(self, token: SecretStr) -> "apify.ApifyClientAsync":
         """The client of one token. Clients are reused, since each holds a connection pool."""
         return self._client(token)
 
-    def _client(self, token: SecretStr, *, fenced_for: str | None = None) -> ApifyClientAsync:
+    def _client(self, token: SecretStr, *, fenced_for: str | None = None) -> "apify.ApifyClientAsync":
         key = (hashlib.sha256(token.get_secret_value().encode()).hexdigest(), fenced_for)
         client = self._clients.get(key)
         if client is None:
             client = self._clients[key] = self._build_client(token, fenced_for)
         return client
 
-    def _build_client(self, token: SecretStr, fenced_for: str | None) -> ApifyClientAsync:
+    def _build_client(self, token: SecretStr, fenced_for: str | None) -> "apify.ApifyClientAsync":
+        from outlast.activities.marking_client import MarkingHttpClient  # noqa: PLC0415 (loads apify-client)
+
         http_client = MarkingHttpClient(
             token=token.get_secret_value(),
             max_retries=0,
@@ -239,6 +150,6 @@ class ApifyPlatform:
         )
         if fenced_for is not None:
             http_client.fence = PlatformFence(self._owners, fenced_for, api_base_url=self.api_base_url)
-        return ApifyClientAsync.with_custom_http_client(
+        return apify.ApifyClientAsync.with_custom_http_client(
             token=token.get_secret_value(), api_url=self.api_base_url, http_client=http_client
         )

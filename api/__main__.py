@@ -1,37 +1,40 @@
 """`python -P -m outlast.api`: serve the front doors until SIGTERM or Ctrl-C."""
 
-import asyncio
-import gc
-import logging
-import os
-import sys
+from outlast.loading import loading
 
-import uvicorn
-from pydantic import ValidationError
-from temporalio.client import Client
-from temporalio.service import RPCError
+with loading():
+    import asyncio
+    import gc
+    import logging
+    import os
+    import sys
 
-from outlast.activities.secrets.sealer import SealError
-from outlast.api.access.permissions import PermissionRules, idle_roles, idle_rules
-from outlast.api.app import build_app
-from outlast.api.errors import TemporalUnavailable
-from outlast.api.http.connections import limited_protocol
-from outlast.api.services import build_services
-from outlast.api.settings import ApiSettings
-from outlast.api.startup_checks import settings_problems
-from outlast.api.temporal.errors import temporal_errors
-from outlast.paths import keep_files_private
-from outlast.worker.connection import connect
-from outlast.worker.environment import unknown_variables
-from outlast.worker.logs import configure_early_logging, configure_logging
-from outlast.worker.open_files import allow_many_connections
-from outlast.worker.otlp.traces import start_tracing
-from outlast.worker.ready_file import ready_file
-from outlast.worker.search_attributes import register_search_attributes
-from outlast.worker.settings import settings_errors
-from outlast.worker.telemetry import build_runtime
-from outlast.workflows.tools.extensions import ExtensionError, load_extensions
-from outlast.workflows.tools.registry import offer_on_demand
+    import uvicorn
+    from pydantic import ValidationError
+    from temporalio.client import Client
+    from temporalio.service import RPCError
+
+    from outlast.activities.secrets.sealer import SealError
+    from outlast.api.access.permissions import PermissionRules, idle_roles, idle_rules
+    from outlast.api.app import build_app
+    from outlast.api.errors import TemporalUnavailable
+    from outlast.api.http.connections import limited_protocol
+    from outlast.api.services import build_services
+    from outlast.api.settings import ApiSettings
+    from outlast.api.startup_checks import settings_problems
+    from outlast.api.temporal.errors import temporal_errors
+    from outlast.paths import keep_files_private
+    from outlast.worker.connection import connect
+    from outlast.worker.environment import unknown_variables
+    from outlast.worker.logs import configure_early_logging, configure_logging
+    from outlast.worker.open_files import allow_many_connections
+    from outlast.worker.otlp.traces import start_tracing
+    from outlast.worker.ready_file import ready_file
+    from outlast.worker.search_attributes import register_search_attributes
+    from outlast.worker.settings import settings_errors
+    from outlast.worker.telemetry import build_runtime
+    from outlast.workflows.tools.extensions import ExtensionError, load_extensions
+    from outlast.workflows.tools.registry import offer_on_demand
 
 log = logging.getLogger("outlast.api")
 

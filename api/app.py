@@ -1,5 +1,6 @@
 """The FastAPI application: routes, errors, limits."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -7,6 +8,7 @@ from functools import partial
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
 
+from outlast.activities import apify
 from outlast.api.access.limits.turns import CallerTurns
 from outlast.api.adapters import routes as adapter_routes
 from outlast.api.audit.origin import RequestOrigins
@@ -21,7 +23,7 @@ from outlast.api.http.problems import install_problem_handlers
 from outlast.api.http.request_limits import RequestLimits
 from outlast.api.http.resource_metadata import install_resource_metadata
 from outlast.api.http.security_headers import SecurityHeaders, security_headers
-from outlast.api.mcp.streamable_http import install_mcp
+from outlast.api.mcp.door import install_mcp
 from outlast.api.metrics import RequestMetrics
 from outlast.api.rest import (
     codec_routes,
@@ -111,9 +113,11 @@ def build_app(services: Services) -> FastAPI:
 async def _background(services: Services) -> AsyncGenerator[None]:
     """What goes on beside the requests."""
     series = partial(operator_routes.current_series, services)
+    loading = asyncio.create_task(asyncio.to_thread(apify.load))
     async with (
         services.policy.watched(),
         services.queue_keeper.watching(),
         sending_metrics(services.settings, "api", series),
     ):
         yield
+    await loading

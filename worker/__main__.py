@@ -1,34 +1,38 @@
 """`python -P -m outlast.worker`: carry tool calls out until SIGTERM or Ctrl-C."""
 
-import asyncio
-import gc
-import logging
-import os
-import signal
-import sys
-from functools import partial
+from outlast.loading import loading
 
-from pydantic import ValidationError
-from temporalio.client import Client
-from temporalio.service import RPCError
+with loading():
+    import asyncio
+    import gc
+    import logging
+    import os
+    import signal
+    import sys
+    from functools import partial
 
-from outlast.activities.secrets.sealer import SealError
-from outlast.paths import keep_files_private
-from outlast.worker.connection import connect, temporal_certificate_end, worker_identity
-from outlast.worker.environment import unknown_variables
-from outlast.worker.logs import configure_early_logging, configure_logging
-from outlast.worker.open_files import allow_many_connections
-from outlast.worker.otlp.metrics import sending_metrics, series_at
-from outlast.worker.otlp.traces import start_tracing
-from outlast.worker.ready_file import ready_file
-from outlast.worker.schedules import ensure_sweep_schedule
-from outlast.worker.search_attributes import register_search_attributes
-from outlast.worker.service import serving
-from outlast.worker.settings import WorkerSettings, settings_errors
-from outlast.worker.stuck_tasks import ending_stuck_tasks
-from outlast.worker.takeover.runs import taking_over
-from outlast.worker.telemetry import export_certificate_end, start_telemetry
-from outlast.workflows.tools.extensions import load_extensions
+    from pydantic import ValidationError
+    from temporalio.client import Client
+    from temporalio.service import RPCError
+
+    from outlast.activities import apify
+    from outlast.activities.secrets.sealer import SealError
+    from outlast.paths import keep_files_private
+    from outlast.worker.connection import connect, temporal_certificate_end, worker_identity
+    from outlast.worker.environment import unknown_variables
+    from outlast.worker.logs import configure_early_logging, configure_logging
+    from outlast.worker.open_files import allow_many_connections
+    from outlast.worker.otlp.metrics import sending_metrics, series_at
+    from outlast.worker.otlp.traces import start_tracing
+    from outlast.worker.ready_file import ready_file
+    from outlast.worker.schedules import ensure_sweep_schedule
+    from outlast.worker.search_attributes import register_search_attributes
+    from outlast.worker.service import serving
+    from outlast.worker.settings import WorkerSettings, settings_errors
+    from outlast.worker.stuck_tasks import ending_stuck_tasks
+    from outlast.worker.takeover.runs import taking_over
+    from outlast.worker.telemetry import export_certificate_end, start_telemetry
+    from outlast.workflows.tools.extensions import load_extensions
 
 log = logging.getLogger("outlast.worker")
 
@@ -51,6 +55,7 @@ async def serve(settings: WorkerSettings) -> None:
         taking_over(client, settings.data_dir / "workers"),
     ):
         with ready_file(settings.ready_file, metrics_url=telemetry.metrics_url):
+            await asyncio.to_thread(apify.load)
             await _until_stopped(client, stop)
 
 

@@ -1,9 +1,9 @@
 """Activities that search Apify Store and describe Actors."""
 
-from apify_client import ApifyClientAsync
 from pydantic import JsonValue
 from temporalio import activity
 
+from outlast.activities import apify
 from outlast.activities.actors.cards import card_of_actor, card_of_store_item
 from outlast.activities.actors.contracts import (
     ActorDetails,
@@ -76,7 +76,7 @@ class ActorActivities:
             )
 
 
-async def _output_schema(client: ApifyClientAsync, definition: ActorDefinition) -> OutputSchema | None:
+async def _output_schema(client: "apify.ApifyClientAsync", definition: ActorDefinition) -> OutputSchema | None:
     """The schema of rows of the caller's recent runs; without rows the declared one, or None."""
     rows, runs = await _recent_rows(client, definition.actor_id)
     if rows:
@@ -87,7 +87,7 @@ async def _output_schema(client: ApifyClientAsync, definition: ActorDefinition) 
     return OutputSchema(item_schema=declared, source="declared") if declared else None
 
 
-async def _recent_rows(client: ApifyClientAsync, actor_id: str) -> tuple[list[JsonValue], int]:
+async def _recent_rows(client: "apify.ApifyClientAsync", actor_id: str) -> tuple[list[JsonValue], int]:
     """A few rows of the latest successful runs, and how many of these runs had rows.
 
     A failure gives the rows read so far: a run's dataset may have expired, and the details do not depend on it.

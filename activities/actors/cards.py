@@ -5,8 +5,8 @@ from typing import cast
 
 from pydantic import JsonValue
 
+from outlast.activities import apify
 from outlast.activities.actors import contracts as contract
-from outlast.activities.apify_models import ActorNotice, ActorResource, ActorStats, StoreActor
 from outlast.activities.contracts import JsonObject
 
 _STORE_PAGE = "https://apify.com"
@@ -16,7 +16,7 @@ _PER_RESULT = "PRICE_PER_DATASET_ITEM"
 _PER_EVENT = "PAY_PER_EVENT"
 
 
-def card_of_store_item(item: StoreActor) -> contract.ActorCard:
+def card_of_store_item(item: "apify.StoreActor") -> contract.ActorCard:
     """The card of an Actor found in the Store."""
     pricing = item.current_pricing_info
     return contract.ActorCard(
@@ -29,11 +29,11 @@ def card_of_store_item(item: StoreActor) -> contract.ActorCard:
         categories=tuple(item.categories or ()),
         pricing=pricing_of(pricing.model_dump(by_alias=True, mode="json")) if pricing else None,
         stats=_stats(item.stats, item.actor_review_rating, item.actor_review_count, item.bookmark_count),
-        notice=item.notice.value if item.notice not in (None, ActorNotice.NONE) else None,
+        notice=item.notice.value if item.notice not in (None, apify.ActorNotice.NONE) else None,
     )
 
 
-def card_of_actor(actor: ActorResource) -> contract.ActorCard:
+def card_of_actor(actor: "apify.ActorResource") -> contract.ActorCard:
     """The card of an Actor object."""
     document = cast(JsonObject, actor.model_dump(by_alias=True, mode="json"))
     infos = document.get("pricingInfos")
@@ -116,7 +116,10 @@ def _first_tier(tiers: JsonValue, key: str) -> float | None:
 
 
 def _stats(
-    stats: ActorStats | None, rating: float | None = None, reviews: int | None = None, bookmarks: int | None = None
+    stats: "apify.ActorStats | None",
+    rating: float | None = None,
+    reviews: int | None = None,
+    bookmarks: int | None = None,
 ) -> contract.ActorStats:
     if stats is None:
         return contract.ActorStats()
@@ -133,7 +136,7 @@ def _stats(
     )
 
 
-def _success_rate(stats: ActorStats) -> float | None:
+def _success_rate(stats: "apify.ActorStats") -> float | None:
     """The share of ended runs that succeeded. Aborted runs do not count: their users ended them."""
     runs = stats.public_actor_run_stats30_days
     if runs is None:

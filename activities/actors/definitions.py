@@ -1,9 +1,8 @@
 """An Actor's definition, from which its direct tool and the check of its input are built."""
 
-from apify_client import ApifyClientAsync
 from pydantic import Field, TypeAdapter, field_validator
 
-from outlast.activities.apify_models import ActorResource
+from outlast.activities import apify
 from outlast.activities.contracts import Contract, JsonObject
 
 _OBJECT = TypeAdapter(JsonObject)
@@ -74,13 +73,15 @@ class _Build(Contract):
         return self.definition.input or _OBJECT.validate_json(self.input_schema or "{}")
 
 
-async def fetch_actor_definition(client: ApifyClientAsync, actor: str) -> ActorDefinition | None:
+async def fetch_actor_definition(client: "apify.ApifyClientAsync", actor: str) -> ActorDefinition | None:
     """The definition of `actor` (`user/name` or id), or None when the caller can see no such Actor."""
     found = await fetch_actor(client, actor)
     return found[1] if found else None
 
 
-async def fetch_actor(client: ApifyClientAsync, actor: str) -> tuple[ActorResource, ActorDefinition] | None:
+async def fetch_actor(
+    client: "apify.ApifyClientAsync", actor: str
+) -> tuple["apify.ActorResource", ActorDefinition] | None:
     """The Actor object and its definition, or None when the caller can see no such Actor."""
     resource = client.actor(actor)
     found = await resource.get()

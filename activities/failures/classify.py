@@ -11,11 +11,11 @@ from datetime import timedelta
 
 import httpx
 import impit
-from apify_client.errors import ApifyApiError, InvalidResponseBodyError
 from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
 from temporalio.exceptions import CancelledError as TemporalCancelled
 
+from outlast.activities import apify
 from outlast.activities.failures import provider_error as refusals
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.failures.provider_error import ProviderError
@@ -93,8 +93,6 @@ _BY_TYPE: tuple[tuple[type[BaseException], ErrorCategory], ...] = (
     (impit.HTTPError, ErrorCategory.NETWORK),
     (httpx.HTTPError, ErrorCategory.NETWORK),
     (ConnectionError, ErrorCategory.NETWORK),
-    # The connection broke in the middle of a body, or a proxy answered in the platform's place.
-    (InvalidResponseBodyError, ErrorCategory.NETWORK),
     (json.JSONDecodeError, ErrorCategory.NETWORK),
     (ValidationError, ErrorCategory.PLATFORM),
     (SealError, ErrorCategory.AUTHENTICATION),
@@ -204,11 +202,17 @@ def category_of_status(status: int) -> ErrorCategory:
     return _BY_STATUS.get(status, ErrorCategory.PLATFORM if status >= 500 else ErrorCategory.UNKNOWN)
 
 
+def _answer_of_platform(error: BaseException) -> "apify.ApifyApiError | None":
+    """`error`, when it is what the platform answered."""
+    return error if apify.is_loaded() and isinstance(error, apify.ApifyApiError) else None
+
+
 def _category(error: BaseException) -> ErrorCategory:
-    if isinstance(error, ApifyApiError):
-        if error.type in _CAPACITY_TYPES:
-            return ErrorCategory.CAPACITY
-        return category_of_status(error.status_code)
+    if answer := _answer_of_platform(error):
+        return ErrorCategory.CAPACITY if answer.type in _CAPACITY_TYPES else category_of_status(answer.status_code)
+    if apify.is_loaded() and isinstance(error, apify.InvalidResponseBodyError):
+        # The connection broke in the middle of a body, or a proxy answered in the platform's place.
+        return ErrorCategory.NETWORK
     if isinstance(error, ProviderError):
         return _category_of_provider_error(error)
     return next((category for kind, category in _BY_TYPE if isinstance(error, kind)), ErrorCategory.UNKNOWN)
@@ -231,9 +235,9 @@ def _hint(error: BaseException, category: ErrorCategory) -> str | None:
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, ApifyApiError):
-        label = f" ({error.type})" if error.type else ""
-        return f"The platform answered {error.status_code}{label}: {error.message}"
+    if answer := _answer_of_platform(error):
+        label = f" ({answer.type})" if answer.type else ""
+        return f"The platform answered {answer.status_code}{label}: {answer.message}"
     if isinstance(error, ProviderError):
         code = " ".join(filter(None, (str(error.status or ""), f"({error.kinds[0]})" if error.kinds else "")))
         return f"Model provider {error.provider_id}{f' {code}' if code else ''}: {error.message}"
@@ -244,6 +248,7 @@ def _message(error: BaseException) -> str:
 
 
 def _violations(error: BaseException, category: ErrorCategory) -> tuple[Violation, ...] | None:
-    if category is ErrorCategory.VALIDATION and isinstance(error, ApifyApiError) and error.message:
-        return (Violation(path="/input", message=redact(error.message)),)
+    answer = _answer_of_platform(error)
+    if category is ErrorCategory.VALIDATION and answer is not None and answer.message:
+        return (Violation(path="/input", message=redact(answer.message)),)
     return None

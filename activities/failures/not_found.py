@@ -6,8 +6,7 @@ import asyncio
 import re
 from typing import Literal
 
-from apify_client import ApifyClientAsync
-
+from outlast.activities import apify
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 
@@ -22,7 +21,7 @@ def not_found(message: str, hint: str = _CHECK) -> ToolFailure:
     return ToolFailure.of(ErrorCategory.NOT_FOUND, message, hint)
 
 
-async def explain_not_found(client: ApifyClientAsync, wanted: Kind, given: str) -> ToolFailure:
+async def explain_not_found(client: "apify.ApifyClientAsync", wanted: Kind, given: str) -> ToolFailure:
     """The failure for a `wanted` with the id `given` that does not exist; it says what else has this id.
 
     A run is wanted for its log: a run that exists has none.

@@ -9,13 +9,11 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import TypedDict, cast
 
-from apify_client import ApifyClientAsync
-from apify_client.errors import NotFoundError
-from apify_client.http_clients import HttpResponse
 from pydantic import BaseModel
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
+from outlast.activities import apify
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.content_types import kind_of
 from outlast.activities.failures.activity_failure import as_activity_failure
@@ -68,7 +66,7 @@ class StorePosition(BaseModel):
 
 class _StreamedRecord(TypedDict):
     content_type: str
-    value: HttpResponse
+    value: "apify.HttpResponse"
 
 
 class OutputActivities:
@@ -92,7 +90,7 @@ class OutputActivities:
                 try:
                     output = await self._store_rows(client, request, heartbeats)
                     page = await fetch_page(client, _preview_of(request))
-                except NotFoundError:
+                except apify.NotFoundError:
                     raise await explain_not_found(client, "dataset", request.dataset_id) from None
             return StoredDataset(output=output, preview=_counted(page, output.count or 0))
 
@@ -136,7 +134,7 @@ class OutputActivities:
                     raise ToolFailure(error.envelope()) from None
 
     async def _store_rows(
-        self, client: ApifyClientAsync, request: StoreDatasetInput, heartbeats: Heartbeats
+        self, client: "apify.ApifyClientAsync", request: StoreDatasetInput, heartbeats: Heartbeats
     ) -> StoredOutput:
         what = f"dataset {request.dataset_id}"
         async with OutputWriter(self._objects, request.scope, what=what, kind="rows") as writer:
@@ -150,7 +148,7 @@ class OutputActivities:
             return _without_fields(await writer.finish(content_type=ROWS_CONTENT_TYPE, ttl=ttl))
 
     async def _store_body(
-        self, request: StoreRecordInput, content_type: str, response: HttpResponse, heartbeats: Heartbeats
+        self, request: StoreRecordInput, content_type: str, response: "apify.HttpResponse", heartbeats: Heartbeats
     ) -> StoredOutput:
         """Store the whole body. A retry starts at the beginning: the record may have changed meanwhile."""
         what = f"record {request.store_id} {request.key}"
@@ -185,7 +183,7 @@ def _counted(page: DatasetPage, rows: int) -> DatasetPage:
     return page.model_copy(update={"total": rows, "rows_cut": rows_cut})
 
 
-async def _explain_missing_record(client: ApifyClientAsync, request: StoreRecordInput) -> ToolFailure:
+async def _explain_missing_record(client: "apify.ApifyClientAsync", request: StoreRecordInput) -> ToolFailure:
     if await client.key_value_store(request.store_id).get() is None:
         return await explain_not_found(client, "key-value store", request.store_id)
     return not_found(

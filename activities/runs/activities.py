@@ -3,18 +3,17 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-from apify_client import ApifyClientAsync
-from apify_client.errors import ApifyApiError, NotFoundError
 from pydantic import BaseModel
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from outlast.activities.apify_models import Run
-from outlast.activities.apify_platform import DEFAULT_REQUEST_TIMEOUT, ApifyPlatform, marked_as
+from outlast.activities import apify
+from outlast.activities.apify_platform import DEFAULT_REQUEST_TIMEOUT, ApifyPlatform
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure, classify, failure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.heartbeat import HandedOver, Heartbeats, heartbeating
+from outlast.activities.request_marks import marked_as
 from outlast.activities.runs.contracts import (
     AbortResult,
     AbortRunInput,
@@ -170,7 +169,7 @@ class RunActivities:
             async with heartbeating():
                 return self._state(await self._get_run(client, request.run_id))
 
-    async def _adopt_started(self, client: ApifyClientAsync, request: StartRunInput) -> RunState | None:
+    async def _adopt_started(self, client: "apify.ApifyClientAsync", request: StartRunInput) -> RunState | None:
         info = activity.info()
         actor, operation_id = request.spec.actor, request.operation_id
         run_ids = await self._find_unrecorded(client, actor, operation_id)
@@ -190,7 +189,7 @@ class RunActivities:
                 await settle_run(self._ledgers, request.caller, spend, stopped)
         return self._state(await self._get_started(client, run_ids[0]), adopted=True)
 
-    async def _find_unrecorded(self, client: ApifyClientAsync, actor: str, operation_id: str) -> list[str]:
+    async def _find_unrecorded(self, client: "apify.ApifyClientAsync", actor: str, operation_id: str) -> list[str]:
         """The runs of an operation that were started after the backup from which this system was restored."""
         restored = self._restored
         if restored is None or not restored.matters_at(activity.info().scheduled_time):
@@ -207,7 +206,7 @@ class RunActivities:
         except asyncio.CancelledError:
             # The platform may have the request already: read its response, so that the run can be aborted.
             run = await start
-        except ApifyApiError as error:
+        except apify.ApifyApiError as error:
             if error.status_code < 500 and error.status_code != 408:
                 heartbeats.send(StartPhase(may_have_started=False))
                 await self._release(request)
@@ -235,7 +234,7 @@ class RunActivities:
             surplus = request.spend.model_copy(update={"entry_id": f"{request.spend.entry_id}/{run.run_id}"})
             await settle_run(self._ledgers, request.caller, surplus, run)
 
-    async def _request_start(self, request: StartRunInput) -> Run:
+    async def _request_start(self, request: StartRunInput) -> "apify.Run":
         info = activity.info()
         run_input = await self._platform.input_text(
             request.spec.input, request.caller, task_id=info.workflow_id or "", attempt=info.attempt
@@ -254,7 +253,9 @@ class RunActivities:
         left = info.scheduled_time + info.schedule_to_close_timeout - datetime.now(UTC)
         return max(min(left, self._timing.request_timeout), timedelta(milliseconds=100))
 
-    async def _follow(self, client: ApifyClientAsync, request: WaitRunInput, heartbeats: Heartbeats) -> RunState:
+    async def _follow(
+        self, client: "apify.ApifyClientAsync", request: WaitRunInput, heartbeats: Heartbeats
+    ) -> RunState:
         reported: RunState | None = None
         while True:
             state = await self._poll(client, request.run_id)
@@ -268,22 +269,24 @@ class RunActivities:
                 heartbeats.send()
                 reported = state
 
-    async def _poll(self, client: ApifyClientAsync, run_id: str) -> RunState:
+    async def _poll(self, client: "apify.ApifyClientAsync", run_id: str) -> RunState:
         """One long poll: short for a young run (fresh status messages), long for an old one (few requests)."""
         fair_share = timedelta(seconds=self._followed_runs / self._timing.polls_per_second)
         wait = max(self._timing.poll_min, min(max(_time_since_scheduled() / 10, fair_share), self._timing.poll_max))
         return self._state(await self._get_started(client, run_id, wait=wait))
 
-    async def _get_started(self, client: ApifyClientAsync, run_id: str, *, wait: timedelta = timedelta(0)) -> Run:
+    async def _get_started(
+        self, client: "apify.ApifyClientAsync", run_id: str, *, wait: timedelta = timedelta(0)
+    ) -> "apify.Run":
         """A run that is known to exist. Soon after its start, "not found" means "not readable yet", and is retried."""
         try:
             return await self._get_run(client, run_id, wait=wait)
-        except NotFoundError as error:
+        except apify.NotFoundError as error:
             if _time_since_scheduled() > _NEW_RUN_GRACE:
                 raise
             raise failure(_not_readable_yet(error)) from None
 
-    async def _find_started(self, client: ApifyClientAsync, request: AbortRunInput) -> list[str]:
+    async def _find_started(self, client: "apify.ApifyClientAsync", request: AbortRunInput) -> list[str]:
         if request.actor is None or request.operation_id is None:
             return []
         unrecorded = await self._find_unrecorded(client, request.actor, request.operation_id)
@@ -291,20 +294,22 @@ class RunActivities:
         started = StartedRuns(client, actor=request.actor, operation_id=request.operation_id, since=since)
         return list(dict.fromkeys([*unrecorded, *await started.find(settle=self._timing.start_settle)]))
 
-    async def _abort_for(self, client: ApifyClientAsync, run_id: str, request: AbortRunInput) -> RunState | None:
+    async def _abort_for(
+        self, client: "apify.ApifyClientAsync", run_id: str, request: AbortRunInput
+    ) -> RunState | None:
         """Abort a run. A run of our own may not be readable yet; None when it still is not after the grace period:
         then it was deleted and does not run.
         """
         try:
             return await self._abort(client, run_id, gracefully=request.gracefully)
-        except NotFoundError as error:
+        except apify.NotFoundError as error:
             if request.operation_id is None:
                 raise
             if _time_since_scheduled() > _NEW_RUN_GRACE:
                 return None
             raise failure(_not_readable_yet(error)) from None
 
-    async def _abort(self, client: ApifyClientAsync, run_id: str, *, gracefully: bool) -> RunState:
+    async def _abort(self, client: "apify.ApifyClientAsync", run_id: str, *, gracefully: bool) -> RunState:
         state = self._state(await self._get_run(client, run_id))
         while not state.is_final:
             if state.status != "ABORTING":
@@ -313,7 +318,9 @@ class RunActivities:
             state = self._state(await self._get_run(client, run_id, wait=timedelta(seconds=_ABORT_POLL_SECONDS)))
         return state
 
-    async def _get_run(self, client: ApifyClientAsync, run_id: str, *, wait: timedelta = timedelta(0)) -> Run:
+    async def _get_run(
+        self, client: "apify.ApifyClientAsync", run_id: str, *, wait: timedelta = timedelta(0)
+    ) -> "apify.Run":
         """The run, when it has ended or after `wait` (Apify API v2, `waitForFinish`, whole seconds)."""
         seconds = round(wait.total_seconds())
         response = await client.http_client.call(
@@ -322,9 +329,9 @@ class RunActivities:
             params={"waitForFinish": seconds} if seconds else None,
             timeout=timedelta(seconds=seconds) + self._timing.request_timeout / 2,
         )
-        return Run.model_validate(response.json()["data"])
+        return apify.Run.model_validate(response.json()["data"])
 
-    def _state(self, run: Run, *, adopted: bool = False) -> RunState:
+    def _state(self, run: "apify.Run", *, adopted: bool = False) -> RunState:
         return run_state(run, console_url=self._console_url, adopted=adopted)
 
 
@@ -354,6 +361,6 @@ def _refuse_after_silence(heartbeats: Heartbeats) -> None:
         raise ToolFailure.of(ErrorCategory.PLATFORM, message, retryable=True)
 
 
-def _not_readable_yet(error: NotFoundError) -> ErrorEnvelope:
+def _not_readable_yet(error: "apify.NotFoundError") -> ErrorEnvelope:
     update = {"category": ErrorCategory.PLATFORM, "retryable": True, "hint": None}
     return classify(error).model_copy(update=update)

@@ -2,9 +2,9 @@
 
 import time
 
-from apify_client import ApifyClientAsync
 from temporalio import activity
 
+from outlast.activities import apify
 from outlast.activities.failures.classify import redact
 from outlast.activities.runs.contracts import EndedRun, WaitRunInput
 from outlast.activities.storages.contracts import DatasetItemsInput
@@ -13,7 +13,7 @@ from outlast.activities.storages.described_pages import fetch_described_page
 _MOST_ROWS = 1_000
 
 
-async def with_few_rows(client: ApifyClientAsync, request: WaitRunInput, ended: EndedRun) -> EndedRun:
+async def with_few_rows(client: "apify.ApifyClientAsync", request: WaitRunInput, ended: EndedRun) -> EndedRun:
     """`ended` with all its rows, when `request` asks for them and they fit.
 
     Rows that cannot be read are left out: the end of the run must not be lost with them, and a tool that needs the rows

@@ -5,11 +5,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-from apify_client import ApifyClientAsync
-from apify_client.errors import NotFoundError
-from apify_client.http_clients import HttpResponse
 from temporalio import activity
 
+from outlast.activities import apify
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.failures.not_found import explain_not_found
 from outlast.activities.heartbeat import activity_scope
@@ -34,13 +32,13 @@ class RunLogActivities:
             try:
                 async with self._log_so_far(client, request.run_id) as response:
                     tail, total = await _tail(response, request.lines)
-            except NotFoundError:
+            except apify.NotFoundError:
                 raise await explain_not_found(client, "run", request.run_id) from None
             text = b"\n".join(tail)[-request.max_bytes :].decode(errors="replace")
             return RunLog(run_id=request.run_id, text=text, lines=text.count("\n") + bool(text), total_lines=total)
 
     @asynccontextmanager
-    async def _log_so_far(self, client: ApifyClientAsync, run_id: str) -> AsyncGenerator[HttpResponse]:
+    async def _log_so_far(self, client: "apify.ApifyClientAsync", run_id: str) -> AsyncGenerator["apify.HttpResponse"]:
         """The log as a stream. apify-client's own `stream` makes the platform send until the run has ended."""
         url = self._platform.url_of("logs", run_id)
         response = await client.http_client.call(method="GET", url=url, stream=True, timeout=_LOG_TIMEOUT)
@@ -50,7 +48,7 @@ class RunLogActivities:
             await response.aclose()
 
 
-async def _tail(response: HttpResponse, lines: int) -> tuple[deque[bytes], int]:
+async def _tail(response: "apify.HttpResponse", lines: int) -> tuple[deque[bytes], int]:
     tail: deque[bytes] = deque(maxlen=lines)
     total = 0
     async for line in lines_of(response):

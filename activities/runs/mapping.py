@@ -3,11 +3,13 @@
 from datetime import timedelta
 from typing import Any, Literal
 
-from outlast.activities.apify_models import Run
+from outlast.activities import apify
 from outlast.activities.runs.contracts import Budget, RunSpec, RunState
 
 
-def run_state(run: Run, *, console_url: str | None, adopted: bool = False, actor_name: str | None = None) -> RunState:
+def run_state(
+    run: "apify.Run", *, console_url: str | None, adopted: bool = False, actor_name: str | None = None
+) -> RunState:
     """The state of `run`. `console_url` is the root of the web console that shows runs, None when there is none."""
     return RunState(
         run_id=run.id,
@@ -52,14 +54,14 @@ def exceeded_limit(state: RunState, budget: Budget) -> Literal["money"] | None:
     return None
 
 
-def _stats(run: Run) -> dict[str, Any]:
+def _stats(run: "apify.Run") -> dict[str, Any]:
     """The platform's statistics of the run under its own names (Apify API v2, run object, `stats`)."""
     wanted = ("durationMillis", "runTimeSecs", "computeUnits", "memMaxBytes", "restartCount")
     stats = run.stats.model_dump(mode="json", by_alias=True)
     return {name: stats[name] for name in wanted if stats.get(name) is not None}
 
 
-def _options(run: Run) -> dict[str, Any]:
+def _options(run: "apify.Run") -> dict[str, Any]:
     """How the run was started, under the platform's own names (Apify API v2, run object, `options`)."""
     wanted = ("build", "timeoutSecs", "memoryMbytes", "maxItems", "maxTotalChargeUsd")
     options = run.options.model_dump(mode="json", by_alias=True)

@@ -8,9 +8,8 @@ import asyncio
 import time
 from datetime import datetime, timedelta
 
-from apify_client import ApifyClientAsync
-
-from outlast.activities.apify_platform import OPERATION_MARKER
+from outlast.activities import apify
+from outlast.activities.request_marks import OPERATION_MARKER
 
 _PAGE = 100
 _DETAILS_AT_ONCE = 10
@@ -23,7 +22,7 @@ class StartedRuns:
 
     def __init__(
         self,
-        client: ApifyClientAsync,
+        client: "apify.ApifyClientAsync",
         *,
         actor: str,
         operation_id: str,

@@ -4,9 +4,9 @@ import asyncio
 from datetime import timedelta
 from decimal import Decimal
 
-from apify_client import ApifyClientAsync
 from temporalio import activity
 
+from outlast.activities import apify
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.heartbeat import heartbeating
@@ -90,7 +90,7 @@ class SpendingActivities:
         return await _settled(client, entry, await runs.find(settle=timedelta(0)))
 
 
-async def _final_cost(client: ApifyClientAsync, run_id: str) -> Decimal | None:
+async def _final_cost(client: "apify.ApifyClientAsync", run_id: str) -> Decimal | None:
     """What a run has cost; None when it was deleted, or goes on because it was resurrected."""
     run = await client.run(run_id).get()
     if run is None or str(run.status) not in FINAL_RUN_STATUSES:
@@ -98,7 +98,7 @@ async def _final_cost(client: ApifyClientAsync, run_id: str) -> Decimal | None:
     return exact_usd(run.usage_total_usd or 0.0)
 
 
-async def _settled(client: ApifyClientAsync, entry: OpenEntry, run_ids: list[str]) -> Settlement | str:
+async def _settled(client: "apify.ApifyClientAsync", entry: OpenEntry, run_ids: list[str]) -> Settlement | str:
     found = [run for run in [await client.run(run_id).get() for run_id in run_ids] if run is not None]
     if not found:
         return "nothing"

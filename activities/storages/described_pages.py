@@ -5,11 +5,10 @@ from collections.abc import Awaitable
 from datetime import timedelta
 from typing import TypedDict, TypeVar
 
-from apify_client import ApifyClientAsync
-from apify_client.errors import NotFoundError
 from pydantic import JsonValue
 from temporalio import activity
 
+from outlast.activities import apify
 from outlast.activities.failures.classify import redact
 from outlast.activities.failures.not_found import explain_not_found
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
@@ -28,7 +27,7 @@ _EXTRAS_SECONDS = 10.0
 Extra = TypeVar("Extra")
 
 
-async def fetch_described_page(client: ApifyClientAsync, request: DatasetItemsInput) -> DatasetPage:
+async def fetch_described_page(client: "apify.ApifyClientAsync", request: DatasetItemsInput) -> DatasetPage:
     """The page for `request`; with `describe_run_store` also that store's keys and the schema of the rows.
 
     Keys that cannot be listed are left out. Fails with `not_found` when the caller has no such dataset.
@@ -45,7 +44,7 @@ async def fetch_described_page(client: ApifyClientAsync, request: DatasetItemsIn
 
 
 async def _fetch_expected_page(
-    client: ApifyClientAsync, request: DatasetItemsInput, uncut: list[JsonValue] | None = None
+    client: "apify.ApifyClientAsync", request: DatasetItemsInput, uncut: list[JsonValue] | None = None
 ) -> DatasetPage:
     """The page. When rows are expected and there are none, it is read again for a few seconds."""
     page = await fetch_known_page(client, request, uncut)
@@ -68,7 +67,7 @@ class _Extras(TypedDict):
     actor_name: str | None
 
 
-async def _extras(client: ApifyClientAsync, store_id: str, actor_id: str | None) -> _Extras:
+async def _extras(client: "apify.ApifyClientAsync", store_id: str, actor_id: str | None) -> _Extras:
     name = _actor_name(client, actor_id) if actor_id else _nothing()
     keys, actor_name = await asyncio.gather(
         _if_possible(_first_keys(client, store_id), f"keys of store {store_id}"),
@@ -87,12 +86,12 @@ async def _if_possible(fetching: Awaitable[Extra], what: str) -> Extra | None:
         return None
 
 
-async def _first_keys(client: ApifyClientAsync, store_id: str) -> tuple[str, ...]:
+async def _first_keys(client: "apify.ApifyClientAsync", store_id: str) -> tuple[str, ...]:
     page = await client.key_value_store(store_id).list_keys(limit=_DESCRIBED_KEYS)
     return tuple(item.key for item in page.items)
 
 
-async def _actor_name(client: ApifyClientAsync, actor_id: str) -> str | None:
+async def _actor_name(client: "apify.ApifyClientAsync", actor_id: str) -> str | None:
     found = await client.actor(actor_id).get()
     return f"{found.username}/{found.name}" if found else None
 
@@ -102,10 +101,10 @@ async def _nothing() -> None:
 
 
 async def fetch_known_page(
-    client: ApifyClientAsync, request: DatasetItemsInput, uncut: list[JsonValue] | None = None
+    client: "apify.ApifyClientAsync", request: DatasetItemsInput, uncut: list[JsonValue] | None = None
 ) -> DatasetPage:
     """The page; `uncut` receives the rows before they are shortened. Raises `ToolFailure` for an unknown dataset."""
     try:
         return await fetch_page(client, request, uncut=uncut)
-    except NotFoundError:
+    except apify.NotFoundError:
         raise await explain_not_found(client, "dataset", request.dataset_id) from None

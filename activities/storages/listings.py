@@ -3,10 +3,9 @@
 from datetime import datetime
 from typing import TypedDict
 
-from apify_client.errors import NotFoundError
 from temporalio import activity
 
-from outlast.activities.apify_models import DatasetListItem, DatasetResource, KeyValueStoreResource
+from outlast.activities import apify
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.failures.not_found import explain_not_found, not_found
 from outlast.activities.heartbeat import activity_scope
@@ -43,7 +42,7 @@ class ListingActivities:
                 page = await runs.list(
                     offset=request.offset, limit=request.limit, desc=request.desc, status=request.status
                 )
-            except NotFoundError:
+            except apify.NotFoundError:
                 raise not_found(
                     f"There is no Actor {request.actor!r}.", "Name it as `user/name`, or by its id."
                 ) from None
@@ -112,22 +111,22 @@ class ListingActivities:
                 page = await client.key_value_store(request.storage_id).list_keys(
                     limit=request.limit, exclusive_start_key=request.exclusive_start_key, prefix=request.prefix
                 )
-            except NotFoundError:
+            except apify.NotFoundError:
                 raise await explain_not_found(client, "key-value store", request.storage_id) from None
             keys = tuple(RecordKey(key=item.key, size_bytes=item.size) for item in page.items)
             return KeyPage(keys=keys, next_start_key=page.next_exclusive_start_key if page.is_truncated else None)
 
 
-def _dataset(found: DatasetResource | DatasetListItem) -> DatasetInfo:
+def _dataset(found: "apify.DatasetResource | apify.DatasetListItem") -> DatasetInfo:
     return DatasetInfo(
         **_common(found),
         item_count=found.item_count,
         clean_item_count=found.clean_item_count,
-        fields=tuple(found.fields or ()) if isinstance(found, DatasetResource) else (),
+        fields=tuple(found.fields or ()) if isinstance(found, apify.DatasetResource) else (),
     )
 
 
-def _store(found: KeyValueStoreResource) -> KeyValueStoreInfo:
+def _store(found: "apify.KeyValueStoreResource") -> KeyValueStoreInfo:
     return KeyValueStoreInfo(**_common(found))
 
 
@@ -143,7 +142,7 @@ class _Common(TypedDict):
     console_url: str | None
 
 
-def _common(found: DatasetResource | DatasetListItem | KeyValueStoreResource) -> _Common:
+def _common(found: "apify.DatasetResource | apify.DatasetListItem | apify.KeyValueStoreResource") -> _Common:
     return _Common(
         id=found.id,
         name=found.name or None,  # in lists, storages without a name have an empty one
@@ -153,7 +152,7 @@ def _common(found: DatasetResource | DatasetListItem | KeyValueStoreResource) ->
         actor_id=found.act_id,
         run_id=found.act_run_id,
         size_bytes=found.stats.storage_bytes if found.stats else None,
-        console_url=None if isinstance(found, DatasetListItem) else _text(found.console_url),
+        console_url=None if isinstance(found, apify.DatasetListItem) else _text(found.console_url),
     )
 
 

@@ -7,10 +7,9 @@ from typing import TypedDict, cast
 from urllib.parse import quote
 
 import orjson
-from apify_client import ApifyClientAsync
-from apify_client.http_clients import HttpResponse
 from temporalio import activity
 
+from outlast.activities import apify
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.content_types import decoded, kind_of
 from outlast.activities.failures.classify import ToolFailure
@@ -23,7 +22,7 @@ _KEYS_TO_NAME = 10
 
 class _StreamedRecord(TypedDict):
     content_type: str
-    value: HttpResponse
+    value: "apify.HttpResponse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ class RecordActivities:
         return f"{store}/records/{quote(request.key, safe='')}"
 
 
-async def _explain_missing_record(client: ApifyClientAsync, request: RecordInput) -> ToolFailure:
+async def _explain_missing_record(client: "apify.ApifyClientAsync", request: RecordInput) -> ToolFailure:
     """The failure that says whether the store or the key does not exist."""
     if await client.key_value_store(request.storage_id).get() is None:
         return await explain_not_found(client, "key-value store", request.storage_id)
@@ -86,7 +85,7 @@ async def _explain_missing_record(client: ApifyClientAsync, request: RecordInput
     )
 
 
-async def _read_part(response: HttpResponse, offset: int, max_bytes: int) -> _Part:
+async def _read_part(response: "apify.HttpResponse", offset: int, max_bytes: int) -> _Part:
     """At most `max_bytes` from `offset` on. Stops to read as soon as it has them."""
     skipped, data, is_last = 0, bytearray(), True
     async for chunk in response.aiter_bytes():
@@ -100,7 +99,7 @@ async def _read_part(response: HttpResponse, offset: int, max_bytes: int) -> _Pa
     return _Part(bytes(data[:max_bytes]), whole=is_last and offset == 0, is_last=is_last, size_bytes=size)
 
 
-def _announced_size(response: HttpResponse) -> int | None:
+def _announced_size(response: "apify.HttpResponse") -> int | None:
     if response.headers.get("content-encoding", "identity") != "identity":
         return None
     length = response.headers.get("content-length", "")

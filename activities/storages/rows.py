@@ -3,10 +3,9 @@
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 import orjson
-from apify_client import ApifyClientAsync
-from apify_client.http_clients import HttpResponse
 from pydantic import JsonValue
 
+from outlast.activities import apify
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.not_found import not_found
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
@@ -15,7 +14,7 @@ _SHOWN_ENTRIES = 3
 
 
 async def fetch_page(
-    client: ApifyClientAsync, request: DatasetItemsInput, *, uncut: list[JsonValue] | None = None
+    client: "apify.ApifyClientAsync", request: DatasetItemsInput, *, uncut: list[JsonValue] | None = None
 ) -> DatasetPage:
     """The page for `request`, which ends before the row that would exceed its size.
 
@@ -65,7 +64,7 @@ async def fetch_page(
     )
 
 
-async def lines_of(response: HttpResponse) -> AsyncIterator[bytes]:
+async def lines_of(response: "apify.HttpResponse") -> AsyncIterator[bytes]:
     """The non-empty lines of a streamed body; memory holds one line and one chunk."""
     rest = b""
     async for chunk in response.aiter_bytes():
@@ -138,7 +137,7 @@ def _shown(row: JsonValue, line: bytes, request: DatasetItemsInput) -> tuple[Jso
     return row, len(orjson.dumps(row)) if is_changed else len(line)
 
 
-async def _item_count(client: ApifyClientAsync, dataset_id: str) -> int:
+async def _item_count(client: "apify.ApifyClientAsync", dataset_id: str) -> int:
     found = await client.dataset(dataset_id).get()
     if found is None:
         raise not_found(f"There is no dataset {dataset_id!r}.")

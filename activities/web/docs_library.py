@@ -20,7 +20,7 @@ from outlast.activities.web.docs_index import (
     listed_in_sitemap,
 )
 from outlast.activities.web.fetcher import HTML_TYPES, TEXT_TYPES, XML_TYPES, WebFetcher, WebPage
-from outlast.activities.web.markdown import Article, article_of_html, article_of_markdown, slice_bytes
+from outlast.activities.web.markdown import Article, article_of_markdown, slice_bytes
 
 _READABLE = HTML_TYPES | TEXT_TYPES
 _FETCHES_AT_ONCE = 8
@@ -101,7 +101,7 @@ class DocsLibrary:
         """A page and what it says."""
         page = await self._fetcher.fetch(address, accept=_READABLE)
         if page.mime_type in HTML_TYPES:
-            return page, await asyncio.to_thread(article_of_html, page.text, page.address.url)
+            return page, await asyncio.to_thread(_article_of_html, page.text, page.address.url)
         return page, await asyncio.to_thread(article_of_markdown, page.text)
 
     async def _build(self) -> DocsIndex:
@@ -157,3 +157,9 @@ class DocsLibrary:
 
         found = await asyncio.gather(*(entries(position, page) for position, page in enumerate(listed)))
         return [entry for part in found for entry in part]
+
+
+def _article_of_html(html: str, base_url: str) -> Article:
+    from outlast.activities.web.html_pages import article_of_html  # noqa: PLC0415 (loads BeautifulSoup)
+
+    return article_of_html(html, base_url)

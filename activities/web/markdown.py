@@ -1,24 +1,12 @@
-"""Converts HTML pages for models: to Markdown, to sections, to their structure without text. Pure."""
+"""Markdown pages as articles with sections, and texts in parts. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
-from urllib.parse import urljoin
 
-from bs4 import BeautifulSoup
-from bs4.element import Comment, Doctype, NavigableString, PreformattedString, Tag
-from markdownify import MarkdownConverter  # pyright: ignore[reportMissingTypeStubs]
-
-_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-_NOT_READ = ("script", "style", "noscript", "template", "svg", "iframe", "nav", "footer", "form", "button")
-_NO_STRUCTURE = ("script", "style", "noscript", "template", "link", "meta", "base")
 _MARKDOWN_HEADING = re.compile(r"^(#{1,6})\s+(.+?)\s*#*\s*$")
 _FENCE = re.compile(r"^\s{0,3}(```|~~~)")
 _BLANK_LINES = re.compile(r"\n{3,}")
-_MAX_TEXT_CHARS = 120
-_MAX_ATTRIBUTE_CHARS = 200
-_DROPPED_ATTRIBUTES = re.compile(r"style|srcset|sizes|integrity|nonce|on\w+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +41,6 @@ class Article:
         return None
 
 
-def article_of_html(html: str, base_url: str = "") -> Article:
-    """The content of an HTML page: its `main` or `article` element if it has one. Links become absolute."""
-    soup = BeautifulSoup(html, "lxml")
-    title = _clean(soup.title.get_text()) if soup.title else ""
-    for tag in soup.find_all(_NOT_READ):
-        tag.decompose()
-    content = soup.find("main") or soup.find("article") or soup.body or soup
-    fragments = [_fragment(heading) for heading in content.find_all(_HEADINGS) if heading.get_text(strip=True)]
-    for link in content.select("a.hash-link, a.anchor, a.headerlink"):
-        link.decompose()
-    for link in content.select("a[href]"):
-        link["href"] = urljoin(base_url, str(link["href"]))
-    article = article_of_markdown(_markdown(cast(Tag, content)), fragments)
-    return Article(title or article.title, article.sections)
-
-
 def article_of_markdown(markdown: str, fragments: Sequence[str | None] = ()) -> Article:
     """The sections of a Markdown page. Headings without a fragment get one in the usual way of sites."""
     parts = list(_by_heading(_BLANK_LINES.sub("\n\n", markdown).strip()))
@@ -88,19 +60,9 @@ def article_of_markdown(markdown: str, fragments: Sequence[str | None] = ()) -> 
     return Article(next((section.title for section in kept if section.title), ""), kept)
 
 
-def skeleton_of_html(html: str) -> tuple[str, str]:
-    """Title and structure of a page: no scripts, styles, comments or data URIs; long texts and values are cut."""
-    soup = BeautifulSoup(html, "lxml")
-    title = _clean(soup.title.get_text()) if soup.title else ""
-    for tag in soup.find_all(_NO_STRUCTURE):
-        tag.decompose()
-    for svg in soup.find_all("svg"):
-        svg.clear()
-    for text in list(soup.find_all(string=True)):
-        _shorten_text(text)
-    for tag in soup.find_all(True):
-        _shorten_attributes(tag)
-    return title, str(soup).strip()
+def one_line(text: str) -> str:
+    """`text` with single spaces in place of all white space."""
+    return " ".join(text.split())
 
 
 def chunks_of(text: str, max_bytes: int) -> list[str]:
@@ -130,30 +92,6 @@ def _character_boundary(data: bytes, position: int) -> int:
     return position
 
 
-def _markdown(content: Tag) -> str:
-    converter = MarkdownConverter(heading_style="ATX", bullets="-", strip=["img"], code_language_callback=_language)
-    try:
-        return str(converter.convert_soup(content))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-    except RecursionError:  # a page nested thousands of levels deep
-        return content.get_text("\n", strip=True)
-
-
-def _language(pre: Tag) -> str:
-    """The language that a `pre`, or the `code` in it, has in its class."""
-    classes = " ".join(
-        name for tag in (pre, *pre.find_all("code", limit=1)) for name in tag.get_attribute_list("class")
-    )
-    found = re.search(r"language-([\w+-]+)", classes)
-    return found.group(1) if found else ""
-
-
-def _fragment(heading: Tag) -> str | None:
-    own = heading.get("id")
-    anchor = heading.find("a", id=True)
-    inner = anchor.get("id") if isinstance(anchor, Tag) else None
-    return str(own or inner) if own or inner else None
-
-
 def _by_heading(markdown: str) -> Iterator[tuple[tuple[str, str] | None, str]]:
     """Each heading (hashes, text) with its lines up to the next one; first None with the lines before any heading."""
     heading: tuple[str, str] | None = None
@@ -171,35 +109,10 @@ def _by_heading(markdown: str) -> Iterator[tuple[tuple[str, str] | None, str]]:
 
 def _plain(text: str) -> str:
     without_links = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    return _clean(re.sub(r"[`*\\]|\u200b", "", without_links))
+    return one_line(re.sub(r"[`*\\]|\u200b", "", without_links))
 
 
 def _slug(title: str, used: dict[str, int]) -> str:
     slug = re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") or "section"
     used[slug] = used.get(slug, -1) + 1
     return f"{slug}-{used[slug]}" if used[slug] else slug
-
-
-def _clean(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _shorten_text(text: NavigableString) -> None:
-    if isinstance(text, Comment) or (isinstance(text, PreformattedString) and not isinstance(text, Doctype)):
-        text.extract()
-        return
-    if isinstance(text, Doctype):
-        return
-    clean = _clean(text)
-    text.replace_with(clean if len(clean) <= _MAX_TEXT_CHARS else f"{clean[: _MAX_TEXT_CHARS - 1]}…")
-
-
-def _shorten_attributes(tag: Tag) -> None:
-    for name, value in list(tag.attrs.items()):
-        text = value if isinstance(value, str) else " ".join(value)
-        if _DROPPED_ATTRIBUTES.fullmatch(name):
-            del tag.attrs[name]
-        elif text.lstrip().lower().startswith("data:"):
-            tag.attrs[name] = f"{text.strip()[:30].partition(',')[0]},…"
-        elif len(text) > _MAX_ATTRIBUTE_CHARS:
-            tag.attrs[name] = f"{text[: _MAX_ATTRIBUTE_CHARS - 1]}…"

@@ -9,7 +9,7 @@ from outlast.activities.failures.not_found import not_found
 from outlast.activities.web.address_rules import WebAddress
 from outlast.activities.web.contracts import HtmlSkeleton, HtmlSkeletonInput
 from outlast.activities.web.fetcher import HTML_TYPES, WebFetcher
-from outlast.activities.web.markdown import chunks_of, skeleton_of_html
+from outlast.activities.web.markdown import chunks_of
 
 _KEPT_SECONDS = 300.0
 _MAX_KEPT = 16
@@ -52,7 +52,13 @@ class HtmlSkeletons:
         if kept is not None:
             return kept
         page = await self._fetcher.fetch(address, accept=HTML_TYPES)
-        title, html = await asyncio.to_thread(skeleton_of_html, page.text)
+        title, html = await asyncio.to_thread(_skeleton_of_html, page.text)
         skeleton = _Skeleton(page.address.url, title, html, page.size_bytes)
         self._kept[address.url] = skeleton
         return skeleton
+
+
+def _skeleton_of_html(html: str) -> tuple[str, str]:
+    from outlast.activities.web.html_pages import skeleton_of_html  # noqa: PLC0415 (loads BeautifulSoup)
+
+    return skeleton_of_html(html)

@@ -1,75 +1,74 @@
 """`outlast`, the command."""
 
+import gc
 import logging
 import os
 import sys
+from collections.abc import Iterable
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from outlast.api.cli.client_tools import command as client_tools
-from outlast.api.cli.commands import (
-    admin,
-    audit,
-    backup,
-    bench_tools,
-    call,
-    chat,
-    demo,
-    doctor,
-    down,
-    keys,
-    mcp,
-    outputs,
-    policy,
-    providers,
-    sessions,
-    tasks,
-    tools,
-    top,
-    up,
-    usage,
-)
+from outlast.loading import loading
 
-_TEMPORAL_RUNTIME = "temporalio.bridge.runtime"
+_ALLOCATIONS = 50_000
+"""Between two searches for garbage. Most commands make fewer objects that are not those of modules."""
 EXIT_CODES = (
     "Exit codes: [bold]0[/] it worked; [bold]1[/] the task failed or was cancelled, a check failed, or the stack could "
     "not run; [bold]2[/] bad input; [bold]3[/] the server cannot be reached; [bold]4[/] no valid credential; "
     "[bold]5[/] the server failed; [bold]6[/] there is no result yet; [bold]130[/] Ctrl-C (the task goes on)."
 )
+_STACK = "The stack"
+_TASKS = "Tools and tasks"
+_COMMANDS = {
+    "up": ("commands.up", "up", _STACK),
+    "down": ("commands.down", "down", _STACK),
+    "demo": ("commands.demo", "demo", _STACK),
+    "backup": ("commands.backup", "backup", _STACK),
+    "restore": ("commands.backup", "restore", _STACK),
+    "doctor": ("commands.doctor", "doctor", _STACK),
+    "top": ("commands.top", "top", _STACK),
+    "mcp": ("commands.mcp", "mcp", _STACK),
+    "call": ("commands.call", "call", _TASKS),
+    "chat": ("commands.chat", "chat", _TASKS),
+    "client": ("client_tools.command", "client", _TASKS),
+    "providers": ("commands.providers", "providers", _TASKS),
+    "usage": ("commands.usage", "usage", _TASKS),
+    "sessions": ("commands.sessions", "app", _TASKS),
+    "tasks": ("commands.tasks", "app", _TASKS),
+    "output": ("commands.outputs", "app", _TASKS),
+    "tools": ("commands.tools", "app", _TASKS),
+    "admin": ("commands.admin", "app", _STACK),
+    "keys": ("commands.keys", "app", _STACK),
+    "policy": ("commands.policy", "app", _STACK),
+    "audit": ("commands.audit", "app", _STACK),
+    "bench": ("commands.bench_tools", "app", _STACK),
+}
+"""The module of each command, its function or its own commands there, and where the help shows it."""
 
-app = typer.Typer(
-    name="outlast",
-    help="Durable tool execution for AI agents: every tool call is a Temporal workflow.",
-    epilog=EXIT_CODES,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    # A traceback with local variables could show a token.
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command(rich_help_panel="The stack")(up.up)
-app.command(rich_help_panel="The stack")(down.down)
-app.command(rich_help_panel="The stack")(demo.demo)
-app.command(rich_help_panel="The stack")(backup.backup)
-app.command(rich_help_panel="The stack")(backup.restore)
-app.command(rich_help_panel="The stack")(doctor.doctor)
-app.command(rich_help_panel="The stack")(top.top)
-app.command(rich_help_panel="The stack")(mcp.mcp)
-app.command(rich_help_panel="Tools and tasks")(call.call)
-app.command(rich_help_panel="Tools and tasks")(chat.chat)
-app.command(rich_help_panel="Tools and tasks")(client_tools.client)
-app.command(rich_help_panel="Tools and tasks")(providers.providers)
-app.command(rich_help_panel="Tools and tasks")(usage.usage)
-app.add_typer(sessions.app, name="sessions", rich_help_panel="Tools and tasks")
-app.add_typer(tasks.app, name="tasks", rich_help_panel="Tools and tasks")
-app.add_typer(outputs.app, name="output", rich_help_panel="Tools and tasks")
-app.add_typer(tools.app, name="tools", rich_help_panel="Tools and tasks")
-app.add_typer(admin.app, name="admin", rich_help_panel="The stack")
-app.add_typer(keys.app, name="keys", rich_help_panel="The stack")
-app.add_typer(policy.app, name="policy", rich_help_panel="The stack")
-app.add_typer(audit.app, name="audit", rich_help_panel="The stack")
-app.add_typer(bench_tools.app, name="bench", rich_help_panel="The stack")
+
+def command_line(names: Iterable[str] = _COMMANDS) -> typer.Typer:
+    """The command line with these commands, whose modules are loaded; with all of them by default."""
+    app = typer.Typer(
+        name="outlast",
+        help="Durable tool execution for AI agents: every tool call is a Temporal workflow.",
+        epilog=EXIT_CODES,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        # A traceback with local variables could show a token.
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(outlast)
+    for name in names:
+        module, attribute, panel = _COMMANDS[name]
+        part = getattr(import_module(f"outlast.api.cli.{module}"), attribute)
+        if isinstance(part, typer.Typer):
+            app.add_typer(part, name=name, rich_help_panel=panel)
+        else:
+            app.command(name, rich_help_panel=panel)(part)
+    return app
 
 
 def _print_version(is_asked: bool) -> None:
@@ -80,7 +79,6 @@ def _print_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def outlast(
     _version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
@@ -95,13 +93,17 @@ def main() -> None:
         # A terminal or pipe that cannot show a character gets a replacement, not an exception.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    gc.set_threshold(_ALLOCATIONS)
+    with loading():
+        # One command loads no other; only the help of all, and what is none of them, needs all.
+        app = command_line(sys.argv[1:2] if sys.argv[1:2] and sys.argv[1] in _COMMANDS else _COMMANDS)
     try:
         app(prog_name="outlast")
     except SystemExit as ended:
-        if _TEMPORAL_RUNTIME in sys.modules and isinstance(ended.code, int):
-            logging.shutdown()
-            sys.stdout.flush()
-            sys.stderr.flush()
-            # The threads of the Temporal SDK may abort the process when the interpreter ends (a known race).
-            os._exit(ended.code)
-        raise
+        if not isinstance(ended.code, int | None):
+            raise
+        logging.shutdown()
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by the shell
+            stream.flush()
+        # An end in order takes 20 ms, and threads of the Temporal SDK may abort it (a known race).
+        os._exit(ended.code or 0)

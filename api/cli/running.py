@@ -10,6 +10,7 @@ import typer
 from outlast.api.cli.errors import CliError, ExitCode
 from outlast.api.cli.options import Options
 from outlast.api.cli.show.output import Output
+from outlast.loading import loading
 
 if TYPE_CHECKING:
     from outlast.client import AsyncClient
@@ -37,10 +38,11 @@ def run_action(options: Options, action: Action) -> None:
     interrupted: list[CliError] = []
 
     async def act() -> ExitCode:
-        # Costs 0.2 s (httpx), which `--help` must not pay.
-        import asyncio  # noqa: PLC0415
+        # Costs 0.1 s (httpx), which `--help` must not pay.
+        with loading():
+            import asyncio  # noqa: PLC0415
 
-        from outlast.api.cli.connecting import connected  # noqa: PLC0415
+            from outlast.api.cli.connecting import connected  # noqa: PLC0415
 
         async with connected(output, options) as context:
             try:

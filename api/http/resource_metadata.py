@@ -1,14 +1,16 @@
 """Tells OAuth clients which authorization server makes tokens for this one (RFC 9728)."""
 
 from fastapi import FastAPI
-from mcp.server.auth.routes import cors_middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import Route
+from starlette.routing import Route, request_response
 
 from outlast.api.access.oauth.resource import OAuthResource
 
 _METHODS = ["GET", "OPTIONS"]
+_VERSION_HEADER = "mcp-protocol-version"
+"""Clients send it with every request, so browsers ask whether they may."""
 
 
 def install_resource_metadata(app: FastAPI, resource: OAuthResource | None) -> None:
@@ -22,6 +24,9 @@ def install_resource_metadata(app: FastAPI, resource: OAuthResource | None) -> N
     async def metadata(_: Request) -> JSONResponse:
         return JSONResponse(resource.metadata())
 
+    endpoint = CORSMiddleware(
+        request_response(metadata), allow_origins="*", allow_methods=_METHODS, allow_headers=[_VERSION_HEADER]
+    )
     for path in resource.paths:
-        route = Route(path, endpoint=cors_middleware(metadata, _METHODS), methods=_METHODS, include_in_schema=False)
+        route = Route(path, endpoint=endpoint, methods=_METHODS, include_in_schema=False)
         app.router.routes.append(route)

@@ -1,10 +1,9 @@
 """`/mcp` of the API process: streamable HTTP for both protocol versions, with the credentials of the REST API."""
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, cast
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import cast
 
-from fastapi import FastAPI
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
@@ -26,10 +25,8 @@ from outlast.api.metrics import LIMITED
 from outlast.api.services import Services
 from outlast.workflows.tools.loader import Selection
 
-PATH = "/mcp"
 _SESSION = "mcp-session-id"
 Sessions = Callable[[], AbstractAsyncContextManager[None]]
-Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 
 
 class Authenticated:
@@ -93,31 +90,22 @@ def _may_open_session(request: Request) -> bool:
     return request.method == "POST" and _SESSION not in request.headers and not is_modern
 
 
-def install_mcp(app: FastAPI, services: Services) -> None:
-    """Serve MCP at `/mcp` of `app`, for as long as `app` runs."""
-    settings = services.settings
-    server = McpServer(services, widgets=widget_resources()).server
-    inner = server.streamable_http_app(
-        streamable_http_path=PATH,
-        host=settings.api_host,
-        max_request_body_size=settings.max_body_bytes,
-        session_idle_timeout=settings.mcp_session_idle_seconds,
-        transport_security=_host_and_origin_checks(services),
-    )
-    route = cast(Route, inner.routes[0])
-    app.router.routes.append(Route(PATH, endpoint=Authenticated(route.app, services), include_in_schema=False))
-    app.router.lifespan_context = _with_sessions(app, server.session_manager.run)
+class StreamableHttp:
+    """The MCP server of the API process: `app` serves its requests while `sessions` runs."""
 
-
-def _with_sessions(app: FastAPI, sessions: Sessions) -> Lifespan:
-    outer = app.router.lifespan_context
-
-    @asynccontextmanager
-    async def lifespan(running: Any) -> AsyncGenerator[Any]:
-        async with outer(running) as state, sessions():
-            yield state
-
-    return lifespan
+    def __init__(self, services: Services, path: str) -> None:
+        """Serve `services` at `path`."""
+        settings = services.settings
+        server = McpServer(services, widgets=widget_resources()).server
+        inner = server.streamable_http_app(
+            streamable_http_path=path,
+            host=settings.api_host,
+            max_request_body_size=settings.max_body_bytes,
+            session_idle_timeout=settings.mcp_session_idle_seconds,
+            transport_security=_host_and_origin_checks(services),
+        )
+        self.app: ASGIApp = Authenticated(cast(Route, inner.routes[0]).app, services)
+        self.sessions: Sessions = server.session_manager.run
 
 
 def _host_and_origin_checks(services: Services) -> TransportSecuritySettings | None:

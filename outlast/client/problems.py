@@ -6,14 +6,15 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TypeVar
 
-from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from outlast.client import errors
 from outlast.client.contracts.tasks import Violation
 from outlast.client.errors import ApiError, UnexpectedAnswer
 from outlast.client.flows.commands import HttpResponse
 
-_OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+_USED_LATE = ConfigDict(defer_build=True)
+_OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue], config=_USED_LATE)
 _KINDS: dict[int, type[ApiError]] = {
     HTTPStatus.BAD_REQUEST: errors.InvalidRequest,
     HTTPStatus.UNAUTHORIZED: errors.Unauthenticated,
@@ -34,6 +35,8 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class _Envelope(BaseModel):
+    model_config = _USED_LATE
+
     hint: str | None = None
     allowed_tools: tuple[str, ...] | None = None
     violations: tuple[Violation, ...] | None = None
@@ -41,6 +44,8 @@ class _Envelope(BaseModel):
 
 class _Problem(BaseModel):
     """The parts of a problem document (RFC 9457) that the error carries by name."""
+
+    model_config = _USED_LATE
 
     title: str | None = None
     detail: str | None = None

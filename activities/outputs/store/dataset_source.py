@@ -4,9 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from apify_client import ApifyClientAsync
-from apify_client.http_clients import HttpResponse
-
+from outlast.activities import apify
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.outputs.format.frames import MAX_ROW_BYTES
@@ -26,7 +24,7 @@ class RowBatch:
     rows: int
 
 
-async def rows_from(client: ApifyClientAsync, dataset_id: str, offset: int) -> AsyncIterator[RowBatch]:
+async def rows_from(client: "apify.ApifyClientAsync", dataset_id: str, offset: int) -> AsyncIterator[RowBatch]:
     """Rows from `offset` to the end, in batches of about a megabyte, without empty lines.
 
     Raises `NotFoundError` for an unknown dataset, `ToolFailure` for a row that is too large, `ConnectionError` for a
@@ -49,7 +47,7 @@ async def rows_from(client: ApifyClientAsync, dataset_id: str, offset: int) -> A
         page_rows = max(100, min(_MOST_PAGE_ROWS, _PAGE_BYTES * rows // size))
 
 
-async def row_batches(response: HttpResponse, offset: int = 0) -> AsyncIterator[RowBatch]:
+async def row_batches(response: "apify.HttpResponse", offset: int = 0) -> AsyncIterator[RowBatch]:
     """The rows of one streamed body of JSON lines; `offset` is the number of its first row."""
     pieces: list[bytes] = []
     size, has_row = 0, False

@@ -20,7 +20,7 @@ from outlast.client.flows.commands import (
     Reply,
     Send,
 )
-from outlast.client.http import HEADERS, built, failure_of, response_of, timeout_of, trusts_environment
+from outlast.client.http import HEADERS, built, failure_of, response_of, timeout_of, trusted_by, trusts_environment
 
 T = TypeVar("T")
 
@@ -34,6 +34,7 @@ class Transport:
             headers=HEADERS,
             timeout=timeout_of(timeout_seconds),
             trust_env=trusts_environment(connection),
+            verify=trusted_by(connection),
         )
 
     def run(self, flow: Flow[T]) -> T:

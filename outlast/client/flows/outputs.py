@@ -3,7 +3,7 @@
 import json
 from urllib.parse import quote
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import ConfigDict, JsonValue, TypeAdapter
 
 from outlast.client.contracts.outputs import RowSelection, StoredOutput
 from outlast.client.errors import OutlastError, RateLimited, Unavailable
@@ -22,7 +22,7 @@ from outlast.client.flows.server import Attempts, Server, begin_stream, request
 from outlast.client.problems import parsed
 
 SILENCE_SECONDS = 60.0
-_ROW: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
+_ROW: TypeAdapter[JsonValue] = TypeAdapter(JsonValue, config=ConfigDict(defer_build=True))
 
 
 def info(server: Server, locator: str) -> Flow[StoredOutput]:

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from outlast.api.cli import connecting
-from outlast.api.cli.main import app
+from outlast.api.cli.main import command_line
 from tests.support.http.fake_api import FakeApi, running_fake_api
 
 
@@ -62,7 +62,7 @@ def outlast(fake_api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Outlast:
     monkeypatch.setenv("OUTLAST_URL", fake_api.url)
 
     def run(*arguments: str, stdin: str | None = None) -> Ended:
-        result = CliRunner().invoke(app, list(arguments), input=stdin, prog_name="outlast")
+        result = CliRunner().invoke(command_line(), list(arguments), input=stdin, prog_name="outlast")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return Ended(result.exit_code, result.stdout, result.stderr)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from typer.testing import CliRunner, Result
 
-from outlast.api.cli.main import app
+from outlast.api.cli.main import command_line
 from outlast.client import AsyncClient, Client, Provider
 from tests.support.stacks.service import Service
 
@@ -18,7 +18,7 @@ Outlast = Callable[..., Result]
 def outlast(service: Service, monkeypatch: pytest.MonkeyPatch) -> Outlast:
     monkeypatch.setenv("OUTLAST_URL", service.api_url)
     monkeypatch.setenv("COLUMNS", "200")
-    return lambda *arguments: CliRunner().invoke(app, arguments, prog_name="outlast")
+    return lambda *arguments: CliRunner().invoke(command_line(), arguments, prog_name="outlast")
 
 
 def test_providers_say_whether_a_worker_has_their_key(service: Service, client: Client, outlast: Outlast) -> None:

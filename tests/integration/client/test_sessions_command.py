@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from outlast.api.cli.main import app
+from outlast.api.cli.main import command_line
 from outlast.client import Client, NotFound
 from tests.support.providers.script import by_position, says
 from tests.support.providers.server import ProviderServer
@@ -20,7 +20,9 @@ Outlast = Callable[..., Result]
 def outlast(service: Service, monkeypatch: pytest.MonkeyPatch) -> Outlast:
     monkeypatch.setenv("OUTLAST_URL", service.api_url)
     monkeypatch.setenv("COLUMNS", "200")
-    return lambda *arguments: CliRunner().invoke(app, ["sessions", *arguments], prog_name="outlast")
+    return lambda *arguments: CliRunner().invoke(
+        command_line(["sessions"]), ["sessions", *arguments], prog_name="outlast"
+    )
 
 
 @pytest.fixture

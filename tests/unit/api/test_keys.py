@@ -17,7 +17,7 @@ from outlast.api.access.key_hashes import KeyHash, new_key
 from outlast.api.access.policy.contracts import KeyEntry, Scope
 from outlast.api.access.policy.key_edits import add_key, remove_key
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.cli.main import app
+from outlast.api.cli.main import command_line
 from outlast.api.errors import ApifyTokenMissing, KeyChecksBusy, Unauthenticated
 from outlast.api.settings import ApiSettings
 
@@ -37,7 +37,7 @@ def policy_file(tmp_path: Path) -> Path:
 
 
 def cli(path: Path, *arguments: str, code: int = 0) -> dict[str, object]:
-    done = CliRunner().invoke(app, ["keys", *arguments, "--file", str(path), "--json"])
+    done = CliRunner().invoke(command_line(["keys"]), ["keys", *arguments, "--file", str(path), "--json"])
     assert done.exit_code == code, done.output
     return json.loads(done.stdout)
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from outlast.activities.contracts import Caller
 from outlast.api.access.permissions import CallName, PermissionRules, idle_roles, names_of
 from outlast.api.access.policy.contracts import CallerEntry, PermissionEntry, Policy
-from outlast.api.cli.main import app
+from outlast.api.cli.main import command_line
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.sessions.profile import carried_rules
 from outlast.api.settings import ApiSettings
@@ -154,15 +154,19 @@ def test_a_rule_that_fits_no_tool_is_told_and_explained(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write('[[rules]]\ncaller = "*"\ntool = "user/paid"\naction = "ask"\napprover = "finance"\n')
         file.write('[callers."key:boss"]\nroles = ["ops"]\n')
-    done = CliRunner().invoke(app, ["policy", "check", str(path), "--json"])
+    done = CliRunner().invoke(command_line(["policy"]), ["policy", "check", str(path), "--json"])
     first, second, third = json.loads(done.stdout)["warnings"]
     assert "did you mean 'call-actor'?" in first
     assert "or by its id" in second
     assert "no caller has the role 'finance'" in third
     command = ["policy", "explain", "key:ann", "call-actor", "--actor", "user~name", "--file", str(path), "--json"]
-    explained = json.loads(CliRunner().invoke(app, command).stdout)
+    explained = json.loads(CliRunner().invoke(command_line(["policy"]), command).stdout)
     assert explained == {"action": "deny", "rule": "*:user/name=deny", "names": ["call-actor", "user--name"]}
     path.write_text(path.read_text().replace('"ops"', '"finance"'))
-    asked = json.loads(CliRunner().invoke(app, [part.replace("user~name", "user/paid") for part in command]).stdout)
+    asked = json.loads(
+        CliRunner()
+        .invoke(command_line(["policy"]), [part.replace("user~name", "user/paid") for part in command])
+        .stdout
+    )
     assert (asked["action"], asked["approvers"], asked["held_by"]) == ("ask", ["finance"], ["key:boss"])
-    assert CliRunner().invoke(app, ["policy", "check", str(path)]).stdout.count("finance") == 0
+    assert CliRunner().invoke(command_line(["policy"]), ["policy", "check", str(path)]).stdout.count("finance") == 0

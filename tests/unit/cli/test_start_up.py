@@ -8,16 +8,25 @@ import pytest
 from tests.support.stacks.stack_config import clean_environment
 
 _REPORT = """
-import atexit, sys
-atexit.register(lambda: print("\\nIMPORTED", *sorted({name.partition(".")[0] for name in sys.modules})))
+import os, ssl, sys
+leave, create = os._exit, ssl.create_default_context
+def report(code):
+    print("\\nIMPORTED", *sorted(sys.modules), flush=True)
+    leave(code)
+os._exit = report
+def authorities(*args, **kwargs):
+    sys.modules["authorities"] = ssl
+    return create(*args, **kwargs)
+ssl.create_default_context = authorities
 from outlast.api.cli.main import main
 sys.argv[0] = "outlast"
 main()
 """
+_COMMANDS = "outlast.api.cli.commands."
 
 
 def run(*arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
-    """The command; an interpreter that ends in order says what it has imported."""
+    """The command, which says what it has imported when it leaves its interpreter."""
     command = [sys.executable, "-c", _REPORT, *arguments]
     return subprocess.run(command, env=clean_environment(**settings), capture_output=True, text=True, check=False)
 
@@ -37,11 +46,20 @@ def test_client_commands_need_no_temporal_and_no_server_code(arguments: list[str
     imported = imported_by(*arguments, "--url", "http://127.0.0.1:9")
     assert "httpx" in imported
     assert imported & {"temporalio", "fastapi", "uvicorn", "apify_client", "starlette"} == set()
+    assert {_COMMANDS + name for name in ("chat", "mcp", "up", "usage")} & imported == set()
+    assert "authorities" not in imported, "they are read for TLS, which nobody speaks here"
 
 
 def test_threads_of_the_temporal_sdk_cannot_change_the_exit_code() -> None:
-    """They abort some interpreters that end in order, so that a command which has connected leaves before that."""
+    """They abort some interpreters that end in order, so that a command leaves before that."""
     ended = run("admin", "setup", "--json", TEMPORAL_ADDRESS="127.0.0.1:1")
     assert ended.returncode == 3
     assert "Temporal cannot be set up" in ended.stdout
-    assert "IMPORTED" not in ended.stdout
+    assert "IMPORTED" in ended.stdout
+
+
+def test_a_closed_standard_output_is_no_error() -> None:
+    """Python has no stream there then."""
+    shell = f"{sys.executable} -P -m outlast.api.cli --version >&-"
+    ended = subprocess.run(shell, shell=True, env=clean_environment(), capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -13,7 +13,7 @@ from temporalio.api.enums.v1 import IndexedValueType
 
 from outlast.api import app as api_app
 from outlast.api import metrics as api_metrics
-from outlast.api.cli.main import app as command_line
+from outlast.api.cli.main import command_line
 from outlast.workflows.contracts import queues, search_attributes
 
 ROOT = Path(__file__).parents[3]
@@ -112,7 +112,7 @@ def commands(group: Any, path: str = "outlast") -> Iterator[str]:
 
 def test_the_commands() -> None:
     told = {re.sub(r" \[?[A-Z].*$", "", name) for row in rows("cli.md", "command") for name in named(row)}
-    assert told == set(commands(typer.main.get_command(command_line)))
+    assert told == set(commands(typer.main.get_command(command_line())))
 
 
 PROMISES = ("../README.md", "security.md")

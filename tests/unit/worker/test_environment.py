@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from outlast.api.cli.main import app
+from outlast.api.cli.main import command_line
 from outlast.api.settings import ApiSettings
 from outlast.deploy.local.config import StackConfig
 from outlast.worker.environment import (
@@ -32,7 +32,7 @@ def test_the_list_of_the_api_is_what_it_reads() -> None:
 def test_the_list_of_the_command_line_is_what_it_and_the_stack_read() -> None:
     of_the_stack = {f"OUTLAST_{name.upper()}" for name in StackConfig.model_fields if name.endswith("_port")}
     of_the_sandbox = {"OUTLAST_SANDBOX_TOKEN"}
-    read = set(options(get_command(app))) | of_the_stack | of_the_sandbox
+    read = set(options(get_command(command_line()))) | of_the_stack | of_the_sandbox
     assert read - variables_of(WorkerSettings) - variables_of(ApiSettings) == OF_THE_COMMAND_LINE
 
 

@@ -1,16 +1,24 @@
-"""What a worker does not load before it needs it: it is started in seconds, because tasks wait for it."""
+"""What a process does not load before it needs it: workers and the API start in a second, because tasks wait for them."""
 
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.paths import ROOT
 from tests.support.stacks.stack_config import clean_environment
 
-LATER = ("mcp", "mcp_types", "fastapi", "uvicorn", "typer", "opentelemetry.sdk")
+NEEDED_LATER = ("anthropic", "apify_client", "bs4", "markdownify", "mcp", "mcp_types", "openai", "opentelemetry.sdk")
 
 
-def test_a_worker_loads_no_front_door_and_no_client_that_it_may_never_need() -> None:
-    report = "import sys, outlast.worker.__main__; print(*sys.modules)"
+@pytest.mark.parametrize(
+    ("module", "never_needed"),
+    [("outlast.worker.__main__", ("fastapi", "typer", "uvicorn")), ("outlast.api.__main__", ("typer",))],
+)
+def test_a_process_loads_no_client_and_no_sdk_that_it_does_not_need_yet(
+    module: str, never_needed: tuple[str, ...]
+) -> None:
+    report = f"import gc, sys, {module}; assert gc.isenabled(); print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-P", "-c", report],
         cwd=ROOT,
@@ -19,4 +27,4 @@ def test_a_worker_loads_no_front_door_and_no_client_that_it_may_never_need() -> 
         text=True,
         check=True,
     )
-    assert set(LATER) & set(done.stdout.split()) == set()
+    assert {*NEEDED_LATER, *never_needed} & set(done.stdout.split()) == set()

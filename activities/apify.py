@@ -1,0 +1,73 @@
+"""What activities use of apify-client, which is loaded when one of these names is first used.
+
+It takes a quarter of a second to load, most of it for the two hundred models of its answers, and no process needs it
+before its first request to the platform. Processes that serve `load` it beside their first work.
+
+apify-client 3.4 returns these models and does not export their names. Only this module imports its private one, and
+`pyproject.toml` allows no other minor version: names may change with the next one.
+"""
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from outlast.loading import loading
+
+if TYPE_CHECKING:
+    from apify_client import ApifyClientAsync
+    from apify_client._models import (
+        ActorNotice,
+        ActorResource,
+        ActorStats,
+        DatasetListItem,
+        DatasetResource,
+        KeyValueStoreResource,
+        Run,
+        StoreActor,
+    )
+    from apify_client.errors import ApifyApiError, InvalidResponseBodyError, NotFoundError
+    from apify_client.http_clients import HttpResponse
+
+__all__ = [
+    "ActorNotice",
+    "ActorResource",
+    "ActorStats",
+    "ApifyApiError",
+    "ApifyClientAsync",
+    "DatasetListItem",
+    "DatasetResource",
+    "HttpResponse",
+    "InvalidResponseBodyError",
+    "KeyValueStoreResource",
+    "NotFoundError",
+    "Run",
+    "StoreActor",
+]
+
+_MODULES = dict.fromkeys(__all__, "apify_client._models") | {
+    "ApifyApiError": "apify_client.errors",
+    "ApifyClientAsync": "apify_client",
+    "HttpResponse": "apify_client.http_clients",
+    "InvalidResponseBodyError": "apify_client.errors",
+    "NotFoundError": "apify_client.errors",
+}
+
+
+def is_loaded() -> bool:
+    """Whether apify-client has been used: before that no error can be one of its own."""
+    return "apify_client" in sys.modules
+
+
+def load() -> None:
+    """Load it now, in a thread, so that no request has to wait for it."""
+    with loading():
+        import_module("apify_client")
+
+
+def __getattr__(name: str) -> object:
+    """Load what `name` stands for, once."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value

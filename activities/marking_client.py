@@ -1,0 +1,68 @@
+"""apify-client's transport, with what Outlast adds to its requests.
+
+Only `ApifyPlatform` imports this, for its first client: it loads apify-client (`activities/apify.py`).
+"""
+
+from collections.abc import AsyncIterator
+
+import impit
+from apify_client.http_clients import ImpitHttpClientAsync
+
+from outlast.activities.platform_fence import PlatformFence
+from outlast.activities.request_marks import OPERATION_MARKER, PAYMENT_HEADER, current_mark
+from outlast.activities.spans import answered_with, platform_request
+
+
+class MarkingHttpClient(ImpitHttpClientAsync):
+    """apify-client's transport, which adds the marks and the payment of `marked_as` to each request."""
+
+    fence: PlatformFence | None = None
+    """What keeps the caller to its own runs and storages; None where it reaches all of the account."""
+
+    async def send_request(
+        self,
+        *,
+        method: str,
+        url: str,
+        headers: dict[str, str],
+        content: bytes | AsyncIterator[bytes] | None,
+        timeout: float | None,
+        stream: bool,
+    ) -> impit.Response:
+        """Send one request (`HttpClientAsync.send_request`)."""
+        mark = current_mark()
+        if mark is not None:
+            marks = f"{OPERATION_MARKER}{mark.operation_id}; {mark.owner}"
+            headers = {**headers, "User-Agent": f"{headers['User-Agent']}; {marks}"}
+            if mark.payment is not None:
+                headers[PAYMENT_HEADER] = mark.payment.get_secret_value()
+        send = self._send
+        if self.fence is None:
+            return await send(method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream)
+
+        async def look(address: str) -> impit.Response:
+            return await send(method="GET", url=address, headers=headers, content=None, timeout=timeout, stream=False)
+
+        refused = await self.fence.answer(method, url, look)
+        if refused is not None:
+            return refused
+        response = await send(method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream)
+        self.fence.started(method, url, response)
+        return response
+
+    async def _send(
+        self,
+        *,
+        method: str,
+        url: str,
+        headers: dict[str, str],
+        content: bytes | AsyncIterator[bytes] | None,
+        timeout: float | None,
+        stream: bool,
+    ) -> impit.Response:
+        with platform_request(method, url) as span:
+            response = await super().send_request(
+                method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream
+            )
+            answered_with(span, response.status_code)
+            return response
