@@ -7,7 +7,6 @@ apify-client 3.4 returns these models and does not export their names. Only this
 `pyproject.toml` allows no other minor version: names may change with the next one.
 """
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -53,21 +52,27 @@ _MODULES = dict.fromkeys(__all__, "apify_client._models") | {
 }
 
 
+_loaded = False
+
+
 def is_loaded() -> bool:
-    """Whether apify-client has been used: before that no error can be one of its own."""
-    return "apify_client" in sys.modules
+    """Whether apify-client is there: before that no error can be one of its own."""
+    return _loaded
 
 
 def load() -> None:
     """Load it now, in a thread, so that no request has to wait for it."""
+    global _loaded  # noqa: PLW0603 (a module is loaded once)
     with loading():
         import_module("apify_client")
+        _loaded = True
 
 
 def __getattr__(name: str) -> object:
     """Load what `name` stands for, once."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    load()
     value: object = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value
     return value

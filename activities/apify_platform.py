@@ -137,7 +137,8 @@ class ApifyPlatform:
         return client
 
     def _build_client(self, token: SecretStr, fenced_for: str | None) -> "apify.ApifyClientAsync":
-        from outlast.activities.marking_client import MarkingHttpClient  # noqa: PLC0415 (loads apify-client)
+        apify.load()
+        from outlast.activities.marking_client import MarkingHttpClient  # noqa: PLC0415 (a part of apify-client)
 
         http_client = MarkingHttpClient(
             token=token.get_secret_value(),

@@ -32,6 +32,7 @@ from outlast.activities.mcp_actors.failures import mcp_failure
 from outlast.activities.spending.contracts import ReserveInput, Spend
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.spending.refusals import refused_by_cap
+from outlast.loading import loading
 
 CALL_HEARTBEAT_TIMEOUT = timedelta(seconds=15)
 CALL_RETRY_POLICY = RetryPolicy(
@@ -74,7 +75,8 @@ class McpActorActivities:
             await self._check_caps(request)
             url, token = await _standby_address(self._platform, request.caller, request.actor)
             arguments = cast(dict[str, Any], self._platform.open_input(dict(request.arguments), request.caller))
-            from outlast.activities.mcp_actors import sessions  # noqa: PLC0415 (a fifth of a worker's start)
+            with loading():
+                from outlast.activities.mcp_actors import sessions  # noqa: PLC0415 (a fifth of a worker's start)
 
             async with heartbeating() as heartbeats:
                 answer = await sessions.call_tool(url, token, request, arguments, heartbeats)
@@ -98,7 +100,8 @@ class McpActorActivities:
 async def fetch_mcp_tools(platform: ApifyPlatform, caller: Caller, actor: str) -> McpToolList:
     """The tools of an Actor that is an MCP server. Raises `ToolFailure`, and what `apify-client` raises."""
     url, token = await _standby_address(platform, caller, actor)
-    from outlast.activities.mcp_actors import sessions  # noqa: PLC0415 (see above)
+    with loading():
+        from outlast.activities.mcp_actors import sessions  # noqa: PLC0415 (see above)
 
     return McpToolList(actor=actor, tools=await sessions.list_tools(url, token))
 

@@ -21,6 +21,7 @@ from outlast.activities.web.docs_index import (
 )
 from outlast.activities.web.fetcher import HTML_TYPES, TEXT_TYPES, XML_TYPES, WebFetcher, WebPage
 from outlast.activities.web.markdown import Article, article_of_markdown, slice_bytes
+from outlast.loading import loading
 
 _READABLE = HTML_TYPES | TEXT_TYPES
 _FETCHES_AT_ONCE = 8
@@ -160,6 +161,7 @@ class DocsLibrary:
 
 
 def _article_of_html(html: str, base_url: str) -> Article:
-    from outlast.activities.web.html_pages import article_of_html  # noqa: PLC0415 (loads BeautifulSoup)
+    with loading():
+        from outlast.activities.web.html_pages import article_of_html  # noqa: PLC0415 (loads BeautifulSoup)
 
     return article_of_html(html, base_url)

@@ -10,6 +10,7 @@ from outlast.activities.web.address_rules import WebAddress
 from outlast.activities.web.contracts import HtmlSkeleton, HtmlSkeletonInput
 from outlast.activities.web.fetcher import HTML_TYPES, WebFetcher
 from outlast.activities.web.markdown import chunks_of
+from outlast.loading import loading
 
 _KEPT_SECONDS = 300.0
 _MAX_KEPT = 16
@@ -59,6 +60,7 @@ class HtmlSkeletons:
 
 
 def _skeleton_of_html(html: str) -> tuple[str, str]:
-    from outlast.activities.web.html_pages import skeleton_of_html  # noqa: PLC0415 (loads BeautifulSoup)
+    with loading():
+        from outlast.activities.web.html_pages import skeleton_of_html  # noqa: PLC0415 (loads BeautifulSoup)
 
     return skeleton_of_html(html)

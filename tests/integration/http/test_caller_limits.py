@@ -45,7 +45,7 @@ async def api(tmp_path: Path, silent: str) -> AsyncIterator[httpx.AsyncClient]:
         limits=limits,
         default_actors="",
     )
-    async with serving_api(await connect(silent, lazy=True), settings) as serving:
+    async with serving_api(await connect(silent, lazy=True), settings, whole=True) as serving:
         yield serving
 
 

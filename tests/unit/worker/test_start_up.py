@@ -1,4 +1,4 @@
-"""What a process does not load before it needs it: workers and the API start in a second, because tasks wait for them."""
+"""What a process does not load before it needs it: tasks wait for workers and the API that start."""
 
 import subprocess
 import sys
