@@ -198,7 +198,7 @@ class SupervisedProcess:
         restarts = self._status.restarts + 1
         self._set_status(state=ProcessState.RESTARTING, pid=None, restarts=restarts, last_end=reason)
         self._report(StackEventKind.EXITED, reason)
-        self._report(StackEventKind.RESTARTING, f"restarting {self.spec.name} in {pause:g} s")
+        self._report(StackEventKind.RESTARTING, f"restarting {self.spec.name} {_when(pause)}")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._replace_asked.wait()
@@ -241,6 +241,10 @@ class SupervisedProcess:
 def describe_exit(code: int) -> str:
     """Say what an exit code means, in the terms of a shell."""
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def _when(pause_seconds: float) -> str:
+    return f"in {pause_seconds:.3g} s" if pause_seconds else "at once"
 
 
 def _signal_group(leader: int, number: signal.Signals) -> None:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 class RestartPolicy:
     """Pauses between restarts, in seconds. There is no limit on their number: a part is never given up.
 
-    The first restart comes after `first_pause_seconds`. Every further one doubles the pause, up to
-    `max_pause_seconds`, until the process has been ready for `steady_seconds`.
+    Between getting ready and the next start lie at least `first_pause_seconds`. Every end doubles that, up to
+    `max_pause_seconds`, until the process has been ready for `steady_seconds`. So one that worked for longer than the
+    pause starts again at once, and one that ends before it is ready, or soon after, is started ever more rarely.
     """
 
-    first_pause_seconds: float = 0.1
+    first_pause_seconds: float = 0.05
     max_pause_seconds: float = 30.0
     steady_seconds: float = 30.0
 
@@ -33,4 +34,4 @@ class RestartPauses:
             self.forget()
         pause = min(self._next_seconds, self._policy.max_pause_seconds)
         self._next_seconds = pause * 2
-        return pause
+        return max(0.0, pause - ready_seconds)
