@@ -5,7 +5,7 @@ whatever the page sizes and however often the writing was interrupted.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import zstandard
@@ -95,13 +95,19 @@ class Cutter:
         return frames
 
 
-def compress(contents: Sequence[bytes], *, aligned: bool, level: int = ZSTD_LEVEL) -> list[Frame]:
-    """Compress the contents into frames. Run it in a thread: most of it runs without the interpreter's lock."""
+def compress(contents: list[bytes], *, aligned: bool, level: int = ZSTD_LEVEL) -> list[Frame]:
+    """Compress the contents into frames, and empty the list: what is compressed needs no memory any more.
+
+    Run it in a thread: most of it runs without the interpreter's lock.
+    """
     compressor = zstandard.ZstdCompressor(level=level, write_checksum=False, write_content_size=True)
-    return [
-        Frame(compressor.compress(raw), len(raw), raw.count(b"\n") if aligned else 0, hashlib.sha256(raw).digest())
-        for raw in contents
-    ]
+    frames: list[Frame] = []
+    contents.reverse()
+    while contents:
+        raw = contents.pop()
+        rows = raw.count(b"\n") if aligned else 0
+        frames.append(Frame(compressor.compress(raw), len(raw), rows, hashlib.sha256(raw).digest()))
+    return frames
 
 
 def decompress(compressed: bytes, *, raw_size: int, digest: bytes) -> bytes:

@@ -14,6 +14,7 @@ from outlast.activities.outputs.format.locators import Locator, locator_for, sco
 from outlast.activities.outputs.format.manifest import OutputManifest, StoredPart, content_digest, manifest_text
 from outlast.activities.outputs.format.parts import FOOTER_BYTES, Part, build_part, index_length, parse_index
 from outlast.activities.outputs.store.access import load_manifest, manifest_key, tombstone_key
+from outlast.activities.outputs.store.background import in_background
 from outlast.activities.outputs.store.object_store import OutputObjects, StoredObject, part_key, parts_prefix
 from outlast.activities.outputs.store.reader import OutputReader
 from outlast.activities.outputs.store.summaries import summarise
@@ -132,7 +133,7 @@ class OutputWriter:
         self._parts.append(part)
 
     async def _store(self, frames: list[bytes], number: int) -> StoredPart:
-        part, digest = await asyncio.to_thread(self._build, frames)
+        part, digest = await in_background(lambda: self._build(frames))
         key = part_key(scope_of(self._scope.caller_id), self._upload, number, digest)
         await self._objects.put(key, part.data)
         index = part.index

@@ -1,0 +1,28 @@
+"""Work in the background gives way to what else the process does."""
+
+import asyncio
+import os
+import sys
+import threading
+
+import pytest
+
+from outlast.activities.outputs.store.background import in_background
+
+
+def niceness() -> int:
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux knows a niceness of threads")
+async def test_threads_of_the_background_are_nicer_than_the_event_loop() -> None:
+    before = niceness()
+    found = await asyncio.gather(*(in_background(niceness) for _ in range(8)))
+    assert set(found) == {min(19, before + 10)}
+    assert niceness() == before
+    assert await asyncio.to_thread(niceness) == before, "other threads are as they were"
+
+
+async def test_an_error_of_the_background_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await in_background(lambda: 1 // 0)
