@@ -1,7 +1,6 @@
 """One Outlast with two known callers, a real browser, and `outlast client` as processes."""
 
 import json
-import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -17,7 +16,7 @@ from outlast.deploy.local.processes.orphans import die_with_parent
 from tests.support.eventually import eventually
 from tests.support.paths import ROOT
 from tests.support.processes.chromium import RunningBrowser, running_browser
-from tests.support.processes.installed import node
+from tests.support.processes.installed import path_with_node
 from tests.support.processes.terminal import outlast_command
 from tests.support.stacks.fixtures import http_fixture, service_fixture
 from tests.support.stacks.service import Service
@@ -89,7 +88,7 @@ StartClient = Callable[..., ClientProcess]
 def start_client(service: Service, tmp_path: Path) -> Iterator[StartClient]:
     """Starts clients; they end with the test."""
     # One of the examples is a Node program.
-    environment = clean_environment(PATH=f"{node().parent}:{os.environ['PATH']}")
+    environment = clean_environment(PATH=path_with_node())
     with ExitStack() as stack:
 
         def start(browser_url: str, *options: str, token: str = ANN, url: str = service.api_url) -> ClientProcess:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.paths import ROOT
-from tests.support.processes.installed import node, npm_package, python_with
+from tests.support.processes.installed import node, npm_package, path_with_node, python_with
 from tests.support.stacks.service import Service, settings_environment
 
 PROGRAMS = Path(__file__).parent / "clients"
@@ -30,6 +30,7 @@ def environment(service: Service, tmp_path: Path) -> dict[str, str]:
         OUTLAST_LOG_LEVEL="warning",
         OUTLAST_TOOLS_FROM="tests.support.tools.conformance_tools",
         HOME=str(tmp_path),
+        PATH=path_with_node(),
         PYTHONPATH=str(ROOT),
     )
     return {name: value for name, value in settings.items() if name != "PYTHONWARNINGS"}

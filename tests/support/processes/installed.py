@@ -25,6 +25,11 @@ def node() -> Path:
     return _wheel() / "bin" / "node"
 
 
+def path_with_node() -> str:
+    """A PATH on which `node` is that one, for what starts it by its name."""
+    return f"{node().parent}:{os.environ['PATH']}"
+
+
 def npm_package(name: str, version: str) -> Path:
     """The folder of an npm package, installed with its dependencies and without running their scripts."""
     npm = _wheel() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
