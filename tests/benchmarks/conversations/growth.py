@@ -7,10 +7,8 @@ counts nowhere: a step's overhead is what is left of it without model and tools,
 import asyncio
 import itertools
 import os
-import random
 import signal
 import statistics
-import string
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ import psutil
 from outlast.deploy.local.config import Component
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.turns import turn_workflow_id
+from tests.benchmarks.conversations.in_turns import steps_of_two_sessions, steps_of_two_turns
 from tests.benchmarks.conversations.step_costs import (
     Step,
     model_payloads_in,
@@ -30,23 +29,28 @@ from tests.benchmarks.conversations.step_costs import (
     written_in,
     written_to,
 )
+from tests.benchmarks.conversations.talk import (
+    QUESTION_CHARS,
+    ROW_CHARS,
+    TEXT_CHARS,
+    TOOLS,
+    new_session,
+    row_call,
+    text,
+)
 from tests.benchmarks.report import Figure, Finding, Target
 from tests.benchmarks.system import System, running_system
 from tests.support.calls.histories import whole_history
 from tests.support.calls.turns import streamed
 from tests.support.eventually import eventually
-from tests.support.providers.script import Asked, Call, Hold, Reply, Script, says
+from tests.support.providers.script import Asked, Hold, Reply, Script, says
 from tests.support.providers.server import ProviderServer, running_provider
 
 _STEPS = 200
-_TEXT_CHARS = 3_900
-"""Of each answer: with a call and its row, and with a question, a step adds about five kilobytes."""
-_QUESTION_CHARS = 1_100
 _EARLY, _LATE = slice(5, 15), slice(189, 199)
 """Ten steps about the tenth, and the ten before the last, which may call no tool."""
 _KILLED_IN = 150
 _GATE = "killed"
-_TOOLS = ["actors", "docs", "get-dataset-items"]
 _LIMITS = '{"generic/m": {"window": 2000000}}'
 """A known window: every call is counted before it is sent."""
 
@@ -55,6 +59,7 @@ _LIMITS = '{"generic/m": {"window": 2000000}}'
 class _Costs:
     """What the steps of one conversation have cost, in their order."""
 
+    session: str
     steps: list[Step]
     stored_bytes: list[int]
     history_bytes: list[int]
@@ -71,7 +76,7 @@ async def measure_conversation() -> Finding:
         environment = {**provider.environment, "OUTLAST_MODEL_LIMITS": _LIMITS}
         async with running_system(environment=environment) as system, _api(system) as api:
             dataset = await system.new_dataset(
-                [{"number": number, "text": _text(number, 900)} for number in range(200)]
+                [{"number": number, "text": text(number, ROW_CHARS)} for number in range(200)]
             )
             turn = await _one_turn(system, api, provider, dataset)
             figures += _figures("one turn", turn)
@@ -79,8 +84,12 @@ async def measure_conversation() -> Finding:
             session = await _one_session(system, api, provider)
             figures += _figures("200 messages", session)
             figures.append(Figure("200 messages: the conversation at its end", _sent_bytes(provider) / 1e6, "MB"))
+            pairs = list(await steps_of_two_turns(system, api, provider, dataset))
+            figures += _overheads("one turn", pairs)
+            pairs = list(await steps_of_two_sessions(system, api, provider, session.session))
+            figures += _overheads("200 messages", pairs)
             figures += await _killed(system, api, provider, dataset)
-    return Finding("conversation", tuple(figures), {"steps": _STEPS, "tools": _TOOLS, "killed_in_step": _KILLED_IN})
+    return Finding("conversation", tuple(figures), {"steps": _STEPS, "tools": TOOLS, "killed_in_step": _KILLED_IN})
 
 
 def _api(system: System) -> httpx.AsyncClient:
@@ -90,7 +99,7 @@ def _api(system: System) -> httpx.AsyncClient:
 async def _one_turn(system: System, api: httpx.AsyncClient, provider: ProviderServer, dataset: str) -> _Costs:
     """The last step but one counts as the last: the last may call no tool."""
     provider.script = _in_one_turn(_STEPS, dataset)
-    session, worker = await _new_session(api), _worker(system)
+    session, worker = await new_session(api), _worker(system)
     began_at, processor = time.time(), [_processor_seconds(worker)]
     turn_id = ""
     async for event in streamed(api, session, "Read them all.", maxSteps=_STEPS):
@@ -103,13 +112,13 @@ async def _one_turn(system: System, api: httpx.AsyncClient, provider: ProviderSe
 
 
 async def _one_session(system: System, api: httpx.AsyncClient, provider: ProviderServer) -> _Costs:
-    provider.script = lambda asked: says(_text(asked.position, _TEXT_CHARS))
-    session, worker = await _new_session(api), _worker(system)
+    provider.script = lambda asked: says(text(asked.position, TEXT_CHARS))
+    session, worker = await new_session(api), _worker(system)
     began_at, processor = time.time(), [_processor_seconds(worker)]
     turns: list[str] = []
     seconds: list[float] = []
     for number in range(_STEPS):
-        body = {"message": _text(number, _QUESTION_CHARS), "stream": False}
+        body = {"message": text(number, QUESTION_CHARS), "stream": False}
         asked_at = time.monotonic()
         answer = await api.post(f"/v1/sessions/{session}/messages", json=body)
         seconds.append(time.monotonic() - asked_at)
@@ -123,7 +132,7 @@ async def _killed(system: System, api: httpx.AsyncClient, provider: ProviderServ
     """The worker dies while the model answers in step 150: what the next ones are sent and what is kept is whole."""
     steps = _KILLED_IN + 10
     provider.script = _in_one_turn(steps, dataset, hold_in=_KILLED_IN)
-    session = await _new_session(api)
+    session = await new_session(api)
     turn = asyncio.create_task(_finished(api, session, steps))
     await eventually(provider.gate(_GATE).reached.is_set)
     os.kill(_worker(system), signal.SIGKILL)
@@ -161,6 +170,7 @@ async def _costs(
     session_history = await whole_history(system.temporal, session_workflow_id("local", session))
     steps = list(steps_in(history))
     return _Costs(
+        session=session,
         steps=steps,
         stored_bytes=per_step(steps, written_to(system.data_dir / "outputs"), began_at),
         history_bytes=per_step(steps, [*written_in(history), *written_in(session_history)], began_at),
@@ -172,18 +182,29 @@ async def _costs(
 
 def _figures(name: str, costs: _Costs) -> list[Figure]:
     written = Target("at most", 1.1)
-    overhead = [step.overhead_seconds * 1_000 for step in costs.steps]
     found = [
         *_compared(f"{name}: bytes stored per step", costs.stored_bytes, "bytes", written),
         *_compared(f"{name}: bytes of histories per step", costs.history_bytes, "bytes", written),
         *_compared(f"{name}: of it what the model's activity is given and gives", costs.model_payload_bytes, "bytes"),
-        *_compared(f"{name}: overhead of a step", overhead, "ms", Target("at most", 1.2), middle=statistics.median),
         *_compared(f"{name}: worker's processor time", [one * 1_000 for one in costs.worker_seconds], "ms"),
     ]
     if costs.message_seconds:
         seconds = [one * 1_000 for one in costs.message_seconds]
         found += _compared(f"{name}: from message to answer", seconds, "ms", middle=statistics.median)
     return found
+
+
+def _overheads(name: str, pairs: Sequence[tuple[Step, Step]]) -> tuple[Figure, ...]:
+    """The ratio is that of neighbours, so that what else the machine did meanwhile counts for both."""
+    early, late = (
+        statistics.median(step.overhead_seconds * 1_000 for step in side) for side in zip(*pairs, strict=True)
+    )
+    ratio = statistics.median(later.overhead_seconds / earlier.overhead_seconds for earlier, later in pairs)
+    return (
+        Figure(f"{name}: overhead of a step in turns, at step 10", early, "ms"),
+        Figure(f"{name}: overhead of a step in turns, at step 200", late, "ms"),
+        Figure(f"{name}: overhead of a step in turns, ratio", ratio, "", Target("at most", 1.2), better="lower"),
+    )
 
 
 def _compared(
@@ -193,7 +214,7 @@ def _compared(
     return (
         Figure(f"{name}, at step 10", early, unit),
         Figure(f"{name}, at step 200", late, unit),
-        Figure(f"{name}, ratio", late / early if early else 0.0, "", target),
+        Figure(f"{name}, ratio", late / early if early else 0.0, "", target, better="lower" if target else None),
     )
 
 
@@ -205,16 +226,9 @@ def _in_one_turn(steps: int, dataset: str = "", *, hold_in: int | None = None) -
         if position >= steps - 1:
             return says("All read.")
         held = [Hold(_GATE)] if position + 1 == hold_in else []
-        arguments = {"datasetId": dataset, "offset": position, "limit": 1}
-        return says(_text(position, _TEXT_CHARS), *held, Call("get-dataset-items", arguments))
+        return says(text(position, TEXT_CHARS), *held, row_call(dataset, position))
 
     return script
-
-
-async def _new_session(api: httpx.AsyncClient) -> str:
-    answer = await api.post("/v1/sessions", json={"providerId": "generic", "modelId": "m", "tools": _TOOLS})
-    assert answer.status_code == 201, answer.text
-    return answer.json()["id"]
 
 
 def _worker(system: System) -> int:
@@ -234,9 +248,3 @@ def _sent_bytes(provider: ProviderServer) -> int:
 
 def _content(message: dict[str, Any]) -> str:
     return f"{message['role']} {message['content']}"
-
-
-def _text(seed: int, length: int) -> str:
-    """Words that no compression makes much shorter, always the same ones."""
-    letters = random.Random(seed).choices(string.ascii_letters + " ", k=length)
-    return "".join(letters)
