@@ -24,7 +24,8 @@ from tests.benchmarks.hostile_bodies import measure_hostile_bodies
 from tests.benchmarks.large_output import measure_large_output
 from tests.benchmarks.processor_time import measure_processor_time
 from tests.benchmarks.report import Figure, Finding, Target, print_figures, print_table, write_json
-from tests.benchmarks.takeover import measure_takeover
+from tests.benchmarks.starts.start import measure_start
+from tests.benchmarks.starts.takeover import measure_takeover
 from tests.benchmarks.tools_list import measure_tools_list
 from tests.benchmarks.waiting import measure_waiting
 
@@ -36,6 +37,7 @@ BENCHMARKS: Mapping[str, Callable[[], Awaitable[Finding]]] = {
     "large-output": measure_large_output,
     "tools-list": measure_tools_list,
     "waiting": measure_waiting,
+    "start": measure_start,
     "takeover": measure_takeover,
     "handoffs": measure_handoffs,
     "conversation": measure_conversation,

@@ -15,6 +15,7 @@ from outlast.api.cli.options import DEFAULT_DATA_DIR
 from outlast.api.cli.running import finish
 from outlast.api.cli.show.output import Output
 from outlast.api.cli.stack_options import StackDataDirOption, ToolsFromOption
+from outlast.loading import loading
 
 if TYPE_CHECKING:
     from outlast.api.mcp.stdio import LocalConnection
@@ -85,11 +86,12 @@ def mcp(
 
 async def serve(output: Output, flags: ConnectionFlags, given: Mapping[str, object]) -> ExitCode:
     """Serve one client until it closes standard input. A failure to start is reported to the client, too."""
-    # Costs a second (the Temporal and the MCP SDK), which no other command must pay.
-    from outlast.api.mcp.stdio import refuse_stdio, serve_stdio  # noqa: PLC0415
-    from outlast.api.services import build_services  # noqa: PLC0415
-    from outlast.worker.connection import connect  # noqa: PLC0415
-    from outlast.worker.otlp.traces import start_tracing  # noqa: PLC0415
+    with loading():
+        # Costs a second (the Temporal and the MCP SDK), which no other command must pay.
+        from outlast.api.mcp.stdio import refuse_stdio, serve_stdio  # noqa: PLC0415
+        from outlast.api.services import build_services  # noqa: PLC0415
+        from outlast.worker.connection import connect  # noqa: PLC0415
+        from outlast.worker.otlp.traces import start_tracing  # noqa: PLC0415
 
     try:
         config = stack_config(given)

@@ -1,0 +1,1 @@
+"""What it costs that a process starts: at first, and after its death."""
