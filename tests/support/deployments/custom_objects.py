@@ -14,6 +14,8 @@ from typing import Any
 
 import platformdirs
 
+from tests.support.processes.installed import node, npm
+
 SOURCES = Path(__file__).with_name("kubernetes_types")
 GROUPS = frozenset({"keda.sh", "monitoring.coreos.com"})
 """The groups of objects that can be checked."""
@@ -25,18 +27,16 @@ def _folder() -> Path:
 
 
 def is_fetched() -> bool:
-    """Whether the types are there, and a Node to read them."""
-    return (_folder() / "complete").is_file() and shutil.which("node") is not None
+    """Whether the types are there."""
+    return (_folder() / "complete").is_file()
 
 
 def fetch() -> bool:
     """Install the types with npm, by the digests of the lock file; whether they are there now."""
-    if shutil.which("npm") is None:
-        return False
     folder = _folder()
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(SOURCES, folder)
-    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    command = [*npm(), "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
     if subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode != 0:
         return False
     (folder / "complete").touch()
@@ -46,7 +46,11 @@ def fetch() -> bool:
 def complaints(objects: Sequence[Mapping[str, Any]]) -> list[str]:
     """What is wrong with objects of `GROUPS`: unknown keys, missing ones, values of another type or form."""
     checked = subprocess.run(
-        ["node", str(_folder() / "check.mjs")], input=json.dumps(objects), capture_output=True, text=True, check=False
+        [str(node()), str(_folder() / "check.mjs")],
+        input=json.dumps(objects),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     found = checked.stdout.splitlines()
     assert (checked.returncode == 0) == (found == [""]), checked.stderr

