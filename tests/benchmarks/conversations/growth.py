@@ -189,8 +189,9 @@ def _figures(name: str, costs: _Costs) -> list[Figure]:
         *_compared(f"{name}: worker's processor time", [one * 1_000 for one in costs.worker_seconds], "ms"),
     ]
     if costs.message_seconds:
-        seconds = [one * 1_000 for one in costs.message_seconds]
-        found += _compared(f"{name}: from message to answer", seconds, "ms", middle=statistics.median)
+        model = [step.model_seconds for step in costs.steps]
+        rest = [(one - of_it) * 1_000 for one, of_it in zip(costs.message_seconds, model, strict=True)]
+        found += _compared(f"{name}: from message to answer, without the model", rest, "ms", middle=statistics.median)
     return found
 
 
