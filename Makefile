@@ -64,8 +64,9 @@ format: $(INSTALLED) ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix --exit-zero
 	$(BIN)/ruff format
 
-docs: $(INSTALLED) ## Draw the pictures of docs/ that are made from text
+docs: $(INSTALLED) ## Draw the pictures of docs/ that are made from text, and write the tables that are made from figures
 	$(BIN)/python docs/pictures/draw.py
+	$(BIN)/python -m tests.benchmarks.peers.table
 
 dashboards: $(INSTALLED) ## Write the Grafana dashboards that deploy/grafana/boards describes
 	@$(BIN)/python -m outlast.deploy.grafana

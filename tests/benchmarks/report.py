@@ -16,6 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 
+class CannotRunError(Exception):
+    """A benchmark cannot run on this machine; the message says why, and what it takes."""
+
+
 @dataclass(frozen=True)
 class Target:
     """The bound that a figure must keep."""

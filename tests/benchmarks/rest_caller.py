@@ -6,6 +6,7 @@ charged to the server.
 
 import asyncio
 import json
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -33,9 +34,12 @@ class RestCaller:
         """Status and JSON body."""
         return await self._request("GET", path, b"")
 
-    async def post(self, path: str, body: object, *, idempotency_key: str | None = None) -> tuple[int, Any]:
-        """Status and JSON body."""
-        more = f"Idempotency-Key: {idempotency_key}\r\n" if idempotency_key else ""
+    async def post(
+        self, path: str, body: object, *, idempotency_key: str | None = None, fields: Mapping[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """Status and JSON body; `fields` are added to the header."""
+        named = {**(fields or {}), **({"Idempotency-Key": idempotency_key} if idempotency_key else {})}
+        more = "".join(f"{name}: {value}\r\n" for name, value in named.items())
         return await self._request("POST", path, json.dumps(body).encode(), more)
 
     async def _request(self, method: str, path: str, body: bytes, more_fields: str = "") -> tuple[int, Any]:

@@ -15,6 +15,7 @@ from outlast.api import app as api_app
 from outlast.api import metrics as api_metrics
 from outlast.api.cli.main import command_line
 from outlast.workflows.contracts import queues, search_attributes
+from tests.benchmarks.peers import figures, table
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -139,6 +140,12 @@ def test_each_promise_names_tests_that_there_are(page: str) -> None:
         module, _, test = named_test.partition("::")
         there = names_of_tests(ROOT / module)
         assert (test in there) if test else there, named_test
+
+
+@pytest.mark.parametrize("page", table.PAGES, ids=lambda page: page.name)
+def test_the_figures_of_peers_are_those_that_were_measured(page: Path) -> None:
+    text = page.read_text()
+    assert table.rewritten(text, table.PAGES[page](figures.read())) == text, "run `make docs`"
 
 
 def test_each_module_of_chaos_tests_proves_a_promise() -> None:
