@@ -22,6 +22,7 @@ from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import TooManyRequests
 from outlast.api.metrics import LIMITED
+from outlast.api.tasks.quiet_moments import Start, quiet_moment
 from outlast.api.temporal.dispatching import tell_dispatcher
 from outlast.api.temporal.errors import temporal_errors
 
@@ -34,8 +35,8 @@ _QUEUE_COUNT_PAUSE_SECONDS = 1.0
 """One caller's tasks are counted so often at most; the second holds while some are queued."""
 _LAG_SECONDS = 2.0
 """How long Temporal's lists may not show a task that was started, or a clock may be wrong."""
-_STARTING = float("inf")
-"""The time of a task whose start Temporal has not confirmed yet."""
+_OLDEST_LAG_SECONDS = 10.0
+"""So much longer at most, when starts were under way then."""
 _TELL_PAUSE_SECONDS = 10.0
 """A dispatcher is told so often at most: it goes on looking for a minute."""
 _QUEUED_AT_ONCE = 2
@@ -58,8 +59,8 @@ class _Share:
     told_at: float = float("-inf")
     working: int = 0
     queued: int = 0
-    started: dict[str, float] = field(default_factory=dict[str, float])
-    waiting: dict[str, float] = field(default_factory=dict[str, float])
+    started: dict[str, Start] = field(default_factory=dict[str, Start])
+    waiting: dict[str, Start] = field(default_factory=dict[str, Start])
 
     @property
     def all_working(self) -> int:
@@ -72,8 +73,13 @@ class _Share:
     def forget(self, moment: float) -> None:
         """Leave out the tasks that were started before `moment`: a count has seen them."""
         for tasks in (self.started, self.waiting):
-            for task_id in [task_id for task_id, at in tasks.items() if at < moment]:
+            for task_id in [task_id for task_id, start in tasks.items() if start.known_at < moment]:
                 del tasks[task_id]
+
+    def quiet_moment(self, moment: float) -> float:
+        """The last one up to `moment`: at another one, the lists of Temporal and this process may both count a task."""
+        starts = [*self.started.values(), *self.waiting.values()]
+        return quiet_moment(starts, latest=moment, earliest=moment - _OLDEST_LAG_SECONDS)
 
 
 class TaskShares:
@@ -103,7 +109,7 @@ class TaskShares:
             tasks.pop(task_id, None)
             raise
         if task_id in tasks:
-            tasks[task_id] = self._clock()
+            tasks[task_id].known_at = self._clock()
 
     async def _has_to_wait(self, caller_id: str, task_id: str, share: _Share) -> bool:
         """Whether the task has to be queued. It counts from now on."""
@@ -116,9 +122,9 @@ class TaskShares:
                     if share.all_queued >= limits.queued_tasks:
                         raise _queue_is_full(limits)
                     await self._tell(caller_id, share, limits)
-                    share.waiting[task_id] = _STARTING
+                    share.waiting[task_id] = Start(self._clock())
                     return True
-        share.started[task_id] = _STARTING
+        share.started[task_id] = Start(self._clock())
         return False
 
     def has_ended(self, caller_id: str, task_id: str) -> None:
@@ -158,7 +164,7 @@ class TaskShares:
 
     def _uses(self, caller_id: str, share: _Share) -> float:
         """The part of its share that a caller uses: older tasks as last counted, and the latest."""
-        latest = sum(at >= self._clock() - _LAG_SECONDS for at in share.started.values())
+        latest = sum(start.known_at >= self._clock() - _LAG_SECONDS for start in share.started.values())
         return min(1.0, (share.working + latest) / self._policy.of(caller_id).limits.concurrent_tasks)
 
     def _share(self, caller_id: str) -> _Share:
@@ -187,7 +193,8 @@ class TaskShares:
         share.counted_at = began = self._clock()
         # The latest tasks may be in the lists or not: this process knows its own, and asks the lists for older ones.
         knows_some = share.started or share.waiting
-        started_by = datetime.now(UTC) - timedelta(seconds=_LAG_SECONDS) if knows_some else None
+        moment = share.quiet_moment(began - _LAG_SECONDS)
+        started_by = datetime.now(UTC) - timedelta(seconds=began - moment) if knows_some else None
         try:
             async with asyncio.timeout(_COUNT_SECONDS):
                 working, queued = await asyncio.gather(
@@ -198,7 +205,7 @@ class TaskShares:
             log.warning("The tasks of %s cannot be counted: %s", caller_id, error or "no answer in time")
         else:
             share.working, share.queued = working.count, queued.count
-        share.forget(began - _LAG_SECONDS)
+        share.forget(moment)
 
     async def _tell(self, caller_id: str, share: _Share, limits: Limits) -> None:
         if self._clock() - share.told_at < _TELL_PAUSE_SECONDS:
