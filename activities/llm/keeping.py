@@ -32,6 +32,8 @@ async def kept_meanwhile(blocks: ConversationBlocks | None, request: CallModelIn
     try:
         yield kept
     finally:
+        # When the model failed, nobody asks what became of the messages: without this, asyncio would log their error.
+        writing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         writing.cancel()
 
 
