@@ -19,6 +19,7 @@ class Careless:
     sandbox: Sandbox
     calls: list[str] = field(default_factory=list[str])
     is_killed: bool = False
+    accepted_when_killed: int = 0
 
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator["Careless"]:
@@ -40,6 +41,7 @@ class Careless:
 
     def kill(self) -> None:
         self.is_killed = True
+        self.accepted_when_killed = self.sandbox.counters["startsAccepted"]
         self._start("call-0", 15)
 
     def _start(self, call_id: str, seconds: float) -> None:
@@ -51,8 +53,10 @@ class Careless:
 
 async def test_calls_that_are_lost_failed_or_paid_twice_are_told_apart(tmp_path: Path) -> None:
     with running_sandbox(tmp_path) as sandbox:
-        found = await survival(Careless(sandbox), calls=4, patience_seconds=1)
+        careless = Careless(sandbox)
+        found = await survival(careless, calls=4, patience_seconds=1)
         counted = sandbox.counters["startsAccepted"]
     assert (found.calls, found.completed, found.failed, found.lost) == (4, 2, 1, 1)
     assert (found.starts, found.started_twice) == (counted, 1) == (5, 1)
-    assert found.accepted_starts_at_the_kill == 4
+    # How many that are is a matter of time; one may be accepted between the two counts.
+    assert 0 <= careless.accepted_when_killed - found.accepted_starts_at_the_kill <= 1
