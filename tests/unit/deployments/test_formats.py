@@ -58,7 +58,7 @@ def test_kubernetes_takes_what_the_chart_makes(tmp_path: Path) -> None:
 
 def test_keda_and_the_prometheus_operator_take_what_the_chart_makes() -> None:
     if not custom_objects.is_fetched():
-        pytest.skip("needs npm and node: python -m tests.support.needs --programs fetches the types of custom objects")
+        pytest.skip("needs types of custom objects: python -m tests.support.needs --programs fetches them with npm")
     good = [one for values in VALUES for one in made(values, custom=True)]
     assert {one["kind"] for one in good} == {"ScaledObject", "ServiceMonitor"}
     assert custom_objects.complaints(good) == []
