@@ -5,7 +5,12 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from threading import RLock
+from types import ModuleType
+from typing import cast
 
+_UNUSED = ("httpx._main",)
+"""What libraries load on the way though only commands of their own need it, and do without when it is missing: httpx's
+command line loads click, Pygments and a part of rich, which takes as long as all the rest of httpx."""
 _one_thread = RLock()
 
 
@@ -17,7 +22,7 @@ def loading() -> Generator[None]:
     block: a package whose modules import each other is half loaded for the second of two threads. Costs nothing when
     everything is loaded already.
     """
-    with _one_thread:
+    with _one_thread, _without_unused():
         known, searches = len(sys.modules), gc.isenabled()
         gc.disable()
         try:
@@ -27,3 +32,17 @@ def loading() -> Generator[None]:
                 gc.freeze()
             if searches:
                 gc.enable()
+
+
+@contextmanager
+def _without_unused() -> Generator[None]:
+    """For an import, None in the place of a module says that there is none."""
+    modules = cast(dict[str, ModuleType | None], sys.modules)
+    left_out = [name for name in _UNUSED if name not in modules]
+    modules.update(dict.fromkeys(left_out))
+    try:
+        yield
+    finally:
+        for name in left_out:
+            if modules.get(name) is None:
+                modules.pop(name, None)

@@ -46,6 +46,8 @@ _COMMANDS = {
     "bench": ("commands.bench_tools", "app", _STACK),
 }
 """The module of each command, its function or its own commands there, and where the help shows it."""
+_ASKING = frozenset({"call", "output", "providers", "sessions", "tasks", "tools", "usage"})
+"""Commands that ask a server and do no more: they start no process, and run no code of the user's."""
 
 
 def command_line(names: Iterable[str] = _COMMANDS) -> typer.Typer:
@@ -94,9 +96,13 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     gc.set_threshold(_ALLOCATIONS)
+    named = sys.argv[1] if len(sys.argv) > 1 else None
+    if named in _ASKING:
+        # To look for plugins, pydantic reads what every installed package says about itself: 13 ms.
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     with loading():
         # One command loads no other; only the help of all, and what is none of them, needs all.
-        app = command_line(sys.argv[1:2] if sys.argv[1:2] and sys.argv[1] in _COMMANDS else _COMMANDS)
+        app = command_line([named] if named in _COMMANDS else _COMMANDS)
     try:
         app(prog_name="outlast")
     except SystemExit as ended:

@@ -32,7 +32,7 @@ class Spent(Response):
     """What a session has used so far."""
 
     steps: int = 0
-    usage: Usage = Usage()
+    usage: Usage = Field(default_factory=Usage)
     usd: float = 0.0
     seconds: float = 0.0
 
@@ -60,8 +60,8 @@ class Session(Response):
     max_steps: int = 0
     max_output_tokens: int | None = None
     controls: dict[str, JsonValue] = Field(default_factory=dict)
-    budgets: Budgets = Budgets()
-    spent: Spent = Spent()
+    budgets: Budgets = Field(default_factory=Budgets)
+    spent: Spent = Field(default_factory=Spent)
     turns: tuple[TurnSummary, ...] = ()
     head: str | None = None
     running: str | None = None
@@ -144,7 +144,7 @@ class Turn(Response):
     text: str | None = None
     messages: tuple[Message, ...] = ()
     steps: int = 0
-    usage: Usage = Usage()
+    usage: Usage = Field(default_factory=Usage)
     cost_usd: float = 0.0
     error: ToolError | None = None
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from pydantic import BaseModel, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from outlast.client.contracts.events import Event
 from outlast.client.errors import ConnectionFailed, OutlastError, RateLimited, Unavailable
@@ -23,6 +23,8 @@ SILENCE_SECONDS = 45.0
 
 
 class _Payload(BaseModel):
+    model_config = ConfigDict(defer_build=True)
+
     time: str | None = None
     data: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
 

@@ -11,6 +11,8 @@ _REPORT = """
 import os, ssl, sys
 leave, create = os._exit, ssl.create_default_context
 def report(code):
+    if getattr(sys.modules.get("pydantic.plugin._loader"), "_plugins", None) is not None:
+        sys.modules["plugins"] = ssl
     print("\\nIMPORTED", *sorted(sys.modules), flush=True)
     leave(code)
 os._exit = report
@@ -48,6 +50,18 @@ def test_client_commands_need_no_temporal_and_no_server_code(arguments: list[str
     assert imported & {"temporalio", "fastapi", "uvicorn", "apify_client", "starlette"} == set()
     assert {_COMMANDS + name for name in ("chat", "mcp", "up", "usage")} & imported == set()
     assert "authorities" not in imported, "they are read for TLS, which nobody speaks here"
+    assert {"httpx._main", "click", "pygments"} & imported == set(), "httpx's own command line needs them"
+    assert "plugins" not in imported, "pydantic looks for them in what all installed packages say of themselves"
+
+
+def test_the_client_builds_no_model_before_it_is_used() -> None:
+    built = """
+import outlast.client
+from outlast.client.contracts.base import Response
+print([model.__name__ for model in Response.__subclasses__() if model.__pydantic_complete__])
+"""
+    ended = subprocess.run([sys.executable, "-c", built], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[]\n"
 
 
 def test_threads_of_the_temporal_sdk_cannot_change_the_exit_code() -> None:
