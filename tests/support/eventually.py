@@ -8,6 +8,10 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+_SHARE_OF_ASKING = 1 / 4
+"""Of the time that is waited. Tests run side by side: one that asked all the time would take the others' processor."""
+_LONGEST_PAUSE_SECONDS = 0.5
+
 
 async def eventually(
     predicate: Callable[[], Awaitable[T | None] | T | None],
@@ -17,15 +21,22 @@ async def eventually(
     """Return the predicate's first true answer; it may be async.
 
     An `AssertionError` that it raises means "not yet". Fails with the last answer or assertion when the time is up.
+    The pause between two questions is `interval_seconds`, and longer when the predicate itself takes long.
     """
     deadline = time.monotonic() + timeout_seconds
     while True:
+        asked = time.monotonic()
         last, answer = await _ask(predicate)
         if answer:
             return answer
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > deadline:
             raise AssertionError(f"not true after {timeout_seconds:g} s; last: {last}")
-        await asyncio.sleep(interval_seconds)
+        await asyncio.sleep(max(interval_seconds, _pause_after(now - asked)))
+
+
+def _pause_after(question_seconds: float) -> float:
+    return min(_LONGEST_PAUSE_SECONDS, question_seconds * (1 / _SHARE_OF_ASKING - 1))
 
 
 async def _ask(predicate: Callable[[], Awaitable[T | None] | T | None]) -> tuple[str, T | None]:

@@ -15,6 +15,16 @@ from tests.support.stacks.service import Service, settings_environment
 
 PROGRAMS = Path(__file__).parent / "clients"
 TRANSPORTS = pytest.mark.parametrize("transport", ["http", "stdio"])
+HTTP_FIRST = pytest.mark.parametrize("transport", ["http", pytest.param("stdio", marks=pytest.mark.thorough)])
+ERAS_AND_TRANSPORTS = pytest.mark.parametrize(
+    ("era", "transport"),
+    [
+        ("legacy", "http"),
+        ("modern", "stdio"),
+        pytest.param("modern", "http", marks=pytest.mark.thorough),
+        pytest.param("legacy", "stdio", marks=pytest.mark.thorough),
+    ],
+)
 STDIO_SERVER = [sys.executable, "-m", "tests.support.http.stdio_server", "tools=actors,dev,outlast/sleeper"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -70,7 +80,7 @@ async def test_the_python_sdk_of_the_older_era(service: Service, environment: di
     }
 
 
-@TRANSPORTS
+@HTTP_FIRST
 async def test_fastmcp_drives_tasks_of_the_newer_era(
     service: Service, environment: dict[str, str], transport: str
 ) -> None:
@@ -96,8 +106,7 @@ def config(service: Service, environment: dict[str, str], tmp_path: Path, transp
     return path
 
 
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-@TRANSPORTS
+@ERAS_AND_TRANSPORTS
 async def test_the_inspector(environment: dict[str, str], config: Path, transport: str, era: str) -> None:
     package = npm_package("@modelcontextprotocol/inspector", "2.12.0")
     program = [str(node()), str(package / "clients" / "launcher" / "build" / "index.js"), "--cli"]

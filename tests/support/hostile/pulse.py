@@ -14,8 +14,8 @@ import psutil
 
 HELD_SECONDS = 2.0
 """Processor time."""
-_PAUSE_SECONDS = 0.02
-_PATIENCE_BEATS = 500
+_PAUSE_SECONDS = 0.05
+_PATIENCE_BEATS = 200
 """Of a request: ten seconds and more on a machine with nothing else to do."""
 _TIMEOUT_SECONDS = 120
 
