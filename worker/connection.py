@@ -17,7 +17,7 @@ from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.secrets.files import secret_from_file, store_credentials
 from outlast.activities.secrets.sealer import SealError, SecretSealer
 from outlast.worker.otlp.plugins import tracing_plugins
-from outlast.worker.payload_codec import EncryptingCodec
+from outlast.worker.payloads.codec import EncryptingCodec
 from outlast.worker.plugin import OutlastPlugin
 from outlast.worker.settings import Settings
 

@@ -8,8 +8,9 @@ from temporalio.worker import ReplayerConfig, WorkerConfig, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.worker.converter import lean_data_converter
-from outlast.worker.external_storage import external_storage
+from outlast.worker.payloads.contexts import AlikePayloadsRunner
+from outlast.worker.payloads.converter import lean_data_converter
+from outlast.worker.payloads.external_storage import external_storage
 from outlast.workflows.versions import VersionedRunner
 
 PASSED_THROUGH = (
@@ -34,8 +35,10 @@ PASSED_THROUGH = (
 def _sandboxed(runner: WorkflowRunner | None) -> WorkflowRunner:
     if isinstance(runner, SandboxedWorkflowRunner):
         restrictions = runner.restrictions.with_passthrough_modules(*PASSED_THROUGH)
-        return dataclasses.replace(runner, restrictions=restrictions)
-    return runner or SandboxedWorkflowRunner(SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))
+        return AlikePayloadsRunner(dataclasses.replace(runner, restrictions=restrictions))
+    return runner or AlikePayloadsRunner(
+        SandboxedWorkflowRunner(SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))
+    )
 
 
 def _converter(objects: OutputObjects | None, codec: PayloadCodec | None, *, read_only: bool = False) -> DataConverter:

@@ -7,7 +7,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.secrets.content_cipher import ContentDamaged, ContentKeyMissing
 from outlast.api.errors import ApiError, BadRequest, TaskDataLost, TaskDataUnavailable, TemporalUnavailable
-from outlast.worker.external_storage import PayloadLost, PayloadUnavailable
+from outlast.worker.payloads.external_storage import PayloadLost, PayloadUnavailable
 
 _UNREACHABLE = frozenset(
     {

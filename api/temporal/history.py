@@ -22,7 +22,7 @@ from outlast.activities.failures.readable import readable
 from outlast.activities.secrets.content_cipher import ContentDamaged, ContentKeyMissing
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable
 from outlast.api.temporal.errors import is_outage
-from outlast.worker.external_storage import PayloadLost, PayloadUnavailable
+from outlast.worker.payloads.external_storage import PayloadLost, PayloadUnavailable
 
 Event = TypeVar("Event")
 

@@ -11,7 +11,7 @@ from temporalio.worker import Replayer, Worker
 
 from outlast.activities.outputs.format.payload_keys import payloads_prefix
 from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.worker.external_storage import PayloadLost
+from outlast.worker.payloads.external_storage import PayloadLost
 from outlast.worker.plugin import OutlastPlugin
 from outlast.workflows.tool_call import ToolCallWorkflow
 from tests.support.calls.tasks import WAIT, completed, result_of, sleeper_call, started

@@ -17,7 +17,7 @@ from temporalio.converter import (
 from outlast.activities.outputs.format.locators import MAX_REFERENCES, reference_to, references_in
 from outlast.activities.outputs.format.payload_keys import StoredPayload, parse_payload_key, payload_key
 from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.worker.external_storage import PayloadDriver, PayloadLost, external_storage
+from outlast.worker.payloads.external_storage import PayloadDriver, PayloadLost, external_storage
 
 DIGEST = "0" * 64
 LARGE = Payload(data=b"x" * 300_000)

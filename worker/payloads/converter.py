@@ -39,14 +39,17 @@ def _document(result: ToolResult) -> dict[str, Any]:
     return result.model_dump(mode="json", exclude_none=True)
 
 
+_LEAN_JSON = LeanJSONPayloadConverter()
+"""One for all: the SDK makes a converter per workflow and per payload, and each would learn the contracts anew."""
+
+
 class LeanPayloadConverter(CompositePayloadConverter):
     """The SDK's converters, with JSON as `LeanJSONPayloadConverter` writes it."""
 
     def __init__(self) -> None:
         """Nothing to configure."""
-        lean = LeanJSONPayloadConverter()
         converters = DefaultPayloadConverter.default_encoding_payload_converters
-        super().__init__(*(lean if isinstance(one, JSONPlainPayloadConverter) else one for one in converters))
+        super().__init__(*(_LEAN_JSON if isinstance(one, JSONPlainPayloadConverter) else one for one in converters))
 
 
 lean_data_converter = dataclasses.replace(pydantic_data_converter, payload_converter_class=LeanPayloadConverter)
