@@ -36,9 +36,11 @@ def fetch() -> bool:
     """Install the programs; whether they are there now."""
     folder = _folder()
     venv.create(folder, with_pip=True, clear=True)
-    options = ("--quiet", "--quiet", "--disable-pip-version-check", "--require-hashes", "--requirement", str(LOCK))
+    options = ("--quiet", "--quiet", "--disable-pip-version-check", "--no-compile", "--require-hashes")
     installed = subprocess.run(
-        [folder / "bin" / "python", "-m", "pip", "install", *options], capture_output=True, check=False
+        [folder / "bin" / "python", "-m", "pip", "install", *options, "--requirement", str(LOCK)],
+        capture_output=True,
+        check=False,
     )
     if installed.returncode != 0:
         return False
