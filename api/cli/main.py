@@ -103,13 +103,21 @@ def main() -> None:
     with loading():
         # One command loads no other; only the help of all, and what is none of them, needs all.
         app = command_line([named] if named in _COMMANDS else _COMMANDS)
+    # An end in order takes 20 ms, and threads of the Temporal SDK may abort it (a known race).
+    os._exit(exit_code_of(app))
+
+
+def exit_code_of(app: typer.Typer) -> int:
+    """Run the command of `sys.argv` to its end, with everything written that it has said."""
     try:
         app(prog_name="outlast")
     except SystemExit as ended:
         if not isinstance(ended.code, int | None):
             raise
-        logging.shutdown()
-        for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by the shell
-            stream.flush()
-        # An end in order takes 20 ms, and threads of the Temporal SDK may abort it (a known race).
-        os._exit(ended.code or 0)
+        code = ended.code or 0
+    else:
+        code = 0
+    logging.shutdown()
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by the shell
+        stream.flush()
+    return code

@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ import typer
 
 from outlast.api.cli.commands.up import refuse_wrong_settings, stack_config, stack_failure
 from outlast.api.cli.errors import BadInput, CliError, ExitCode
+from outlast.api.cli.fork_server.asking import carried_out_by_fork, leave_fork_server
 from outlast.api.cli.options import DEFAULT_DATA_DIR
 from outlast.api.cli.running import finish
 from outlast.api.cli.show.output import Output
@@ -24,6 +26,14 @@ if TYPE_CHECKING:
     from outlast.deploy.local.config import StackConfig
 
 _CONNECTION = "What this connection offers"
+_SERVER = (
+    "outlast.api.cli.checks.settings",
+    "outlast.api.mcp.stdio",
+    "outlast.api.services",
+    "outlast.deploy.local.on_demand",
+    "outlast.worker.connection",
+    "outlast.worker.otlp.traces",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,9 @@ def mcp(
     uses it. Tasks continue when the client disconnects. Standard output carries the protocol only; messages go to
     standard error.
     """
+    code = carried_out_by_fork(data_dir)
+    if code is not None:
+        raise typer.Exit(code)
     given = {"ui": ui, "tools": tools, "actors": actors, "payment": payment}
     flags = ConnectionFlags({name: value for name, value in given.items() if value is not None}, token)
     folders = tuple(actor_dir) if actor_dir else None
@@ -84,10 +97,16 @@ def mcp(
     finish(output, lambda: serve(output, flags, stack))
 
 
+def load_server() -> None:
+    """Load what serving needs. Costs a second (the Temporal and the MCP SDK), which no other command must pay."""
+    for module in _SERVER:
+        import_module(module)
+
+
 async def serve(output: Output, flags: ConnectionFlags, given: Mapping[str, object]) -> ExitCode:
     """Serve one client until it closes standard input. A failure to start is reported to the client, too."""
     with loading():
-        # Costs a second (the Temporal and the MCP SDK), which no other command must pay.
+        load_server()
         from outlast.api.mcp.stdio import refuse_stdio, serve_stdio  # noqa: PLC0415
         from outlast.api.services import build_services  # noqa: PLC0415
         from outlast.worker.connection import connect  # noqa: PLC0415
@@ -103,6 +122,7 @@ async def serve(output: Output, flags: ConnectionFlags, given: Mapping[str, obje
             try:
                 services = build_services(settings, await connect(settings, lazy=True))
                 await services.callers.resolve(local.token)
+                leave_fork_server(config.data_dir)
                 await serve_stdio(services, local)
             finally:
                 stop_tracing()

@@ -1,0 +1,18 @@
+"""`python -m outlast.api.cli.fork_server DATA_DIR`: a data directory's fork server, as long as its stack runs."""
+
+import sys
+import time
+from pathlib import Path
+
+from outlast.api.cli.fork_server.protocol import own_code
+
+_AFTER_SECONDS = 1.0
+"""Whoever has started this process has a client to serve first, on the same processors."""
+
+if __name__ == "__main__":
+    _code = own_code()  # before anything else is loaded: what is installed meanwhile is not this code
+    time.sleep(_AFTER_SECONDS)
+
+    from outlast.api.cli.fork_server.serving import serve
+
+    sys.exit(serve(Path(sys.argv[1]), _code))
