@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Generic, TypeVar
 
 from temporalio.client import Client, WorkflowExecution
 
@@ -19,25 +20,34 @@ from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
 KEPT_SECONDS = 2
+_SHARE_OF_TIME = 0.05
+"""Counting what has ended takes Temporal's database the longer the more it keeps, so it does so much of the time at
+most."""
+_LONGEST_KEPT_SECONDS = 60
 _LISTED = 50
 _ALL = ""
+Found = TypeVar("Found")
 
 
-@dataclass
-class _Kept:
-    at: float
-    found: Operations
+@dataclass(frozen=True)
+class _Kept(Generic[Found]):
+    until: float
+    found: Found
 
 
 class OperationsReader:
-    """Counts tasks, and describes queues. What was found for a caller is kept for two seconds."""
+    """Counts tasks, and describes queues. What was found for a caller is kept for two seconds.
+
+    The counts of what has ended are kept for longer when they took long, see `_SHARE_OF_TIME`.
+    """
 
     def __init__(self, client: Client, clock: Clock = time.monotonic) -> None:
         """Read through `client`."""
         self._client = client
         self._clock = clock
         self._turns = CallerTurns()
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _Kept[Operations]] = {}
+        self._ended: dict[str, _Kept[tuple[int, ...]]] = {}
 
     async def read(self, principal: Principal) -> Operations:
         """How it is for this caller: everything with the scope `admin`, else its own tasks.
@@ -47,15 +57,11 @@ class OperationsReader:
         whose = _ALL if "admin" in principal.scopes else principal.caller.id
         async with self._turns.turn(principal.caller.id):
             kept = self._kept.get(whose)
-            if kept is None or self._clock() - kept.at >= KEPT_SECONDS:
-                kept = _Kept(self._clock(), await self._read(whose or None))
-                self._forget_old()
-                self._kept[whose] = kept
+            if kept is None or self._clock() >= kept.until:
+                found = await self._read(whose or None)
+                kept = _Kept(self._clock() + KEPT_SECONDS, found)
+                self._kept = {**_still_kept(self._kept, self._clock()), whose: kept}
             return kept.found
-
-    def _forget_old(self) -> None:
-        now = self._clock()
-        self._kept = {whose: kept for whose, kept in self._kept.items() if now - kept.at < KEPT_SECONDS}
 
     async def _read(self, caller_id: str | None) -> Operations:
         with temporal_errors():
@@ -72,15 +78,27 @@ class OperationsReader:
         )
 
     async def _counts(self, caller_id: str | None) -> TaskCounts:
-        hour_ago = datetime.now(UTC) - timedelta(hours=1)
         of_open = (TaskStatus.QUEUED, TaskStatus.WORKING, TaskStatus.INPUT_REQUIRED)
-        of_ended = (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
         queries = [tasks_query(caller_id, status) for status in of_open]
         queries += [f"{tasks_query(caller_id, TaskStatus.COMPLETED)} AND ExecutionStatus = 'Running'"]
-        queries += [ended_since(tasks_query(caller_id, status), hour_ago) for status in of_ended]
         names = ("queued", "working", "input_required", "answered", "completed_last_hour", "failed_last_hour")
         counts = await asyncio.gather(*map(self._count, queries))
+        counts += await self._ended_last_hour(caller_id)
         return TaskCounts.model_validate(dict(zip((*names, "cancelled_last_hour"), counts, strict=True)))
+
+    async def _ended_last_hour(self, caller_id: str | None) -> tuple[int, ...]:
+        """Those that completed, failed and were cancelled."""
+        kept = self._ended.get(caller_id or _ALL)
+        if kept is None or self._clock() >= kept.until:
+            began = self._clock()
+            hour_ago = datetime.now(UTC) - timedelta(hours=1)
+            of_ended = (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
+            queries = [ended_since(tasks_query(caller_id, status), hour_ago) for status in of_ended]
+            counts = tuple(await asyncio.gather(*map(self._count, queries)))
+            now = self._clock()
+            kept = _Kept(now + min((now - began) / _SHARE_OF_TIME, _LONGEST_KEPT_SECONDS), counts)
+            self._ended = {**_still_kept(self._ended, now), caller_id or _ALL: kept}
+        return kept.found
 
     async def _count(self, query: str) -> int:
         return (await self._client.count_workflows(query)).count
@@ -92,6 +110,10 @@ class OperationsReader:
 
     def _served(self, caller_id: str | None) -> Awaitable[ServedQueues]:
         return served_queues(self._client) if caller_id is None else _nothing()
+
+
+def _still_kept(kept: dict[str, _Kept[Found]], now: float) -> dict[str, _Kept[Found]]:
+    return {whose: one for whose, one in kept.items() if now < one.until}
 
 
 async def _nothing() -> ServedQueues:

@@ -46,7 +46,7 @@ async def _look_forever(client: Client, limits: StuckLimits) -> None:
 
 
 async def _look(client: Client, limits: StuckLimits) -> None:
-    async for found in client.list_workflows(STUCK_QUERY, limit=_MAX_AT_ONCE):
+    async for found in client.list_workflows(STUCK_QUERY, limit=_MAX_AT_ONCE, page_size=_MAX_AT_ONCE):
         _, _, stuck = await assess(client, found.id, found.run_id, limits)
         if stuck is None:
             continue

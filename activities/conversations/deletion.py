@@ -1,7 +1,7 @@
 """The activity that deletes a session: its outputs, its conversation, and what Temporal still keeps of it."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import timedelta
 
@@ -50,23 +50,30 @@ class SessionDeletionActivities:
         """
         with as_activity_failure():
             async with heartbeating():
-                ended = await self._ended(request)
+                ended, locators = await self._ended(request)
+                locators |= await self._locators_of_conversation(request.owner)
                 # First the outputs: a repeated attempt has to find what names them.
-                outputs = await self._delete_outputs(request.owner, await self._locators(request.owner, ended))
+                outputs = await self._delete_outputs(request.owner, locators)
                 await remove_conversation(self._objects, self._blocks, request.owner, reason="deleted")
-                for workflow in ended:
-                    await self._delete_history(workflow.id)
+                for workflow_id in ended:
+                    await self._delete_history(workflow_id)
                 return ForgottenSession(outputs=outputs, histories=len(ended))
 
-    async def _ended(self, request: ForgetSessionInput) -> list[WorkflowExecutionDescription]:
-        """The session's turns and tasks that have ended. Lists lag behind, so each is asked itself."""
+    async def _ended(self, request: ForgetSessionInput) -> tuple[list[str], set[str]]:
+        """The session's turns and tasks that have ended, and the outputs that their memos name.
+
+        Lists lag behind, so each is asked itself, a few at a time. Of thousands only the names are held.
+        """
         found = {workflow.id async for workflow in self._client.list_workflows(request.query)}
         ordered = sorted({*found, *request.workflows} - {request.owner.workflow_id})
-        ended: list[WorkflowExecutionDescription] = []
+        ended: list[str] = []
+        locators: set[str] = set()
         for start in range(0, len(ordered), _AT_ONCE):
-            described = await asyncio.gather(*map(self._described, ordered[start : start + _AT_ONCE]))
-            ended += [one for one in described if one and one.status is not WorkflowExecutionStatus.RUNNING]
-        return ended
+            for one in await asyncio.gather(*map(self._described, ordered[start : start + _AT_ONCE])):
+                if one and one.status is not WorkflowExecutionStatus.RUNNING:
+                    ended.append(one.id)
+                    locators.update(locators_in(to_json(await one.memo()).decode()))
+        return ended, locators
 
     async def _described(self, workflow_id: str) -> WorkflowExecutionDescription | None:
         try:
@@ -76,9 +83,9 @@ class SessionDeletionActivities:
                 raise
             return None
 
-    async def _locators(self, owner: ConversationOwner, ended: Sequence[WorkflowExecutionDescription]) -> set[str]:
-        """The outputs that the memos of tasks and the conversation name."""
-        found = {locator for one in ended for locator in locators_in(to_json(await one.memo()).decode())}
+    async def _locators_of_conversation(self, owner: ConversationOwner) -> set[str]:
+        """The outputs that the conversation names."""
+        found: set[str] = set()
         async for block in self._blocks.written(owner):
             found.update(locators_in(to_json(block).decode()))
         return found

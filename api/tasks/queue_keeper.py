@@ -55,7 +55,7 @@ class QueueKeeper:
         """One query per caller: a list of all tasks would be long, and most of them one caller's."""
         others = queued_query()
         for _ in range(_MAX_CALLERS):
-            found = [one async for one in self._client.list_workflows(others, limit=1)]
+            found = [one async for one in self._client.list_workflows(others, limit=1, page_size=1)]
             caller_id = owner_of(found[0]) if found else None
             if caller_id is None:
                 return

@@ -16,7 +16,8 @@ _DIGEST_BYTES = 8
 
 def list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, session_id: str | None) -> str:
     """The visibility query (Temporal list filter) for a caller's tasks. Raises `BadRequest` for an invalid value."""
-    parts = [_tasks_of(caller_id)]
+    few = status is TaskStatus.CANCELLED or tool is not None or session_id is not None
+    parts = [_tasks_of(caller_id, but_few=few)]
     if status is not None:
         parts.append(_status_query(status))
     if tool is not None:
@@ -95,9 +96,17 @@ def read_page_token(text: str, query: str) -> bytes:
     return token
 
 
-def _tasks_of(caller_id: str | None) -> str:
-    own = "" if caller_id is None else f" AND {search_attributes.CALLER.name} = {_quoted(caller_id)}"
-    return f"WorkflowType = '{TASK_WORKFLOW}'{own}"
+def _tasks_of(caller_id: str | None, *, but_few: bool = False) -> str:
+    """With `but_few`, another condition leaves but few of the caller's tasks.
+
+    The embedded server's database has an index for each attribute and takes one of them. Of two equal ones it took the
+    caller's, and read all that the caller ever did; one that may have several values comes second.
+    """
+    kind = f"WorkflowType = '{TASK_WORKFLOW}'"
+    if caller_id is None:
+        return kind
+    caller = _quoted(caller_id)
+    return f"{kind} AND {search_attributes.CALLER.name} {f'IN ({caller}, {caller})' if but_few else f'= {caller}'}"
 
 
 def _status_query(status: TaskStatus) -> str:

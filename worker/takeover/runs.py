@@ -76,12 +76,16 @@ async def _hand_over_runs(client: Client, identity: str) -> int:
 
     async def look(execution: WorkflowExecution) -> None:
         nonlocal taken
-        async with gate:
+        try:
             async for attempt in _attempts_of(client, execution, identity):
                 taken += await _ended(attempt)
+        finally:
+            gate.release()
 
     async with asyncio.TaskGroup() as group:
         async for execution in client.list_workflows(_FOLLOWED):
+            # The next page is read when this one has been looked at, however many runs there are.
+            await gate.acquire()
             group.create_task(look(execution))
     return taken
 

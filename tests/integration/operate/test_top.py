@@ -8,11 +8,21 @@ from typing import Any
 
 import httpx
 import pytest
-from temporalio.client import Client
+from temporalio.client import (
+    Client,
+    CountWorkflowsInput,
+    Interceptor,
+    ListWorkflowsInput,
+    OutboundInterceptor,
+    WorkflowExecutionAsyncIterator,
+    WorkflowExecutionCount,
+)
 
 from outlast.api.access.key_hashes import new_key
 from outlast.api.access.policy.contracts import KeyEntry, Scope
 from outlast.api.access.policy.key_edits import add_key
+from outlast.api.access.principal import LOCAL
+from outlast.api.operations import OperationsReader
 from outlast.workflows.contracts.queues import QUEUES
 from tests.support.calls.tasks import sleeper_call
 from tests.support.eventually import eventually
@@ -99,3 +109,51 @@ async def test_callers_see_their_own_tasks_and_operators_see_everything(
     await eventually(anns_ended, interval_seconds=0.5)
     refused = await guarded_api.get("/v1/operations", headers=bearer(keys["sender"]))
     assert (refused.status_code, "`read`" in refused.json()["detail"]) == (403, True)
+
+
+class Watched(Interceptor):
+    """What a client asks Temporal's lists for, and a clock on which only counting what has ended takes time."""
+
+    def __init__(self, *, counting_seconds: float) -> None:
+        self.now = 0.0
+        self.counting_seconds = counting_seconds
+        self.counted: list[str] = []
+        self.largest_page = 0
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002  # its name there
+        return _Watching(next, self)
+
+
+class _Watching(OutboundInterceptor):
+    def __init__(self, next_: OutboundInterceptor, watched: Watched) -> None:
+        super().__init__(next_)
+        self._watched = watched
+
+    async def count_workflows(self, input: CountWorkflowsInput) -> WorkflowExecutionCount:  # noqa: A002
+        ended = "CloseTime" in (input.query or "")
+        self._watched.counted.append("ended" if ended else "open")
+        self._watched.now += self._watched.counting_seconds if ended else 0
+        return await super().count_workflows(input)
+
+    def list_workflows(self, input: ListWorkflowsInput) -> WorkflowExecutionAsyncIterator:  # noqa: A002
+        self._watched.largest_page = max(self._watched.largest_page, input.page_size)
+        return super().list_workflows(input)
+
+
+async def test_what_has_ended_is_counted_the_less_often_the_longer_that_takes(temporal: Client) -> None:
+    watched = Watched(counting_seconds=0.5)
+    reader = OperationsReader(Client(**{**temporal.config(), "interceptors": [watched]}), clock=lambda: watched.now)
+
+    async def counted_after(seconds: float) -> set[str]:
+        watched.now += seconds
+        watched.counted.clear()
+        await reader.read(LOCAL)
+        return set(watched.counted)
+
+    assert await counted_after(0) == {"open", "ended"}
+    assert await counted_after(1) == set()
+    # Three counts of half a second: a twentieth of the time are 30 seconds.
+    assert await counted_after(2) == {"open"}
+    assert await counted_after(26) == {"open"}
+    assert await counted_after(3) == {"open", "ended"}
+    assert watched.largest_page == 50

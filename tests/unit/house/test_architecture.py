@@ -143,3 +143,16 @@ def test_no_module_of_a_floor_is_loaded_by_another_name() -> None:
         if any(file.is_relative_to(ROOT / floor) for floor in FLOORS) and not file.is_relative_to(actors)
     }
     assert {name for name in of_floors if not name.startswith("outlast.")} == set()
+
+
+def test_whoever_takes_the_first_of_a_list_has_no_longer_one_fetched() -> None:
+    """`limit` alone stops after so many; Temporal's client fetches pages of 1,000 all the same."""
+    calls = [
+        (str(path.relative_to(ROOT)), {keyword.arg for keyword in node.keywords})
+        for floor in FLOORS
+        for path in sorted((ROOT / floor).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "list_workflows"
+    ]
+    assert len(calls) > 5
+    assert [path for path, named in calls if "limit" in named and "page_size" not in named] == []

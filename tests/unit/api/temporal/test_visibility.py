@@ -25,7 +25,7 @@ def query(caller: str = "key:alice", **filters: str | None) -> str:
 def test_every_filter_narrows_the_callers_own_tasks() -> None:
     text = query(status="working", tool="call-actor", session_id="s1")
     assert text == (
-        "WorkflowType = 'ToolCallWorkflow' AND OutlastCaller = 'key:alice'"
+        "WorkflowType = 'ToolCallWorkflow' AND OutlastCaller IN ('key:alice', 'key:alice')"
         " AND (OutlastTaskStatus = 'working' AND ExecutionStatus = 'Running')"
         " AND OutlastTool = 'call-actor' AND OutlastSession = 's1'"
     )
