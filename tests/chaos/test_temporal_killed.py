@@ -60,7 +60,7 @@ async def test_the_api_answers_503_while_the_server_is_away_and_the_same_request
         assert answer.status_code == 201, answer.text
         return answer.json()["id"]
 
-    repeated = await eventually(accepted, 30)
+    repeated = await eventually(accepted)
     await chaos.expect_right_answer(repeated)
     await chaos.expect_right_answer(task)
     chaos.expect_one_run_per_task(tasks=2)

@@ -177,10 +177,10 @@ async def test_a_worker_killed_in_the_middle_of_a_stream_is_replaced(
     task = await start(client, queue, order("openai"))
     reader = Reader(client, task)
     with worker.running():
-        await eventually(lambda: reader.heard(1) == "It was a dark ", 60)
+        await eventually(lambda: reader.heard(1) == "It was a dark ")
     assert server.requests[0].disconnected.wait(10)
     with worker.running():
-        await eventually(lambda: reader.heard(2) == "It was a dark ", 60)
+        await eventually(lambda: reader.heard(2) == "It was a dark ")
         server.gate("night").open()
         step = await task.result()
         await reader.to_the_end()

@@ -84,7 +84,7 @@ async def test_callers_see_their_own_tasks_and_operators_see_everything(
         assert found["counts"]["working"] == 1, found
         return found
 
-    own = await eventually(anns, 60)
+    own = await eventually(anns)
     assert (own["scope"], [task["id"] for task in own["tasks"]]) == ("own", [tasks["ann"]])
     assert own["queues"] == own["workers"] == []
     assert own["usage"]["total_usd"] == 0

@@ -80,10 +80,10 @@ class Setting:
             process.kill()
             process.wait()
 
-    async def start(self, dataset_id: str) -> WorkflowHandle[Any, StoredDataset]:
+    async def start(self, dataset_id: str, *, heartbeat_seconds: int = 2) -> WorkflowHandle[Any, StoredDataset]:
         order = StoreDatasetInput(caller=CALLER, scope=SCOPE, dataset_id=dataset_id)
         return await self._client.start_workflow(
-            StoreOneDataset.run, order, id=f"store-{self.queue}", task_queue=self.queue
+            StoreOneDataset.run, args=[order, heartbeat_seconds], id=f"store-{self.queue}", task_queue=self.queue
         )
 
     async def parts(self) -> list[str]:
@@ -115,9 +115,10 @@ def setting(
 async def test_another_worker_goes_on_after_the_last_part(setting: Setting, sandbox: Sandbox, dataset_id: str) -> None:
     # The third page never comes: by then the second one, of about 32 MB, is stored.
     sandbox.order_fault("hang", path=f"{dataset_id}/items", after=2, times=1)
-    task = await setting.start(dataset_id)
+    # On a busy machine two seconds may pass without a heartbeat, and the first page of a second attempt would hang.
+    task = await setting.start(dataset_id, heartbeat_seconds=15)
     with setting.worker():
-        await eventually(lambda: sandbox.faults[0]["hits"] == 1, 60)
+        await eventually(lambda: sandbox.faults[0]["hits"] == 1)
         before = await eventually(lambda: _at_least(setting, 3))
     with setting.worker():
         result = await task.result()
@@ -130,7 +131,7 @@ async def test_killed_again_and_again_it_is_completed(setting: Setting, dataset_
     task = await setting.start(dataset_id)
     for number in range(1, 4):
         with setting.worker():
-            await eventually(lambda: _at_least(setting, number), 60, 0.002)  # noqa: B023 (awaited here)
+            await eventually(lambda: _at_least(setting, number), interval_seconds=0.002)  # noqa: B023 (awaited here)
     with setting.worker():
         result = await task.result()
     await setting.objects.delete([left.key for left in await setting.objects.staged_leftovers()])

@@ -21,7 +21,7 @@ async def lines_of(service: Service, task_id: str, *events: str) -> list[dict[st
         assert set(events) <= {line["event"] for line in of_task}, of_task
         return of_task
 
-    return await eventually(found, timeout_seconds=20)
+    return await eventually(found)
 
 
 async def test_every_event_of_a_call_is_one_line(service: Service, api: httpx.AsyncClient) -> None:

@@ -129,7 +129,7 @@ async def _logged_it(task_id: str, *logs: Path) -> None:
         found = {line.get("task_event"): line for line in map(json.loads, written) if line.get("task") == task_id}
         return found if "ended" in found else None
 
-    found = await eventually(lines, timeout_seconds=30)
+    found = await eventually(lines)
     assert {"accepted", "queued", "started"} <= found.keys()
     assert 0 < found["ended"]["queue_seconds"] <= found["ended"]["seconds"]
 

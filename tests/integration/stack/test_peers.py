@@ -59,4 +59,4 @@ async def test_calls_that_are_lost_failed_or_paid_twice_are_told_apart(tmp_path:
     assert (found.calls, found.completed, found.failed, found.lost) == (4, 2, 1, 1)
     assert (found.starts, found.started_twice) == (counted, 1) == (5, 1)
     # How many that are is a matter of time; one may be accepted between the two counts.
-    assert 0 <= careless.accepted_when_killed - found.accepted_starts_at_the_kill <= 1
+    assert 0 <= found.accepted_starts_at_the_kill <= careless.accepted_when_killed

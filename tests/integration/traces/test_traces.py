@@ -131,7 +131,7 @@ async def test_a_slow_call_is_logged_with_its_trace_and_where_its_time_went(
         assert {line["level"] for line in of_task} <= {"warning"}
         return of_task[-1] if of_task else None
 
-    line = await eventually(end, timeout_seconds=60)
+    line = await eventually(end)
     assert line.items() >= {"event": "task ended", "slow": True, "trace_id": trace, "tool": "call-actor"}.items()
     parts = {part: line[f"{part}_seconds"] for part in ("queue", "start", "run", "fetch", "store")}
     assert parts["run"] > max(parts["start"], parts["fetch"], parts["queue"]), parts

@@ -62,7 +62,7 @@ async def readiness(folder: Path, process: ModuleProcess) -> Readiness:
         assert process.poll() is None, (folder / "log").read_text()
         return read_ready_file(folder / "ready")
 
-    return await eventually(announced, timeout_seconds=120)
+    return await eventually(announced)
 
 
 async def status_of(url: str) -> int:

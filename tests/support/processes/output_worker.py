@@ -22,12 +22,12 @@ class StoreOneDataset:
     """One storing, retried until it is done."""
 
     @workflow.run
-    async def run(self, order: StoreDatasetInput) -> StoredDataset:
+    async def run(self, order: StoreDatasetInput, heartbeat_seconds: int) -> StoredDataset:
         return await workflow.execute_activity_method(
             OutputActivities.store_dataset,
             order,
             start_to_close_timeout=STORE_ATTEMPT_TIMEOUT,
-            heartbeat_timeout=timedelta(seconds=2),
+            heartbeat_timeout=timedelta(seconds=heartbeat_seconds),
             retry_policy=STORE_RETRY_POLICY,
         )
 
