@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.benchmarks import guard
 from tests.benchmarks.actor_call import measure_actor_call
+from tests.benchmarks.aging.aging import measure_aging
 from tests.benchmarks.attack import measure_attack
 from tests.benchmarks.conversations.growth import measure_conversation
 from tests.benchmarks.dataset_read import measure_latency, measure_throughput
@@ -23,6 +24,7 @@ from tests.benchmarks.handoffs import measure_handoffs
 from tests.benchmarks.hostile_bodies import measure_hostile_bodies
 from tests.benchmarks.large_output import measure_large_output
 from tests.benchmarks.peers.benchmark import measure_peers
+from tests.benchmarks.processes.processes import measure_processes
 from tests.benchmarks.processor_time import measure_processor_time
 from tests.benchmarks.report import CannotRunError, Figure, Finding, Target, print_figures, print_table, write_json
 from tests.benchmarks.starts.start import measure_start
@@ -45,10 +47,12 @@ BENCHMARKS: Mapping[str, Callable[[], Awaitable[Finding]]] = {
     "hostile-bodies": measure_hostile_bodies,
     "attack": measure_attack,
     "flood": measure_flood,
+    "aging": measure_aging,
+    "processes": measure_processes,
     "peers": measure_peers,
 }
-ON_REQUEST = frozenset({"peers"})
-"""Run only when they are named: this one installs other products."""
+ON_REQUEST = frozenset({"aging", "processes", "peers"})
+"""Run only when they are named: they take long, and the last one installs other products."""
 
 
 async def run(names: list[str]) -> list[Finding]:
@@ -77,7 +81,7 @@ def main() -> int:
     options = _options()
     accepted = guard.read_accepted(guard.ACCEPTED)
     _raise_file_limit()
-    held = list(accepted) if options.check else []
+    held = [name for name in accepted if name not in ON_REQUEST] if options.check else []
     findings = asyncio.run(run(options.names or held or [name for name in BENCHMARKS if name not in ON_REQUEST]))
     print_table(findings)
     if options.json:
@@ -91,9 +95,8 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(BENCHMARKS)}; default all but peers"
-    )
+    default = f"default all but {', '.join(sorted(ON_REQUEST))}"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(BENCHMARKS)}; {default}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE too")
     against = parser.add_mutually_exclusive_group()
     against.add_argument("--check", action="store_true", help="fail when a ratio is worse than the accepted one")

@@ -6,8 +6,8 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ import psutil
 from temporalio.client import Client
 
 from outlast.deploy.local import keys
-from outlast.deploy.local.config import Component
+from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.stack import Stack
 from tests.benchmarks.rest_caller import RestCaller
 from tests.support.eventually import eventually
@@ -35,6 +35,7 @@ class System:
     stack: Stack
     token: str
     temporal: Client
+    config: StackConfig = field(compare=False)
     data_dir: Path
 
     def caller(self, token: str | None = None) -> RestCaller:
@@ -81,13 +82,14 @@ async def running_system(
     tools_from: str | None = None,
     environment: Mapping[str, str] | None = None,
     actors: Path | None = None,
+    on: Path | None = None,
 ) -> AsyncGenerator[System]:
     """A stack on a directory of its own, with a new Temporal server on disk. `in_process` Actors need no process.
 
-    `environment` is added to that of its processes; `actors` is a folder of further Actors.
+    `environment` is added to that of its processes; `actors` is a folder of further Actors. With `on`, the stack goes
+    on with the data directory `on`, which stays.
     """
-    with tempfile.TemporaryDirectory(prefix="outlast-bench-") as folder:
-        data_dir = Path(folder)
+    with new_data_dir() if on is None else nullcontext(on) as data_dir:
         token = keys.ensure_sandbox_token(data_dir)
         port = free_port()
         sandbox = _sandbox_command(data_dir, port, token, in_process, runs_at_once)
@@ -101,11 +103,18 @@ async def running_system(
         )
         async with Stack(config) as stack:
             temporal = await Client.connect(str(stack.addresses.temporal_address))
-            system = System(stack, token, temporal, data_dir)
+            system = System(stack, token, temporal, config, data_dir)
             async with system.caller() as caller:
                 await eventually(lambda: _takes_calls(caller))
             with _logs_kept(data_dir):
                 yield system
+
+
+@contextmanager
+def new_data_dir() -> Generator[Path]:
+    """An empty directory for stacks, removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="outlast-bench-") as folder:
+        yield Path(folder)
 
 
 @contextmanager
