@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from outlast.api.cli.fork_server.protocol import LOCK_NAME, SOCKET_NAME
 from tests.support.eventually import eventually
 from tests.support.paths import ROOT
 from tests.support.processes.terminal import on_terminal, outlast_command
@@ -63,6 +65,7 @@ def demo(data_dir: Path) -> Ended:
 def stack(data_dir: Path, demo: Ended) -> Iterator[RunningStack]:
     """`outlast up` on the directory that the demo has left, with the tools of another package."""
     assert demo.code in (0, 1)
+    (data_dir / LOCK_NAME).touch()  # as `outlast mcp` leaves it
     with running_stack(data_dir, "--tools-from", "docs.examples.hello_tools") as stack:
         yield stack
 
@@ -237,3 +240,9 @@ def test_a_part_file_is_verified_without_a_server(stack: RunningStack, data_dir:
         damaged.unlink()
     assert broken.code == 1
     assert "✗" in broken.out
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no fork server elsewhere")
+@pytest.mark.usefixtures("stack")
+async def test_a_stack_prepares_for_clients_of_outlast_mcp_where_it_has_had_some(data_dir: Path) -> None:
+    await eventually((data_dir / SOCKET_NAME).is_socket)

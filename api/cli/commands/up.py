@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from outlast.api.cli.errors import BadInput, CliError, ExitCode
+from outlast.api.cli.fork_server.asking import prepare_for_clients
 from outlast.api.cli.options import DEFAULT_DATA_DIR, JsonOption
 from outlast.api.cli.running import finish
 from outlast.api.cli.show.output import Output
@@ -96,6 +97,7 @@ async def start(output: Output, given: Mapping[str, Any]) -> ExitCode:
     except (StackError, OSError) as error:
         raise stack_failure(error) from error
     where = "" if config.data_dir == DEFAULT_DATA_DIR else f" --data-dir {config.data_dir}"
+    prepare_for_clients(config.data_dir)
     _announce(output, state, config, stops_with=f"`outlast down{where}` stops it")
     return ExitCode.OK
 
@@ -114,6 +116,7 @@ async def serve(output: Output, given: Mapping[str, Any]) -> ExitCode:
             async with Stack(config, on_event=report.tell) as stack:
                 report.is_up()
                 _announce(output, stack, config)
+                prepare_for_clients(config.data_dir)
                 await stack.wait()
                 output.note("\nStopping: the API first, Temporal last. Ctrl-C again does not wait.")
         except (StackError, OSError) as error:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from outlast.api.cli.fork_server.protocol import (
     GO,
+    LOCK_NAME,
     READY,
     Request,
     is_own_user,
@@ -76,6 +77,12 @@ def leave_fork_server(data_dir: Path) -> None:
             start_new_session=True,
         )
     _left_running.append(process)
+
+
+def prepare_for_clients(data_dir: Path) -> None:
+    """Start the fork server of a new stack for its first client, if `outlast mcp` has been used on the directory."""
+    if (data_dir / LOCK_NAME).exists():
+        leave_fork_server(data_dir)
 
 
 def _own_request() -> Request:

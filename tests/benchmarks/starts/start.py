@@ -39,12 +39,13 @@ _INITIALIZE: dict[str, Any] = {
 async def measure_start() -> Finding:
     """Medians over several processes, each of which has its files in the page cache."""
     imports = [await asyncio.to_thread(_import_of, module, most) for module, most in _IMPORTS]
-    nothing, beside, listing = await _on_stacks()
+    nothing, beside, first, listing = await _on_stacks()
     figures = (
         *imports,
         Figure("outlast tasks ls, processor time", listing, "ms", Target("at most", _MOST_FOR_TASKS_LS)),
         Figure("outlast mcp from nothing to its tools", nothing, "s", Target("at most", _MOST_FROM_NOTHING)),
         Figure("the same beside another client", beside, "s", Target("at most", _MOST_BESIDE_A_STACK)),
+        Figure("the same on an outlast up that has had no client", first, "s", Target("at most", _MOST_BESIDE_A_STACK)),
     )
     return Finding("start", figures, {"rounds": _ROUNDS, "starts_of_outlast_mcp": _STARTS})
 
@@ -69,37 +70,57 @@ def _processor_ms(command: list[str]) -> float:
     return statistics.median(taken[1:])
 
 
-async def _on_stacks() -> tuple[float, float, float]:
-    """Seconds until a client has its tools, when `outlast mcp` starts the stack, and when another is served there; and
-    the milliseconds of `outlast tasks ls` there. Medians.
+async def _on_stacks() -> tuple[float, float, float, float]:
+    """Seconds until a client has its tools, when `outlast mcp` starts the stack, when another is served there, and when
+    `outlast up` has been started on the directory anew; and the milliseconds of `outlast tasks ls` there. Medians.
     """
     nothing: list[float] = []
     beside: list[float] = []
+    first_of_stack: list[float] = []
     listing: list[float] = []
     for _ in range(_STARTS):
         with TemporaryDirectory(prefix="outlast-bench-") as folder:
             async with _served(folder) as first:
                 nothing.append(first)
-                await eventually(lambda folder=folder: (Path(folder) / SOCKET_NAME).exists(), 60)
+                await _forking(folder)
                 async with _served(folder) as second:
                     beside.append(second)
                 listing.append(await asyncio.to_thread(_processor_ms, [_OUTLAST, "tasks", "ls", "--data-dir", folder]))
-            state = find_running(Path(folder))
-            if state is not None:
-                os.kill(state.pid, signal.SIGTERM)
-            await eventually(lambda folder=folder: find_running(Path(folder)) is None, 60)
-    return statistics.median(nothing), statistics.median(beside), statistics.median(listing)
+            await _stop(folder)
+            await eventually(lambda folder=folder: not (Path(folder) / SOCKET_NAME).exists())
+            up = [_OUTLAST, "up", "--detach", "--data-dir", folder]
+            await asyncio.to_thread(subprocess.run, up, env=_environment(), check=True, stdout=subprocess.DEVNULL)
+            await _forking(folder)
+            async with _served(folder) as first:
+                first_of_stack.append(first)
+            await _stop(folder)
+    medians = [statistics.median(taken) for taken in (nothing, beside, first_of_stack, listing)]
+    return medians[0], medians[1], medians[2], medians[3]
+
+
+async def _forking(folder: str) -> None:
+    await eventually((Path(folder) / SOCKET_NAME).exists)
+
+
+async def _stop(folder: str) -> None:
+    state = find_running(Path(folder))
+    if state is not None:
+        os.kill(state.pid, signal.SIGTERM)
+    await eventually(lambda: find_running(Path(folder)) is None)
+
+
+def _environment() -> dict[str, str]:
+    ports = {f"OUTLAST_{name.upper()}": "0" for name in StackConfig.model_fields if name.endswith("_port")}
+    return clean_environment(**ports, OUTLAST_LOG_LEVEL="warning")
 
 
 @asynccontextmanager
 async def _served(data_dir: str) -> AsyncGenerator[float]:
     """`outlast mcp` on the directory, until the end of the block; the seconds until it had answered `tools/list`."""
-    ports = {f"OUTLAST_{name.upper()}": "0" for name in StackConfig.model_fields if name.endswith("_port")}
-    environment = clean_environment(**ports, OUTLAST_LOG_LEVEL="warning")
     began = time.perf_counter()
     server = await asyncio.create_subprocess_exec(
         _OUTLAST, "mcp", "--data-dir", data_dir, stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.DEVNULL,
-        env=environment, limit=2**24,
+        env=_environment(), limit=2**24,
     )  # fmt: skip
     try:
         await _answer(server, 1, "initialize", _INITIALIZE)
