@@ -106,12 +106,12 @@ class ToolCallWorkflow:
                 raise
             failed = await _shielded(self._cancel(ctx))
             if failed is not None:
-                return ToolOutcome(result=failed, run=ctx.runs.latest, cost_usd=ctx.runs.cost_usd)
+                return self._outcome(ctx, failed)
             raise CancelledError("The task was cancelled; no run of it is left running.") from error
         seconds = (workflow.now() - self._began_at).total_seconds()
-        await self._complete(ctx, TaskStatus.FAILED if result.is_error else TaskStatus.COMPLETED, result)
+        await self._complete(ctx, result)
         run = ctx.runs.latest if ctx.guarded is None else await self._guard(ctx, ctx.guarded)
-        outcome = ToolOutcome(result=result, run=run, seconds=seconds, cost_usd=ctx.runs.cost_usd)
+        outcome = self._outcome(ctx, result).model_copy(update={"run": run, "seconds": seconds})
         # A turn takes its tools' answers from its own history, so they must be whole.
         return outcome if workflow.info().parent else outcome.without_rows(ctx.recorded_rows)
 
@@ -127,30 +127,46 @@ class ToolCallWorkflow:
             failed = ToolResult.failed(await _abort_after_defect(ctx, error))
             return failed.model_copy(update={"meta": {DEFECT_META: True}})
 
-    async def _complete(self, ctx: ToolContext, status: TaskStatus, result: ToolResult | None) -> None:
-        """Record the answer of the handler and send the task-completed signal."""
-        call = ctx.call
-        event = TaskCompleted(
-            task_id=ctx.task_id,
-            tool=call.tool,
-            status=status,
-            error_signature=signature(result.error, self._asked) if result and result.error else None,
-            error=result.error if result else None,
-            message=result.headline if result else None,
-            locator=result.locator if result else None,
+    def _outcome(self, ctx: ToolContext, result: ToolResult) -> ToolOutcome:
+        return ToolOutcome(
+            result=result,
+            run=ctx.runs.latest,
             cost_usd=ctx.runs.cost_usd,
+            error_signature=signature(result.error, self._asked) if result.error else None,
+        )
+
+    async def _complete(self, ctx: ToolContext, result: ToolResult) -> None:
+        """Record the answer of the handler, where the workflow's result does not soon, and signal it to the session."""
+        event = TaskCompleted.by(self._outcome(ctx, result), task_id=ctx.task_id, tool=ctx.call.tool)
+        if ctx.guarded is not None:
+            workflow.upsert_memo({memo.TASK_COMPLETED: event, memo.RESULT: result})
+        elif event.locator is not None and ctx.call.session_id is not None:
+            # Whoever deletes the session finds the outputs of its calls in their memos.
+            workflow.upsert_memo({memo.TASK_COMPLETED: event})
+        if ctx.guarded is not None or event.status is not TaskStatus.COMPLETED:
+            # A workflow that is completed says of a completed task enough.
+            ctx.attributes.change(search_attributes.TASK_STATUS.value_set(event.status.value))
+        await self._tell(ctx, event, result)
+
+    async def _complete_cancelled(self, ctx: ToolContext) -> None:
+        """Record that the call was cancelled, and how its run has ended: a cancelled workflow has no result."""
+        event = TaskCompleted(
+            task_id=ctx.task_id, tool=ctx.call.tool, status=TaskStatus.CANCELLED, cost_usd=ctx.runs.cost_usd
         )
         entries: dict[str, object] = {memo.TASK_COMPLETED: event}
-        if ctx.guarded is not None and result is not None:
-            entries[memo.RESULT] = result
         if ctx.runs.latest is not None and ctx.runs.latest.is_final:
             entries[memo.RUN_FINISHED] = ctx.runs.latest
         workflow.upsert_memo(entries)
-        upsert_search_attributes(search_attributes.TASK_STATUS.value_set(status.value))
-        count_tool_call(call, status, result)
-        log_end(status.value, error=event.error.category if event.error else None)
-        if call.session_id is not None:
-            await self._signal_session(call.caller.id, call.session_id, event)
+        ctx.attributes.change(search_attributes.TASK_STATUS.value_set(event.status.value))
+        await self._tell(ctx, event, None)
+
+    async def _tell(self, ctx: ToolContext, event: TaskCompleted, result: ToolResult | None) -> None:
+        """Log and count the end of the task, and signal it to its session."""
+        ctx.attributes.write()
+        count_tool_call(ctx.call, event.status, result)
+        log_end(event.status.value, error=event.error.category if event.error else None)
+        if ctx.call.session_id is not None:
+            await self._signal_session(ctx.call.caller.id, ctx.call.session_id, event)
 
     async def _signal_session(self, caller_id: str, session_id: str, event: TaskCompleted) -> None:
         session = workflow.get_external_workflow_handle(session_workflow_id(caller_id, session_id))
@@ -174,7 +190,6 @@ class ToolCallWorkflow:
             await self._abort_guarded(ctx)
         run = ctx.runs.latest
         if run is not None:
-            workflow.upsert_memo({memo.RUN_FINISHED: run, memo.COST_USD: ctx.runs.cost_usd})
             ctx.say(describe_run(run))
         return run
 
@@ -191,9 +206,9 @@ class ToolCallWorkflow:
             await ctx.runs.abort_open()
         except ToolError as error:
             result = ToolResult.failed(error.envelope)
-            await self._complete(ctx, TaskStatus.FAILED, result)
+            await self._complete(ctx, result)
             return result
-        await self._complete(ctx, TaskStatus.CANCELLED, None)
+        await self._complete_cancelled(ctx)
         await _report_stopped_run(ctx)
         return None
 

@@ -47,6 +47,7 @@ from outlast.api.tasks.starter import TaskStarter
 from outlast.api.tasks.submitted_input import answer_error, answer_event, require_answering, sealed_answers
 from outlast.api.temporal.definitions import TASK_WORKFLOW
 from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.recorded_facts import RecordedFacts
 from outlast.api.temporal.recorded_rows import whole_outcome
 from outlast.api.temporal.task_events import position_of, stream_events, task_events
 from outlast.api.temporal.task_view import memo_model, owner_of, task_from
@@ -110,6 +111,7 @@ class TaskClient:
         self._audit = audit
         self._ui_url = ui_url
         self._kept_for: timedelta | None = None
+        self._facts = RecordedFacts(client)
         self._limits = limits
 
     async def start(self, caller: Caller, request: TaskRequest, *, idempotency_key: str | None = None) -> Task:
@@ -301,9 +303,10 @@ class TaskClient:
             pages = self._client.list_workflows(query, page_size=min(page_size, MAX_PAGE), next_page_token=token)
             with temporal_errors(invalid=BadRequest(_OLD_PAGE)):
                 await pages.fetch_next_page(page_size=min(page_size, MAX_PAGE))
-            found = [await self._view_or_none(execution) for execution in pages.current_page or ()]
+            listed = [(execution, await self._view_or_none(execution)) for execution in pages.current_page or ()]
+            tasks = await self._facts.all_completed((execution, task) for execution, task in listed if task is not None)
             next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None
-            return TaskPage(tasks=[task for task in found if task is not None], next_page_token=next_token)
+            return TaskPage(tasks=tasks, next_page_token=next_token)
 
     async def events(self, caller: Caller, task_id: str, *, after: str | None = None) -> AsyncIterator[TaskEvent]:
         """Events after the one with id `after`, as they happen. Raises `TaskNotFound`, or `BadRequest` for a bad id."""
@@ -378,7 +381,7 @@ class TaskClient:
         task = await self._view_or_none(execution)
         if task is None:
             raise _task_not_found(execution.id)
-        return task
+        return await self._facts.completed(execution, task)
 
     async def _view_or_none(self, execution: Any) -> Task | None:
         task = await task_from(execution, ui_url=self._ui_url, namespace=self._client.namespace)
@@ -402,6 +405,8 @@ class TaskClient:
             with temporal_errors():
                 return await memo_model(description, memo.RESULT, ToolResult)
         outcome = await self._outcome_within(description.id, None)
+        if outcome is not None and description.status is WorkflowExecutionStatus.COMPLETED:
+            self._facts.learn(description.run_id, outcome)
         return outcome.result if outcome else None
 
     async def _outcome_within(self, task_id: str, seconds: float | None) -> ToolOutcome | None:

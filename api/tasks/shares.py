@@ -163,9 +163,8 @@ class TaskShares:
         return used
 
     def _uses(self, caller_id: str, share: _Share) -> float:
-        """The part of its share that a caller uses: older tasks as last counted, and the latest."""
-        latest = sum(start.known_at >= self._clock() - _LAG_SECONDS for start in share.started.values())
-        return min(1.0, (share.working + latest) / self._policy.of(caller_id).limits.concurrent_tasks)
+        """The part of its share that a caller uses: older tasks as last counted, and those that no count has seen."""
+        return min(1.0, share.all_working / self._policy.of(caller_id).limits.concurrent_tasks)
 
     def _share(self, caller_id: str) -> _Share:
         share = self._shares.get(caller_id)

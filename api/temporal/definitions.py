@@ -19,6 +19,7 @@ def _name_of(definition: Callable[..., Any] | type) -> str:
 
 SESSION_WORKFLOW: Final = _name_of(SessionWorkflow)
 TASK_WORKFLOW: Final = _name_of(ToolCallWorkflow)
+START_RUN: Final = _name_of(RunActivities.start_run)
 WAIT_FOR_RUN: Final = _name_of(RunActivities.wait_for_run)
 ABORT_RUN: Final = _name_of(RunActivities.abort_run)
 CALL_MCP_TOOL: Final = _name_of(McpActorActivities.call_mcp_tool)

@@ -27,13 +27,14 @@ from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.api.contracts.events import TaskEvent, TaskEventName
 from outlast.api.contracts.tasks import Task
 from outlast.api.temporal import definitions
+from outlast.api.temporal.activity_results import ActivityResults
 from outlast.api.temporal.errors import is_outage, unknown_event_id
 from outlast.api.temporal.history import ABNORMAL_ENDS, OUTAGE_PAUSE_SECONDS, RunFold, follow_history, time_of
 from outlast.api.temporal.question_events import QuestionLog
 from outlast.api.temporal.task_view import QUEUED_MESSAGE, LiveProgress, task_from
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputRequests, SubmitInput
-from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary
+from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary, ToolOutcome
 
 STATUS_POLL_SECONDS = 1.0
 RELEASED_MESSAGE = "It was queued, and begins now."
@@ -76,7 +77,8 @@ class _TaskFold(RunFold[TaskEvent]):
     def __init__(self, converter: DataConverter, task_id: str) -> None:
         super().__init__(converter)
         self._task_id = task_id
-        self._activity_types: dict[int, str] = {}
+        self._results = ActivityResults()
+        self._tool = ""
         self._completed = False
         self._ended_runs: set[str] = set()
         self._stored: dict[str, StoredOutput] = {}
@@ -100,15 +102,18 @@ class _TaskFold(RunFold[TaskEvent]):
                 found = await self._created(entry)
             case EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES:
                 found = self._begun(entry)
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-                scheduled = entry.activity_task_scheduled_event_attributes
-                self._activity_types[entry.event_id] = scheduled.activity_type.name
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+            case (
+                EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+                | EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED
+                | EventType.EVENT_TYPE_MARKER_RECORDED
+            ):
                 found = await self._activity_completed(entry)
             case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
                 found = await self._answered(entry)
             case EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
                 found = await self._memo_changed(entry)
+            case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED if not self._completed:
+                found = await self._returned(entry)
             case end if end in ABNORMAL_ENDS and not self._completed:
                 error = await self._error_of_end(entry)
                 found = [("task_completed", _abnormal_end(self._task_id, ABNORMAL_ENDS[end], error))]
@@ -120,7 +125,9 @@ class _TaskFold(RunFold[TaskEvent]):
         started = entry.workflow_execution_started_event_attributes
         if memo.SUMMARY not in started.memo.fields:
             return []
-        created: NamedData = ("created", await self.decode(started.memo.fields[memo.SUMMARY], TaskSummary))
+        summary: TaskSummary = await self.decode(started.memo.fields[memo.SUMMARY], TaskSummary)
+        self._tool = summary.tool
+        created: NamedData = ("created", summary)
         if started.first_workflow_task_backoff.ToTimedelta() != QUEUED_START_DELAY:
             return [created]
         return [created, ("status_message", QueueMessage(status=TaskStatus.QUEUED, status_message=QUEUED_MESSAGE))]
@@ -133,9 +140,10 @@ class _TaskFold(RunFold[TaskEvent]):
         return [("status_message", QueueMessage(status=TaskStatus.WORKING, status_message=RELEASED_MESSAGE))]
 
     async def _activity_completed(self, entry: HistoryEvent) -> list[NamedData]:
-        completed = entry.activity_task_completed_event_attributes
-        result = completed.result.payloads
-        match self._activity_types.get(completed.scheduled_event_id):
+        activity, result = self._results.read(entry)
+        match activity:
+            case definitions.START_RUN:
+                return [("run_started", await self.decode(result[0], RunState))]
             case definitions.WAIT_FOR_RUN:
                 run = await self.decode(result[0], RunState)
                 return self._runs_ended([run] if run.is_final else [])
@@ -173,8 +181,6 @@ class _TaskFold(RunFold[TaskEvent]):
     async def _memo_changed(self, entry: HistoryEvent) -> list[NamedData]:
         fields = entry.workflow_properties_modified_event_attributes.upserted_memo.fields
         found: list[NamedData] = []
-        if memo.RUN_STARTED in fields:
-            found.append(("run_started", await self.decode(fields[memo.RUN_STARTED], RunState)))
         if memo.INPUT_REQUESTS in fields:
             found.extend(self._questions.asked(await self.decode(fields[memo.INPUT_REQUESTS], InputRequests)))
         if memo.PROGRESS in fields:
@@ -182,12 +188,21 @@ class _TaskFold(RunFold[TaskEvent]):
             step = StepMessage(status_message=progress.message, done=progress.done, total=progress.total)
             found.append(("status_message", step))
         if memo.TASK_COMPLETED in fields:
-            self._completed = True
-            completed = self._with_summary(await self.decode(fields[memo.TASK_COMPLETED], TaskCompleted))
-            if completed.status is not TaskStatus.CANCELLED:
-                found.append(("handler_returned", completed))
-            found.append(("task_completed", completed))
+            found.extend(self._task_completed(await self.decode(fields[memo.TASK_COMPLETED], TaskCompleted)))
         return found
+
+    async def _returned(self, entry: HistoryEvent) -> list[NamedData]:
+        """Events for the answer of a handler, where nothing was left to do after it."""
+        ended = entry.workflow_execution_completed_event_attributes
+        outcome = await self.decode(ended.result.payloads[0], ToolOutcome)
+        return self._task_completed(TaskCompleted.by(outcome, task_id=self._task_id, tool=self._tool))
+
+    def _task_completed(self, told: TaskCompleted) -> list[NamedData]:
+        self._completed = True
+        completed = self._with_summary(told)
+        if completed.status is TaskStatus.CANCELLED:
+            return [("task_completed", completed)]
+        return [("handler_returned", completed), ("task_completed", completed)]
 
     def _with_summary(self, completed: TaskCompleted) -> TaskCompleted:
         """`completed` with the summary of the stored output that it names."""

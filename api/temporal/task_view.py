@@ -1,4 +1,7 @@
-"""Converts Temporal's description of a workflow (memo, search attributes, activities) to a `Task`. Needs no worker."""
+"""Converts Temporal's description of a workflow (memo, search attributes, activities) to a `Task`. Needs no worker.
+
+What only the history says, `recorded_facts` adds.
+"""
 
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -53,9 +56,7 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
     if summary is None:
         return None
     completed = await memo_model(execution, memo.TASK_COMPLETED, TaskCompleted)
-    run = await memo_model(execution, memo.RUN_FINISHED, RunState) or await memo_model(
-        execution, memo.RUN_STARTED, RunState
-    )
+    run = await memo_model(execution, memo.RUN_FINISHED, RunState)
     task = Task(
         id=execution.id,
         tool=summary.tool,
@@ -67,10 +68,10 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
         session_id=summary.session_id,
         created_at=summary.created_at,
         finished_at=execution.close_time,
-        answered=completed is not None and completed.status is not TaskStatus.CANCELLED,
+        answered=_is_answered(execution, completed),
         input_requests=await _open_questions(execution),
         run=run,
-        cost_usd=await _cost(execution, completed, run),
+        cost_usd=_cost(completed, run),
         progress=await memo_model(execution, memo.PROGRESS, Progress),
         workflow_url=f"{ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{execution.id}" if ui_url else None,
     )
@@ -92,11 +93,16 @@ async def memo_model(execution: WorkflowExecution, key: str, model: type[Model])
     return await execution.memo_value(key, None, type_hint=model)
 
 
-async def _cost(execution: WorkflowExecution, completed: TaskCompleted | None, run: RunState | None) -> float | None:
+def _cost(completed: TaskCompleted | None, run: RunState | None) -> float | None:
     """What the task's runs have cost, as far as the memo says."""
-    final: float | None = await execution.memo_value(memo.COST_USD, None, type_hint=float)
-    told = (final, completed.cost_usd if completed else None, run.usage_total_usd if run else None)
+    told = (completed.cost_usd if completed else None, run.usage_total_usd if run else None)
     return next((cost for cost in told if cost is not None), None)
+
+
+def _is_answered(execution: WorkflowExecution, completed: TaskCompleted | None) -> bool:
+    if completed is not None:
+        return completed.status is not TaskStatus.CANCELLED
+    return execution.status is WorkflowExecutionStatus.COMPLETED
 
 
 def _status(execution: WorkflowExecution, completed: TaskCompleted | None) -> TaskStatus:
@@ -104,8 +110,10 @@ def _status(execution: WorkflowExecution, completed: TaskCompleted | None) -> Ta
         return completed.status
     if execution.status is not None and execution.status in _CLOSED:
         return _CLOSED[execution.status]
-    recorded = execution.typed_search_attributes.get(search_attributes.TASK_STATUS)
-    return TaskStatus(recorded) if recorded else TaskStatus.WORKING
+    recorded = TaskStatus(execution.typed_search_attributes.get(search_attributes.TASK_STATUS) or TaskStatus.WORKING)
+    if execution.status is WorkflowExecutionStatus.COMPLETED and not recorded.is_final:
+        return TaskStatus.COMPLETED
+    return recorded
 
 
 async def _open_questions(execution: WorkflowExecution) -> dict[str, InputRequest] | None:
@@ -153,9 +161,9 @@ def _waiting(description: WorkflowExecutionDescription, run: RunState | None) ->
     attempts = raw.pending_workflow_task.attempt
     if attempts > _HARMLESS_ATTEMPTS:
         return f"Attempt {attempts} of a step of the workflow, trying again; its history and the worker's log say why."
-    # Between two activities, only the run's first state is known, from the memo.
-    if run is not None and any(activity.activity_type.name == WAIT_FOR_RUN for activity in raw.pending_activities):
-        return run.status_message or f"The run is {run.status}."
+    # Until the first heartbeat the history knows more, see `recorded_facts`.
+    if any(activity.activity_type.name == WAIT_FOR_RUN for activity in raw.pending_activities):
+        return (run.status_message if run else None) or "The run has started."
     return "Waiting for a worker." if _is_left_lying(raw) else None
 
 

@@ -115,6 +115,9 @@ def _status_query(status: TaskStatus) -> str:
         ended_abnormally = "ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')"
         never_answered = f"{search_attributes.TASK_STATUS.name} IN ('queued', 'working')"
         return f"({recorded} OR ({never_answered} AND {ended_abnormally}))"
+    if status is TaskStatus.COMPLETED:
+        nothing_else = f"{search_attributes.TASK_STATUS.name} IN ('queued', 'working')"
+        return f"({recorded} OR ({nothing_else} AND ExecutionStatus = 'Completed'))"
     return recorded if status.is_final else f"({recorded} AND ExecutionStatus = 'Running')"
 
 

@@ -91,7 +91,7 @@ async def _flood(system: System, body: Any) -> None:
 
 
 async def _all_done(system: System) -> bool:
-    counted = await system.temporal.count_workflows("OutlastCaller = 'key:flood' AND OutlastTaskStatus = 'completed'")
+    counted = await system.temporal.count_workflows("OutlastCaller = 'key:flood' AND ExecutionStatus = 'Completed'")
     return counted.count == _CALLS
 
 

@@ -25,6 +25,8 @@ from tests.support.ports import free_port
 from tests.support.stacks.stack_config import clean_environment, free_ports_config
 
 BARE_TASK_QUEUE = "bare"
+_COUNTED_EVERY_SECONDS = 2.5
+"""The server shows what it has counted a second later, or two."""
 _ACTION = re.compile(r"^action(?:_total)?\{.*\} ([0-9.e+]+)$", re.MULTILINE)
 
 
@@ -64,7 +66,14 @@ class System:
             return (await http.get("/sandbox/counters")).raise_for_status().json()
 
     async def billable_actions(self) -> float:
-        """How many actions the Temporal server has counted (what its hosted version bills)."""
+        """How many actions the Temporal server has counted (what its hosted version bills), when it counts no more."""
+        before, counted = -1.0, await self._counted_actions()
+        while counted != before:
+            await asyncio.sleep(_COUNTED_EVERY_SECONDS)
+            before, counted = counted, await self._counted_actions()
+        return counted
+
+    async def _counted_actions(self) -> float:
         async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
             text = (await http.get(str(self.stack.addresses.temporal_metrics_url))).raise_for_status().text
         return sum(float(value) for value in _ACTION.findall(text))

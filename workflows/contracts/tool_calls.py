@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -227,6 +227,7 @@ class ToolOutcome(Contract):
     run: RunState | None = None
     seconds: float = Field(default=0.0, description="From the call's start until its handler returned.")
     cost_usd: float | None = Field(default=None, description="What its runs have cost; absent when it started none.")
+    error_signature: str | None = Field(default=None, description="As in `TaskCompleted`.")
 
     @property
     def known_cost_usd(self) -> float:
@@ -238,13 +239,18 @@ class ToolOutcome(Contract):
     rows: RecordedRows | None = Field(default=None, description="What `result` lacks; absent when it is whole.")
 
     def without_rows(self, items: Sequence[JsonValue]) -> "ToolOutcome":
-        """This outcome, referring to `items` where the answer's structured form has exactly these rows."""
+        """This outcome, referring to `items` where the answer's structured form has exactly these rows.
+
+        Its headline stays: lists and events show it without looking for the rows.
+        """
         lines, structured = rows_as_lines(items), self.result.structured
         if len(lines) < WORTH_CHARS or structured is None or structured.get("items") != list(items):
             return self
         at = _first_text(self.result).find(lines)
         rows = RecordedRows(sha256=digest_of_rows(lines), text_at=at if at >= 0 else None)
         result = _with_first_text(self.result, lambda text: text.replace(lines, "", 1))
+        if result.headline != self.result.headline:
+            return self
         result = result.model_copy(update={"structured": {**structured, "items": []}})
         return self.model_copy(update={"result": result, "rows": rows})
 
@@ -306,6 +312,21 @@ class TaskCompleted(Contract):
     cost_usd: float | None = Field(
         default=None, description="What its runs have cost so far; absent when it started none."
     )
+
+    @classmethod
+    def by(cls, outcome: ToolOutcome, *, task_id: str, tool: str) -> Self:
+        """What the end of a task's workflow with `outcome` says of the task."""
+        result = outcome.result
+        return cls(
+            task_id=task_id,
+            tool=tool,
+            status=TaskStatus.FAILED if result.is_error else TaskStatus.COMPLETED,
+            error_signature=outcome.error_signature,
+            error=result.error,
+            message=result.headline,
+            locator=result.locator,
+            cost_usd=outcome.cost_usd,
+        )
 
 
 class Progress(Contract):

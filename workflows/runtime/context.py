@@ -16,6 +16,7 @@ from outlast.workflows.stubs.actors import Actors
 from outlast.workflows.stubs.mcp_actors import McpActors
 from outlast.workflows.stubs.outputs import Outputs
 from outlast.workflows.stubs.runs import Runs
+from outlast.workflows.stubs.search_attributes import TaskAttributes
 from outlast.workflows.stubs.skills import Skills
 from outlast.workflows.stubs.storages import Storages
 from outlast.workflows.stubs.user_messages import UserMessages
@@ -44,8 +45,9 @@ class ToolContext:
         self.guarded: Guarded | None = None
         self.recorded_rows: tuple[JsonValue, ...] = ()
         """Rows that stand in the result of an activity of this call; the outcome refers to them."""
+        self.attributes = TaskAttributes()
         self.questions = OpenQuestions()
-        self.runs = Runs(call)
+        self.runs = Runs(call, self.attributes)
         self.storages = Storages(call)
         self.actors = Actors(call)
         self.mcp_actors = McpActors(call, self.ask_all)

@@ -37,14 +37,14 @@ from outlast.activities.runs.contracts import (
 )
 from outlast.activities.spending.contracts import Spend, exact_usd
 from outlast.activities.storages.contracts import DatasetPage
-from outlast.workflows.contracts import memo, search_attributes
+from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.call_activity import tool_errors
 from outlast.workflows.stubs.deadline import remaining
 from outlast.workflows.stubs.failures import ToolError, envelope_of, is_deadline, is_definite_refusal
 from outlast.workflows.stubs.quick_reads import read_quickly
-from outlast.workflows.stubs.search_attributes import upsert_search_attributes
+from outlast.workflows.stubs.search_attributes import TaskAttributes
 from outlast.workflows.stubs.task_log import log_task_event, spent_on, timed
 
 
@@ -73,9 +73,10 @@ class _Operation:
 class Runs:
     """Starts, follows and aborts Actor runs."""
 
-    def __init__(self, call: ToolCall) -> None:
-        """Act for the caller of `call`."""
+    def __init__(self, call: ToolCall, attributes: TaskAttributes) -> None:
+        """Act for the caller of `call`; what runs change of `attributes` is written with the next change of them."""
         self._call = call
+        self._attributes = attributes
         self._operations: list[_Operation] = []
         self._starts = 0
 
@@ -237,10 +238,9 @@ class Runs:
                 operation.run = run
 
     def _announce_start(self, run: RunState, spec: RunSpec) -> None:
-        workflow.upsert_memo({memo.RUN_STARTED: run})
-        upsert_search_attributes(
-            search_attributes.RUN_ID.value_set(run.run_id), search_attributes.ACTOR.value_set(spec.actor)
-        )
+        self._attributes.change(search_attributes.RUN_ID.value_set(run.run_id))
+        if workflow.info().typed_search_attributes.get(search_attributes.ACTOR) != spec.actor:
+            self._attributes.change(search_attributes.ACTOR.value_set(spec.actor))
         log_task_event("run_started", run=run.run_id)
 
     def _spend_of(self, run: RunState) -> Spend | None:

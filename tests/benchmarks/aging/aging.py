@@ -32,7 +32,7 @@ _LIST_AT_MOST_MS = Target("at most", 100)
 _PAGE, _STEP = 50, 200
 _FAILED = "list of the failed: none"
 """More than one condition: the server reads all that the caller ever did, see docs/performance.md."""
-_COMPLETED = "OutlastTaskStatus = 'completed'"
+_COMPLETED = "WorkflowType = 'ToolCallWorkflow' AND ExecutionStatus = 'Completed'"
 _REUSED = Target("at most", 1.01)
 _READINGS = 5
 _READING_KEPT_SECONDS = 2.1

@@ -1,0 +1,120 @@
+"""What a task's description does not say, read from its history: how its run began, and what it has come to.
+
+What a history says once it says for ever, so what was read is kept.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
+
+from outlast.activities.runs.contracts import RunState
+from outlast.api.contracts.tasks import Task
+from outlast.api.errors import TaskDataLost, TaskDataUnavailable, TaskNotFound
+from outlast.api.temporal.activity_results import ActivityResults
+from outlast.api.temporal.definitions import START_RUN
+from outlast.api.temporal.errors import temporal_errors
+from outlast.workflows.contracts import search_attributes
+from outlast.workflows.contracts.tool_calls import TaskStatus, ToolOutcome
+
+_KEPT = 2_000
+_AT_ONCE = 20
+"""Histories that one list reads at the same time."""
+_GONE = TaskNotFound("Temporal has removed the history of the task.")
+_ENDED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED
+
+
+@dataclass(frozen=True)
+class _End:
+    """What the result of a task's workflow says of the task."""
+
+    message: str | None
+    run: RunState | None
+    cost_usd: float | None
+
+
+class RecordedFacts:
+    """Completes descriptions of tasks. Raises `TemporalUnavailable`.
+
+    A history that is gone, or whose parts are not to be read, leaves a description as it is.
+    """
+
+    def __init__(self, client: Client) -> None:
+        """Read histories through `client`."""
+        self._client = client
+        self._ends: OrderedDict[str, _End] = OrderedDict()
+        self._runs: OrderedDict[tuple[str, str], RunState] = OrderedDict()
+
+    def learn(self, run_id: str | None, outcome: ToolOutcome) -> None:
+        """Keep how a workflow has ended: it need not be read again."""
+        if run_id is not None:
+            end = _End(message=outcome.result.headline, run=outcome.run, cost_usd=outcome.cost_usd)
+            _keep(self._ends, run_id, end)
+
+    async def completed(self, execution: WorkflowExecution, task: Task) -> Task:
+        """`task` with what the history of `execution` says of it."""
+        with suppress(TaskNotFound, TaskDataLost, TaskDataUnavailable), temporal_errors(missing=_GONE):
+            if execution.status is WorkflowExecutionStatus.COMPLETED:
+                return await self._with_end(execution, task)
+            return await self._with_run(execution, task)
+        return task
+
+    async def all_completed(self, found: Iterable[tuple[WorkflowExecution, Task]]) -> list[Task]:
+        """Tasks of a list. Those that completed without a run stay as they are: their answers may be large."""
+        turns = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(execution: WorkflowExecution, task: Task) -> Task:
+            if task.executor == "none" and task.status is TaskStatus.COMPLETED:
+                return task
+            async with turns:
+                return await self.completed(execution, task)
+
+        return list(await asyncio.gather(*(one(execution, task) for execution, task in found)))
+
+    async def _with_end(self, execution: WorkflowExecution, task: Task) -> Task:
+        end = self._ends.get(execution.run_id) or await self._read_end(execution)
+        if end is None:
+            return task
+        told = {"status_message": task.status_message or end.message, "run": end.run, "cost_usd": end.cost_usd}
+        return task.model_copy(update=told)
+
+    async def _read_end(self, execution: WorkflowExecution) -> _End | None:
+        handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)
+        close = WorkflowHistoryEventFilterType.CLOSE_EVENT
+        async for event in handle.fetch_history_events(event_filter_type=close):
+            if event.event_type == _ENDED:
+                payloads = event.workflow_execution_completed_event_attributes.result.payloads
+                [outcome] = await self._client.data_converter.decode(payloads, [ToolOutcome])
+                self.learn(execution.run_id, outcome)
+        return self._ends.get(execution.run_id)
+
+    async def _with_run(self, execution: WorkflowExecution, task: Task) -> Task:
+        run_id = execution.typed_search_attributes.get(search_attributes.RUN_ID)
+        if task.run is not None or run_id is None:
+            return task
+        run = self._runs.get((execution.run_id, run_id)) or await self._read_run(execution, run_id)
+        return task.model_copy(update={"run": run})
+
+    async def _read_run(self, execution: WorkflowExecution, run_id: str) -> RunState | None:
+        results = ActivityResults()
+        handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)
+        async for event in handle.fetch_history_events():
+            activity, payloads = results.read(event)
+            if activity != START_RUN:
+                continue
+            [run] = await self._client.data_converter.decode(payloads, [RunState])
+            if run.run_id == run_id:
+                _keep(self._runs, (execution.run_id, run_id), run)
+                return run
+        return None
+
+
+def _keep(kept: OrderedDict[Any, Any], key: object, value: object) -> None:
+    kept[key] = value
+    if len(kept) > _KEPT:
+        kept.popitem(last=False)
