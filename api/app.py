@@ -117,6 +117,7 @@ async def _background(services: Services) -> AsyncGenerator[None]:
     async with (
         services.policy.watched(),
         services.queue_keeper.watching(),
+        services.quick_calls.serving(),
         sending_metrics(services.settings, "api", series),
     ):
         yield

@@ -33,6 +33,7 @@ from outlast.api.tasks.handoffs import Handoffs
 from outlast.api.tasks.large_arguments import LargeArguments
 from outlast.api.tasks.open_tasks import KeptCount
 from outlast.api.tasks.queue_keeper import QueueKeeper
+from outlast.api.tasks.quick_calls import QuickCalls
 from outlast.api.tasks.shares import TaskShares
 from outlast.api.tasks.starter import TaskStarter
 from outlast.api.temporal.raw_payloads import RawPayloads
@@ -59,6 +60,7 @@ class Services:
     session_starts: SessionStarts
     stored_bytes: StoredBytes
     queue_keeper: QueueKeeper
+    quick_calls: QuickCalls
     open_tasks: KeptCount
     near_deadline: KeptCount
     certificate_end: datetime | None
@@ -93,7 +95,8 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     shares = TaskShares(client, policy)
     stored_bytes = StoredBytes(objects, policy)
     session_starts = SessionStarts(client, policy, idle=settings.session_idle)
-    starter = TaskStarter(client, arguments, shares, session_starts, stored_bytes, fair=settings.fairness)
+    quick = QuickCalls(settings)
+    starter = TaskStarter(client, arguments, shares, session_starts, stored_bytes, quick, fair=settings.fairness)
     limits = CallerLimits(policy)
     tasks = TaskClient(client, admission, starter, audit, limits, ui_url=settings.temporal_ui_url)
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
@@ -110,6 +113,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         session_starts=session_starts,
         stored_bytes=stored_bytes,
         queue_keeper=QueueKeeper(client, policy),
+        quick_calls=quick,
         open_tasks=KeptCount(tasks.count_open),
         certificate_end=temporal_certificate_end(),
         near_deadline=KeptCount(tasks.count_near_deadline, seconds=_NEAR_DEADLINE_SECONDS),

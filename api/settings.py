@@ -81,6 +81,12 @@ class ApiSettings(Settings):
         default=False,
         description="Whether callers get equal shares of the workers, so that one caller's calls do not delay others.",
     )
+    quick_calls: int = Field(
+        default=0,
+        ge=0,
+        le=1_000,
+        description="Quick reads that the API carries out itself at once, in the step that starts them; 0 for none.",
+    )
     compression: bool = Field(
         default=True, description="Whether large outputs are stored and answered with a locator and a summary."
     )

@@ -11,7 +11,6 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
-from outlast.activities.actors.activities import ActorActivities
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.conversations.activities import ConversationActivities
 from outlast.activities.conversations.blocks import ConversationBlocks
@@ -26,16 +25,13 @@ from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.sweep.activities import OutputSweepActivities
 from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
 from outlast.activities.runs.activities import RunActivities, RunTiming
-from outlast.activities.runs.log import RunLogActivities
 from outlast.activities.spending.activities import SpendingActivities
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.spending.usage_store import UsageStore
-from outlast.activities.storages.datasets import DatasetActivities
-from outlast.activities.storages.listings import ListingActivities
-from outlast.activities.storages.records import RecordActivities
 from outlast.activities.stuck_tasks.activities import StuckTaskActivities
 from outlast.worker.connection import output_objects, sealer_from
 from outlast.worker.plain_functions import PlainFunctions
+from outlast.worker.platform_reads import platform_reads
 from outlast.worker.settings import WorkerSettings
 from outlast.worker.shared_tools import model_activities, shared_tool_activities, web_activities
 from outlast.workflows.contracts.queues import (
@@ -235,7 +231,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             spending.find_charges,
             spending.read_charges,
             StuckTaskActivities(client).end_stuck_task,
-            *_platform_reads(platform),
+            *platform_reads(platform),
             ConversationActivities(conversations).keep_messages,
             *_web_reads(settings),
             *shared_tool_activities(settings),
@@ -253,25 +249,6 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
         models=(models.call_model, compaction.summarise_piece, compaction.keep_summary),
         functions=(PlainFunctions().run_plain_function,),
         close=models.close,
-    )
-
-
-def _platform_reads(platform: ApifyPlatform) -> Sequence[Callable[..., Any]]:
-    actors, datasets = ActorActivities(platform), DatasetActivities(platform)
-    listings, records = ListingActivities(platform), RecordActivities(platform)
-    return (
-        datasets.fetch_dataset_items,
-        datasets.infer_dataset_schema,
-        RunLogActivities(platform).fetch_run_log,
-        actors.search_actors,
-        actors.fetch_actor_details,
-        listings.list_runs,
-        listings.describe_dataset,
-        listings.list_datasets,
-        listings.describe_key_value_store,
-        listings.list_key_value_stores,
-        listings.list_keys,
-        records.fetch_record,
     )
 
 

@@ -16,6 +16,7 @@ from outlast.api.http.dependencies import ReaderDep, ServicesDep
 from outlast.api.http.problems import documented_problems
 from outlast.api.metrics import EXPIRY, HANDOFFS_NEAR_DEADLINE, OPEN_TASKS, QUEUED_TASKS, REGISTRY
 from outlast.api.services import Services
+from outlast.worker.otlp.metrics import series_at
 
 router = APIRouter(tags=["operators"])
 
@@ -59,13 +60,14 @@ async def operations(services: ServicesDep, principal: ReaderDep) -> Operations:
 async def metrics(services: ServicesDep) -> Response:
     """Prometheus metrics of this process, and open and queued tasks, counted at most every five seconds."""
     await _count(services)
-    return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
+    own = generate_latest(REGISTRY)
+    return Response(own + await services.quick_calls.metrics(), media_type=CONTENT_TYPE_LATEST)
 
 
 async def current_series(services: Services) -> Iterable[Metric]:
     """The same series, for those who do not scrape."""
     await _count(services)
-    return tuple(REGISTRY.collect())
+    return (*REGISTRY.collect(), *await series_at(services.quick_calls.metrics_url))
 
 
 async def _count(services: Services) -> None:

@@ -32,8 +32,10 @@ from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import TaskSummary, ToolCall
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.payments import misplaced_payment, unpayable
-from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.framework.tool import Category, Tool
 from outlast.workflows.tools.registry import executor_kind
+
+_READ_QUICKLY = frozenset({Category.ACTORS, Category.RUNS, Category.STORAGE})
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class AdmittedCall:
     call: ToolCall
     summary: TaskSummary
     fingerprints: tuple[str, ...]
+    is_quick: bool
+    """Whether it most likely ends within its first step: it reads something of the platform, and nobody is asked."""
 
 
 class Admission:
@@ -118,7 +122,8 @@ class Admission:
             options=request.options.model_copy(update={"run_heartbeat_seconds": self._settings.run_heartbeat_seconds}),
         )
         fingerprints = self._fingerprints(call, request)
-        return AdmittedCall(call, _summary(call, fingerprints[0]), fingerprints)
+        quick = is_quick_read(tool) and (permission is None or permission.action == "allow")
+        return AdmittedCall(call, _summary(call, fingerprints[0]), fingerprints, is_quick=quick)
 
     async def admit_edited(self, caller: Caller, *, mode: str, tool: str, arguments: JsonObject) -> JsonObject:
         """Arguments that a person edited while approving a call, checked and sealed like those of a new call.
@@ -209,6 +214,11 @@ class Admission:
         # They are JSON already: dumping the largest ones would hold the event loop for as long as parsing them.
         content["arguments"] = request.arguments
         return self._sealer.digests([call.tool, call.mode, content])
+
+
+def is_quick_read(tool: Tool) -> bool:
+    """Whether a call of `tool` reads something of the platform, see `workflows/stubs/quick_reads.py`."""
+    return tool.annotations.read_only and tool.category in _READ_QUICKLY and not tool.runs_actor and not tool.functions
 
 
 def _from_connection(request: TaskRequest) -> tuple[SecretStr | None, tuple[str, ...]]:

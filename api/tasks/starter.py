@@ -8,6 +8,7 @@ from outlast.api.access.limits.large_bodies import end_body_turn
 from outlast.api.access.limits.stored_bytes import StoredBytes
 from outlast.api.tasks.admission import AdmittedCall
 from outlast.api.tasks.large_arguments import LargeArguments
+from outlast.api.tasks.quick_calls import QuickCalls
 from outlast.api.tasks.shares import TaskShares
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.session_starts import SessionStarts
@@ -28,15 +29,17 @@ class TaskStarter:
         shares: TaskShares,
         sessions: SessionStarts,
         stored: StoredBytes,
+        quick: QuickCalls,
         *,
         fair: bool,
     ) -> None:
         """Keep large inputs with `arguments`, queue the tasks beyond their callers' `shares`, begin `sessions`.
 
-        Callers whose outputs are too large, by `stored`, start nothing. With `fair`, callers get equal shares of the
-        workers.
+        What this process carries out itself is started with `quick`. Callers whose outputs are too large, by `stored`,
+        start nothing. With `fair`, callers get equal shares of the workers.
         """
         self._stored = stored
+        self._quick = quick
         self._client = client
         self._arguments = arguments
         self._shares = shares
@@ -60,7 +63,8 @@ class TaskStarter:
                 await self._sessions.ensure(caller_id, call.session_id)
             async with self._shares.placed(caller_id, task_id) as queued:
                 status = TaskStatus.QUEUED if queued else TaskStatus.WORKING
-                await self._client.start_workflow(
+                eager = self._quick.client if admitted.is_quick and not queued else None
+                await (eager or self._client).start_workflow(
                     ToolCallWorkflow.run,
                     light.call,
                     id=task_id,
@@ -71,6 +75,7 @@ class TaskStarter:
                     search_attributes=search_attributes.of_task(call, summary, light.references, status=status),
                     static_summary=f"{call.tool} for {caller_id}",
                     priority=Priority(fairness_key=caller_id[:64]) if self._fair else Priority.default,
+                    request_eager_start=eager is not None,
                     start_delay=QUEUED_START_DELAY if queued else None,
                 )
         return status

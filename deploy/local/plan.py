@@ -24,6 +24,8 @@ LOOPBACK = "127.0.0.1"
 _READY_FILE = "OUTLAST_READY_FILE"
 _RESTORED = "OUTLAST_RESTORED_INTERVAL"
 DEFAULT_SANDBOX_ACTORS = "outlast/site-crawler"
+QUICK_CALLS = "20"
+"""How many quick calls the API carries out itself at once; the worker has the others."""
 STOP_GRACE_SECONDS = {Component.API: 10.0, Component.WORKER: 25.0, Component.SANDBOX: 5.0, Component.TEMPORAL: 5.0}
 
 _WISHES = {
@@ -234,6 +236,8 @@ class Planner:
         contract = without_secrets_of_others(component, stack_environment(self._config, self.addresses()))
         # The only worker is replaced in place: with a version, it would wait for somebody to promote it.
         contract.pop("OUTLAST_BUILD_ID", None)
+        if component is Component.API:
+            contract.setdefault("OUTLAST_QUICK_CALLS", QUICK_CALLS)
         return contract | {name: value for name, value in ports.items() if value is not None}
 
     def _port(self, name: str) -> str | None:

@@ -1,38 +1,63 @@
-"""Quick reads are local activities: what happens when their worker dies, and when the platform does not answer."""
+"""Quick reads are local activities: what happens when their process dies, and when the platform does not answer."""
 
+import asyncio
+import signal
 from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.support.calls.histories import whole_history
+from tests.support.stacks.api_server import connect
 from tests.support.stacks.chaos_client import Chaos
 from tests.support.stacks.chaos_stack import Part
 
 
-async def killed(worker: Part) -> None:
+async def killed(process: Part) -> None:
     """`kill -9`."""
-    await worker.restart()
+    await process.restart()
 
 
-async def stopped(worker: Part) -> None:
+async def stopped(process: Part) -> None:
     """SIGTERM."""
-    await worker.terminate()
-    await worker.ready()
+    process.ask_to_stop()
+    # uvicorn ends with the signal that it got.
+    assert process.process is not None
+    assert await asyncio.to_thread(process.process.wait, 30) in (0, -signal.SIGTERM)
+    await process.ready()
 
 
 @pytest.mark.parametrize("ends", [killed, stopped])
-async def test_a_read_outlives_the_worker_that_made_it(chaos: Chaos, ends: Callable[[Part], Awaitable[None]]) -> None:
+@pytest.mark.parametrize("of", ["worker", "api"])
+async def test_reads_outlive_the_process_that_made_them(
+    chaos: Chaos, of: str, ends: Callable[[Part], Awaitable[None]]
+) -> None:
     dataset_id = await dataset_of_a_run(chaos)
-    chaos.sandbox.order_fault("hang", method="GET", path=f"/datasets/{dataset_id}/items", times=1)
-    read = await chaos.start_call("get-dataset-items", datasetId=dataset_id)
+    chaos.sandbox.order_fault("hang", method="GET", path=f"/datasets/{dataset_id}/items", times=2)
+    parts = {"api": chaos.stack.api, "worker": chaos.stack.worker}
+    pids = {part.pid: name for name, part in parts.items()}
+    reads = [await chaos.start_call("get-dataset-items", datasetId=dataset_id) for _ in parts]
     await chaos.until(lambda: chaos.faults_left() == 0)
-    await ends(chaos.stack.worker)
-    task = await chaos.ended(read)
-    result = await chaos.result(read)
-    assert task["status"] == "completed", task
-    assert result is not None
-    assert [row["index"] for row in result["structured"]["items"]] == [0, 1, 2]
-    told = [name async for _, name, _ in chaos.events(read) if name in ("handler_returned", "task_completed")]
-    assert told == ["handler_returned", "task_completed"]
+    await ends(parts[of])
+    for read in reads:
+        task = await chaos.ended(read)
+        result = await chaos.result(read)
+        assert task["status"] == "completed", task
+        assert result is not None
+        assert [row["index"] for row in result["structured"]["items"]] == [0, 1, 2]
+        told = [name async for _, name, _ in chaos.events(read) if name in ("handler_returned", "task_completed")]
+        assert told == ["handler_returned", "task_completed"]
+    # The API takes as many as it may, in the step that starts them; the worker has the rest.
+    assert [pids.get(await _first_process(chaos, read)) for read in reads] == ["api", "worker"]
+
+
+async def test_what_the_api_carries_out_is_counted_among_its_metrics(chaos: Chaos) -> None:
+    dataset_id = await dataset_of_a_run(chaos)
+    read = await chaos.start_call("get-dataset-items", datasetId=dataset_id)
+    assert (await chaos.ended(read))["status"] == "completed"
+    assert await _first_process(chaos, read) == chaos.stack.api.pid
+    metrics = (await chaos.http.get("/metrics")).text
+    assert "outlast_local_reads_total{" in metrics
+    assert 'tool="get-dataset-items"' in metrics
 
 
 async def test_a_read_that_hangs_goes_over_to_an_activity_that_can_be_watched_and_cancelled(chaos: Chaos) -> None:
@@ -48,3 +73,15 @@ async def dataset_of_a_run(chaos: Chaos) -> str:
     """A dataset with three rows."""
     ended = await chaos.expect_right_answer(await chaos.start(seconds=0.1))
     return ended["run"]["dataset_id"]
+
+
+async def _first_process(chaos: Chaos, task: str) -> int:
+    """Id of the process that had the first step that was recorded: one that died before leaves no trace."""
+    temporal = await connect(chaos.stack.temporal_server.address)
+    events = await whole_history(temporal, task)
+    identities = [
+        event.workflow_task_started_event_attributes.identity
+        for event in events
+        if event.HasField("workflow_task_started_event_attributes")
+    ]
+    return int(identities[0].partition("@")[0])

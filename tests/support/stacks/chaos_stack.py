@@ -30,6 +30,8 @@ SETTINGS = {
     "OUTLAST_REQUEST_TIMEOUT_SECONDS": "3",
     "OUTLAST_SHUTDOWN_SECONDS": "10",
     "OUTLAST_TAKEOVER_SECONDS": "3",
+    # Of two quick calls at once, one is the worker's.
+    "OUTLAST_QUICK_CALLS": "1",
     "OUTLAST_TOOLS_FROM": "tests.support.tools.protocol_tools",
 }
 """Recovery as quick as the settings allow, so that many moments can be tried."""

@@ -24,6 +24,12 @@ def full_config(tmp_path: Path, **environment: str) -> StackConfig:
     return free_ports_config(tmp_path, *Component, environment=clean_environment(**environment))
 
 
+def test_the_api_carries_quick_calls_out_unless_the_user_says_how_many(tmp_path: Path) -> None:
+    assert child(full_config(tmp_path), Component.API).environment["OUTLAST_QUICK_CALLS"] == "20"
+    own = full_config(tmp_path, OUTLAST_QUICK_CALLS="0")
+    assert child(own, Component.API).environment["OUTLAST_QUICK_CALLS"] == "0"
+
+
 def test_without_any_setting_everything_is_brought(tmp_path: Path) -> None:
     config = full_config(tmp_path)
     assert components_to_run(config, look_outside(config.environment)) == frozenset(Component)

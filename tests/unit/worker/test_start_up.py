@@ -13,7 +13,10 @@ NEEDED_LATER = ("anthropic", "apify_client", "bs4", "markdownify", "mcp", "mcp_t
 
 @pytest.mark.parametrize(
     ("module", "never_needed"),
-    [("outlast.worker.__main__", ("fastapi", "typer", "uvicorn")), ("outlast.api.__main__", ("typer",))],
+    [
+        ("outlast.worker.__main__", ("fastapi", "typer", "uvicorn")),
+        ("outlast.api.__main__", ("typer", "outlast.worker.eager")),
+    ],
 )
 def test_a_process_loads_no_client_and_no_sdk_that_it_does_not_need_yet(
     module: str, never_needed: tuple[str, ...]
