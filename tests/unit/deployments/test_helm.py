@@ -138,6 +138,18 @@ def test_values_that_cannot_work_are_refused_with_a_reason(option: str, told: st
     assert told in refused.stderr
 
 
+@pytest.mark.parametrize("place", ["settings", "api.settings"])
+def test_what_the_api_carries_out_itself_has_no_version(place: str) -> None:
+    quick = f"{place}.OUTLAST_QUICK_CALLS=20"
+    made = rendered(HELM, "--values", str(VALUES["least"]), "--set-string", quick)
+    (api,) = (one for one in made if one.kind == "Deployment" and one.name.endswith("-api"))
+    assert api.environment["OUTLAST_QUICK_CALLS"] == "20"
+    versioned = ("--set-string", f"{quick},versioning.buildId=v1")
+    refused = run(HELM, "template", "outlast", str(CHART), "--values", str(VALUES["least"]), *versioned)
+    assert refused.returncode != 0
+    assert "OUTLAST_QUICK_CALLS has to be 0" in refused.stderr
+
+
 def test_the_example_of_the_page_is_enough(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "deploy-helm.md").read_text()
     example = tmp_path / "values.yaml"
