@@ -196,7 +196,7 @@ class WorkerSettings(Settings):
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$",
         description="Name of the worker deployment whose versions the build ids are.",
     )
-    run_slots: int = Field(default=5_000, ge=1, description="Runs that one worker follows at once.")
+    run_slots: int = Field(default=10_000, ge=1, description="Runs that one worker follows at once.")
     tool_slots: int = Field(default=200, ge=1, description="Short activities that one worker carries out at once.")
     cached_workflows: int = Field(
         default=5_000,

@@ -55,6 +55,8 @@ _FOLLOWING_BEATS = 0.75
 """Interval of the heartbeats while a run is followed, as a share of the timeout: a late one only moves the wait."""
 _LONGEST_SILENCE = START_HEARTBEAT_TIMEOUT * 0.75
 """An attempt that sent no heartbeat for longer starts nothing: the server may be about to replace it."""
+_LONGEST_POLL = timedelta(seconds=60)
+"""The platform's limit of `waitForFinish` (Apify API v2)."""
 
 
 class RunTiming(BaseModel):
@@ -65,11 +67,18 @@ class RunTiming(BaseModel):
     poll_min: timedelta = timedelta(seconds=1)
     """Longest wait of one poll of a young run; its status message is at most this old."""
     poll_max: timedelta = timedelta(seconds=30)
-    """Longest wait of one poll of an old run; at most 60 s, the platform's own limit of `waitForFinish`."""
+    """Longest wait of one poll of an old run, when the worker follows few."""
     polls_per_second: float = 50
-    """Polls of one worker for all its runs: with more runs each poll waits longer. The end of a run ends its poll."""
+    """Polls of one worker for all its runs: with more runs each poll waits longer, up to the longest that the platform
+    allows. The end of a run ends its poll."""
     request_timeout: timedelta = DEFAULT_REQUEST_TIMEOUT
     """How long to wait for one response of the platform, in addition to the wait that the request asks for."""
+
+    def wait_of_poll(self, age: timedelta, followed_runs: int) -> timedelta:
+        """How long one poll of a run of this age waits, on a worker that follows so many."""
+        by_age = min(age / 10, self.poll_max)
+        fair_share = timedelta(seconds=followed_runs / self.polls_per_second)
+        return max(self.poll_min, by_age, min(fair_share, _LONGEST_POLL))
 
 
 class StartPhase(BaseModel):
@@ -271,8 +280,7 @@ class RunActivities:
 
     async def _poll(self, client: "apify.ApifyClientAsync", run_id: str) -> RunState:
         """One long poll: short for a young run (fresh status messages), long for an old one (few requests)."""
-        fair_share = timedelta(seconds=self._followed_runs / self._timing.polls_per_second)
-        wait = max(self._timing.poll_min, min(max(_time_since_scheduled() / 10, fair_share), self._timing.poll_max))
+        wait = self._timing.wait_of_poll(_time_since_scheduled(), self._followed_runs)
         return self._state(await self._get_started(client, run_id, wait=wait))
 
     async def _get_started(

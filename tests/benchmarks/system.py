@@ -28,6 +28,19 @@ BARE_TASK_QUEUE = "bare"
 _COUNTED_EVERY_SECONDS = 2.5
 """The server shows what it has counted a second later, or two."""
 _ACTION = re.compile(r"^action(?:_total)?\{.*\} ([0-9.e+]+)$", re.MULTILINE)
+_WRITE = re.compile(
+    r"^persistence_requests(?:_total)?\{.*operation=\"(?:Append|Complete|Create|Delete|Update|Upsert)\w*\".*\} "
+    r"([0-9.e+]+)$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class TemporalCounts:
+    """Actions (what the hosted version bills), and writes that were asked of the database."""
+
+    actions: float
+    writes: float
 
 
 @dataclass(frozen=True)
@@ -67,16 +80,18 @@ class System:
 
     async def billable_actions(self) -> float:
         """How many actions the Temporal server has counted (what its hosted version bills), when it counts no more."""
-        before, counted = -1.0, await self._counted_actions()
+        before, counted = -1.0, (await self.temporal_counts()).actions
         while counted != before:
             await asyncio.sleep(_COUNTED_EVERY_SECONDS)
-            before, counted = counted, await self._counted_actions()
+            before, counted = counted, (await self.temporal_counts()).actions
         return counted
 
-    async def _counted_actions(self) -> float:
+    async def temporal_counts(self) -> TemporalCounts:
+        """What the Temporal server has counted so far, at rest or not."""
         async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
             text = (await http.get(str(self.stack.addresses.temporal_metrics_url))).raise_for_status().text
-        return sum(float(value) for value in _ACTION.findall(text))
+        actions, writes = (sum(float(value) for value in line.findall(text)) for line in (_ACTION, _WRITE))
+        return TemporalCounts(actions, writes)
 
     @property
     def _sandbox_url(self) -> str:

@@ -1,0 +1,23 @@
+"""How long the polls of runs wait."""
+
+from datetime import timedelta
+
+import pytest
+
+from outlast.activities.runs.activities import RunTiming
+
+
+@pytest.mark.parametrize(
+    ("age", "runs", "seconds"),
+    [
+        (0, 1, 1),  # a young run's status message is fresh
+        (100, 1, 10),
+        (3_600, 1, 30),
+        (0, 1_000, 20),  # 50 polls a second
+        (3_600, 1_000, 30),
+        (0, 3_000, 60),
+        (3_600, 10_000, 60),  # the platform answers after a minute at the latest
+    ],
+)
+def test_an_old_run_and_one_of_many_is_asked_for_less_often(age: int, runs: int, seconds: int) -> None:
+    assert RunTiming().wait_of_poll(timedelta(seconds=age), runs) == timedelta(seconds=seconds)
