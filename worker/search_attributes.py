@@ -1,7 +1,9 @@
 """Registers the search attributes of tasks. Repeating it changes nothing."""
 
+import asyncio
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
@@ -26,6 +28,8 @@ WANTED: SearchAttributes = {
 """The search attributes of tasks, with their types."""
 REFUSALS = frozenset({RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.UNAUTHENTICATED})
 """How a server says that its search attributes are managed elsewhere, as Temporal Cloud's are."""
+_PATIENCE_SECONDS = 60
+_PAUSE_SECONDS = 0.1
 _TYPES = {KEYWORD: "Keyword", KEYWORD_LIST: "KeywordList", DATETIME: "Datetime"}
 
 
@@ -43,7 +47,7 @@ async def missing_search_attributes(client: Client) -> SearchAttributes:
 
 
 async def register_search_attributes(client: Client) -> None:
-    """Add the search attributes that the namespace lacks.
+    """Add the search attributes that the namespace lacks, and wait until workflows can have them.
 
     Raises `RuntimeError` where they are missing and the server lets nobody add them with this credential, `RPCError`
     when it does not answer. A server that does not even list them is trusted to have them.
@@ -55,10 +59,11 @@ async def register_search_attributes(client: Client) -> None:
             raise
         log.warning("The server does not list search attributes; `outlast admin setup` names those that it needs")
         return
-    if not missing:
-        return
     try:
-        await add_search_attributes(client, missing)
+        if missing:
+            await add_search_attributes(client, missing)
+        # Another process may have added them this very moment.
+        await until_known(client, WANTED)
     except RPCError as error:
         if error.status not in REFUSALS:
             raise
@@ -67,6 +72,28 @@ async def register_search_attributes(client: Client) -> None:
             f"The namespace {client.namespace} lacks the search attributes {names}, and this credential may not add "
             "them. `outlast admin setup` says how."
         ) from error
+
+
+async def until_known(client: Client, names: Iterable[str]) -> None:
+    """Wait until the server takes these search attributes, for a minute at most. Raises `RPCError`.
+
+    It lists one as soon as it is added, and refuses workflows that have it until it has read the namespace again: after
+    two seconds with the embedded server, ten and more with others.
+    """
+    conditions = " AND ".join(f"{name} IS NULL" for name in names)
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            await client.count_workflows(f"WorkflowId = 'none' AND {conditions}")
+        except RPCError as error:
+            if error.status is not RPCStatusCode.INVALID_ARGUMENT:
+                raise
+            if time.monotonic() > deadline:
+                log.warning("The server does not know all search attributes yet: %s", error)
+                return
+        else:
+            return
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
 async def add_search_attributes(client: Client, missing: SearchAttributes) -> None:

@@ -22,7 +22,14 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.worker.search_attributes import REFUSALS, WANTED, SearchAttributes, add_search_attributes, type_name
+from outlast.worker.search_attributes import (
+    REFUSALS,
+    WANTED,
+    SearchAttributes,
+    add_search_attributes,
+    type_name,
+    until_known,
+)
 
 _CLOUD_HOSTS = (".tmprl.cloud", ".temporal.io")
 _PATIENCE_SECONDS = 60
@@ -128,7 +135,7 @@ class _Namespace:
                     raise
                 names = ", ".join(sorted(missing))
                 return self._refused_attributes(f"{names} are missing, and this credential may not add them", missing)
-            await self._until_added(missing)
+            await until_known(self._client, missing)
         if wrong:
             told = ", ".join(f"{name} has to be {type_name(kind)}" for name, kind in sorted(wrong.items()))
             detail = f"{told}: remove it and run this again, or use another namespace"
@@ -160,11 +167,6 @@ class _Namespace:
                     raise
             else:
                 return
-            await asyncio.sleep(_PAUSE_SECONDS)
-
-    async def _until_added(self, added: SearchAttributes) -> None:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while not added.keys() <= (await self._attributes()).keys() and time.monotonic() < deadline:
             await asyncio.sleep(_PAUSE_SECONDS)
 
     def _refused_namespace(self, detail: str) -> SetupStep:

@@ -3,13 +3,15 @@
 import json
 import os
 import signal
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
 import httpx
 import pytest
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client, WithStartWorkflowOperation, WorkflowExecutionStatus
-from temporalio.common import Priority, WorkflowIDConflictPolicy
+from temporalio.common import Priority, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
 from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
@@ -18,7 +20,9 @@ from outlast.deploy.local.errors import DataDirectoryInUseError
 from outlast.deploy.local.ports import is_free
 from outlast.deploy.local.stack import Stack
 from outlast.deploy.local.state import find_running, read_state
-from outlast.deploy.local.temporal_server import TemporalServer
+from outlast.deploy.local.temporal_server import SEARCH_ATTRIBUTES, TemporalServer
+from outlast.worker.search_attributes import WANTED, register_search_attributes, type_name
+from outlast.workflows.contracts.search_attributes import LOCATORS, RELEASED_AT, TOOL
 from tests.integration.stack.greeter import Greeter
 from tests.support.eventually import eventually
 from tests.support.stacks.stack_config import Events, free_ports_config, running_children, start_stack_process
@@ -82,13 +86,55 @@ async def test_the_ui_and_the_servers_own_metrics_answer(tmp_path: Path) -> None
         assert "service_requests" in (await http.get(str(stack.addresses.temporal_metrics_url))).text
 
 
+async def start_with_attributes(client: Client) -> None:
+    """Start a workflow with one search attribute of each type, and find it by them."""
+    workflow_id = f"greeter-{uuid4()}"
+    attributes = TypedSearchAttributes(
+        [
+            SearchAttributePair(TOOL, workflow_id),
+            SearchAttributePair(LOCATORS, ["a", "b"]),
+            SearchAttributePair(RELEASED_AT, datetime.now(UTC)),
+        ]
+    )
+    await client.start_workflow(Greeter.run, id=workflow_id, task_queue="stack", search_attributes=attributes)
+    found = f"{TOOL.name} = '{workflow_id}' AND {LOCATORS.name} = 'b' AND {RELEASED_AT.name} IS NOT NULL"
+    await eventually(lambda: counts(client, found))
+
+
+async def counts(client: Client, query: str) -> bool:
+    return (await client.count_workflows(query)).count == 1
+
+
+async def test_search_attributes_that_are_added_can_be_used_at_once(temporal_server: TemporalServer) -> None:
+    client = await Client.connect(temporal_server.address, namespace=f"own-{uuid4().hex[:8]}")
+    request = RegisterNamespaceRequest(namespace=client.namespace)
+    request.workflow_execution_retention_period.FromTimedelta(timedelta(days=1))
+    await client.workflow_service.register_namespace(request)
+    # The server has read the namespace, and not what comes next.
+    await eventually(lambda: counts_without_error(client))
+    await register_search_attributes(client)
+    await start_with_attributes(client)
+
+
+async def counts_without_error(client: Client) -> bool:
+    try:
+        await client.count_workflows()
+    except RPCError:
+        return False
+    return True
+
+
+def test_a_new_namespace_has_the_search_attributes_that_workers_ask_for() -> None:
+    assert {name: type_name(kind) for name, kind in WANTED.items()} == SEARCH_ATTRIBUTES
+
+
 async def test_a_namespace_other_than_default_is_registered(tmp_path: Path) -> None:
     config = free_ports_config(tmp_path, Component.TEMPORAL)
     config = config.model_copy(update={"environment": {**config.environment, "TEMPORAL_NAMESPACE": "team"}})
     for _ in range(2):  # registering it again is no error
         async with Stack(config) as stack:
             client = await Client.connect(str(stack.addresses.temporal_address), namespace="team")
-            await client.start_workflow(Greeter.run, id=f"greeter-{uuid4()}", task_queue="stack")
+            await start_with_attributes(client)
 
 
 async def test_the_data_directory_of_a_stack_in_another_process_is_refused(tmp_path: Path) -> None:
