@@ -217,8 +217,14 @@ class Admission:
 
 
 def is_quick_read(tool: Tool) -> bool:
-    """Whether a call of `tool` reads something of the platform, see `workflows/stubs/quick_reads.py`."""
-    return tool.annotations.read_only and tool.category in _READ_QUICKLY and not tool.runs_actor and not tool.functions
+    """Whether a call of `tool` reads something of the platform, see `workflows/stubs/quick_reads.py`.
+
+    Tools of other packages are none: what they do is not known, and the API's event loop would do it.
+    """
+    reads = tool.annotations.read_only and tool.category in _READ_QUICKLY and not tool.runs_actor
+    # Plain functions, and parts before and after a client's, have a handler of Outlast's around them.
+    own = not tool.functions and tool.client is None and tool.handler.__module__.startswith("outlast.")
+    return reads and own
 
 
 def _from_connection(request: TaskRequest) -> tuple[SecretStr | None, tuple[str, ...]]:
