@@ -26,6 +26,7 @@ async def test_a_question_dies_with_its_session_and_the_tool_is_not_called_again
 
             await eventually(lambda: has_status("input_required"))
             service.worker.process.kill()
+            service.worker.process.wait()
             ready = f"http://127.0.0.1:{port}/metrics"
             with started_module(
                 "outlast.worker", ready_url=ready, log=tmp_path / "second.log", environment=environment

@@ -174,6 +174,7 @@ async def test_a_call_that_another_worker_continues_has_one_span(
     task = await started(api, {"tool": "deploy", "arguments": {"item": "x"}}, traceparent=traceparent)
     asked = await asks(api, task)
     service.worker.process.kill()
+    service.worker.process.wait()
     environment = settings_environment(
         service.temporal_address,
         service.sandbox,
