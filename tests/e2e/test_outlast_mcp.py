@@ -128,7 +128,7 @@ async def forking(data_dir: Path) -> psutil.Process:
             connection.shutdown(socket.SHUT_WR)
             return connection.recv(1) == b""  # it was read, and refused
 
-    await eventually(lambda: asyncio.to_thread(listens), timeout_seconds=120)
+    await eventually(lambda: asyncio.to_thread(listens))
     return fork_servers(data_dir)[0]
 
 
@@ -167,9 +167,10 @@ async def test_later_clients_are_served_by_forks_that_share_nothing_else(tmp_pat
         stopped.terminate()
         killed.kill()
         for client in (stopped, killed):
-            client.communicate(timeout=30)
+            client.wait(180)  # not `communicate`, at whose end of the input a client ends by itself, with 0
+            client.communicate()
         assert (stopped.returncode, killed.returncode) == (128 + signal.SIGTERM, -signal.SIGKILL)
-        await eventually(lambda: len(forks & {process.pid for process in fork_servers(tmp_path)}) == 1, 30)
+        await eventually(lambda: len(forks & {process.pid for process in fork_servers(tmp_path)}) == 1)
         kept.communicate(timeout=60)
         assert kept.returncode == 0
 
@@ -180,7 +181,7 @@ async def test_later_clients_are_served_by_forks_that_share_nothing_else(tmp_pat
             connection.connect(path)
             protocol.send_request(connection, protocol.Request("newer code", [], "/", {}, []))
             assert connection.recv(1) == b""
-        await eventually(lambda: second_server not in fork_servers(tmp_path), 30)
+        await eventually(lambda: second_server not in fork_servers(tmp_path))
         later.kill()
         later.communicate()
         state = find_running(tmp_path)
