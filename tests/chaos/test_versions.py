@@ -154,7 +154,7 @@ async def test_a_new_version_is_ramped_promoted_rolled_back_and_the_old_one_drai
         async def is_drained() -> bool:
             return await versions.drainage(OLD) == "drained"
 
-        await eventually(is_drained, 60, 0.5)
+        await eventually(is_drained, interval_seconds=0.5)
         await stack.worker.terminate()
         after = await chaos.start(seconds=0)
         await chaos.expect_right_answer(after)

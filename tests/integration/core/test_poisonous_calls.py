@@ -43,7 +43,7 @@ async def test_a_task_that_cannot_go_on_ends_with_an_error_and_its_run_is_aborte
         task = (await api.get(f"/v1/tasks/{task_id}")).json()
         return task if task["status"] == "failed" else None
 
-    await eventually(ended, timeout_seconds=90)
+    await eventually(ended)
     error = (await result_of(api, task_id))["result"]["error"]
     assert "could not go on: a step of its workflow has failed" in error["message"]
     assert "deadlock" in error["message"].lower()

@@ -321,7 +321,7 @@ async def test_cancelling_over_stdio_stops_the_run(
     async with Client(stdio_client(server), mode=revision) as mcp:
         await mcp.list_tools()
         calling = asyncio.create_task(mcp.call_tool("call-actor", FOREVER, progress_callback=heard))
-        started = await asyncio.wait_for(run_id, 60)
+        started = await asyncio.wait_for(run_id, 180)
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
         await eventually(lambda: sandbox.run(started)["status"] == "ABORTED")

@@ -89,7 +89,7 @@ async def test_an_attribute_of_another_type_is_told(temporal: Client) -> None:
         assert (step.outcome, "OutlastTool has to be Keyword" in step.detail) == ("wrong", True), step
         return True
 
-    await eventually(told, 60, 0.5)
+    await eventually(told, interval_seconds=0.5)
 
 
 def refuse_changes(client: Client, monkeypatch: pytest.MonkeyPatch, *, lists: bool = True) -> None:
@@ -123,7 +123,7 @@ async def test_what_the_credential_may_not_do_is_told_with_its_commands(
         assert attributes.commands == (f"{create} --name OutlastReleasedAt --type Datetime",), attributes
         return True
 
-    await eventually(refused, 60, 0.5)
+    await eventually(refused, interval_seconds=0.5)
     with pytest.raises(RuntimeError, match=r"lacks the search attributes OutlastReleasedAt \(Datetime\)"):
         await register_search_attributes(client)
 

@@ -73,7 +73,7 @@ async def bare(temporal: Client) -> Client:
         assert "Queues" in found, found
         return True
 
-    await eventually(known, 60, 0.5)
+    await eventually(known, interval_seconds=0.5)
     return await Client.connect(temporal.service_client.config.target_host, namespace=name)
 
 
@@ -101,7 +101,7 @@ async def test_a_namespace_without_attributes_and_workers(bare: Client) -> None:
         assert row == ("fail", "missing or of another type: OutlastTool")
         return True
 
-    await eventually(only_the_wrong_type, 60, 0.5)
+    await eventually(only_the_wrong_type, interval_seconds=0.5)
 
 
 async def test_steps_that_wait_for_long_and_workers_of_two_versions(
@@ -120,7 +120,7 @@ async def test_steps_that_wait_for_long_and_workers_of_two_versions(
         assert found["Worker versions"] == ("warn", "2 workers of different versions: 1.0 (1), 2.0 (1)")
         return True
 
-    await eventually(noticed, 60, 0.5)
+    await eventually(noticed, interval_seconds=0.5)
 
 
 @asynccontextmanager
@@ -159,7 +159,7 @@ async def asking(client: Client, identity: str, version: str) -> AsyncIterator[N
         return True
 
     try:
-        await eventually(seen, 60, 0.2)
+        await eventually(seen, interval_seconds=0.2)
         yield
     finally:
         for poll in asked:

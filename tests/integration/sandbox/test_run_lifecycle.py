@@ -167,7 +167,7 @@ async def test_a_live_log_is_followed_to_its_end(client: ApifyClientAsync, tmp_p
     await eventually(lambda: b"probe begins" in b"".join(seen))
     assert b"the file is there" not in b"".join(seen)
     file.touch()
-    await asyncio.wait_for(following, 20)
+    await asyncio.wait_for(following, 180)
     assert b"the file is there" in b"".join(seen)
     assert b"The run ended: SUCCEEDED" in b"".join(seen)
 

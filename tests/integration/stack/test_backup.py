@@ -89,7 +89,7 @@ async def expect_completed(http: httpx.AsyncClient, task: str, headers: dict[str
         assert found["status"] == "completed", found
         return True
 
-    await eventually(completed, 120, 0.2)
+    await eventually(completed, interval_seconds=0.2)
 
 
 def outlast(*arguments: object) -> dict[str, Any]:

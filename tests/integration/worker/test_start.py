@@ -78,7 +78,7 @@ async def test_the_ready_file_names_the_process_and_goes_with_it(tmp_path: Path,
     assert said.metrics_url is not None
     assert await status_of(said.metrics_url) == 200
     process.terminate()
-    assert process.wait(60) == 0
+    assert process.wait(180) == 0
     assert read_ready_file(tmp_path / "ready") is None
 
 
@@ -86,7 +86,7 @@ async def test_a_worker_that_replaces_a_killed_one_announces_its_own_pid(tmp_pat
     killed = start()
     await readiness(tmp_path, killed)
     os.kill(killed.pid, signal.SIGKILL)
-    killed.wait(60)
+    killed.wait(180)
     heir = start()
     said = await eventually(
         lambda: found if (found := read_ready_file(tmp_path / "ready")) and found.pid != killed.pid else None,
@@ -113,14 +113,14 @@ async def test_a_metrics_host_of_another_machine_does_not_either(tmp_path: Path,
 
 
 def test_a_bad_setting_is_one_line(tmp_path: Path, start: Start) -> None:
-    assert start(OUTLAST_RUN_SLOTS="many").wait(60) == 1
+    assert start(OUTLAST_RUN_SLOTS="many").wait(180) == 1
     lines = (tmp_path / "log").read_text().splitlines()
     assert len(lines) == 1
     assert "OUTLAST_RUN_SLOTS" in lines[0]
 
 
 def test_a_refusal_of_the_temporal_server_is_one_line(tmp_path: Path, start: Start) -> None:
-    assert start(TEMPORAL_NAMESPACE="nowhere").wait(60) == 1
+    assert start(TEMPORAL_NAMESPACE="nowhere").wait(180) == 1
     log = (tmp_path / "log").read_text()
     assert "Worker cannot start: Namespace nowhere is not found" in log
     assert "Traceback" not in log

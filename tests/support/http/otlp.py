@@ -71,7 +71,7 @@ class Collector:
             return None if missing or any(span.parent not in known for span in spans) else Tree(spans)
 
         try:
-            return await eventually(whole, timeout_seconds=60)
+            return await eventually(whole)
         except AssertionError:
             raise AssertionError([(s.process, s.name, s.id, s.parent) for s in self.of_trace(trace)]) from None
 

@@ -94,7 +94,7 @@ def running_stack(data_dir: Path, *options: str, **settings: str) -> Iterator[Ru
         yield stack
         if process.poll() != -signal.SIGKILL:
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 0
+            assert process.wait(180) == 0
     finally:
         process.kill()
         process.wait()
