@@ -65,7 +65,7 @@ async def test_memory_that_the_platform_does_not_offer(client: ApifyClientAsync,
 
 
 async def test_more_memory_than_the_account_has(client: ApifyClientAsync, sandbox: SandboxServer) -> None:
-    for left in (await client.runs().list(status="RUNNING")).items:
+    for left in (await client.runs().list(status=["READY", "RUNNING"])).items:
         await client.run(left.id).abort()
         await client.run(left.id).wait_for_finish()
     before = sandbox.counters()["startsAccepted"]
