@@ -7,6 +7,7 @@ apify-client 3.4 returns these models and does not export their names. Only this
 `pyproject.toml` allows no other minor version: names may change with the next one.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -52,20 +53,15 @@ _MODULES = dict.fromkeys(__all__, "apify_client._models") | {
 }
 
 
-_loaded = False
-
-
 def is_loaded() -> bool:
-    """Whether apify-client is there: before that no error can be one of its own."""
-    return _loaded
+    """Whether apify-client is there, whoever has loaded it: before that no error can be one of its own."""
+    return "apify_client.errors" in sys.modules
 
 
 def load() -> None:
     """Load it now, in a thread, so that no request has to wait for it."""
-    global _loaded  # noqa: PLW0603 (a module is loaded once)
     with loading():
         import_module("apify_client")
-        _loaded = True
 
 
 def __getattr__(name: str) -> object:
