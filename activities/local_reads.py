@@ -1,7 +1,8 @@
 """Quick reads as local activities: they run within their workflow's task, which saves Temporal four writes of five.
 
 A local activity keeps a workflow task, so an attempt that takes long, or for which there is no room, ends with
-`GoesOver`; a normal activity takes over, with its queue, its retries and its cancellation.
+`GoesOver`; a normal activity takes over, with its queue, its retries and its cancellation. Starts of runs take the same
+room, and have their own limit, see `activities.runs.local_start`.
 """
 
 import asyncio
@@ -11,12 +12,13 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
+from pydantic import Field
 from temporalio import activity
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from outlast.activities.contracts import Caller
+from outlast.activities.contracts import Caller, Contract
 
 LOCAL_READ_TIMEOUT = timedelta(seconds=2)
 """How long a local attempt may take. Temporal gives the workflow task that it keeps 10 seconds."""
@@ -32,18 +34,33 @@ _SHARE_OF_ONE_CALLER = 2
 _Outcome = Literal["answered", "failed", "slow", "crowded"]
 
 
-class GoesOver(ApplicationError):
-    """Ends a local attempt. It is no failure: a normal activity does the same read."""
+class WentOver(Contract):
+    """Details of a `GoesOver`."""
 
-    def __init__(self, why: Literal["slow", "crowded"]) -> None:
+    may_have_acted: bool = Field(description="Whether the attempt may have changed something that is to be found.")
+
+
+class GoesOver(ApplicationError):
+    """Ends a local attempt. It is no failure: a normal activity does the same."""
+
+    def __init__(self, why: Literal["slow", "crowded"], *, may_have_acted: bool = False) -> None:
         """End it because it is `slow`, or because there is no room: `crowded`."""
         self.why: Literal["slow", "crowded"] = why
         super().__init__(
-            f"A normal activity takes this read over: {why}.",
+            f"A normal activity takes this over: {why}.",
+            WentOver(may_have_acted=may_have_acted),
             type=GOES_OVER,
             non_retryable=True,
             category=ApplicationErrorCategory.BENIGN,
         )
+
+
+@runtime_checkable
+class _TakesLonger(Protocol):
+    """A request that is no read, with a limit of its own."""
+
+    @property
+    def local_limit(self) -> timedelta: ...
 
 
 @runtime_checkable
@@ -91,9 +108,13 @@ class _Bounded(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 (the SDK's name)
         if not activity.info().is_local:
             return await super().execute_activity(input)
+        request = input.args[0] if input.args else None
+        if isinstance(request, _TakesLonger):
+            with self._reads.room(_caller_of(input)):
+                return await self._within_time(input, request.local_limit)
         try:
             with self._reads.room(_caller_of(input)):
-                result = await self._within_time(input)
+                result = await self._within_time(input, LOCAL_READ_TIMEOUT)
         except GoesOver as over:
             _count(over.why)
             raise
@@ -103,14 +124,14 @@ class _Bounded(ActivityInboundInterceptor):
         _count("answered")
         return result
 
-    async def _within_time(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 (the SDK's name)
-        time = asyncio.timeout(LOCAL_READ_TIMEOUT.total_seconds())
+    async def _within_time(self, input: ExecuteActivityInput, limit: timedelta) -> Any:  # noqa: A002 (the SDK's name)
+        time = asyncio.timeout(limit.total_seconds())
         try:
             async with time:
                 return await super().execute_activity(input)
         except TimeoutError:
             if time.expired():
-                raise GoesOver("slow") from None
+                raise GoesOver("slow", may_have_acted=True) from None
             raise
 
 

@@ -1,6 +1,7 @@
 """Activities on runs: start, wait, abort, look up."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel
@@ -13,6 +14,7 @@ from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure, classify, failure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.heartbeat import HandedOver, Heartbeats, heartbeating
+from outlast.activities.local_reads import GoesOver
 from outlast.activities.request_marks import marked_as
 from outlast.activities.runs.contracts import (
     AbortResult,
@@ -24,6 +26,7 @@ from outlast.activities.runs.contracts import (
     WaitRunInput,
 )
 from outlast.activities.runs.final_rows import with_few_rows
+from outlast.activities.runs.local_start import LOCAL_START_AGE, LocalStart, is_refusal
 from outlast.activities.runs.mapping import exceeded_limit, run_state, start_options
 from outlast.activities.runs.metrics import count_run_event
 from outlast.activities.runs.restored import RestoredInterval
@@ -116,8 +119,13 @@ class RunActivities:
         What it may cost is reserved in the caller's ledger first. Fails with the envelope of the platform's error, or
         of the cap that does not leave as much. When the account has no memory or run slot left, it is retried until
         the task's deadline.
+
+        As a local activity it is tried once, and never for a caller with caps, whose ledger is asked first: a normal
+        one goes on when that fails in any way but a refusal.
         """
         with as_activity_failure():
+            if request.local is not None:
+                return await self._start_locally(request, LocalStart(request.local))
             client = self._platform.account_client(request.caller)
             async with heartbeating() as heartbeats:
                 # The SDK sends the first heartbeat of an attempt at once; it may throttle later ones.
@@ -178,13 +186,23 @@ class RunActivities:
             async with heartbeating():
                 return self._state(await self._get_run(client, request.run_id))
 
+    async def _start_locally(self, request: StartRunInput, attempt: LocalStart) -> RunState:
+        if self._restored is not None and self._restored.matters_at(datetime.now(UTC)):
+            raise GoesOver("slow")  # A run that this system does not know of is looked for first.
+        start = asyncio.ensure_future(self._request_start(request, attempt.about_to_send))
+        run = await attempt.answer_to(start)
+        count_run_event("started")
+        return self._state(run).model_copy(update={"limit_usd": request.spec.budget.max_total_charge_usd})
+
     async def _adopt_started(self, client: "apify.ApifyClientAsync", request: StartRunInput) -> RunState | None:
         info = activity.info()
         actor, operation_id = request.spec.actor, request.operation_id
         run_ids = await self._find_unrecorded(client, actor, operation_id)
-        if not run_ids and info.attempt > 1:
-            settle = self._timing.start_settle if _may_have_started(info) else timedelta(0)
-            started = StartedRuns(client, actor=actor, operation_id=operation_id, since=info.scheduled_time)
+        since = request.may_have_begun_since
+        if not run_ids and (info.attempt > 1 or since is not None):
+            settle = self._timing.start_settle + (LOCAL_START_AGE if since is not None else timedelta(0))
+            settle = settle if _may_have_started(info) else timedelta(0)
+            started = StartedRuns(client, actor=actor, operation_id=operation_id, since=since or info.scheduled_time)
             run_ids = await started.find(settle=settle)
         if not run_ids:
             return None
@@ -216,7 +234,7 @@ class RunActivities:
             # The platform may have the request already: read its response, so that the run can be aborted.
             run = await start
         except apify.ApifyApiError as error:
-            if error.status_code < 500 and error.status_code != 408:
+            if is_refusal(error):
                 heartbeats.send(StartPhase(may_have_started=False))
                 await self._release(request)
             raise
@@ -243,7 +261,9 @@ class RunActivities:
             surplus = request.spend.model_copy(update={"entry_id": f"{request.spend.entry_id}/{run.run_id}"})
             await settle_run(self._ledgers, request.caller, surplus, run)
 
-    async def _request_start(self, request: StartRunInput) -> "apify.Run":
+    async def _request_start(
+        self, request: StartRunInput, about_to_send: Callable[[], None] = lambda: None
+    ) -> "apify.Run":
         info = activity.info()
         run_input = await self._platform.input_text(
             request.spec.input, request.caller, task_id=info.workflow_id or "", attempt=info.attempt
@@ -252,6 +272,7 @@ class RunActivities:
         payment = self._platform.open_payment(request.payment, request.caller)
         with marked_as(request.operation_id, owner=self._platform.owner_mark(request.caller), payment=payment):
             starting = self._platform.client(request.caller)  # it knows from then on that the run is the caller's
+            about_to_send()
             return await starting.actor(request.spec.actor).start(**options, timeout=self._start_timeout())
 
     def _start_timeout(self) -> timedelta:

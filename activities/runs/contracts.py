@@ -1,8 +1,8 @@
 """Contracts of the activities that start, follow and abort runs."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue
 
@@ -12,6 +12,11 @@ from outlast.activities.storages.contracts import DatasetPage
 
 FINAL_RUN_STATUSES = frozenset({"SUCCEEDED", "FAILED", "TIMED-OUT", "ABORTED"})
 """Run states after which the platform neither changes nor charges the run (Apify API v2, run object, `status`)."""
+
+LOCAL_START_LIMIT = timedelta(seconds=6)
+"""When a local attempt to start a run is given up. Temporal's SDK prolongs a workflow task that takes 8 seconds."""
+LEAST_TASK_TIMEOUT = timedelta(seconds=10)
+"""A workflow task that is given to another worker sooner starts no run itself. It is Temporal's default."""
 
 
 class Budget(Contract):
@@ -38,8 +43,18 @@ class RunSpec(Contract):
     budget: Budget = Budget()
 
 
+class LocalTerms(Contract):
+    """What a local attempt to start a run must know of the workflow task that it belongs to."""
+
+    task_began: datetime = Field(description="When the workflow task began, by the server's clock.")
+    replayed: bool = Field(default=False, description="Whether the workflow was read from its history to get here.")
+
+
 class StartRunInput(Contract):
     """Input of `start_run`: starts one paid run, at most once for `operation_id`, whatever fails."""
+
+    local_limit: ClassVar[timedelta] = LOCAL_START_LIMIT
+    """How long a local attempt may take, see `activities.local_reads`."""
 
     caller: Caller
     spec: RunSpec
@@ -52,6 +67,10 @@ class StartRunInput(Contract):
     spend: Spend | None = Field(default=None, description="What is booked in the caller's ledger.")
     caps: SpendingCaps | None = Field(default=None, description="None: nothing is reserved.")
     task_spent_usd: Decimal = Field(default=Decimal(0), description="What earlier runs of the task have cost.")
+    local: LocalTerms | None = Field(default=None, description="Set for a local attempt only.")
+    may_have_begun_since: datetime | None = Field(
+        default=None, description="Set when a local attempt may have started the run, of which nothing else tells."
+    )
 
 
 class RunRef(Contract):

@@ -2,29 +2,22 @@
 
 import logging
 from collections.abc import Sequence
-from datetime import UTC, timedelta
-from typing import TypeVar
+from datetime import timedelta
 
-from pydantic import BaseModel
 from temporalio import activity
-from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.common import RetryPolicy, SearchAttributeKey
 
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.runs.contracts import AbortRunInput, RunState, StartRunInput
 from outlast.activities.stuck_tasks.assess import Stuck, assess
 from outlast.activities.stuck_tasks.contracts import SESSION, EndStuckInput, StuckEnd, error_of_end
+from outlast.activities.stuck_tasks.started_runs import StartedRuns
 
 END_ATTEMPT_TIMEOUT = timedelta(minutes=1)
 END_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))
 
-Model = TypeVar("Model", bound=BaseModel)
-
-_START_RUN = "start_run"
 _TOOL = SearchAttributeKey.for_keyword("OutlastTool")
 _CALLER = SearchAttributeKey.for_keyword("OutlastCaller")
 _SESSION = SearchAttributeKey.for_keyword("OutlastSession")
@@ -60,7 +53,7 @@ class StuckTaskActivities:
                 tool=tool,
                 caller_id=description.typed_search_attributes.get(_CALLER),
                 session_id=description.typed_search_attributes.get(_SESSION),
-                runs=await self._started_runs(events),
+                runs=await StartedRuns(description, self._client.data_converter).to_abort(events),
             )
 
     async def _error_of_end(
@@ -71,34 +64,6 @@ class StuckTaskActivities:
             return None
         details = events[-1].workflow_execution_terminated_event_attributes.details.payloads
         return error_of_end(await self._client.data_converter.decode(details))
-
-    async def _started_runs(self, events: Sequence[HistoryEvent]) -> tuple[AbortRunInput, ...]:
-        """What aborts the runs that the workflow has started, or may have started."""
-        starts: dict[int, StartRunInput] = {}
-        runs: dict[int, RunState] = {}
-        began = events[0].event_time.ToDatetime(tzinfo=UTC) if events else None
-        for event in events:
-            if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-                scheduled = event.activity_task_scheduled_event_attributes
-                if scheduled.activity_type.name == _START_RUN:
-                    starts[event.event_id] = await self._decoded(scheduled.input.payloads, StartRunInput)
-            elif event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-                completed = event.activity_task_completed_event_attributes
-                if completed.scheduled_event_id in starts:
-                    runs[completed.scheduled_event_id] = await self._decoded(completed.result.payloads, RunState)
-        return tuple(
-            AbortRunInput(
-                caller=start.caller,
-                run_id=runs[number].run_id if number in runs else None,
-                actor=start.spec.actor,
-                operation_id=start.operation_id,
-                since=began,
-            )
-            for number, start in starts.items()
-        )
-
-    async def _decoded(self, payloads: Sequence[Payload], contract: type[Model]) -> Model:
-        return (await self._client.data_converter.decode(payloads, [contract]))[0]
 
 
 def _error(tool: str, stuck: Stuck, *, is_session: bool) -> ErrorEnvelope:

@@ -13,10 +13,10 @@ from typing import Any
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 
+from outlast.activities.activity_results import ActivityResults
 from outlast.activities.runs.contracts import RunState
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable, TaskNotFound
-from outlast.api.temporal.activity_results import ActivityResults
 from outlast.api.temporal.definitions import START_RUN
 from outlast.api.temporal.errors import temporal_errors
 from outlast.workflows.contracts import search_attributes

@@ -19,6 +19,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
+from outlast.activities.activity_results import ActivityResults
 from outlast.activities.dispatch.contracts import QUEUED_START_DELAY
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.contracts import StoredDataset, StoredOutput
@@ -27,7 +28,6 @@ from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.api.contracts.events import TaskEvent, TaskEventName
 from outlast.api.contracts.tasks import Task
 from outlast.api.temporal import definitions
-from outlast.api.temporal.activity_results import ActivityResults
 from outlast.api.temporal.errors import is_outage, unknown_event_id
 from outlast.api.temporal.history import ABNORMAL_ENDS, OUTAGE_PAUSE_SECONDS, RunFold, follow_history, time_of
 from outlast.api.temporal.question_events import QuestionLog

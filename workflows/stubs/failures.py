@@ -47,11 +47,12 @@ def is_deadline(error: ActivityError) -> bool:
     return timed_out or error.retry_state is RetryState.TIMEOUT
 
 
-def is_definite_refusal(error: ActivityError) -> bool:
+def is_definite_refusal(error: ActivityError, *, searched: bool = False) -> bool:
     """Whether the platform itself refused a start, so that nothing can have been started.
 
     A lack of capacity is always refused by the start itself, after a search that found no run. Any other refusal is
-    certain only in the first attempt: later attempts search for a run first, and the search may have failed.
+    certain only in the first attempt: later attempts search for a run first, and the search may have failed. So may
+    that of a first attempt that `searched`.
     """
     cause = error.cause
     if not isinstance(cause, ApplicationError):
@@ -59,4 +60,9 @@ def is_definite_refusal(error: ActivityError) -> bool:
     if cause.type == ErrorCategory.CAPACITY:
         return True
     envelope = envelope_of_failure(cause, tool="")
-    return cause.non_retryable and envelope.attempt == 1 and envelope.category is not ErrorCategory.UNKNOWN
+    return (
+        cause.non_retryable
+        and envelope.attempt == 1
+        and not searched
+        and envelope.category is not ErrorCategory.UNKNOWN
+    )

@@ -1,7 +1,5 @@
 """The runs of one tool call: started at most once each, followed, and never left running when the call is cancelled."""
 
-import asyncio
-import hashlib
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -10,15 +8,12 @@ from typing import Literal
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
-from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
 with workflow.unsafe.imports_passed_through():
     from outlast.activities.runs.activities import (
         ABORT_ATTEMPT_TIMEOUT,
         ABORT_RETRY_POLICY,
-        START_ATTEMPT_TIMEOUT,
         START_HEARTBEAT_TIMEOUT,
-        START_RETRY_POLICY,
         WAIT_RETRY_POLICY,
         RunActivities,
     )
@@ -35,6 +30,7 @@ from outlast.activities.runs.contracts import (
     StartRunInput,
     WaitRunInput,
 )
+from outlast.activities.runs.operation_ids import operation_id
 from outlast.activities.spending.contracts import Spend, exact_usd
 from outlast.activities.storages.contracts import DatasetPage
 from outlast.workflows.contracts import search_attributes
@@ -42,8 +38,9 @@ from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.call_activity import tool_errors
 from outlast.workflows.stubs.deadline import remaining
-from outlast.workflows.stubs.failures import ToolError, envelope_of, is_deadline, is_definite_refusal
+from outlast.workflows.stubs.failures import ToolError, envelope_of, is_deadline
 from outlast.workflows.stubs.quick_reads import read_quickly
+from outlast.workflows.stubs.run_starts import NotStartedError, RunStarts
 from outlast.workflows.stubs.search_attributes import TaskAttributes
 from outlast.workflows.stubs.task_log import log_task_event, spent_on, timed
 
@@ -78,7 +75,13 @@ class Runs:
         self._call = call
         self._attributes = attributes
         self._operations: list[_Operation] = []
-        self._starts = 0
+        self._starts = RunStarts(call)
+        self._ids = 0
+
+    @property
+    def may_have_begun(self) -> bool:
+        """Whether a worker that was lost may have started a run of this call, which only the next start looks for."""
+        return self._starts.may_have_begun
 
     @property
     def latest(self) -> RunState | None:
@@ -98,46 +101,39 @@ class Runs:
         awaited first, so that the run it may have started is known.
         """
         spent = sum((operation.cost_usd for operation in self._operations), Decimal(0))
-        operation_id = self._next_operation_id()
-        operation = _Operation(operation_id, spec, self._spend(operation_id, spec))
+        own_id = self._next_operation_id()
+        operation = _Operation(own_id, spec, self._spend(own_id, spec))
         self._operations.append(operation)
         request = StartRunInput(
             caller=self._call.caller,
             spec=spec,
-            operation_id=operation_id,
+            operation_id=own_id,
             payment=self._call.payment,
             spend=operation.spend,
             caps=self._call.caps,
             task_spent_usd=spent,
         )
-        handle = workflow.start_activity_method(
-            RunActivities.start_run,
-            request,
-            start_to_close_timeout=START_ATTEMPT_TIMEOUT,
-            schedule_to_close_timeout=remaining(self._call),
-            heartbeat_timeout=START_HEARTBEAT_TIMEOUT,
-            retry_policy=START_RETRY_POLICY,
-            cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=f"start {spec.actor}",
-        )
         try:
             with timed("start"):
-                run = await asyncio.shield(handle)
-        except asyncio.CancelledError:
-            handle.cancel()
-            operation.run = await _started_run(handle)
-            if operation.run is not None:
-                self._announce_start(operation.run, spec)
-            raise
-        except ActivityError as error:
-            if is_definite_refusal(error):
+                return await self._run_of(operation, request)
+        except NotStartedError as error:
+            if error.is_certain:
                 self._operations.remove(operation)
             else:
                 await self.abort_open()
-            raise ToolError(self._not_started(error, spec)) from error
-        operation.run = run
-        self._announce_start(run, spec)
-        return run
+            raise ToolError(_not_started(error, spec)) from error
+
+    async def _run_of(self, operation: _Operation, request: StartRunInput) -> RunState:
+        """The run of an operation, which knows it also when the call is cancelled meanwhile."""
+        started: list[RunState] = []
+
+        def has_started(run: RunState) -> None:
+            started.append(run)
+            operation.run = run
+            self._announce_start(run, operation.spec)
+
+        await self._starts.start(request, has_started)
+        return started[0]
 
     async def finish(self, run: RunState, budget: Budget) -> RunState:
         """Follow `run` to its end. A run that reaches a limit of `budget` or the call's deadline is aborted.
@@ -261,22 +257,13 @@ class Runs:
         )
 
     def _next_operation_id(self) -> str:
-        """An id that is equal in every replay and differs for every start of every task."""
         info = workflow.info()
-        self._starts += 1
-        text = f"{info.namespace}/{info.workflow_id}/{info.first_execution_run_id}/{self._starts}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-    def _not_started(self, error: ActivityError, spec: RunSpec) -> ErrorEnvelope:
-        envelope = envelope_of(error, tool=self._call.tool)
-        if not is_deadline(error):
-            return envelope
-        return envelope.model_copy(
-            update={
-                "message": f"{spec.actor} could not be started within the task's deadline; no run of it is left "
-                f"running. {envelope.message}",
-                "hint": "Call again with a longer deadline, or when the platform has room again.",
-            }
+        self._ids += 1
+        return operation_id(
+            namespace=info.namespace,
+            workflow_id=info.workflow_id,
+            first_run_id=info.first_execution_run_id,
+            number=self._ids,
         )
 
     def _not_followed(self, error: ActivityError, run: RunState) -> ErrorEnvelope:
@@ -302,9 +289,13 @@ class Runs:
         )
 
 
-async def _started_run(handle: ActivityHandle[RunState]) -> RunState | None:
-    """The run of a cancelled start; None when it is not known."""
-    try:
-        return await handle
-    except ActivityError:
-        return None
+def _not_started(error: NotStartedError, spec: RunSpec) -> ErrorEnvelope:
+    if not error.by_deadline:
+        return error.envelope
+    return error.envelope.model_copy(
+        update={
+            "message": f"{spec.actor} could not be started within the task's deadline; no run of it is left "
+            f"running. {error.envelope.message}",
+            "hint": "Call again with a longer deadline, or when the platform has room again.",
+        }
+    )

@@ -12,6 +12,7 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.converter import DataConverter
 
+from outlast.activities.activity_results import ActivityResults
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.tool_calls import TaskCompleted, TaskStatus, TaskSummary, ToolOutcome
@@ -68,12 +69,9 @@ class History:
         )
 
     def completed(self, activity: str) -> int:
-        scheduled = self.scheduled(activity)
-        return next(
-            event.event_id
-            for event in self.events
-            if event.activity_task_completed_event_attributes.scheduled_event_id == scheduled
-        )
+        """Whether it was a normal one or a local one."""
+        results = ActivityResults()
+        return next(event.event_id for event in self.events if results.read(event)[0] == activity)
 
     def number_of(self, kind: EventType.ValueType) -> int:
         return next(event.event_id for event in self.events if event.event_type == kind)
@@ -318,6 +316,7 @@ async def test_the_temporal_ui_shows_summaries_and_current_details(api: httpx.As
         (await temporal.data_converter.decode([event.user_metadata.summary], [str]))[0]
         for event in history.events
         if event.HasField("activity_task_scheduled_event_attributes")
+        or event.HasField("marker_recorded_event_attributes")
     ]
     assert summaries == ["start outlast/sleeper", f"follow run {run['run_id']}"]
 

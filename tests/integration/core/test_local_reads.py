@@ -1,9 +1,10 @@
-"""Quick reads as local activities, on a real worker: what stays local, and what a normal activity takes over."""
+"""Quick reads and starts as local activities, on a real worker: what stays local, what a normal one takes over."""
 
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx
 from temporalio import activity, workflow
@@ -16,12 +17,16 @@ from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.local_reads import LocalReads
+from outlast.activities.runs.contracts import RunSpec, RunState, StartRunInput
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.stubs.quick_reads import read_quickly
+from outlast.workflows.stubs.run_starts import RunStarts
 from outlast.workflows.tool_call import ToolCallWorkflow
 from tests.support.calls.tasks import completed, sleeper_call
 from tests.support.stacks.sandbox import Sandbox
+
+CALLER = Caller(id="local")
 
 
 class Read(Contract):
@@ -76,7 +81,7 @@ async def test_a_caller_whose_reads_hang_keeps_no_other_from_reading(temporal: C
         made = await slow.result()
     assert made.count("normal") >= 1
     assert [ended for ended in await local_failures(slow) if "crowded" in ended] == [
-        "A normal activity takes this read over: crowded."
+        "A normal activity takes this over: crowded."
     ]
 
 
@@ -134,3 +139,41 @@ async def local_failures(handle: WorkflowHandle[ReadsAtOnce, list[str]]) -> list
         if event.event_type == EventType.EVENT_TYPE_MARKER_RECORDED
     ]
     return [marker.failure.message for marker in markers if marker.HasField("failure")]
+
+
+@workflow.defn
+class StartsARun:
+    @workflow.init
+    def __init__(self) -> None:
+        self._starts = RunStarts(ToolCall(tool="call-actor", caller=CALLER))
+
+    @workflow.run
+    async def run(self) -> str:
+        runs: list[RunState] = []
+        request = StartRunInput(caller=CALLER, spec=RunSpec(actor="outlast/sleeper"), operation_id="one")
+        await self._starts.start(request, runs.append)
+        return runs[0].run_id
+
+
+async def test_a_start_whose_result_cannot_be_written_down_may_have_started_a_run(temporal: Client) -> None:
+    normal: list[StartRunInput] = []
+
+    @activity.defn(name="start_run")
+    async def start_run(request: StartRunInput) -> Any:
+        if request.local is not None:
+            return object()  # What no converter takes, as when the key of the histories is not there.
+        normal.append(request)
+        return RunState(
+            run_id="found", actor_id="sleeper", status="READY", dataset_id="rows", key_value_store_id="store"
+        )
+
+    queue = f"starts-{uuid.uuid4()}"
+    async with Worker(
+        temporal,
+        task_queue=queue,
+        workflows=[StartsARun],
+        activities=[start_run],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+    ):
+        assert await temporal.execute_workflow(StartsARun.run, id=queue, task_queue=queue) == "found"
+    assert [request.may_have_begun_since is not None for request in normal] == [True]

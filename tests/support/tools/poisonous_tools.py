@@ -1,6 +1,7 @@
 """Tools that would stop a worker, or fill its histories, if nothing stopped them. Loaded with OUTLAST_TOOLS_FROM."""
 
 import time
+from typing import NoReturn
 
 from pydantic import Field
 from temporalio import workflow
@@ -27,6 +28,17 @@ class ErrorOfMany(Exception):
 async def _spin(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
     """Start a run, then never come to an end in one step: every attempt to go on fails."""
     await ctx.runs.start(RunSpec(actor="outlast/sleeper", input={"seconds": 600}))
+    _never_end()
+
+
+async def _spin_later(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+    """The same in the step after the one that started the run."""
+    await ctx.runs.start(RunSpec(actor="outlast/sleeper", input={"seconds": 600}))
+    await workflow.sleep(0.1)
+    _never_end()
+
+
+def _never_end() -> NoReturn:
     with workflow.unsafe.sandbox_unrestricted():
         end = time.monotonic() + SPIN_SECONDS
         while time.monotonic() < end:
@@ -58,6 +70,7 @@ async def answer(arguments: MegabytesArguments) -> str | dict[str, list[dict[str
 
 TOOLS: tuple[Tool, ...] = (
     tool("spin").category(Category.DEV).describe("Spins.").server(_spin, calls_actor=True).build(),
+    tool("spin-later").category(Category.DEV).describe("Spins.").server(_spin_later, calls_actor=True).build(),
     tool("throw-here")
     .category(Category.DEV)
     .describe("Throws.")

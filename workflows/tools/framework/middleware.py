@@ -22,8 +22,11 @@ Middleware = Callable[[ToolContext, Tool, Next], Awaitable[ToolResult]]
 
 
 async def abort(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:
-    """Fail fast when the call was cancelled before its handler began."""
-    if ctx.cancelled:
+    """Fail fast when the call was cancelled before its handler began.
+
+    Where a lost worker may have started a run, the handler begins: its start is cancelled at once, and its run aborted.
+    """
+    if ctx.cancelled and not (definition.runs_actor and ctx.runs.may_have_begun):
         raise CancelledError(f"{definition.name} was cancelled before it began.")
     return await proceed()
 

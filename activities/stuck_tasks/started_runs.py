@@ -1,0 +1,100 @@
+"""Which runs a workflow has started, or may have started, read from its history."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import WorkflowExecutionDescription
+from temporalio.common import SearchAttributeKey
+from temporalio.converter import DataConverter
+
+from outlast.activities.activity_results import ActivityResults
+from outlast.activities.contracts import Caller, Contract
+from outlast.activities.runs.contracts import AbortRunInput, RunState, StartRunInput
+from outlast.activities.runs.operation_ids import operation_id
+from outlast.activities.stuck_tasks.contracts import TASK
+
+_START_RUN = "start_run"
+_ACTOR = SearchAttributeKey.for_keyword("OutlastActor")
+
+
+class _Called(Contract):
+    """What is needed of a task's input."""
+
+    caller: Caller
+
+
+class StartedRuns:
+    """Reads one history from its beginning."""
+
+    def __init__(self, description: WorkflowExecutionDescription, converter: DataConverter) -> None:
+        """Of the workflow that is described."""
+        self._description = description
+        self._converter = converter
+        self._results = ActivityResults()
+        self._starts: dict[int, StartRunInput] = {}
+        self._runs: dict[int, RunState] = {}
+        self._local: RunState | None = None
+
+    async def to_abort(self, events: Sequence[HistoryEvent]) -> tuple[AbortRunInput, ...]:
+        """What aborts the runs. A start within the first task leaves its result, or nothing if the task was lost."""
+        if not events:
+            return ()
+        for event in events:
+            await self._read(event)
+        began = events[0].event_time.ToDatetime(tzinfo=UTC)
+        scheduled = tuple(
+            AbortRunInput(
+                caller=start.caller,
+                run_id=self._runs[number].run_id if number in self._runs else None,
+                actor=start.spec.actor,
+                operation_id=start.operation_id,
+                since=began,
+            )
+            for number, start in self._starts.items()
+        )
+        return (*await self._started_locally(events, began), *scheduled)
+
+    async def _read(self, event: HistoryEvent) -> None:
+        activity, result = self._results.read(event)
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            scheduled = event.activity_task_scheduled_event_attributes
+            if scheduled.activity_type.name == _START_RUN:
+                [start] = await self._converter.decode(scheduled.input.payloads, [StartRunInput])
+                self._starts[event.event_id] = start
+        elif activity == _START_RUN:
+            [run] = await self._converter.decode(result, [RunState])
+            if event.event_type == EventType.EVENT_TYPE_MARKER_RECORDED:
+                self._local = run
+            else:
+                self._runs[event.activity_task_completed_event_attributes.scheduled_event_id] = run
+
+    async def _started_locally(self, events: Sequence[HistoryEvent], began: datetime) -> tuple[AbortRunInput, ...]:
+        actor = self._description.typed_search_attributes.get(_ACTOR)
+        if self._description.workflow_type != TASK or (self._local is None and (actor is None or _has_moved(events))):
+            return ()
+        started = events[0].workflow_execution_started_event_attributes
+        call = await self._call(started.input.payloads)
+        run = AbortRunInput(
+            caller=call.caller,
+            run_id=self._local.run_id if self._local else None,
+            actor=actor,
+            operation_id=operation_id(
+                namespace=self._description.namespace,
+                workflow_id=self._description.id,
+                first_run_id=started.first_execution_run_id,
+                number=1,
+            ),
+            since=began,
+        )
+        return (run,)
+
+    async def _call(self, payloads: Sequence[Payload]) -> _Called:
+        return (await self._converter.decode(payloads[:1], [_Called]))[0]
+
+
+def _has_moved(events: Sequence[HistoryEvent]) -> bool:
+    """Whether the workflow's first task was ever completed: then the history says what it has started."""
+    return any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED for event in events)

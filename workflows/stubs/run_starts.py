@@ -1,0 +1,148 @@
+"""How a run is started: within the workflow's first task where that is safe, else by a normal activity.
+
+See docs/decisions/0024-local-starts.md.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.workflow import ActivityCancellationType, ActivityHandle
+
+with workflow.unsafe.imports_passed_through():
+    from outlast.activities.local_reads import GOES_OVER, LOCAL_READ_RETRY_POLICY, WentOver
+    from outlast.activities.runs.activities import (
+        START_ATTEMPT_TIMEOUT,
+        START_HEARTBEAT_TIMEOUT,
+        START_RETRY_POLICY,
+        RunActivities,
+    )
+
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.runs.contracts import LEAST_TASK_TIMEOUT, LOCAL_START_LIMIT, LocalTerms, RunState, StartRunInput
+from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.stubs.deadline import remaining
+from outlast.workflows.stubs.failures import envelope_of, envelope_of_failure, is_deadline, is_definite_refusal
+
+_FIRST_ATTEMPT_EVENTS = 5
+"""Events up to the start of a workflow's first task: started, scheduled, begun, and at most two signals. A task that is
+repeated has at least six, the failure of the first one and two more."""
+
+
+class NotStartedError(Exception):
+    """A run was not started, or it is not known whether it was."""
+
+    def __init__(self, envelope: ErrorEnvelope, *, is_certain: bool, by_deadline: bool = False) -> None:
+        """Say why; `is_certain` when no run can have been started."""
+        super().__init__(envelope.message)
+        self.envelope = envelope
+        self.is_certain = is_certain
+        self.by_deadline = by_deadline
+
+
+class RunStarts:
+    """Starts the runs of one call. Made with the workflow, it sees whether the workflow's first task is repeated."""
+
+    def __init__(self, call: ToolCall) -> None:
+        """Act for the caller of `call`."""
+        self._call = call
+        self._starts = 0
+        self._task_began = workflow.now()
+        self._is_repeated = workflow.info().get_current_history_length() > _FIRST_ATTEMPT_EVENTS
+
+    @property
+    def may_have_begun(self) -> bool:
+        """Whether a worker that was lost with the workflow's first task may have made the call's first start."""
+        return self._is_repeated and self._starts == 0 and self._call.caps is None
+
+    async def start(self, request: StartRunInput, has_started: Callable[[RunState], None]) -> None:
+        """Start a run, and call `has_started` with it: also when the call is cancelled meanwhile.
+
+        Raises `NotStartedError`.
+        """
+        may_have_begun = self.may_have_begun
+        self._starts += 1
+        if self._may_be_local(request):
+            gone_over = await self._start_locally(request, has_started)
+            if gone_over is None:
+                return
+            may_have_begun = gone_over.may_have_acted
+        since = workflow.info().start_time if may_have_begun else None
+        await self._start_normally(request.model_copy(update={"may_have_begun_since": since}), has_started)
+
+    def _may_be_local(self, request: StartRunInput) -> bool:
+        """Whether this is the first thing that the workflow does: its first task began a moment ago, and for the first
+        time. Caps are asked of a ledger, which takes its time.
+        """
+        is_first = self._starts == 1 and workflow.now() == self._task_began
+        in_time = workflow.info().task_timeout >= LEAST_TASK_TIMEOUT
+        return is_first and in_time and not self._is_repeated and request.caps is None
+
+    async def _start_locally(self, request: StartRunInput, has_started: Callable[[RunState], None]) -> WentOver | None:
+        """None when the run has started; else what a normal activity must know, which goes on."""
+        # No history has this input, so that it may differ in a replay.
+        terms = LocalTerms(task_began=self._task_began, replayed=workflow.unsafe.is_replaying())
+        handle = workflow.start_local_activity_method(
+            RunActivities.start_run,
+            request.model_copy(update={"local": terms}),
+            schedule_to_close_timeout=min(LOCAL_START_LIMIT, remaining(self._call)),
+            retry_policy=LOCAL_READ_RETRY_POLICY,
+            summary=f"start {request.spec.actor}",
+        )
+        try:
+            has_started(await _outlasting_cancellation(handle, has_started))
+        except ApplicationError as error:  # The SDK puts no `ActivityError` around the failure of a local activity.
+            if error.type == GOES_OVER:
+                return WentOver.model_validate(error.details[0])
+            envelope = envelope_of_failure(error, tool=self._call.tool)
+            # Without a category it is nobody's refusal: the run may be there, and its state could not be passed on.
+            is_certain = envelope.category is not ErrorCategory.UNKNOWN
+            if error.non_retryable:
+                raise NotStartedError(envelope, is_certain=is_certain) from error
+            if envelope.category is not ErrorCategory.CAPACITY:
+                # An activity is what waits for room: while it waits, it says for what.
+                await workflow.sleep(error.next_retry_delay or START_RETRY_POLICY.initial_interval)
+            return WentOver(may_have_acted=not is_certain)
+        except ActivityError:
+            return WentOver(may_have_acted=True)
+        return None
+
+    async def _start_normally(self, request: StartRunInput, has_started: Callable[[RunState], None]) -> None:
+        handle = workflow.start_activity_method(
+            RunActivities.start_run,
+            request,
+            start_to_close_timeout=START_ATTEMPT_TIMEOUT,
+            schedule_to_close_timeout=remaining(self._call),
+            heartbeat_timeout=START_HEARTBEAT_TIMEOUT,
+            retry_policy=START_RETRY_POLICY,
+            cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=f"start {request.spec.actor}",
+        )
+        try:
+            has_started(await _outlasting_cancellation(handle, has_started, cancels=True))
+        except ActivityError as error:
+            searched = request.may_have_begun_since is not None
+            raise NotStartedError(
+                envelope_of(error, tool=self._call.tool),
+                is_certain=is_definite_refusal(error, searched=searched),
+                by_deadline=is_deadline(error),
+            ) from error
+
+
+async def _outlasting_cancellation(
+    handle: ActivityHandle[RunState], has_started: Callable[[RunState], None], *, cancels: bool = False
+) -> RunState:
+    """The run. When the call is cancelled meanwhile, `has_started` is told of a run that was started all the same.
+
+    With `cancels`, the activity is cancelled then: a local one ends soon by itself.
+    """
+    try:
+        return await asyncio.shield(handle)
+    except asyncio.CancelledError:
+        if cancels:
+            handle.cancel()
+        with suppress(ActivityError, ApplicationError):
+            has_started(await handle)
+        raise
