@@ -149,7 +149,11 @@ async def slow_worker(field: DrillStack) -> AsyncGenerator[None]:
 
 @drill("OutlastRunStartsBurnFast", "OutlastRunStartsBurnSlow")
 async def late_starts(field: DrillStack) -> AsyncGenerator[None]:
-    await field.chaos.ended(await field.chaos.start(seconds=0))  # a series begins with its first event
+    field.stack.sandbox.limit(concurrentRuns=0)
+    first = await field.chaos.start(seconds=0)
+    await field.chaos.until_message(first, "concurrent-runs-limit-exceeded")
+    field.stack.sandbox.limit(concurrentRuns=25)
+    await field.chaos.ended(first)  # a series begins with its first event
     await field.prometheus.reaches(f"{STARTS}_count{{activity_type='start_run'}}", 1)
     field.stack.sandbox.limit(concurrentRuns=0)
     tasks = [await field.chaos.start(seconds=0) for _ in range(3)]
