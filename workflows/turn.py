@@ -449,7 +449,7 @@ def _outcome_of(call: PlannedCall, result: ToolResult) -> CallOutcome:
 
 
 def _actor_of(call: ToolCall) -> str | None:
-    actor = call.arguments.get("actor") if call.tool == "call-actor" else None
+    actor = call.arguments.get("actor") if executor_kind(call) != "none" else None
     return actor if isinstance(actor, str) else None
 
 

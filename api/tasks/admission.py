@@ -266,11 +266,12 @@ def _check_payment(tool: Tool, arguments: JsonObject, payment: SecretStr | None,
 
 
 def _summary(call: ToolCall, fingerprint: str) -> TaskSummary:
-    actor = call.arguments.get("actor") if call.tool == "call-actor" else None
+    executor = executor_kind(call)
+    actor = call.arguments.get("actor") if executor != "none" else None
     return TaskSummary(
         tool=call.tool,
         mode=call.mode,
-        executor=executor_kind(call),
+        executor=executor,
         actor=call.actor or (actor if isinstance(actor, str) else None),
         session_id=call.session_id,
         fingerprint=fingerprint,

@@ -22,6 +22,7 @@ with workflow.unsafe.imports_passed_through():
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import LEAST_TASK_TIMEOUT, LOCAL_START_LIMIT, LocalTerms, RunState, StartRunInput
+from outlast.workflows.contracts.search_attributes import ACTOR
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.deadline import remaining
 from outlast.workflows.stubs.failures import envelope_of, envelope_of_failure, is_deadline, is_definite_refusal
@@ -78,7 +79,9 @@ class RunStarts:
         """
         is_first = self._starts == 1 and workflow.now() == self._task_began
         in_time = workflow.info().task_timeout >= LEAST_TASK_TIMEOUT
-        return is_first and in_time and not self._is_repeated and request.caps is None
+        # When no task of the workflow is ever completed, this is all that says where its run is to be looked for.
+        is_known = workflow.info().typed_search_attributes.get(ACTOR) == request.spec.actor
+        return is_first and in_time and is_known and not self._is_repeated and request.caps is None
 
     async def _start_locally(self, request: StartRunInput, has_started: Callable[[RunState], None]) -> WentOver | None:
         """None when the run has started; else what a normal activity must know, which goes on."""

@@ -10,6 +10,7 @@ import httpx
 from temporalio import activity, workflow
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHandle
+from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from outlast.activities.contracts import Caller, Contract
@@ -18,6 +19,7 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.local_reads import LocalReads
 from outlast.activities.runs.contracts import RunSpec, RunState, StartRunInput
+from outlast.workflows.contracts.search_attributes import ACTOR
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.stubs.quick_reads import read_quickly
@@ -175,5 +177,7 @@ async def test_a_start_whose_result_cannot_be_written_down_may_have_started_a_ru
         activities=[start_run],
         workflow_runner=UnsandboxedWorkflowRunner(),
     ):
-        assert await temporal.execute_workflow(StartsARun.run, id=queue, task_queue=queue) == "found"
+        named = TypedSearchAttributes([SearchAttributePair(ACTOR, "outlast/sleeper")])
+        answer = temporal.execute_workflow(StartsARun.run, id=queue, task_queue=queue, search_attributes=named)
+        assert await answer == "found"
     assert [request.may_have_begun_since is not None for request in normal] == [True]

@@ -5,14 +5,17 @@ from typing import Any
 
 import httpx
 import pytest
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
+from outlast.activities.runs.operation_ids import operation_id
 from outlast.workflows.contracts.sessions import POSTED_SIGNAL, session_workflow_id
 from tests.support.calls.tasks import completed, events, result_of, started
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import MODERN, Wire, text_of
 from tests.support.processes.terminal import outlast_command
 from tests.support.stacks.fixtures import service_fixture, temporal_fixture
+from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
 from tests.support.stacks.stack_config import clean_environment
 
@@ -24,10 +27,28 @@ service = service_fixture(
 temporal = temporal_fixture()
 
 
-def statuses(service: Service) -> list[str]:
-    headers = {"Authorization": f"Bearer {service.sandbox.token}"}
-    runs = httpx.get(f"{service.sandbox.url}/v2/actor-runs", headers=headers, trust_env=False).json()["data"]["items"]
-    return [run["status"] for run in runs]
+ACTIVITY, LOCAL = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, EventType.EVENT_TYPE_MARKER_RECORDED
+SLEEPER = {"actor": "outlast/sleeper"}
+SPINNING: list[tuple[dict[str, Any], set[EventType.ValueType]]] = [
+    ({"tool": "spin", "session_id": "spinning"}, {ACTIVITY}),
+    ({"tool": "spin-later", "arguments": SLEEPER}, {LOCAL}),
+    ({"tool": "spin-first", "arguments": SLEEPER}, set()),
+    ({"tool": "spin-first"}, {ACTIVITY}),
+]
+"""Calls that start a run and cannot go on, and what their histories have of the start. Without any trace the run is
+found by its mark, among the runs of the Actor that the call names: a call that names none leaves a trace."""
+
+
+async def traces(temporal: Client, task_id: str) -> set[EventType.ValueType]:
+    history = await temporal.get_workflow_handle(task_id).fetch_history()
+    return {ACTIVITY, LOCAL} & {event.event_type for event in history.events}
+
+
+async def runs_of(sandbox: Sandbox, temporal: Client, task_id: str) -> list[str]:
+    """The states of the runs that a task has started."""
+    first_run_id = (await temporal.get_workflow_handle(task_id).describe()).run_id
+    mark = operation_id(namespace=temporal.namespace, workflow_id=task_id, first_run_id=first_run_id, number=1)
+    return [sandbox.run(run_id)["status"] for run_id in sandbox.counters["operations"].get(mark, [])]
 
 
 async def test_a_task_that_cannot_go_on_ends_with_an_error_and_its_run_is_aborted(
@@ -36,12 +57,11 @@ async def test_a_task_that_cannot_go_on_ends_with_an_error_and_its_run_is_aborte
     assert (await api.post("/v1/sessions", json={"sessionId": "stuck"})).status_code == 201
     # A signal without what belongs to it: no handler can take it, and none can be left out.
     await temporal.get_workflow_handle(session_workflow_id("local", "stuck")).signal(POSTED_SIGNAL)
-    task_id = await started(api, {"tool": "spin", "session_id": "spinning"})
-    # The history of this one has the result of the start, that of the other one an activity.
-    later_id = await started(api, {"tool": "spin-later"})
+    task_ids = [await started(api, call) for call, _ in SPINNING]
+    task_id = task_ids[0]
 
     async def ended() -> bool:
-        tasks = [(await api.get(f"/v1/tasks/{one}")).json() for one in (task_id, later_id)]
+        tasks = [(await api.get(f"/v1/tasks/{one}")).json() for one in task_ids]
         return all(task["status"] == "failed" for task in tasks)
 
     await eventually(ended)
@@ -49,7 +69,17 @@ async def test_a_task_that_cannot_go_on_ends_with_an_error_and_its_run_is_aborte
     assert "could not go on: a step of its workflow has failed" in error["message"]
     assert "deadlock" in error["message"].lower()
     assert (error["tool"], error["category"], error["retryable"]) == ("spin", "unknown", False)
-    await eventually(lambda: statuses(service) == ["ABORTED", "ABORTED"])
+
+    async def aborted() -> bool:
+        found = [
+            (call, await runs_of(service.sandbox, temporal, one))
+            for (call, _), one in zip(SPINNING, task_ids, strict=True)
+        ]
+        assert found == [(call, ["ABORTED"]) for call, _ in SPINNING]
+        return True
+
+    await eventually(aborted, timeout_seconds=60)
+    assert [await traces(temporal, one) for one in task_ids] == [expected for _, expected in SPINNING]
     told = [event.data async for event in events(api, task_id) if event.name == "task_completed"]
     assert told[-1]["error"]["message"] == error["message"]
     shown = await Wire(api, MODERN).request("tools/call", {"name": "get-task", "arguments": {"taskId": task_id}})

@@ -9,11 +9,14 @@ from temporalio import workflow
 from outlast.activities.runs.contracts import RunSpec
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.framework.handlers import Handler
 from outlast.workflows.tools.framework.phases import plain
-from outlast.workflows.tools.framework.tool import Arguments, Category, NoArguments, Tool, tool
+from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, tool
 
 SPIN_SECONDS = 2.5
 """A step of a workflow may take two."""
+_EVENTS_OF_FIRST_ATTEMPT = 3
+"""Of a workflow that got no signal: started, its first task scheduled and begun."""
 
 
 class MegabytesArguments(Arguments):
@@ -21,28 +24,44 @@ class MegabytesArguments(Arguments):
     values: bool = False
 
 
+class SpinArguments(Arguments):
+    actor: str | None = None
+
+
 class ErrorOfMany(Exception):
     """An expected error with a long message."""
 
 
-async def _spin(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def _spin(ctx: ToolContext, arguments: SpinArguments) -> ToolResult:
     """Start a run, then never come to an end in one step: every attempt to go on fails."""
-    await ctx.runs.start(RunSpec(actor="outlast/sleeper", input={"seconds": 600}))
+    await ctx.runs.start(_run(arguments))
     _never_end()
 
 
-async def _spin_later(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def _spin_later(ctx: ToolContext, arguments: SpinArguments) -> ToolResult:
     """The same in the step after the one that started the run."""
-    await ctx.runs.start(RunSpec(actor="outlast/sleeper", input={"seconds": 600}))
+    await ctx.runs.start(_run(arguments))
     await workflow.sleep(0.1)
     _never_end()
+
+
+async def _spin_first(ctx: ToolContext, arguments: SpinArguments) -> ToolResult:
+    """The same in the first step, which no attempt completes: only the first one comes as far as to the run."""
+    if workflow.info().get_current_history_length() > _EVENTS_OF_FIRST_ATTEMPT:
+        _never_end()
+    await ctx.runs.start(_run(arguments))
+    _never_end()
+
+
+def _run(arguments: SpinArguments) -> RunSpec:
+    return RunSpec(actor=arguments.actor or "outlast/sleeper", input={"seconds": 600})
 
 
 def _never_end() -> NoReturn:
     with workflow.unsafe.sandbox_unrestricted():
         end = time.monotonic() + SPIN_SECONDS
         while time.monotonic() < end:
-            pass
+            time.sleep(0.01)  # Other tasks are not to be kept from their starts.
     raise AssertionError("unreachable: the step has been given up")
 
 
@@ -68,9 +87,21 @@ async def answer(arguments: MegabytesArguments) -> str | dict[str, list[dict[str
     return {"rows": [{}] * (size // 3)} if arguments.values else "many words " * (size // 11)
 
 
+def _spinning(name: str, handler: Handler) -> Tool:
+    return (
+        tool(name)
+        .category(Category.DEV)
+        .describe("Spins.")
+        .args(SpinArguments)
+        .server(handler, calls_actor=True)
+        .build()
+    )
+
+
 TOOLS: tuple[Tool, ...] = (
-    tool("spin").category(Category.DEV).describe("Spins.").server(_spin, calls_actor=True).build(),
-    tool("spin-later").category(Category.DEV).describe("Spins.").server(_spin_later, calls_actor=True).build(),
+    _spinning("spin", _spin),
+    _spinning("spin-later", _spin_later),
+    _spinning("spin-first", _spin_first),
     tool("throw-here")
     .category(Category.DEV)
     .describe("Throws.")
