@@ -62,6 +62,11 @@ class _TakesLonger(Protocol):
     @property
     def local_limit(self) -> timedelta: ...
 
+    @property
+    def may_have_acted(self) -> bool:
+        """Whether an earlier attempt may have changed something."""
+        ...
+
 
 @runtime_checkable
 class _OfCaller(Protocol):
@@ -88,10 +93,10 @@ class LocalReads(Interceptor):
         return _Bounded(next, self)
 
     @contextmanager
-    def room(self, caller_id: str) -> Generator[None]:
+    def room(self, caller_id: str, *, may_have_acted: bool = False) -> Generator[None]:
         """Take a slot for the block. Raises `GoesOver` when there is none for this caller."""
         if self._reading.total() >= self._slots or self._reading[caller_id] >= self._slots_of_one:
-            raise GoesOver("crowded")
+            raise GoesOver("crowded", may_have_acted=may_have_acted)
         self._reading[caller_id] += 1
         try:
             yield
@@ -110,7 +115,7 @@ class _Bounded(ActivityInboundInterceptor):
             return await super().execute_activity(input)
         request = input.args[0] if input.args else None
         if isinstance(request, _TakesLonger):
-            with self._reads.room(_caller_of(input)):
+            with self._reads.room(_caller_of(input), may_have_acted=request.may_have_acted):
                 return await self._within_time(input, request.local_limit)
         try:
             with self._reads.room(_caller_of(input)):

@@ -44,10 +44,21 @@ class RunSpec(Contract):
 
 
 class LocalTerms(Contract):
-    """What a local attempt to start a run must know of the workflow task that it belongs to."""
+    """What a local attempt to start a run must know of the workflow task that it belongs to.
+
+    No history holds it: what it says may differ when the workflow is replayed.
+    """
 
     task_began: datetime = Field(description="When the workflow task began, by the server's clock.")
-    replayed: bool = Field(default=False, description="Whether the workflow was read from its history to get here.")
+    is_first_step: bool = Field(default=True, description="Whether the workflow has done nothing else before.")
+    is_repeated: bool = Field(
+        default=False, description="Whether the workflow task may have begun before: that attempt may have started it."
+    )
+
+    @property
+    def may_send(self) -> bool:
+        """Whether the attempt may start the run at all; else a normal activity does."""
+        return self.is_first_step and not self.is_repeated
 
 
 class StartRunInput(Contract):
@@ -71,6 +82,11 @@ class StartRunInput(Contract):
     may_have_begun_since: datetime | None = Field(
         default=None, description="Set when a local attempt may have started the run, of which nothing else tells."
     )
+
+    @property
+    def may_have_acted(self) -> bool:
+        """Whether an attempt before this local one may have started the run, see `activities.local_reads`."""
+        return self.local is not None and self.local.is_repeated
 
 
 class RunRef(Contract):

@@ -24,10 +24,12 @@ class LocalStart:
     """One local attempt. It sends its request in time or not at all, and says whether it may have been received."""
 
     def __init__(self, terms: LocalTerms) -> None:
-        """Begin now."""
+        """Begin now. Raises `GoesOver` when a normal activity is to start the run, or to look for it."""
         self._terms = terms
         self._began = time.monotonic()
-        self._may_have_started = terms.replayed
+        self._may_have_started = terms.is_repeated
+        if not terms.may_send:
+            raise self._goes_over()
 
     def about_to_send(self) -> None:
         """Take note that the next thing is the request. Raises `GoesOver` when another worker may send it by now.
@@ -37,7 +39,7 @@ class LocalStart:
         """
         age = datetime.now(UTC) - self._terms.task_began
         since_begin = timedelta(seconds=time.monotonic() - self._began)
-        if self._terms.replayed or max(abs(age), since_begin) > LOCAL_START_AGE:
+        if max(abs(age), since_begin) > LOCAL_START_AGE:
             raise self._goes_over()
         self._may_have_started = True
 

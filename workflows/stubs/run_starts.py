@@ -29,7 +29,8 @@ from outlast.workflows.stubs.failures import envelope_of, envelope_of_failure, i
 
 _FIRST_ATTEMPT_EVENTS = 5
 """Events up to the start of a workflow's first task: started, scheduled, begun, and at most two signals. A task that is
-repeated has at least six, the failure of the first one and two more."""
+repeated has at least six, the failure of the first one and two more. A replay may see more at the same place, so that
+a step must not have other commands for it."""
 
 
 class NotStartedError(Exception):
@@ -55,7 +56,10 @@ class RunStarts:
 
     @property
     def may_have_begun(self) -> bool:
-        """Whether a worker that was lost with the workflow's first task may have made the call's first start."""
+        """Whether a worker that was lost with the workflow's first task may have made the call's first start.
+
+        Only for a call that was cancelled before its first step, which then is its last one: no replay sees more.
+        """
         return self._is_repeated and self._starts == 0 and self._call.caps is None
 
     async def start(self, request: StartRunInput, has_started: Callable[[RunState], None]) -> None:
@@ -63,7 +67,7 @@ class RunStarts:
 
         Raises `NotStartedError`.
         """
-        may_have_begun = self.may_have_begun
+        may_have_begun = False
         self._starts += 1
         if self._may_be_local(request):
             gone_over = await self._start_locally(request, has_started)
@@ -74,22 +78,27 @@ class RunStarts:
         await self._start_normally(request.model_copy(update={"may_have_begun_since": since}), has_started)
 
     def _may_be_local(self, request: StartRunInput) -> bool:
-        """Whether this is the first thing that the workflow does: its first task began a moment ago, and for the first
-        time. Caps are asked of a ledger, which takes its time.
+        """Whether a local attempt is made: the same in every attempt of the workflow task, and in every replay.
+
+        Whether it may start the run, its terms say. Caps are asked of a ledger, which takes its time.
         """
-        is_first = self._starts == 1 and workflow.now() == self._task_began
         in_time = workflow.info().task_timeout >= LEAST_TASK_TIMEOUT
         # When no task of the workflow is ever completed, this is all that says where its run is to be looked for.
         is_known = workflow.info().typed_search_attributes.get(ACTOR) == request.spec.actor
-        return is_first and in_time and is_known and not self._is_repeated and request.caps is None
+        return self._starts == 1 and in_time and is_known and request.caps is None
+
+    def _terms(self) -> LocalTerms:
+        is_first_step = workflow.now() == self._task_began
+        may_be_repeated = workflow.unsafe.is_replaying() or self._is_repeated
+        return LocalTerms(
+            task_began=self._task_began, is_first_step=is_first_step, is_repeated=is_first_step and may_be_repeated
+        )
 
     async def _start_locally(self, request: StartRunInput, has_started: Callable[[RunState], None]) -> WentOver | None:
         """None when the run has started; else what a normal activity must know, which goes on."""
-        # No history has this input, so that it may differ in a replay.
-        terms = LocalTerms(task_began=self._task_began, replayed=workflow.unsafe.is_replaying())
         handle = workflow.start_local_activity_method(
             RunActivities.start_run,
-            request.model_copy(update={"local": terms}),
+            request.model_copy(update={"local": self._terms()}),
             schedule_to_close_timeout=min(LOCAL_START_LIMIT, remaining(self._call)),
             retry_policy=LOCAL_READ_RETRY_POLICY,
             summary=f"start {request.spec.actor}",

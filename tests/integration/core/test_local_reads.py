@@ -4,9 +4,10 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import httpx
+import pytest
 from temporalio import activity, workflow
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHandle
@@ -19,6 +20,7 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.local_reads import LocalReads
 from outlast.activities.runs.contracts import RunSpec, RunState, StartRunInput
+from outlast.activities.runs.local_start import LocalStart
 from outlast.workflows.contracts.search_attributes import ACTOR
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.failures import ToolError
@@ -29,6 +31,9 @@ from tests.support.calls.tasks import completed, sleeper_call
 from tests.support.stacks.sandbox import Sandbox
 
 CALLER = Caller(id="local")
+When = Literal["first", "repeated", "later"]
+EVENTS_OF_FIRST_ATTEMPT = 3
+"""Of a workflow that got no signal: started, its first task scheduled and begun."""
 
 
 class Read(Contract):
@@ -145,24 +150,43 @@ async def local_failures(handle: WorkflowHandle[ReadsAtOnce, list[str]]) -> list
 
 @workflow.defn
 class StartsARun:
+    """Starts a run in its first step, in the first attempt or in the second one; or in a later step."""
+
     @workflow.init
-    def __init__(self) -> None:
+    def __init__(self, _when: When) -> None:
         self._starts = RunStarts(ToolCall(tool="call-actor", caller=CALLER))
 
     @workflow.run
-    async def run(self) -> str:
+    async def run(self, when: When) -> str:
+        if when == "repeated" and workflow.info().get_current_history_length() <= EVENTS_OF_FIRST_ATTEMPT:
+            raise RuntimeError("This attempt is lost.")
+        if when == "later":
+            await workflow.sleep(0.01)
         runs: list[RunState] = []
         request = StartRunInput(caller=CALLER, spec=RunSpec(actor="outlast/sleeper"), operation_id="one")
         await self._starts.start(request, runs.append)
         return runs[0].run_id
 
 
-async def test_a_start_whose_result_cannot_be_written_down_may_have_started_a_run(temporal: Client) -> None:
+@pytest.mark.parametrize(
+    ("when", "slots", "searched"),
+    [
+        pytest.param("first", 8, True, id="started, and not written down"),
+        pytest.param("first", 0, False, id="no room"),
+        pytest.param("repeated", 8, True, id="the attempt before may have started it"),
+        pytest.param("repeated", 0, True, id="the attempt before may have started it, no room"),
+        pytest.param("later", 8, False, id="no local start in a later step"),
+    ],
+)
+async def test_a_run_is_looked_for_if_a_local_attempt_may_have_started_it(
+    temporal: Client, when: When, slots: int, searched: bool
+) -> None:
     normal: list[StartRunInput] = []
 
     @activity.defn(name="start_run")
     async def start_run(request: StartRunInput) -> Any:
         if request.local is not None:
+            LocalStart(request.local).about_to_send()
             return object()  # What no converter takes, as when the key of the histories is not there.
         normal.append(request)
         return RunState(
@@ -175,9 +199,13 @@ async def test_a_start_whose_result_cannot_be_written_down_may_have_started_a_ru
         task_queue=queue,
         workflows=[StartsARun],
         activities=[start_run],
+        interceptors=[LocalReads(slots)],
         workflow_runner=UnsandboxedWorkflowRunner(),
     ):
         named = TypedSearchAttributes([SearchAttributePair(ACTOR, "outlast/sleeper")])
-        answer = temporal.execute_workflow(StartsARun.run, id=queue, task_queue=queue, search_attributes=named)
-        assert await answer == "found"
-    assert [request.may_have_begun_since is not None for request in normal] == [True]
+        handle = await temporal.start_workflow(
+            StartsARun.run, when, id=queue, task_queue=queue, search_attributes=named
+        )
+        assert await handle.result() == "found"
+    [request] = normal
+    assert (request.may_have_begun_since is not None) == searched

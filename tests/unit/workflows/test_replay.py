@@ -18,6 +18,7 @@ from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.extensions import load_extensions
 from outlast.workflows.turn import TurnWorkflow
 from tests.histories.commands import HISTORIES
+from tests.histories.heartbeats import heartbeated, with_local_start
 
 load_extensions(["docs.examples.hello_tools"])
 
@@ -37,6 +38,7 @@ def history(name: str) -> WorkflowHistory:
 def test_every_kind_of_call_was_recorded() -> None:
     kinds = {"sync_call", "async_call", "failed_run", "refused_call", "dataset_items", "cancelled_call", "deadline"}
     kinds |= {"handed_off_call", "approved_call", "session", "turn", "turn_session"}
+    assert {f"unreleased/{kind}" for kind in ("sync_call", "async_call", "cancelled_call")} <= set(with_local_start())
     for folder in {name.partition("/")[0] for name in RECORDED}:
         assert {f"{folder}/{kind}" for kind in kinds} <= set(RECORDED)
 
@@ -49,6 +51,15 @@ async def test_a_recorded_history_replays(name: str) -> None:
     )
     result = await replayer.replay_workflow(history(name), raise_on_replay_failure=False)
     assert result.replay_failure is None, f"{HINT}\n{result.replay_failure}"
+
+
+@pytest.mark.parametrize("name", with_local_start())
+async def test_a_start_replays_whose_workflow_task_was_prolonged(name: str) -> None:
+    recorded: Mapping[str, object] = json.loads((HISTORIES / f"{name}.json").read_text())
+    prolonged = WorkflowHistory.from_json(str(recorded["workflow_id"]), json.dumps({"events": heartbeated(name)}))
+    replayer = Replayer(workflows=[ToolCallWorkflow], plugins=[OutlastPlugin()], debug_mode=True)
+    result = await replayer.replay_workflow(prolonged, raise_on_replay_failure=False)
+    assert result.replay_failure is None, f"Its commands depend on the length of its history.\n{result.replay_failure}"
 
 
 @workflow.defn(name="ToolCallWorkflow")
