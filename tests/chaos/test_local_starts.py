@@ -1,7 +1,8 @@
 """A run is started within its workflow's first task: whatever becomes of the worker meanwhile, one run is paid.
 
 The moments of a start: its task is delivered; the platform has accepted it, and answers later; it has answered, and
-Temporal has not taken note.
+Temporal has not taken note. What looks for the run allows nothing for clocks that differ (`exact_clocks`), so that a
+worker that is away for some seconds is away for longer than that.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -69,6 +70,19 @@ async def test_a_worker_killed_while_it_starts_runs_pays_for_none_twice(chaos: C
     assert [LOST in await kinds(client, task) for task in tasks] == [True, True]
     assert ended[0]["run"]["run_id"] == chaos.books.run_ids()[0]
     chaos.expect_one_run_per_task(tasks=2)
+
+
+async def test_a_call_that_is_cancelled_after_its_worker_was_lost_leaves_no_run(chaos: Chaos, client: Client) -> None:
+    chaos.sandbox.order_fault("delay_after", method="POST", path=STARTS, seconds=2, times=1)
+    task = await chaos.start(seconds=600)
+    await chaos.until(lambda: chaos.books.starts == 1)
+    chaos.stack.worker.kill()
+    await chaos.cancel(task)
+    await chaos.stack.worker.ready()
+    await chaos.expect_cancelled(task)
+    assert LOST in await kinds(client, task)
+    assert chaos.books.ended_as("ABORTED") == 1
+    chaos.expect_one_run_per_task()
 
 
 async def test_a_worker_killed_between_the_platforms_answer_and_temporals_leaves_a_run_to_be_adopted(

@@ -6,6 +6,7 @@ See docs/decisions/0024-local-starts.md.
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
@@ -62,6 +63,14 @@ class RunStarts:
         """
         return self._is_repeated and self._starts == 0 and self._call.caps is None
 
+    @property
+    def began(self) -> datetime:
+        """When the call's first start may have been made at the earliest.
+
+        Nothing says when a workflow task that was lost began: it may be long ago.
+        """
+        return workflow.info().workflow_start_time if self._is_repeated else self._task_began
+
     async def start(self, request: StartRunInput, has_started: Callable[[RunState], None]) -> None:
         """Start a run, and call `has_started` with it: also when the call is cancelled meanwhile.
 
@@ -74,7 +83,7 @@ class RunStarts:
             if gone_over is None:
                 return
             may_have_begun = gone_over.may_have_acted
-        since = workflow.info().start_time if may_have_begun else None
+        since = self.began if may_have_begun else None
         await self._start_normally(request.model_copy(update={"may_have_begun_since": since}), has_started)
 
     def _may_be_local(self, request: StartRunInput) -> bool:

@@ -208,7 +208,7 @@ class Runs:
                 run_id=operation.run.run_id if operation.run else None,
                 actor=operation.spec.actor,
                 operation_id=operation.operation_id,
-                since=workflow.info().start_time,
+                since=self._starts.began,
                 spend=operation.spend,
             )
             with tool_errors(self._call.tool, partial(self._not_aborted, request=request)):

@@ -32,7 +32,7 @@ SETTINGS = {
     "OUTLAST_TAKEOVER_SECONDS": "3",
     # Of two quick calls at once, one is the worker's.
     "OUTLAST_QUICK_CALLS": "1",
-    "OUTLAST_TOOLS_FROM": "tests.support.tools.protocol_tools",
+    "OUTLAST_TOOLS_FROM": "tests.support.tools.protocol_tools,tests.support.tools.exact_clocks",
 }
 """Recovery as quick as the settings allow, so that many moments can be tried."""
 
