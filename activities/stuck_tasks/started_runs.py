@@ -18,6 +18,8 @@ from outlast.activities.stuck_tasks.contracts import TASK
 
 _START_RUN = "start_run"
 _ACTOR = SearchAttributeKey.for_keyword("OutlastActor")
+_NO_ACTOR = ":"
+"""`user/name:tool` is a tool of an Actor that is an MCP server: its call starts no run."""
 
 
 class _Called(Contract):
@@ -39,7 +41,7 @@ class StartedRuns:
         self._local: RunState | None = None
 
     async def to_abort(self, events: Sequence[HistoryEvent]) -> tuple[AbortRunInput, ...]:
-        """What aborts the runs. A start within the first task leaves its result, or nothing if the task was lost."""
+        """What aborts the runs. A start within the first task leaves its result, or nothing if that was lost."""
         if not events:
             return ()
         for event in events:
@@ -55,7 +57,7 @@ class StartedRuns:
             )
             for number, start in self._starts.items()
         )
-        return (*await self._started_locally(events, began), *scheduled)
+        return (*await self._started_locally(events[0], began), *scheduled)
 
     async def _read(self, event: HistoryEvent) -> None:
         activity, result = self._results.read(event)
@@ -71,30 +73,28 @@ class StartedRuns:
             else:
                 self._runs[event.activity_task_completed_event_attributes.scheduled_event_id] = run
 
-    async def _started_locally(self, events: Sequence[HistoryEvent], began: datetime) -> tuple[AbortRunInput, ...]:
+    async def _started_locally(self, first: HistoryEvent, began: datetime) -> tuple[AbortRunInput, ...]:
+        """The call's first run. Without a trace in the history it may be there all the same, and is looked for."""
+        started = first.workflow_execution_started_event_attributes
+        own_id = operation_id(
+            namespace=self._description.namespace,
+            workflow_id=self._description.id,
+            first_run_id=started.first_execution_run_id,
+            number=1,
+        )
         actor = self._description.typed_search_attributes.get(_ACTOR)
-        if self._description.workflow_type != TASK or (self._local is None and (actor is None or _has_moved(events))):
+        is_scheduled = any(start.operation_id == own_id for start in self._starts.values())
+        is_unknown = not is_scheduled and actor is not None and _NO_ACTOR not in actor
+        if self._description.workflow_type != TASK or (self._local is None and not is_unknown):
             return ()
-        started = events[0].workflow_execution_started_event_attributes
-        call = await self._call(started.input.payloads)
         run = AbortRunInput(
-            caller=call.caller,
+            caller=(await self._call(started.input.payloads)).caller,
             run_id=self._local.run_id if self._local else None,
             actor=actor,
-            operation_id=operation_id(
-                namespace=self._description.namespace,
-                workflow_id=self._description.id,
-                first_run_id=started.first_execution_run_id,
-                number=1,
-            ),
+            operation_id=own_id,
             since=began,
         )
         return (run,)
 
     async def _call(self, payloads: Sequence[Payload]) -> _Called:
         return (await self._converter.decode(payloads[:1], [_Called]))[0]
-
-
-def _has_moved(events: Sequence[HistoryEvent]) -> bool:
-    """Whether the workflow's first task was ever completed: then the history says what it has started."""
-    return any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED for event in events)
