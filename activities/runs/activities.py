@@ -200,8 +200,7 @@ class RunActivities:
         run_ids = await self._find_unrecorded(client, actor, operation_id)
         since = request.may_have_begun_since
         if not run_ids and (info.attempt > 1 or since is not None):
-            settle = self._timing.start_settle + (LOCAL_START_AGE if since is not None else timedelta(0))
-            settle = settle if _may_have_started(info) else timedelta(0)
+            settle = self._settle(starts_late=since is not None) if _may_have_started(info) else timedelta(0)
             started = StartedRuns(client, actor=actor, operation_id=operation_id, since=since or info.scheduled_time)
             run_ids = await started.find(settle=settle)
         if not run_ids:
@@ -321,7 +320,12 @@ class RunActivities:
         unrecorded = await self._find_unrecorded(client, request.actor, request.operation_id)
         since = request.since or activity.info().scheduled_time
         started = StartedRuns(client, actor=request.actor, operation_id=request.operation_id, since=since)
-        return list(dict.fromkeys([*unrecorded, *await started.find(settle=self._timing.start_settle)]))
+        found = await started.find(settle=self._settle(starts_late=request.may_start_late))
+        return list(dict.fromkeys([*unrecorded, *found]))
+
+    def _settle(self, *, starts_late: bool) -> timedelta:
+        """How long to look for a run. A local start may be sent as late as that after its worker was given up."""
+        return self._timing.start_settle + (LOCAL_START_AGE if starts_late else timedelta(0))
 
     async def _abort_for(
         self, client: "apify.ApifyClientAsync", run_id: str, request: AbortRunInput

@@ -118,6 +118,9 @@ class AbortRunInput(Contract):
     actor: str | None = None
     operation_id: str | None = None
     since: datetime | None = Field(default=None, description="When the operation began; its runs started later.")
+    may_start_late: bool = Field(
+        default=False, description="Whether a worker that lost its workflow task may have sent the start only now."
+    )
     gracefully: bool = False
     spend: Spend | None = Field(default=None, description="What is settled, or released when no run was started.")
 

@@ -56,6 +56,11 @@ class RunStarts:
         self._is_repeated = workflow.info().get_current_history_length() > _FIRST_ATTEMPT_EVENTS
 
     @property
+    def is_repeated(self) -> bool:
+        """Whether an attempt of the workflow's first task was lost before this one."""
+        return self._is_repeated
+
+    @property
     def may_have_begun(self) -> bool:
         """Whether a worker that was lost with the workflow's first task may have made the call's first start.
 

@@ -209,6 +209,7 @@ class Runs:
                 actor=operation.spec.actor,
                 operation_id=operation.operation_id,
                 since=self._starts.began,
+                may_start_late=self._starts.is_repeated,
                 spend=operation.spend,
             )
             with tool_errors(self._call.tool, partial(self._not_aborted, request=request)):
