@@ -32,6 +32,9 @@ from outlast.worker.settings import Settings
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.tool_call import ToolCallWorkflow
 
+_CACHED_PER_SLOT = 4
+"""Calls under way have a slot each. The others in memory have gone over to a worker, which their end does not tell."""
+
 
 class EagerSlots(CustomSlotSupplier):
     """Slots for tasks that come with the answer to a start, and none for tasks that are polled."""
@@ -61,7 +64,7 @@ def eager_worker(client: Client, settings: Settings, *, slots: int) -> Worker:
     """Carries out the first step of at most `slots` calls at once that `client` starts eagerly on the tools' queue.
 
     It does nothing that is paid and nothing that takes long: it has the quick reads of the platform only, as local
-    activities. It keeps no workflow in memory. `client` must be connected, not lazy. Raises `SealError` without a key
+    activities. `client` must be connected, not lazy. Raises `SealError` without a key
     ring, and `ValueError` when the output store's address cannot be one.
     """
     platform = ApifyPlatform(
@@ -88,7 +91,8 @@ def eager_worker(client: Client, settings: Settings, *, slots: int) -> Worker:
             local_activity_supplier=FixedSizeSlotSupplier(4 * slots),
             nexus_supplier=FixedSizeSlotSupplier(1),
         ),
-        max_cached_workflows=0,
-        max_concurrent_workflow_task_polls=1,
+        # With none, the SDK gives up the calls under way when one more begins, and they wait for their task's time-out.
+        max_cached_workflows=_CACHED_PER_SLOT * slots,
+        max_concurrent_workflow_task_polls=2,
         graceful_shutdown_timeout=LOCAL_READ_LIMIT,
     )

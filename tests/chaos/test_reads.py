@@ -32,10 +32,10 @@ async def test_reads_outlive_the_process_that_made_them(
     chaos: Chaos, of: str, ends: Callable[[Part], Awaitable[None]]
 ) -> None:
     dataset_id = await dataset_of_a_run(chaos)
-    chaos.sandbox.order_fault("hang", method="GET", path=f"/datasets/{dataset_id}/items", times=2)
+    chaos.sandbox.order_fault("hang", method="GET", path=f"/datasets/{dataset_id}/items", times=3)
     parts = {"api": chaos.stack.api, "worker": chaos.stack.worker}
     pids = {part.pid: name for name, part in parts.items()}
-    reads = [await chaos.start_call("get-dataset-items", datasetId=dataset_id) for _ in parts]
+    reads = [await chaos.start_call("get-dataset-items", datasetId=dataset_id) for _ in range(3)]
     await chaos.until(lambda: chaos.faults_left() == 0)
     await ends(parts[of])
     for read in reads:
@@ -47,7 +47,16 @@ async def test_reads_outlive_the_process_that_made_them(
         told = [name async for _, name, _ in chaos.events(read) if name in ("handler_returned", "task_completed")]
         assert told == ["handler_returned", "task_completed"]
     # The API takes as many as it may, in the step that starts them; the worker has the rest.
-    assert [pids.get(await _first_process(chaos, read)) for read in reads] == ["api", "worker"]
+    assert [pids.get(await _first_process(chaos, read)) for read in reads] == ["api", "api", "worker"]
+
+
+async def test_reads_side_by_side_leave_each_other_alone(chaos: Chaos) -> None:
+    dataset_id = await dataset_of_a_run(chaos)
+    chaos.sandbox.order_fault("delay", method="GET", path=f"/datasets/{dataset_id}/items", seconds=0.5, times=2)
+    reads = [await chaos.start_call("get-dataset-items", datasetId=dataset_id) for _ in range(2)]
+    for read in reads:
+        assert (await chaos.ended(read))["status"] == "completed"
+        assert await _processes(chaos, read) == [chaos.stack.api.pid], "one step, carried out once"
 
 
 async def test_what_the_api_carries_out_is_counted_among_its_metrics(chaos: Chaos) -> None:
@@ -77,6 +86,11 @@ async def dataset_of_a_run(chaos: Chaos) -> str:
 
 async def _first_process(chaos: Chaos, task: str) -> int:
     """Id of the process that had the first step that was recorded: one that died before leaves no trace."""
+    return (await _processes(chaos, task))[0]
+
+
+async def _processes(chaos: Chaos, task: str) -> list[int]:
+    """Ids of the processes that had the steps, one after the other."""
     temporal = await connect(chaos.stack.temporal_server.address)
     events = await whole_history(temporal, task)
     identities = [
@@ -84,4 +98,4 @@ async def _first_process(chaos: Chaos, task: str) -> int:
         for event in events
         if event.HasField("workflow_task_started_event_attributes")
     ]
-    return int(identities[0].partition("@")[0])
+    return [int(identity.partition("@")[0]) for identity in identities]

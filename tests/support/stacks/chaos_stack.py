@@ -31,7 +31,7 @@ SETTINGS = {
     "OUTLAST_SHUTDOWN_SECONDS": "10",
     "OUTLAST_TAKEOVER_SECONDS": "3",
     # Of two quick calls at once, one is the worker's.
-    "OUTLAST_QUICK_CALLS": "1",
+    "OUTLAST_QUICK_CALLS": "2",
     "OUTLAST_TOOLS_FROM": "tests.support.tools.protocol_tools,tests.support.tools.exact_clocks",
 }
 """Recovery as quick as the settings allow, so that many moments can be tried."""
