@@ -56,16 +56,17 @@ class LocalStart:
             return start.result()
         except GoesOver:
             raise
-        except (ToolFailure, SealError) as error:
+        except (ToolFailure, SealError):
             if self._may_have_started:
-                raise self._goes_over() from error
+                raise self._goes_over() from None
             raise
         except apify.ApifyApiError as error:
             if is_refusal(error):
                 raise
-            raise self._goes_over() from error
-        except Exception as error:
-            raise self._goes_over() from error
+            raise self._goes_over() from None
+        except Exception:  # noqa: BLE001 (whatever it was, the run may have been started)
+            # Never its cause: Temporal would write the unredacted text into the history.
+            raise self._goes_over() from None
 
     async def _in_time(self, start: "asyncio.Future[apify.Run]") -> bool:
         while (left := self._began + LOCAL_START_TIMEOUT.total_seconds() - time.monotonic()) > 0:
