@@ -22,7 +22,7 @@ export UV_PYTHON_DOWNLOADS := never
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test thorough soak bench histories lint format docs dashboards pictures release lock clean
+.PHONY: help install demo up test thorough soak bench histories lint format docs dashboards pictures release bundle lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ pictures: $(INSTALLED) ## Draw docs/pictures/outlast-*.svg: each dashboard with 
 
 release: $(INSTALLED) ## Set VERSION=1.2.3, close the changelog's section, build and check dist/; publish nothing
 	@$(BIN)/python .ci/release.py "$(VERSION)"
+
+bundle: $(INSTALLED) ## Make an MCP bundle for desktop clients, and server.json for the MCP registry, in dist/ (ARGS="--name ...")
+	@$(BIN)/python .ci/bundle.py $(ARGS)
 
 lock: ## Resolve pyproject.toml again into the lock files (needs uv; ARGS="--upgrade" for newer versions)
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }

@@ -4,7 +4,9 @@ Temporal retries. A client that retries a start by itself can pay for two runs, 
 """
 
 import hashlib
+from collections.abc import Mapping
 from datetime import timedelta
+from types import MappingProxyType
 from urllib.parse import quote
 
 from cachetools import LRUCache
@@ -12,12 +14,13 @@ from pydantic import JsonValue, SecretStr
 from pydantic_core import from_json, to_json
 
 from outlast.activities import apify
-from outlast.activities.contracts import Caller, SealedSecret
+from outlast.activities.contracts import Caller, CallPayment, SealedSecret
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.inputs.kept_marks import is_mark
 from outlast.activities.inputs.kept_parts import KeptParts
 from outlast.activities.platform_fence import PlatformFence
+from outlast.activities.request_marks import PROTOCOL_HEADER, SIGNATURE_HEADERS
 from outlast.activities.run_owners import RunOwners
 from outlast.activities.secrets.sealed_json import is_sealed, open_values
 from outlast.activities.secrets.sealer import SecretSealer
@@ -26,6 +29,9 @@ DEFAULT_REQUEST_TIMEOUT = timedelta(seconds=60)
 """How long to wait for one response of the platform."""
 
 _MAX_CLIENTS = 256
+_MAX_PAID_CLIENTS = 32
+"""Each payment is for one call: clients of payments must not push those of accounts out."""
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _MAX_ID_CHARS = 1_000
 _SHORT_TIMEOUT = timedelta(seconds=5)
 _MEDIUM_TIMEOUT = timedelta(seconds=30)
@@ -55,19 +61,23 @@ class ApifyPlatform:
         self._sealer = sealer
         self._request_timeout = request_timeout
         self._clients: LRUCache[tuple[str, str | None], apify.ApifyClientAsync] = LRUCache(_MAX_CLIENTS)
+        self._paid_clients: LRUCache[tuple[str, str], apify.ApifyClientAsync] = LRUCache(_MAX_PAID_CLIENTS)
         self._owners = RunOwners(sealer)
 
     def client(self, caller: Caller) -> "apify.ApifyClientAsync":
         """The client that acts for `caller` and reaches what it may. Raises `ToolFailure` when there is no token."""
-        if caller.reach == "account":
+        if caller.payment is not None or caller.reach == "account":
             return self.account_client(caller)
         return self._client(self.token(caller), fenced_for=caller.id)
 
     def account_client(self, caller: Caller) -> "apify.ApifyClientAsync":
         """The client that reaches all of the account: to start runs, and to find those of an operation by its marker.
 
-        Nothing that a caller names may be looked up with it. Raises `ToolFailure` when there is no token.
+        Nothing that a caller names may be looked up with it, unless its payment came with the call: then the account is
+        that of whoever pays. Raises `ToolFailure` when there is no token.
         """
+        if caller.payment is not None:
+            return self._paid_client(caller, caller.payment)
         return self.client_for_token(self.token(caller))
 
     def owner_mark(self, caller: Caller) -> str:
@@ -129,19 +139,35 @@ class ApifyPlatform:
         """The client of one token. Clients are reused, since each holds a connection pool."""
         return self._client(token)
 
+    def _paid_client(self, caller: Caller, payment: CallPayment) -> "apify.ApifyClientAsync":
+        """The client of one payment, which names no account."""
+        secret = self._sealer.open(payment.secret, purpose=caller.id)
+        key = (_digest(secret), payment.protocol)
+        client = self._paid_clients.get(key)
+        if client is None:
+            headers = {
+                SIGNATURE_HEADERS[payment.protocol]: secret.get_secret_value(),
+                PROTOCOL_HEADER: payment.protocol,
+            }
+            client = self._paid_clients[key] = self._build_client(None, None, MappingProxyType(headers))
+        return client
+
     def _client(self, token: SecretStr, *, fenced_for: str | None = None) -> "apify.ApifyClientAsync":
-        key = (hashlib.sha256(token.get_secret_value().encode()).hexdigest(), fenced_for)
+        key = (_digest(token), fenced_for)
         client = self._clients.get(key)
         if client is None:
             client = self._clients[key] = self._build_client(token, fenced_for)
         return client
 
-    def _build_client(self, token: SecretStr, fenced_for: str | None) -> "apify.ApifyClientAsync":
+    def _build_client(
+        self, token: SecretStr | None, fenced_for: str | None, payment_headers: Mapping[str, str] = _NO_HEADERS
+    ) -> "apify.ApifyClientAsync":
         apify.load()
         from outlast.activities.marking_client import MarkingHttpClient  # noqa: PLC0415 (a part of apify-client)
 
+        clear = token.get_secret_value() if token is not None else None
         http_client = MarkingHttpClient(
-            token=token.get_secret_value(),
+            token=clear,
             max_retries=0,
             timeout_short=min(_SHORT_TIMEOUT, self._request_timeout),
             timeout_medium=min(_MEDIUM_TIMEOUT, self._request_timeout),
@@ -149,8 +175,13 @@ class ApifyPlatform:
             timeout_max=timedelta(seconds=600),
             user_agent_suffix="Outlast",
         )
+        http_client.payment_headers = payment_headers
         if fenced_for is not None:
             http_client.fence = PlatformFence(self._owners, fenced_for, api_base_url=self.api_base_url)
         return apify.ApifyClientAsync.with_custom_http_client(
-            token=token.get_secret_value(), api_url=self.api_base_url, http_client=http_client
+            token=clear, api_url=self.api_base_url, http_client=http_client
         )
+
+
+def _digest(secret: SecretStr) -> str:
+    return hashlib.sha256(secret.get_secret_value().encode()).hexdigest()

@@ -25,6 +25,13 @@ class SealedSecret(Contract):
     ciphertext: str = Field(description="Base64 of nonce and ciphertext.")
 
 
+class CallPayment(Contract):
+    """What pays for the platform's requests of one call, in place of an account."""
+
+    protocol: str = Field(description="`skyfire` or `x402`: in which headers it goes.")
+    secret: SealedSecret
+
+
 class Caller(Contract):
     """Who calls a tool. `id` scopes everything that the caller can see; it is not a secret."""
 
@@ -36,3 +43,11 @@ class Caller(Contract):
     apify_token: SealedSecret | None = Field(
         default=None, description="The caller's own Apify token; without one, the operator's token pays."
     )
+    payment: CallPayment | None = Field(
+        default=None, description="Came with the call, pays for all its requests, and is spent with it."
+    )
+
+    @property
+    def with_account(self) -> "Caller":
+        """The same caller beyond the call: the account acts for it, no payment."""
+        return self if self.payment is None else self.model_copy(update={"payment": None})

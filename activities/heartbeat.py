@@ -100,8 +100,12 @@ async def _hand_over() -> None:
 async def activity_scope(*, hands_over: bool = False) -> AsyncGenerator[None]:
     """Send heartbeats, and turn every failure of the block into an `ApplicationError` with its `ErrorEnvelope`.
 
-    `hands_over` as for `heartbeating`.
+    `hands_over` as for `heartbeating`. Outside of an activity, see `worker.eager.read_ahead`, the block is left as it
+    is: the activity that gets its result, or its failure, has a scope around it.
     """
+    if not activity.in_activity():
+        yield
+        return
     with as_activity_failure():
         async with heartbeating(hands_over=hands_over):
             yield

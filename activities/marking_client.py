@@ -3,7 +3,8 @@
 Only `ApifyPlatform` imports this, for its first client: it loads apify-client (`activities/apify.py`).
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from types import MappingProxyType
 
 import impit
 from apify_client.http_clients import ImpitHttpClientAsync
@@ -18,6 +19,8 @@ class MarkingHttpClient(ImpitHttpClientAsync):
 
     fence: PlatformFence | None = None
     """What keeps the caller to its own runs and storages; None where it reaches all of the account."""
+    payment_headers: Mapping[str, str] = MappingProxyType({})
+    """What pays for each request, where no account does."""
 
     async def send_request(
         self,
@@ -30,6 +33,7 @@ class MarkingHttpClient(ImpitHttpClientAsync):
         stream: bool,
     ) -> impit.Response:
         """Send one request (`HttpClientAsync.send_request`)."""
+        headers = {**headers, **self.payment_headers}
         mark = current_mark()
         if mark is not None:
             marks = f"{OPERATION_MARKER}{mark.operation_id}; {mark.owner}"

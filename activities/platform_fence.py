@@ -30,6 +30,9 @@ _RUNS = "actor-runs"
 _OWNED = frozenset({_RUNS, "datasets", "key-value-stores", "request-queues"})
 _FREE = frozenset({"acts", "actors", "actor-builds", "store", "users"})
 """Collections that hold nothing of other callers, apart from the runs below Actors."""
+_OF_THE_ACCOUNT = frozenset({"actor-tasks", "schedules"})
+"""Collections of which the platform does not say for whom of an account something was made."""
+_FORBIDDEN = 403
 _DEFAULTS = {
     "datasets": "defaultDatasetId",
     "key-value-stores": "defaultKeyValueStoreId",
@@ -71,6 +74,8 @@ class PlatformFence:
                 refused = await self._own_of_list(collection, url, send)
             case ([collection, resource_id, *_], _) if collection in _OWNED:
                 refused = await self._unless_own(collection, resource_id, send)
+            case ([collection, *_], _) if collection in _OF_THE_ACCOUNT:
+                refused = _shared(collection)
             case _:
                 refused = _missing()
         return refused
@@ -190,6 +195,13 @@ def _missing(collection: str = _RUNS) -> impit.Response:
     kind = collection.removesuffix("s").replace("-", " ").capitalize()
     message = f"{kind} was not found"
     return _answer(_NOT_FOUND, {"error": {"type": "record-not-found", "message": message}})
+
+
+def _shared(collection: str) -> impit.Response:
+    """The same for everything of a collection: whether there is something is not said."""
+    what = "Saved tasks" if collection == "actor-tasks" else "Schedules"
+    message = f"{what} belong to the whole account, which you share with other callers of this server"
+    return _answer(_FORBIDDEN, {"error": {"type": "insufficient-permissions", "message": message}})
 
 
 def _answer(status: int, body: object) -> impit.Response:

@@ -10,6 +10,9 @@ from pydantic import SecretStr
 OPERATION_MARKER = "outlast-op/"
 """Prefix of the User-Agent part that names the operation a run was started for."""
 PAYMENT_HEADER = "skyfire-pay-id"
+PROTOCOL_HEADER = "x-apify-payment-protocol"
+SIGNATURE_HEADERS = {"skyfire": PAYMENT_HEADER, "x402": "PAYMENT-SIGNATURE"}
+"""The header of each payment protocol."""
 
 
 @dataclass(frozen=True)

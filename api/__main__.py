@@ -10,7 +10,6 @@ with loading():
     import sys
 
     import uvicorn
-    from pydantic import ValidationError
     from temporalio.client import Client
     from temporalio.service import RPCError
 
@@ -23,15 +22,11 @@ with loading():
     from outlast.api.settings import ApiSettings
     from outlast.api.startup_checks import settings_problems
     from outlast.api.temporal.errors import temporal_errors
-    from outlast.paths import keep_files_private
     from outlast.worker.connection import connect
-    from outlast.worker.environment import unknown_variables
-    from outlast.worker.logs import configure_early_logging, configure_logging
-    from outlast.worker.open_files import allow_many_connections
     from outlast.worker.otlp.traces import start_tracing
     from outlast.worker.ready_file import ready_file
     from outlast.worker.search_attributes import register_search_attributes
-    from outlast.worker.settings import settings_errors
+    from outlast.worker.start_up import settings_of_process
     from outlast.worker.telemetry import build_runtime
     from outlast.workflows.tools.extensions import ExtensionError, load_extensions
     from outlast.workflows.tools.registry import offer_on_demand
@@ -100,22 +95,10 @@ async def _prepare_namespace(client: Client) -> None:
 
 def main() -> int:
     """Exit code 0 after a clean stop, 1 when the API could not start."""
-    keep_files_private()
-    unknown = unknown_variables(os.environ)
-    if unknown:
-        configure_early_logging()
-        for line in unknown:
-            log.error("Bad settings: %s", line)
+    settings = settings_of_process(ApiSettings, log)
+    if settings is None:
         return 1
-    try:
-        settings = ApiSettings()
-    except ValidationError as error:
-        configure_early_logging()
-        log.error("Bad settings: %s", settings_errors(error))  # noqa: TRY400  # operators need the message, not a traceback
-        return 1
-    configure_logging(settings.log_format, settings.log_level, settings.task_lines)
     stop_tracing = start_tracing(settings, "api")
-    allow_many_connections()
     try:
         load_extensions(settings.tool_modules)
         offer_on_demand(settings.configured_tools)

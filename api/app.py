@@ -23,6 +23,7 @@ from outlast.api.http.problems import install_problem_handlers
 from outlast.api.http.request_limits import RequestLimits
 from outlast.api.http.resource_metadata import install_resource_metadata
 from outlast.api.http.security_headers import SecurityHeaders, security_headers
+from outlast.api.http.server_card import install_server_card
 from outlast.api.mcp.door import install_mcp
 from outlast.api.metrics import RequestMetrics
 from outlast.api.rest import (
@@ -90,6 +91,7 @@ def build_app(services: Services) -> FastAPI:
         app.include_router(module.router)
     install_mcp(app, services)
     install_resource_metadata(app, services.callers.resource)
+    install_server_card(app, services.callers)
     publish_openapi(app)
     install_docs(app)
     settings = services.settings

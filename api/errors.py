@@ -1,5 +1,6 @@
 """The errors of the API. Each front door reports them in its own protocol; status, slug and title are decided here."""
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.format.errors import OutputErrorReason
 
@@ -45,6 +46,15 @@ class InvalidCall(ApiError):
         """Carry the envelope."""
         super().__init__(envelope.message)
         self.envelope = envelope
+
+
+class UnpaidCall(InvalidCall):
+    """The call lacks its payment; nothing was started."""
+
+    def __init__(self, envelope: ErrorEnvelope, terms: JsonObject | None) -> None:
+        """Carry the envelope, and the platform's terms (x402, PaymentRequired) where they are known."""
+        super().__init__(envelope)
+        self.terms = terms
 
 
 class UnknownToolCalled(InvalidCall):

@@ -8,6 +8,7 @@ from temporalio.client import Client
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.inputs.kept_parts import KeptParts
+from outlast.activities.platform_reads.bodies import PlatformBodies
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.activities.spending.usage_store import UsageStore
 from outlast.api.access.callers import CallerResolver
@@ -20,6 +21,7 @@ from outlast.api.audit.chain import KEY_PURPOSE
 from outlast.api.audit.files import AuditFiles
 from outlast.api.audit.log import AuditLog
 from outlast.api.offer.catalogue import Catalogue
+from outlast.api.offer.payment_terms import PaymentTerms
 from outlast.api.operations import OperationsReader
 from outlast.api.outputs import StoredOutputs
 from outlast.api.sessions.client import SessionClient
@@ -67,6 +69,8 @@ class Services:
     """When the client certificate for Temporal ends, if it has one."""
     handoffs: Handoffs
     catalogue: Catalogue
+    platform_bodies: PlatformBodies
+    payment_terms: PaymentTerms
     callers: CallerResolver
     sealer: SecretSealer
     outputs: StoredOutputs
@@ -119,6 +123,8 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         near_deadline=KeptCount(tasks.count_near_deadline, seconds=_NEAR_DEADLINE_SECONDS),
         handoffs=Handoffs(tasks),
         catalogue=catalogue,
+        platform_bodies=PlatformBodies(platform),
+        payment_terms=PaymentTerms(settings.apify_api_base_url),
         callers=CallerResolver(settings, policy, platform, sealer, audit),
         sealer=sealer,
         outputs=outputs,

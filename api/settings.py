@@ -48,7 +48,9 @@ class ApiSettings(Settings):
         default=30, ge=0, le=300, description="How far the clock of the authorization server may be off."
     )
     mode: str = Field(
-        default="default", description="How tools are presented: `default` (sync) or `openai` (async, widgets)."
+        default="default",
+        description="How tools are presented: `default` (sync), `openai` (async, widgets), or `apify` (as Apify's own "
+        "MCP server does).",
     )
     default_tools: str = Field(
         default="actors,docs",

@@ -3,9 +3,10 @@
 import re
 
 from outlast.api.settings import ApiSettings
+from outlast.workflows.tools.core.standard_selection import TOOL_ALIASES
 from outlast.workflows.tools.framework.tool import Category
 from outlast.workflows.tools.loader import base_tools
-from outlast.workflows.tools.registry import MODES, TOOL_ALIASES
+from outlast.workflows.tools.registry import MODES
 
 _ACTOR = re.compile(r"[\w-]+[/~][\w.-]+|[A-Za-z0-9]{17}", re.ASCII)
 """`user/name`, `user~name`, or an Actor's id."""

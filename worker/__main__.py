@@ -11,24 +11,20 @@ with loading():
     import sys
     from functools import partial
 
-    from pydantic import ValidationError
     from temporalio.client import Client
     from temporalio.service import RPCError
 
     from outlast.activities import apify
     from outlast.activities.secrets.sealer import SealError
-    from outlast.paths import keep_files_private
     from outlast.worker.connection import connect, temporal_certificate_end, worker_identity
-    from outlast.worker.environment import unknown_variables
-    from outlast.worker.logs import configure_early_logging, configure_logging
-    from outlast.worker.open_files import allow_many_connections
     from outlast.worker.otlp.metrics import sending_metrics, series_at
     from outlast.worker.otlp.traces import start_tracing
     from outlast.worker.ready_file import ready_file
     from outlast.worker.schedules import ensure_sweep_schedule
     from outlast.worker.search_attributes import register_search_attributes
     from outlast.worker.service import serving
-    from outlast.worker.settings import WorkerSettings, settings_errors
+    from outlast.worker.settings import WorkerSettings
+    from outlast.worker.start_up import settings_of_process
     from outlast.worker.stuck_tasks import ending_stuck_tasks
     from outlast.worker.takeover.runs import taking_over
     from outlast.worker.telemetry import export_certificate_end, start_telemetry
@@ -68,22 +64,10 @@ async def _until_stopped(client: Client, stop: asyncio.Event) -> None:
 
 def main() -> int:
     """Exit code 0 after a clean stop, 1 when the worker could not start."""
-    keep_files_private()
-    unknown = unknown_variables(os.environ)
-    if unknown:
-        configure_early_logging()
-        for line in unknown:
-            log.error("Bad settings: %s", line)
+    settings = settings_of_process(WorkerSettings, log)
+    if settings is None:
         return 1
-    try:
-        settings = WorkerSettings()
-    except ValidationError as error:
-        configure_early_logging()
-        log.error("Bad settings: %s", settings_errors(error))  # noqa: TRY400  # operators need the message, not a traceback
-        return 1
-    configure_logging(settings.log_format, settings.log_level, settings.task_lines)
     stop_tracing = start_tracing(settings, "worker")
-    allow_many_connections()
     try:
         load_extensions(settings.tool_modules)
         gc.freeze()  # modules stay loaded: no collection needs to look through them

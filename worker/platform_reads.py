@@ -5,6 +5,7 @@ from typing import Any
 
 from outlast.activities.actors.activities import ActorActivities
 from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.platform_reads.activities import PlatformReadActivities
 from outlast.activities.runs.log import RunLogActivities
 from outlast.activities.storages.datasets import DatasetActivities
 from outlast.activities.storages.listings import ListingActivities
@@ -28,4 +29,5 @@ def platform_reads(platform: ApifyPlatform) -> Sequence[Callable[..., Any]]:
         listings.list_key_value_stores,
         listings.list_keys,
         records.fetch_record,
+        PlatformReadActivities(platform).read_platform,
     )

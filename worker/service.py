@@ -24,6 +24,7 @@ from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.sweep.activities import OutputSweepActivities
 from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
+from outlast.activities.platform_writes.activities import PlatformWriteActivities
 from outlast.activities.runs.activities import RunActivities, RunTiming
 from outlast.activities.spending.activities import SpendingActivities
 from outlast.activities.spending.ledger import Ledgers
@@ -231,7 +232,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             spending.find_charges,
             spending.read_charges,
             StuckTaskActivities(client).end_stuck_task,
-            *platform_reads(platform),
+            *_platform_objects(platform),
             ConversationActivities(conversations).keep_messages,
             *_web_reads(settings),
             *shared_tool_activities(settings),
@@ -250,6 +251,10 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
         functions=(PlainFunctions().run_plain_function,),
         close=models.close,
     )
+
+
+def _platform_objects(platform: ApifyPlatform) -> Sequence[Callable[..., Any]]:
+    return (*platform_reads(platform), PlatformWriteActivities(platform).write_platform)
 
 
 def _web_reads(settings: WorkerSettings) -> Sequence[Callable[..., Any]]:

@@ -20,6 +20,7 @@ class ActorDefinition(Contract):
     dataset_schema: JsonObject | None = Field(default=None, description="Schema of its rows, where it declares one.")
     build_number: str | None = None
     mcp_path: str | None = Field(default=None, description="For an Actor that is an MCP server: its path, `/mcp`.")
+    is_standby: bool = Field(default=False, description="Whether it serves HTTP in standby mode.")
 
 
 class _Fields(Contract):
@@ -79,6 +80,12 @@ async def fetch_actor_definition(client: "apify.ApifyClientAsync", actor: str) -
     return found[1] if found else None
 
 
+async def actor_of_saved_task(client: "apify.ApifyClientAsync", task: str) -> str | None:
+    """The id of the Actor that a saved task runs, or None when the caller can see no such task."""
+    found = await client.task(task).get()
+    return found.act_id if found is not None else None
+
+
 async def fetch_actor(
     client: "apify.ApifyClientAsync", actor: str
 ) -> tuple["apify.ActorResource", ActorDefinition] | None:
@@ -99,4 +106,5 @@ async def fetch_actor(
         dataset_schema=build.definition.dataset_schema,
         build_number=build.build_number,
         mcp_path=build.definition.mcp_path,
+        is_standby=found.actor_standby is not None and found.actor_standby.is_enabled is True,
     )

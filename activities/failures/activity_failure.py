@@ -14,13 +14,13 @@ from outlast.activities.failures.contracts import ErrorCategory
 def as_activity_failure() -> Generator[None]:
     """Turn what the block raises into an `ApplicationError` with its envelope.
 
-    Temporal's own errors and cancellation pass unchanged. The exception itself is not the cause of the new one:
-    Temporal would write its unredacted text into the history.
+    Temporal's own errors and cancellation pass. Neither they nor the new one have a cause: Temporal would write its
+    unredacted text into the history.
     """
     try:
         yield
-    except TemporalError:
-        raise
+    except TemporalError as error:
+        raise error from None
     except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
         envelope = classify(error, attempt=activity.info().attempt)
         if envelope.category is ErrorCategory.UNKNOWN:

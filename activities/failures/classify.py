@@ -116,6 +116,8 @@ _PROVIDER_HINTS = {
     ErrorCategory.NOT_FOUND: "Check the model's name: the provider does not offer a model of this name to this key.",
     ErrorCategory.RATE_LIMIT: _HINTS[ErrorCategory.RATE_LIMIT],
 }
+_NO_NAME = "cannot be used as a URL path segment."
+"""How apify-client (3.4) ends the `ValueError` for such a name."""
 _TOO_LONG = re.compile(r"(?i)context[ _]length|context window|prompt is too long|too many tokens|maximum context")
 _TOO_LONG_HINT = "The conversation is too long for this model: start a new one, or choose a model that takes more."
 
@@ -215,7 +217,14 @@ def _category(error: BaseException) -> ErrorCategory:
         return ErrorCategory.NETWORK
     if isinstance(error, ProviderError):
         return _category_of_provider_error(error)
+    if _is_no_name(error):
+        return ErrorCategory.NOT_FOUND
     return next((category for kind, category in _BY_TYPE if isinstance(error, kind)), ErrorCategory.UNKNOWN)
+
+
+def _is_no_name(error: BaseException) -> bool:
+    """Whether apify-client refuses an id or a name, such as `..`: the platform has nothing that is called so."""
+    return isinstance(error, ValueError) and str(error).endswith(_NO_NAME)
 
 
 def _category_of_provider_error(error: ProviderError) -> ErrorCategory:
@@ -244,6 +253,8 @@ def _message(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return f"The platform's response does not match its documented schema ({error.error_count()} differences)."
     text = str(error).strip()
+    if _is_no_name(error):
+        return f"There is nothing of this name: {text}"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

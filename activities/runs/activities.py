@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 
 from pydantic import BaseModel
 from temporalio import activity
@@ -233,6 +234,8 @@ class RunActivities:
             # The platform may have the request already: read its response, so that the run can be aborted.
             run = await start
         except apify.ApifyApiError as error:
+            if _took_payment_before(request, error):
+                raise failure(_not_readable_yet(error)) from None
             if is_refusal(error):
                 heartbeats.send(StartPhase(may_have_started=False))
                 await self._release(request)
@@ -394,6 +397,14 @@ def _refuse_after_silence(heartbeats: Heartbeats) -> None:
         raise ToolFailure.of(ErrorCategory.PLATFORM, message, retryable=True)
 
 
-def _not_readable_yet(error: "apify.NotFoundError") -> ErrorEnvelope:
+def _took_payment_before(request: StartRunInput, error: "apify.ApifyApiError") -> bool:
+    """Whether a payment may be refused because it was taken for the run of an earlier attempt, not listed yet."""
+    info = activity.info()
+    had_sent = (info.attempt > 1 and _may_have_started(info)) or request.may_have_begun_since is not None
+    is_unpaid = error.status_code == HTTPStatus.PAYMENT_REQUIRED and request.caller.payment is not None
+    return is_unpaid and had_sent and _time_since_scheduled() <= _NEW_RUN_GRACE
+
+
+def _not_readable_yet(error: "apify.ApifyApiError") -> ErrorEnvelope:
     update = {"category": ErrorCategory.PLATFORM, "retryable": True, "hint": None}
     return classify(error).model_copy(update=update)

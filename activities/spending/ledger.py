@@ -51,6 +51,7 @@ class Ledgers:
     async def reserve(self, request: ReserveInput) -> Reserved:
         """Hold the amount, or say which cap refuses it. A repeated request gives what the first one was granted."""
         caller_id = request.caller.id
+        request = request.model_copy(update={"caller": request.caller.with_account})
         start: WithStartWorkflowOperation[Any, None] = WithStartWorkflowOperation(
             LEDGER_WORKFLOW,
             self._new(caller_id),
@@ -72,7 +73,7 @@ class Ledgers:
 
     async def settle(self, caller: Caller, settlement: Settlement) -> None:
         """Book what an entry has cost. What comes while a signal is on its way goes with the next one."""
-        batch = self._batches.setdefault(caller.id, _Batch(caller))
+        batch = self._batches.setdefault(caller.id, _Batch(caller.with_account))
         batch.entries.append(settlement)
         turn = self._turns.setdefault(caller.id, asyncio.Lock())
         async with turn:

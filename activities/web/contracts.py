@@ -11,6 +11,8 @@ class DocsSearchInput(Contract):
     query: str
     offset: int = 0
     limit: int = 5
+    under: str = Field(default="", description="Only pages whose address begins so.")
+    outside: str | None = Field(default=None, description="No pages whose address begins so.")
 
 
 class DocsHit(Contract):

@@ -85,13 +85,17 @@ class DocsIndex:
         )
         (self.pages,) = self._database.execute("SELECT count(DISTINCT page) FROM sections").fetchone()
 
-    def search(self, query: str, *, offset: int, limit: int) -> DocsHits:
-        """The best section of each page that has a word of `query`, pages with all words first."""
+    def search(self, query: str, *, offset: int, limit: int, under: str = "", outside: str | None = None) -> DocsHits:
+        """The best section of each page that has a word of `query`, pages with all words first.
+
+        Only pages whose address begins with `under`, and does not begin with `outside`.
+        """
         words = list(dict.fromkeys(_WORD.findall(query.lower())))[:_MAX_QUERY_WORDS]
         best: dict[str, DocsHit] = {}
         for operator in (" AND ", " OR "):
             for page, hit in self._matches(operator.join(f'"{word}"' for word in words)) if words else ():
-                best.setdefault(page, hit)
+                if hit.url.startswith(under) and not (outside and hit.url.startswith(outside)):
+                    best.setdefault(page, hit)
         hits = tuple(best.values())
         return DocsHits(hits=hits[offset : offset + limit], total=len(hits), offset=offset, pages_indexed=self.pages)
 

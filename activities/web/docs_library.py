@@ -60,7 +60,14 @@ class DocsLibrary:
     async def search(self, request: DocsSearchInput) -> DocsHits:
         """The best matching sections. Raises `ToolFailure` when the sites cannot be read."""
         index = await self._fresh_index()
-        return await asyncio.to_thread(index.search, request.query, offset=request.offset, limit=request.limit)
+        return await asyncio.to_thread(
+            index.search,
+            request.query,
+            offset=request.offset,
+            limit=request.limit,
+            under=request.under,
+            outside=request.outside,
+        )
 
     async def page(self, request: DocsPageInput) -> DocsPage:
         """A page, or the section that the URL's fragment names. Raises `ToolFailure` when it does not exist."""

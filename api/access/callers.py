@@ -65,6 +65,11 @@ class CallerResolver:
         self._lookups: dict[str, asyncio.Task[str]] = {}
         self._accounts = TTLCache[str, str](maxsize=_MAX_ACCOUNTS, ttl=_ACCOUNT_SECONDS)
 
+    @property
+    def needs_credential(self) -> bool:
+        """Whether a request without a credential is refused."""
+        return not self._anonymous_allowed
+
     async def resolve(self, bearer: SecretStr | None, *, address: str | None = None) -> Principal:
         """Who is behind `bearer`, sent from `address`.
 

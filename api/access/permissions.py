@@ -17,9 +17,10 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.access.policy.contracts import Action, PermissionEntry, Policy
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.tools.core.actor_names import actor_tool_name, proxied_tool_name, split_actor_tool
+from outlast.workflows.tools.core.standard_selection import TOOL_ALIASES
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import base_tools
-from outlast.workflows.tools.registry import MODES, TOOL_ALIASES
+from outlast.workflows.tools.registry import MODES
 
 _STRICTNESS: tuple[str, ...] = get_args(Action)
 _BY_ID = re.compile(r"([A-Za-z0-9]{17})(?::[^*]+)?")
@@ -110,6 +111,13 @@ class PermissionRules:
         """What the rules say of a call of `tool` that runs `actor`; None when no rule is about it."""
         return self.ruling(caller, names_of(tool, actor, actor_id), actor) if self.rules else None
 
+    def ruling_of_plan(
+        self, caller: str, tool: Tool, actors: Iterable[tuple[str, str | None]]
+    ) -> PermissionRuling | None:
+        """What the rules say of a call of `tool` that has Actors (full name, id) run later on."""
+        planned = [name for actor, actor_id in actors for name in actor_names(actor, actor_id)]
+        return self.ruling(caller, (*names_of(tool, None), *planned)) if self.rules else None
+
     def ruling(self, caller: str, names: Iterable[CallName], actor: str | None = None) -> PermissionRuling | None:
         """What the rules say of a call that goes by `names`; None when none is about it."""
         found = [rule for name in names if (rule := self._first(caller, name)) is not None]
@@ -132,9 +140,8 @@ def forbidden(tool: str, caller: str, rule: str) -> ErrorEnvelope:
 def names_of(definition: Tool, actor: str | None, actor_id: str | None = None) -> tuple[CallName, ...]:
     """Every name by which rules may mean the call: the tool's own, and those of the Actor that it runs."""
     names = actor_names(actor, actor_id) if actor is not None else ()
-    if definition.name in {name.tool for name in names}:
-        return names
-    return (CallName(definition.name), *names)
+    own = dict.fromkeys((definition.name, TOOL_ALIASES.get(definition.name, definition.name)))
+    return (*(CallName(name) for name in own if name not in {each.tool for each in names}), *names)
 
 
 def actor_names(actor: str, actor_id: str | None = None) -> tuple[CallName, ...]:

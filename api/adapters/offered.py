@@ -8,8 +8,10 @@ from outlast.api.adapters.model_calls import BackEnd
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.offer.portable_names import fitting_names
 from outlast.api.offer.portable_schemas import portable
+from outlast.workflows.tools.core.standard_selection import TASK_COMPANIONS
+from outlast.workflows.tools.framework.selection import Selection
 from outlast.workflows.tools.framework.tool import Tool
-from outlast.workflows.tools.loader import TASK_COMPANIONS, Selection, ToolSet, base_tools, tool_set
+from outlast.workflows.tools.loader import ToolSet, base_tools, tool_set
 from outlast.workflows.tools.registry import UnknownTool, unknown_tool
 
 
@@ -56,7 +58,7 @@ async def definition_named(offered: OfferedTools, catalogue: Catalogue, caller: 
 
 def _offered(loaded: ToolSet, *, closed: bool) -> OfferedTools:
     base = base_tools(loaded.mode)
-    companions = (base.tools[name] for name in TASK_COMPANIONS)
+    companions = (base.tools[name] for name in TASK_COMPANIONS if name in base.tools)
     tools = loaded.including(*companions).tools.values()
     # The remaining tools need a connection that keeps its list of tools, which does not exist here.
     offered = tool_set(loaded.mode, (tool for tool in tools if tool.in_front or not tool.needs_connection))

@@ -36,6 +36,7 @@ class AuditEvent(StrEnum):
     SESSION_IMPORTED = "session.imported"
     OUTPUT_READ = "output.read"
     OUTPUT_DELETED = "output.deleted"
+    RESOURCE_READ = "resource.read"
     CREDENTIALS_REFUSED = "credentials.refused"
     PERMISSION_REFUSED = "permission.refused"
     SCOPE_REFUSED = "scope.refused"

@@ -29,7 +29,7 @@ _COMMANDS = {
     "restore": ("commands.backup", "restore", _STACK),
     "doctor": ("commands.doctor", "doctor", _STACK),
     "top": ("commands.top", "top", _STACK),
-    "mcp": ("commands.mcp", "mcp", _STACK),
+    "mcp": ("commands.mcp", "app", _STACK),
     "call": ("commands.call", "call", _TASKS),
     "chat": ("commands.chat", "chat", _TASKS),
     "client": ("client_tools.command", "client", _TASKS),

@@ -4,7 +4,10 @@ from datetime import datetime
 from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, SecretStr, field_serializer
+from pydantic.json_schema import SkipJsonSchema
 
+from outlast.activities.contracts import JsonObject
+from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.runs.contracts import RunState
 from outlast.api.contracts.visible_meta import visible_meta
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
@@ -52,6 +55,14 @@ class ConnectedTaskRequest(TaskRequest):
     """A `TaskRequest` as a front door makes it for its client; no client can send these fields."""
 
     payment: SecretStr | None = Field(default=None, exclude=True, description="Pays for the call, not the account.")
+    pays_with: str | None = Field(default=None, exclude=True, description="By what the client's connection pays.")
+    names_payer: bool = Field(
+        default=False, exclude=True, description="Whether the payment goes with all requests of the call."
+    )
+    unpaid: ErrorEnvelope | None = Field(
+        default=None, exclude=True, description="What the call is refused with if nothing else is wrong with it."
+    )
+    terms: JsonObject | None = Field(default=None, exclude=True, description="How an unpaid call can be paid.")
     offered_tools: tuple[str, ...] = Field(
         default=(), exclude=True, description="Tools that the client is offered; empty when it is offered all."
     )
@@ -83,6 +94,8 @@ class Task(BaseModel):
     )
     progress: Progress | None = Field(default=None, description="The progress that the tool reports.")
     workflow_url: str | None = Field(default=None, description="The task's workflow in the Temporal UI.")
+    is_cancelling: SkipJsonSchema[bool] = Field(default=False, exclude=True)
+    """Whether it goes on only until what it has started has ended; for front doors. Not known of tasks in lists."""
 
     @property
     def asks_people(self) -> bool:

@@ -8,6 +8,7 @@ from outlast.api.access.callers import CallerResolver
 from outlast.api.access.principal import Principal
 from outlast.api.errors import ApiError
 from outlast.api.http.problems import error_response
+from outlast.api.http.server_card import CARD_PATH
 
 PRINCIPAL_STATE = "outlast_principal"
 """Key in the ASGI scope: who sends the HTTP request."""
@@ -15,6 +16,8 @@ _UNKNOWN_ADDRESS = "unknown"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _FOR_CALLERS = ("/v1/", "/mcp")
 """Below these paths everything belongs to some caller. Elsewhere are probes, metrics and the documentation."""
+_FOR_EVERYBODY = frozenset({CARD_PATH})
+"""But not this: it says how to become one."""
 
 
 class CredentialsFirst:
@@ -47,7 +50,7 @@ async def resolved_principal(scope: Scope, callers: CallerResolver) -> Principal
 
 
 def _needs_caller(scope: Scope) -> bool:
-    if scope["method"] == "OPTIONS":
+    if scope["method"] == "OPTIONS" or (scope["path"] in _FOR_EVERYBODY and scope["method"] in _SAFE):
         return False
     return scope["method"] not in _SAFE or scope["path"].startswith(_FOR_CALLERS)
 

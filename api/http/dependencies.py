@@ -1,4 +1,7 @@
-"""Dependencies of the routes: the services, the caller, and common headers."""
+"""Dependencies of the routes: the services, the caller, and common headers.
+
+All are coroutines: FastAPI hands each plain function to a thread, for a part of a millisecond.
+"""
 
 import re
 from typing import Annotated
@@ -16,7 +19,7 @@ _READING = frozenset({"GET", "HEAD"})
 _bearer = HTTPBearer(auto_error=False, description="An API key of this server, or your Apify token.")
 
 
-def services_of(request: Request) -> Services:
+async def services_of(request: Request) -> Services:
     """The services of the app that serves `request`."""
     return request.app.state.services
 
@@ -31,37 +34,37 @@ async def principal_of(
     return await resolved_principal(request.scope, services.callers)
 
 
-def caller_of(request: Request, principal: Annotated[Principal, Depends(principal_of)]) -> Caller:
+async def caller_of(request: Request, principal: Annotated[Principal, Depends(principal_of)]) -> Caller:
     """The caller, whose key may read (GET, HEAD) or start something. Raises `ForbiddenScope`."""
     principal.require("read" if request.method in _READING else "call")
     return principal.caller
 
 
-def canceller_of(principal: Annotated[Principal, Depends(principal_of)]) -> Caller:
+async def canceller_of(principal: Annotated[Principal, Depends(principal_of)]) -> Caller:
     """The caller, whose key may cancel and delete. Raises `ForbiddenScope`."""
     principal.require("cancel")
     return principal.caller
 
 
-def reader_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
+async def reader_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
     """Who is calling, with a key that may read. Raises `ForbiddenScope`."""
     principal.require("read")
     return principal
 
 
-def starter_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
+async def starter_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
     """Who is calling, with a key that may start calls. Raises `ForbiddenScope`."""
     principal.require("call")
     return principal
 
 
-def answerer_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
+async def answerer_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
     """Who is calling, with a key that may answer some questions of tasks. Raises `ForbiddenScope`."""
     principal.require("call", "approve")
     return principal
 
 
-def idempotency_key_of(
+async def idempotency_key_of(
     idempotency_key: Annotated[
         str | None,
         Header(
@@ -75,7 +78,7 @@ def idempotency_key_of(
     return idempotency_key
 
 
-def preferred_wait_of(
+async def preferred_wait_of(
     request: Request,
     prefer: Annotated[
         str | None, Header(description="`wait=N`: wait up to N seconds for the result (RFC 7240).")
@@ -87,10 +90,11 @@ def preferred_wait_of(
     match = re.search(r"(?:^|[,;\s])wait\s*=\s*\"?(\d+)", prefer)
     if match is None and "wait" in prefer:
         raise BadRequest("`Prefer: wait=N` takes a whole number of seconds.")
-    return min(float(match.group(1)), services_of(request).settings.max_wait_seconds) if match else 0
+    services = await services_of(request)
+    return min(float(match.group(1)), services.settings.max_wait_seconds) if match else 0
 
 
-def operator_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
+async def operator_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
     """Who is calling, with a key that may see what belongs to all callers. Raises `ForbiddenScope`."""
     principal.require("admin")
     return principal

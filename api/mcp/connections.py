@@ -1,12 +1,12 @@
 """The state of one client connection: its mode and selection of tools, its caller, and the Actors it has added.
 
-Over HTTP the URL holds mode and selection (`/mcp?ui=openai&tools=docs,apify/rag-web-browser`). Added Actors belong to
+Over HTTP the URL holds mode and selection (`/mcp?mode=openai&tools=docs,apify/rag-web-browser`). Added Actors belong to
 the session in 2025-11-25. In 2026-07-28, which has no sessions, they belong to the caller and the URL.
 """
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from cachetools import LRUCache
@@ -17,13 +17,14 @@ from outlast.api.access.principal import Principal
 from outlast.api.audit.origin import Origin, set_origin
 from outlast.api.errors import BadRequest
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
-from outlast.api.mcp.protocol.versions import Context
+from outlast.api.mcp.protocol.versions import Context, client_facts
 from outlast.api.mcp.subscriptions.tool_list_changes import ToolListChanges
 from outlast.api.services import Services
-from outlast.workflows.tools.core.payments import SCHEMES
-from outlast.workflows.tools.loader import Selection, ToolSet, normalised_mode
-from outlast.workflows.tools.registry import MODES
+from outlast.workflows.tools.framework.selection import Parameters, Selection
+from outlast.workflows.tools.loader import ToolSet, normalised_mode
+from outlast.workflows.tools.registry import MODES, selection_rules
 
+PAYMENT_SIGNATURE_HEADER = "payment-signature"
 _MAX_CONNECTIONS = 10_000
 _TOOLS_TTL_SECONDS = 300
 
@@ -86,18 +87,18 @@ class Connections:
         if request is None:
             set_origin(Origin("mcp-stdio"))
             principal = self._principal or await self._services.callers.resolve(None)
-            return Client(principal, self._connection(("stdio",), self._selection))
+            return Client(principal, self._connection(("stdio",), self._selection, ctx))
         principal: Principal = request.scope[PRINCIPAL_STATE]
         caller_id = principal.caller.id
         selection = self.selection_of(request)
         session = request.headers.get("mcp-session-id")
         # Not one text: callers' ids and the header may have any character.
         key = (caller_id, "session", session) if session else (caller_id, "query", request.url.query)
-        return Client(principal, self._connection(key, selection))
+        return Client(principal, self._connection(key, selection, ctx))
 
     def selection_of(self, request: Request) -> Selection:
         """The selection in the request's URL. Raises `BadRequest` for an unknown mode or payment."""
-        return selection_from(request.query_params, default_mode=self._services.settings.mode)
+        return selection_from(parameters_of(request), default_mode=self._services.settings.mode)
 
     async def tools(self, client: Client) -> ToolSet:
         """The tools of the connection, including those of its added Actors."""
@@ -124,16 +125,18 @@ class Connections:
 
     async def _load_tools(self, client: Client) -> ToolSet:
         selection = client.connection.selection
+        if selection.payment is not None and selection.payment.needs_terms:
+            payment = selection.payment.with_terms(await self._services.payment_terms.x402())
+            selection = client.connection.selection = replace(selection, payment=payment)
         added = tuple(client.connection.added_actors)
-        with_added = Selection(
-            mode=selection.mode,
-            selectors=selection.selectors,
-            actors=(*selection.actors, *added),
-            payment=selection.payment,
-        )
-        return await self._services.catalogue.load(with_added, client.caller)
+        return await self._services.catalogue.load(replace(selection, added_actors=added), client.caller)
 
-    def _connection(self, key: ConnectionKey, selection: Selection) -> Connection:
+    def _connection(self, key: ConnectionKey, selection: Selection, ctx: Context) -> Connection:
+        if selection_rules(selection.mode).shows_clients:
+            # Two clients of one caller and URL may have different lists.
+            facts = client_facts(ctx)
+            selection = replace(selection, client=facts)
+            key = (*key, facts.name, str(facts.is_modern), str(facts.shows_apps))
         connection = self._connections.get(key)
         if connection is None:
             connection = self._connections[key] = Connection(key, selection)
@@ -146,26 +149,43 @@ def http_request(ctx: Context) -> Request | None:
     return cast(Request, request) if isinstance(request, Request) else None
 
 
-def selection_from(query: Mapping[str, str], *, default_mode: str) -> Selection:
-    """The selection of a URL's query, or of command-line options: `ui`, `tools`, `actors`, `payment`.
+def payment_signature(ctx: Context) -> str | None:
+    """The header in which a payment may come with an HTTP request (x402)."""
+    request = http_request(ctx)
+    return request.headers.get(PAYMENT_SIGNATURE_HEADER) if request is not None else None
 
-    Raises `BadRequest` for an unknown mode or payment.
+
+def parameters_of(request: Request) -> Parameters:
+    """The parameters of the request's URL."""
+    query = request.query_params
+    return {name: query.getlist(name) for name in query}
+
+
+def selection_from(
+    parameters: Parameters, *, default_mode: str, environment: Mapping[str, str] | None = None
+) -> Selection:
+    """The selection in a URL's parameters, or in command-line options: `mode`, and what the mode knows.
+
+    `environment` has what some modes take for parameters that a command was not given. Raises `BadRequest` for an
+    unknown mode, and for what the mode refuses.
     """
-    mode = normalised_mode(query.get("ui") or default_mode)
+    mode = _mode_in(parameters, default_mode)
     if mode not in MODES:
-        raise BadRequest(f"Unknown mode {mode[:50]!r}. `ui` must be one of: {', '.join(MODES)}.")
-    payment = query.get("payment")
-    if payment and payment not in SCHEMES:
-        raise BadRequest(f"Unknown payment {payment[:50]!r}. `payment` must be one of: {', '.join(SCHEMES)}.")
-    return Selection(
-        mode=mode,
-        selectors=_split_names(query.get("tools")),
-        actors=_split_names(query.get("actors")) or (),
-        payment=SCHEMES[payment] if payment else None,
-    )
+        raise BadRequest(f"Unknown mode {mode[:50]!r}. `mode` must be one of: {', '.join(MODES)}.")
+    rules = selection_rules(mode)
+    named = {name: variable for name, variable in rules.environment if name not in parameters}
+    found = {name: [environment[each]] for name, each in named.items() if environment and each in environment}
+    try:
+        return rules.read(mode, {**parameters, **found})
+    except ValueError as error:
+        raise BadRequest(str(error)) from error
 
 
-def _split_names(text: str | None) -> tuple[str, ...] | None:
-    if text is None:
-        return None
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+def _mode_in(parameters: Parameters, default_mode: str) -> str:
+    """The mode that `mode` names, else `ui`: unless the server's own mode has another meaning for that."""
+    named = (parameters.get("mode") or [""])[-1]
+    if named:
+        return normalised_mode(named)
+    ui = (parameters.get("ui") or [""])[-1]
+    reads_ui = default_mode in MODES and selection_rules(default_mode).reads_ui
+    return default_mode if reads_ui or not ui else normalised_mode(ui)

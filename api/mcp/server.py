@@ -18,12 +18,14 @@ from outlast.api.errors import ApiError
 from outlast.api.mcp.calls.call_tool import CallToolHandler
 from outlast.api.mcp.calls.task_methods import TaskMethods, TaskParams, UpdateTaskParams
 from outlast.api.mcp.connections import Client, Connections
+from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.method_scopes import ScopeGate
 from outlast.api.mcp.protocol.api_errors import with_mcp_errors
 from outlast.api.mcp.protocol.defects import hide_defects
 from outlast.api.mcp.protocol.task_shapes import TOOLS_META, legacy_task
 from outlast.api.mcp.protocol.tool_entries import tool_entries
-from outlast.api.mcp.protocol.versions import TASKS_EXTENSION, UI_EXTENSION, Context, is_modern
+from outlast.api.mcp.protocol.versions import APP_MIME_TYPE, TASKS_EXTENSION, UI_EXTENSION, Context, is_modern
+from outlast.api.mcp.resources.platform_resources import PlatformResources
 from outlast.api.mcp.resources.prompt_methods import PromptMethods
 from outlast.api.mcp.resources.resource_definitions import Resource
 from outlast.api.mcp.resources.resource_methods import ResourceMethods
@@ -34,13 +36,15 @@ from outlast.api.mcp.subscriptions.task_status import TaskStatusNotifier
 from outlast.api.offer.instructions import offered_skills, server_instructions
 from outlast.api.offer.listing_log import log_listing
 from outlast.api.services import Services
-from outlast.workflows.tools.loader import Selection, tool_set
+from outlast.workflows.tools.framework.selection import Selection
+from outlast.workflows.tools.loader import tool_set
 
 log = logging.getLogger("outlast.mcp")
 
-APP_MIME_TYPE = "text/html;profile=mcp-app"
 _LISTS = CacheHint(ttl_ms=60_000, scope="private")
 _CACHED = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read")
+_IN_DIALECT = frozenset({"tools/call", "resources/read", "prompts/get"})
+"""Methods whose errors clients match on."""
 
 
 Handler = Callable[[Context, Any], Awaitable[dict[str, Any]]]
@@ -92,7 +96,14 @@ class McpServer:
         self._tasks = TaskMethods(services, self._connections, self._calls.offer_added_actor)
         self._prompts = PromptMethods(self._connections, services.settings.actors)
         task_resources = TaskResources(services.tasks)
-        self._resources = ResourceMethods(self._connections, task_resources, widgets)
+        platform = PlatformResources(
+            services.platform_bodies,
+            services.catalogue,
+            services.tasks,
+            services.audit,
+            max_bytes=services.settings.output_inline_limit_bytes,
+        )
+        self._resources = ResourceMethods(self._connections, task_resources, platform, widgets)
         self._updates = ResourceUpdates(self._connections, self._resources, task_resources)
         self._streams = ListenStreams(services.tasks, self._connections, self._updates)
         self._task_status = TaskStatusNotifier(services.tasks)
@@ -138,6 +149,7 @@ class McpServer:
             hide_defects,
             ScopeGate(self._connections),
             self._connection_instructions,
+            self._in_dialect,
             self._legacy_task_calls,
         ]
         return server
@@ -171,6 +183,19 @@ class McpServer:
             return {**result, "instructions": server_instructions(tool_set(client.mode, ()))}
         skills = await offered_skills(self._services.settings.skills_dir, tools)
         return {**result, "instructions": server_instructions(tools, skills)}
+
+    async def _in_dialect(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Middleware: protocol errors of calls and tasks as the clients of the mode know them."""
+        try:
+            return await call_next(ctx)
+        except MCPError as error:
+            if ctx.method not in _IN_DIALECT and not ctx.method.startswith("tasks/"):
+                raise
+            dialect, modern = dialect_of((await self._connections.client(ctx)).mode), is_modern(ctx)
+            if ctx.method in _IN_DIALECT:
+                raise dialect.told(error, is_modern=modern) from error
+            task_id = (ctx.params or {}).get("taskId")
+            raise dialect.told_of_task(error, str(task_id), is_modern=modern) from error
 
     async def _legacy_task_calls(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Middleware: in 2025-11-25 the result of a `tools/call` with `params.task` is the task."""

@@ -17,7 +17,7 @@ from outlast.api.mcp.protocol.checked_messages import CheckedMessages
 from outlast.api.mcp.server import McpServer
 from outlast.api.mcp.widgets import widget_resources
 from outlast.api.services import Services
-from outlast.workflows.tools.loader import Selection
+from outlast.workflows.tools.framework.selection import Selection
 
 _FIRST_REQUEST_SECONDS = 5.0
 

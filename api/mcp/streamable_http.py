@@ -17,13 +17,13 @@ from outlast.activities.contracts import Caller
 from outlast.api.errors import ApiError, BadRequest
 from outlast.api.http.credentials_first import PRINCIPAL_STATE, resolved_principal
 from outlast.api.http.problems import error_response
-from outlast.api.mcp.connections import selection_from
+from outlast.api.mcp.connections import parameters_of, selection_from
 from outlast.api.mcp.server import McpServer
 from outlast.api.mcp.step_up import checked_scopes
 from outlast.api.mcp.widgets import widget_resources
 from outlast.api.metrics import LIMITED
 from outlast.api.services import Services
-from outlast.workflows.tools.loader import Selection
+from outlast.workflows.tools.framework.selection import Selection
 
 _SESSION = "mcp-session-id"
 Sessions = Callable[[], AbstractAsyncContextManager[None]]
@@ -43,7 +43,7 @@ class Authenticated:
         request = Request(scope)
         try:
             principal = await resolved_principal(scope, self._services.callers)
-            selection = selection_from(request.query_params, default_mode=self._default_mode)
+            selection = selection_from(parameters_of(request), default_mode=self._default_mode)
             self._check_size(principal.caller, selection)
             if _may_open_session(request):
                 self._services.mcp_sessions.check(principal.caller.id)

@@ -5,16 +5,16 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from cachetools import TTLCache
+from cachetools import LRUCache, TTLCache
 from pydantic import JsonValue
 
-from outlast.activities.actors.definitions import ActorDefinition, fetch_actor_definition
+from outlast.activities.actors.definitions import ActorDefinition, actor_of_saved_task, fetch_actor_definition
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import classify
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.mcp_actors.activities import fetch_mcp_tools
-from outlast.api.errors import PlatformUnavailable, Unauthenticated, UnknownToolCalled
+from outlast.api.errors import InvalidCall, PlatformUnavailable, Unauthenticated, UnknownToolCalled
 from outlast.workflows.tools.core.actor_mcp import proxied_tools
 from outlast.workflows.tools.core.actor_names import (
     actor_tool_name,
@@ -22,9 +22,12 @@ from outlast.workflows.tools.core.actor_names import (
     possible_servers,
     split_actor_tool,
 )
+from outlast.workflows.tools.core.standard_selection import TOOL_ALIASES
+from outlast.workflows.tools.framework.ids import unquoted
+from outlast.workflows.tools.framework.selection import DEFAULT_SELECTORS, Selection
 from outlast.workflows.tools.framework.tool import Tool
-from outlast.workflows.tools.loader import DEFAULT_SELECTORS, Selection, ToolSet, base_tools, load_tools, tool_set
-from outlast.workflows.tools.registry import TOOL_ALIASES, UnknownTool, actor_tool_of
+from outlast.workflows.tools.loader import ToolSet, base_tools, load_tools, tool_set
+from outlast.workflows.tools.registry import UnknownTool, actor_tool_of, mcp_tools_of
 
 log = logging.getLogger("outlast.api")
 
@@ -45,6 +48,7 @@ class CalledActor:
     name: str
     input_schema: dict[str, JsonValue] | None
     actor_id: str | None = None
+    is_standby: bool = False
 
 
 class Catalogue:
@@ -58,6 +62,8 @@ class Catalogue:
         self._actors = actors
         self._selectors = selectors
         self._definitions = TTLCache[_CallersActor, ActorDefinition | None](_MAX_DEFINITIONS, _DEFINITION_SECONDS)
+        self._loaded = LRUCache[tuple[str, str], str](_MAX_DEFINITIONS)
+        """The Actors of tools, by caller and tool: a name that was cut does not say whose it is."""
         self._proxied = TTLCache[_CallersActor, tuple[Tool, ...]](_MAX_DEFINITIONS, _DEFINITION_SECONDS)
 
     async def tools(self, mode: str, caller: Caller) -> ToolSet:
@@ -98,14 +104,14 @@ class Catalogue:
         Raises `UnknownToolCalled`, or `PlatformUnavailable` when an Actor cannot be looked up now.
         """
         base = self._base(mode)
-        name = TOOL_ALIASES.get(name, name)
+        name = name if name in base.tools else TOOL_ALIASES.get(name, name)
         if name in base.tools:
             return base.tools[name]
-        actor = _actor_named(name, self._actors)
+        actor = self._loaded.get((caller.id, name)) or _actor_named(name, self._actors)
         definition = await self._definition(actor, caller) if actor else None
         if definition is not None:
             return _tool_of(mode, definition)
-        proxied = await self._proxied_tool(name, caller)
+        proxied = await self._proxied_tool(mode, name, caller)
         if proxied is not None:
             return proxied
         try:
@@ -137,8 +143,29 @@ class Catalogue:
         if definition is None:
             return CalledActor(f"{name}:{mcp_tool}" if mcp_tool is not None else name, None)
         if mcp_tool is not None:
-            return CalledActor(f"{definition.full_name}:{mcp_tool}", None, definition.actor_id)
-        return CalledActor(definition.full_name, definition.input_schema, definition.actor_id)
+            return CalledActor(f"{definition.full_name}:{mcp_tool}", None, definition.actor_id, definition.is_standby)
+        return CalledActor(definition.full_name, definition.input_schema, definition.actor_id, definition.is_standby)
+
+    async def actor(self, written: str, caller: Caller) -> CalledActor | None:
+        """An Actor as it was named; None when the caller can see no such Actor. Raises `PlatformUnavailable`."""
+        found = await self._definition(normalised_actor(written), caller)
+        return CalledActor(found.full_name, found.input_schema, found.actor_id) if found is not None else None
+
+    async def actor_of_task(self, written: str, caller: Caller) -> CalledActor | None:
+        """The Actor of a saved task; None when the caller can see no such task.
+
+        Raises `PlatformUnavailable`, and `InvalidCall` when the caller may see none.
+        """
+        try:
+            actor_id = await actor_of_saved_task(self._platform.client(caller), unquoted(written))
+        except Exception as error:
+            envelope = classify(error)
+            if envelope.category is ErrorCategory.PERMISSION:
+                raise InvalidCall(envelope) from error
+            if envelope.category is not ErrorCategory.NOT_FOUND:
+                raise PlatformUnavailable(f"Cannot look up the saved task {written}: {envelope.message}") from error
+            return None
+        return await self.actor(actor_id, caller) if actor_id is not None else None
 
     async def full_names(self, ids: Iterable[str], caller: Caller) -> dict[str, str]:
         """The full names of the Actors with these ids, of those that the caller can see.
@@ -158,14 +185,16 @@ class Catalogue:
         try:
             definition = await self._definition(actor, caller)
             if definition is not None and definition.mcp_path is not None:
-                return await self._mcp_tools(definition.full_name, caller)
+                return mcp_tools_of(mode, definition.full_name, await self._mcp_tools(definition.full_name, caller))
         except (PlatformUnavailable, Unauthenticated) as error:
             log.warning("Actor %s is not offered: %s", actor, error)
             return ()
         if definition is None:
             log.warning("Actor %s is not offered: the platform has no such Actor", actor)
             return ()
-        return (_tool_of(mode, definition),)
+        tool = _tool_of(mode, definition)
+        self._loaded[caller.id, tool.name] = definition.full_name
+        return (tool,)
 
     async def _mcp_tools(self, actor: str, caller: Caller) -> tuple[Tool, ...]:
         """The tools of an Actor that is an MCP server; cached for five minutes."""
@@ -180,18 +209,18 @@ class Catalogue:
         tools = self._proxied[key] = proxied_tools(actor, listed.tools)
         return tools
 
-    async def _proxied_tool(self, name: str, caller: Caller) -> Tool | None:
+    async def _proxied_tool(self, mode: str, name: str, caller: Caller) -> Tool | None:
         """A tool of an MCP server that this process knows, or of the Actor that `name` begins with."""
         known = [
             actor
             for (caller_id, actor), tools in list(self._proxied.items())
-            if caller_id == caller.id and any(tool.name == name for tool in tools)
+            if caller_id == caller.id and any(tool.name == name for tool in mcp_tools_of(mode, actor, tools))
         ]
         for actor in (*known, *possible_servers(name)):
             definition = await self._definition(actor, caller)
             if definition is None or definition.mcp_path is None:
                 continue
-            tools = await self._mcp_tools(definition.full_name, caller)
+            tools = mcp_tools_of(mode, definition.full_name, await self._mcp_tools(definition.full_name, caller))
             found = next((tool for tool in tools if tool.name == name), None)
             if found is not None:
                 return found

@@ -69,11 +69,6 @@ def _view(definition: Tool) -> ToolView:
         description=definition.description,
         input_schema=definition.input_schema,
         output_schema=definition.output_schema,
-        annotations={
-            "readOnlyHint": hints.read_only,
-            "destructiveHint": hints.destructive,
-            "idempotentHint": hints.idempotent,
-            "openWorldHint": hints.open_world,
-        },
+        annotations=hints.as_mcp(),
         actor=definition.actor,
     )

@@ -17,9 +17,10 @@ from outlast.api.offer.portable_names import fitting_names
 from outlast.api.offer.portable_schemas import PortableTool, portable
 from outlast.workflows.contracts.turns import CarriedRule, SessionProfile, ToolSnapshot, TurnTool
 from outlast.workflows.runtime.masks import canonical
+from outlast.workflows.tools.core.standard_selection import TOOL_ALIASES
 from outlast.workflows.tools.extensions import extension_entries
-from outlast.workflows.tools.loader import Selection, tool_set
-from outlast.workflows.tools.registry import TOOL_ALIASES
+from outlast.workflows.tools.framework.selection import Selection
+from outlast.workflows.tools.loader import tool_set
 from outlast.workflows.turns.prompt import system_text
 
 DefinitionHook = Callable[[Definition], Definition]

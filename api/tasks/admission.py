@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from pydantic import SecretStr
 
-from outlast.activities.contracts import Caller, JsonObject
+from outlast.activities.contracts import Caller, CallPayment, JsonObject, SealedSecret
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_schema.checker import SchemaChecker
 from outlast.activities.secrets.sealer import SecretSealer
@@ -20,8 +20,9 @@ from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
 from outlast.api.contracts.tasks import ConnectedTaskRequest, TaskRequest
-from outlast.api.errors import InvalidCall, UnknownToolCalled
+from outlast.api.errors import InvalidCall, UnknownToolCalled, UnpaidCall
 from outlast.api.offer.catalogue import CalledActor, Catalogue
+from outlast.api.offer.planned_runs import planned_actors
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.approvers import Approvers
 from outlast.api.tasks.arguments import ArgumentCheck
@@ -31,7 +32,7 @@ from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import TaskSummary, ToolCall
 from outlast.workflows.tools.core.actor_names import split_actor_tool
-from outlast.workflows.tools.core.payments import misplaced_payment, unpayable
+from outlast.workflows.tools.core.payments import misplaced_payment, standby_unpayable, unpayable
 from outlast.workflows.tools.framework.tool import Category, Tool
 from outlast.workflows.tools.registry import executor_kind
 
@@ -83,7 +84,8 @@ class Admission:
         Raises `UnknownToolCalled`, `MaskedToolCalled`, `InvalidCall`, `Unauthenticated`, and `PlatformUnavailable`
         when an Actor has to be looked up and cannot be.
         """
-        payment, offered = _from_connection(request)
+        given = _from_connection(request)
+        payment, offered = given.payment, given.offered_tools
 
         # Which tool is it?
         mode = request.mode or self._settings.mode
@@ -97,24 +99,27 @@ class Admission:
         # Does the call fit?
         request = request.model_copy(update={"arguments": without_wait(tool, mode, request.arguments)})
         actor = await self._called_actor(caller, tool, request.arguments)
-        _check_payment(tool, request.arguments, payment, actor)
+        _check_payment(tool, request.arguments, None if given.names_payer else payment, actor)
         await self._check_of(caller).of_call(tool, request.arguments, actor)
-        permission = self._ruling(caller, tool, actor)
+        _check_paid(tool, given, actor)
+        permission = await self._ruling(caller, tool, request.arguments, actor)
         if permission is not None and permission.action == "deny":
             self._record_denial(caller, tool, permission.rule, actor, session_id=request.session_id)
 
         # Seal the secrets. From here on, none of them is readable.
+        paid = self._sealer.seal(payment, purpose=caller.id) if payment is not None else None
         call = ToolCall(
             tool=tool.name,
             arguments=seal_arguments(tool, request.arguments, actor, self._sealer, caller),
             mode=mode,
-            caller=caller,
+            caller=_paying(caller, given, paid),
             session_id=request.session_id,
             message_id=request.message_id,
             tool_call_id=request.tool_call_id,
             output=self._settings.output_policy(request.options.output),
             actor=tool.actor,
-            payment=self._sealer.seal(payment, purpose=caller.id) if payment else None,
+            payment=None if given.names_payer else paid,
+            pays_with=given.pays_with,
             offered_tools=offered,
             tool_mask=mask,
             permission=permission,
@@ -134,7 +139,7 @@ class Admission:
         found = await self._catalogue.resolve(mode, tool, caller)
         actor = await self._called_actor(caller, found, arguments)
         await self._check_of(caller).of_edited(found, arguments, actor)
-        permission = self._ruling(caller, found, actor)
+        permission = await self._ruling(caller, found, arguments, actor)
         if permission is not None and (permission.action == "deny" or permission.approvers):
             self._record_denial(caller, found, permission.rule, actor)
             raise InvalidCall(forbidden(found.name, caller.id, permission.rule))
@@ -175,7 +180,12 @@ class Admission:
             detail=rule,
         )
 
-    def _ruling(self, caller: Caller, tool: Tool, actor: CalledActor | None) -> PermissionRuling | None:
+    async def _ruling(
+        self, caller: Caller, tool: Tool, arguments: JsonObject, actor: CalledActor | None
+    ) -> PermissionRuling | None:
+        if (tool.planned_actors or tool.planned_tasks) and self._permissions:
+            planned = await planned_actors(self._catalogue, tool, arguments, caller)
+            return self._permissions.ruling_of_plan(caller.id, tool, [(one.name, one.actor_id) for one in planned])
         if actor is None:
             return self._permissions.ruling_of_call(caller.id, tool, None)
         return self._permissions.ruling_of_call(caller.id, tool, actor.name, actor.actor_id)
@@ -227,11 +237,24 @@ def is_quick_read(tool: Tool) -> bool:
     return reads and own
 
 
-def _from_connection(request: TaskRequest) -> tuple[SecretStr | None, tuple[str, ...]]:
-    """What pays for the call instead of the account, and the tools that the client is offered."""
-    if isinstance(request, ConnectedTaskRequest):
-        return request.payment, request.offered_tools
-    return None, ()
+def _from_connection(request: TaskRequest) -> ConnectedTaskRequest:
+    """What only a connection says of a call: its payment, and the tools that the client is offered."""
+    return request if isinstance(request, ConnectedTaskRequest) else ConnectedTaskRequest(tool=request.tool)
+
+
+def _paying(caller: Caller, given: ConnectedTaskRequest, payment: SealedSecret | None) -> Caller:
+    """The caller of the platform's requests: with the payment, where whoever pays is the platform's user."""
+    if payment is None or not given.names_payer or given.pays_with is None:
+        return caller
+    return caller.model_copy(update={"payment": CallPayment(protocol=given.pays_with, secret=payment)})
+
+
+def _check_paid(tool: Tool, given: ConnectedTaskRequest, actor: CalledActor | None) -> None:
+    """Refuse a call that has no payment and needs one, and one that no payment pays for."""
+    if given.names_payer and actor is not None and actor.is_standby:
+        raise InvalidCall(standby_unpayable(tool.name, split_actor_tool(actor.name)[0]))
+    if given.unpaid is not None:
+        raise UnpaidCall(given.unpaid, given.terms)
 
 
 def _refuse_front_door_tool(tool: Tool, offered: tuple[str, ...]) -> None:

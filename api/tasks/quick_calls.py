@@ -1,9 +1,9 @@
-"""Quick calls that the API carries out itself: it starts them eagerly, see `worker.eager`."""
+"""Quick calls that the API carries out itself: it starts them eagerly, see `worker.eager.worker`."""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import httpx
@@ -13,9 +13,10 @@ from temporalio.service import RPCError
 from outlast.api.settings import ApiSettings
 from outlast.worker.connection import connect, worker_identity
 from outlast.worker.telemetry import Telemetry, start_telemetry
+from outlast.workflows.contracts.tool_calls import ToolCall
 
 if TYPE_CHECKING:
-    from temporalio.worker import Worker
+    from outlast.worker.eager.worker import EagerWorker
 
 log = logging.getLogger("outlast.api")
 
@@ -32,7 +33,7 @@ class QuickCalls:
         """Have at most `quick_calls` of the settings at once; with 0, none."""
         self._settings = settings
         self._telemetry: Telemetry | None = None
-        self._worker: Worker | None = None
+        self._eager: EagerWorker | None = None
         self._client: Client | None = None
         self._is_there = asyncio.Event()
 
@@ -40,6 +41,15 @@ class QuickCalls:
     def client(self) -> Client | None:
         """What starts quick calls eagerly; None while no worker of this process is there for them."""
         return self._client
+
+    @contextmanager
+    def reading_ahead(self, call: ToolCall, task_id: str) -> Generator[None]:
+        """Begin what the call reads while the block starts its task."""
+        if self._eager is None:
+            yield
+            return
+        with self._eager.ahead.of(call, task_id):
+            yield
 
     @property
     def metrics_url(self) -> str | None:
@@ -75,8 +85,8 @@ class QuickCalls:
             yield
         finally:
             self._client = None
-            if self._worker is not None:
-                await self._worker.shutdown()
+            if self._eager is not None:
+                await self._eager.worker.shutdown()
             hosting.cancel()
             with suppress(asyncio.CancelledError):
                 await hosting
@@ -84,21 +94,21 @@ class QuickCalls:
     async def _host(self, telemetry: Telemetry) -> None:
         """Host one worker after the other: one ends when Temporal refuses what it asks for."""
         # Only a process that hosts one loads it.
-        from outlast.worker.eager import eager_worker  # noqa: PLC0415
+        from outlast.worker.eager.worker import eager_worker  # noqa: PLC0415
 
         said = False
         while True:
             try:
                 client = await connect(self._settings, telemetry.runtime, identity=worker_identity())
-                self._worker = eager_worker(client, self._settings, slots=self._settings.quick_calls)
+                self._eager = eager_worker(client, self._settings, slots=self._settings.quick_calls)
                 self._client = client
                 self._is_there.set()
-                await self._worker.run()
+                await self._eager.worker.run()
                 return
             except (RuntimeError, RPCError) as error:
                 if not said:
                     log.info("Quick calls are left to the workers for now: %s", error)
                 said = True
             finally:
-                self._client = self._worker = None
+                self._client = self._eager = None
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -2,6 +2,7 @@
 
 Input fields are secret if the Actor's input schema marks them `isSecret` (Apify input schema, version 1). A direct
 Actor tool marks the same fields with JSON Schema's `writeOnly`. If the schema is not known, the whole input is secret.
+Other tools say which of their arguments may hold secrets; each is sealed as a whole.
 """
 
 from collections.abc import Callable
@@ -52,12 +53,30 @@ def _apply(seal: Seal, tool: Tool, arguments: JsonObject, actor: CalledActor | N
     schema = actor.input_schema if actor else None
     if tool.actor is not None:
         return _seal_fields(seal, arguments, schema or {})
+    if tool.sealed_fields:
+        for place in tool.sealed_fields:
+            arguments = {name: _seal_at(seal, name, value, place.split("/")) for name, value in arguments.items()}
+        return arguments
     run_input = arguments.get("input")
     if not tool.calls_actor or not isinstance(run_input, dict):
         return arguments
     if schema is None:
         return {**arguments, "input": seal(run_input)}
     return {**arguments, "input": _seal_fields(seal, run_input, schema)}
+
+
+def _seal_at(seal: Seal, name: str, value: JsonValue, place: list[str]) -> JsonValue:
+    """`value`, which is called `name`, with what lies at `place` sealed; `*` stands for every element of a list."""
+    here, *below = place
+    if here != name:
+        return value
+    if not below:
+        return seal(value)
+    if isinstance(value, list) and below[0] == "*":
+        return [_seal_at(seal, "*", entry, below) for entry in value]
+    if isinstance(value, dict):
+        return {key: _seal_at(seal, key, entry, below) for key, entry in value.items()}
+    return value
 
 
 def _seal_fields(seal: Seal, run_input: JsonObject, schema: JsonObject) -> JsonObject:

@@ -1,5 +1,7 @@
 """Starts the workflows of tasks, at once or queued behind the caller's other tasks."""
 
+from contextlib import nullcontext
+
 from temporalio.client import Client
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
@@ -64,7 +66,7 @@ class TaskStarter:
             async with self._shares.placed(caller_id, task_id) as queued:
                 status = TaskStatus.QUEUED if queued else TaskStatus.WORKING
                 eager = self._quick.client if admitted.is_quick and not queued else None
-                await (eager or self._client).start_workflow(
+                start = (eager or self._client).start_workflow(
                     ToolCallWorkflow.run,
                     light.call,
                     id=task_id,
@@ -78,6 +80,8 @@ class TaskStarter:
                     request_eager_start=eager is not None,
                     start_delay=QUEUED_START_DELAY if queued else None,
                 )
+                with self._quick.reading_ahead(light.call, task_id) if eager else nullcontext():
+                    await start
         return status
 
     def has_ended(self, caller_id: str, task_id: str) -> None:

@@ -2,7 +2,7 @@
 
 Many clients time out after 60 seconds, so a call waits 45 and then says how to collect the answer. `waitSecs` changes
 that; it is in the schema of tools whose calls may take longer. If an Actor's own input has a field of that name, the
-field is the Actor's; `_meta` sets the wait for every tool.
+field is the Actor's; `_meta` sets the wait for every tool. A mode may have a rule of its own.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,12 @@ from typing import Any
 
 from outlast.api.errors import BadRequest
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
+from outlast.workflows.tools.framework.waiting import STANDARD_WAIT, WaitRule
 from outlast.workflows.tools.registry import MODES
 
 WAIT_ARGUMENT = "waitSecs"
 WAIT_META = "outlast/wait-secs"
-DEFAULT_WAIT_SECONDS = 45.0
+DEFAULT_WAIT_SECONDS = STANDARD_WAIT.default_seconds
 
 JsonObject = dict[str, Any]
 
@@ -25,18 +26,20 @@ def waits(definition: Tool, mode: str) -> bool:
         return False
     if definition.task_use is TaskUse.NEVER:
         return False
+    if MODES[mode].wait.replaces:
+        return True
     schema: JsonObject = definition.input_schema
     return WAIT_ARGUMENT not in schema.get("properties", {})
 
 
-def with_wait_argument(schema: JsonObject, max_seconds: int) -> JsonObject:
+def with_wait_argument(schema: JsonObject, max_seconds: int, rule: WaitRule) -> JsonObject:
     """`schema` with the argument `waitSecs`."""
     described: JsonObject = {
-        "type": "number",
+        "type": rule.kind,
         "minimum": 0,
-        "maximum": max_seconds,
-        "default": DEFAULT_WAIT_SECONDS,
-        "description": "Seconds to wait for the result. The call goes on when they are over: collect it with get-task.",
+        "maximum": rule.max_seconds or max_seconds,
+        "default": rule.default_seconds,
+        "description": rule.description,
     }
     return {**schema, "properties": {**schema.get("properties", {}), WAIT_ARGUMENT: described}}
 
@@ -55,11 +58,11 @@ def split_wait(
     definition: Tool, mode: str, arguments: Mapping[str, object], meta: Mapping[str, Any], max_seconds: int
 ) -> tuple[dict[str, object], float]:
     """The arguments without `waitSecs`, and the seconds. Raises `BadRequest` for an invalid number of seconds."""
-    rest = dict(arguments)
-    given = rest.pop(WAIT_ARGUMENT, None) if waits(definition, mode) else None
+    rest, rule, has_argument = dict(arguments), MODES[mode].wait, waits(definition, mode)
+    given = rest.pop(WAIT_ARGUMENT, None) if has_argument else None
     given = meta.get(WAIT_META) if given is None else given
     if given is None:
-        return rest, DEFAULT_WAIT_SECONDS
+        return rest, rule.default_seconds if has_argument else rule.other_seconds
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= max_seconds:
         raise BadRequest(f"{WAIT_ARGUMENT} takes a number of seconds from 0 to {max_seconds}.")
     return rest, float(given)

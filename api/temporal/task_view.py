@@ -75,7 +75,9 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
         progress=await memo_model(execution, memo.PROGRESS, Progress),
         workflow_url=f"{ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{execution.id}" if ui_url else None,
     )
-    if task.status is TaskStatus.QUEUED and not _is_being_cancelled(execution):
+    if _is_being_cancelled(execution) and not task.status.is_final:
+        task = task.model_copy(update={"is_cancelling": True})
+    elif task.status is TaskStatus.QUEUED:
         return task.model_copy(update={"status_message": QUEUED_MESSAGE})
     if isinstance(execution, WorkflowExecutionDescription) and execution.close_time is None:
         return await _with_progress(task, execution)

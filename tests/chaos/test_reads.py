@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,9 @@ from tests.support.calls.histories import whole_history
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.chaos_client import Chaos
 from tests.support.stacks.chaos_stack import Part
+
+_ITEMS = "/v2/datasets/:id/items"
+_MISSING = "Abcdefgh123456789"
 
 
 async def killed(process: Part) -> None:
@@ -57,6 +61,40 @@ async def test_reads_side_by_side_leave_each_other_alone(chaos: Chaos) -> None:
     for read in reads:
         assert (await chaos.ended(read))["status"] == "completed"
         assert await _processes(chaos, read) == [chaos.stack.api.pid], "one step, carried out once"
+
+
+async def test_a_read_begins_while_temporal_records_its_start(chaos: Chaos) -> None:
+    dataset_id = await dataset_of_a_run(chaos)
+    before = chaos.books.requests("GET", _ITEMS)
+    chaos.stack.temporal.suspend()
+    try:
+        call = asyncio.create_task(chaos.start_call("get-dataset-items", datasetId=dataset_id))
+        await chaos.until(lambda: chaos.books.requests("GET", _ITEMS) == before + 1)
+    finally:
+        chaos.stack.temporal.resume()
+    assert (await chaos.ended(await call))["status"] == "completed"
+    assert chaos.books.requests("GET", _ITEMS) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "route"),
+    [
+        ("get-dataset-items", {"fields": "index,url", "limit": 2, "desc": True}, _ITEMS),
+        ("get-dataset-items", {"datasetId": _MISSING}, _ITEMS),
+        ("get-dataset", {}, "/v2/datasets/:id"),
+        ("get-dataset-schema", {}, _ITEMS),
+        ("get-dataset-list", {"datasetId": None}, "/v2/datasets"),
+        ("get-actor-run-list", {"datasetId": None, "limit": 1}, "/v2/actor-runs"),
+        ("get-key-value-store-list", {"datasetId": None}, "/v2/key-value-stores"),
+    ],
+)
+async def test_the_platform_is_asked_once(chaos: Chaos, tool: str, arguments: dict[str, Any], route: str) -> None:
+    given = {"datasetId": await dataset_of_a_run(chaos), **arguments}
+    before = chaos.books.requests("GET", route)
+    read = await chaos.start_call(tool, **{name: value for name, value in given.items() if value is not None})
+    ended = await chaos.ended(read)
+    assert ended["status"] == ("failed" if arguments.get("datasetId") == _MISSING else "completed"), ended
+    assert chaos.books.requests("GET", route) == before + 1
 
 
 async def test_what_the_api_carries_out_is_counted_among_its_metrics(chaos: Chaos) -> None:

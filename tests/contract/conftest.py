@@ -1,4 +1,4 @@
-"""One Outlast for the contract tests, with a third mode and a Temporal server whose state can be searched."""
+"""One Outlast for the contract tests, with a fourth mode and a Temporal server whose state can be searched."""
 
 from tests.support.stacks.fixtures import http_fixture, service_fixture
 

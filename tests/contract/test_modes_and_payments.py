@@ -18,8 +18,9 @@ from outlast.api.mcp.widgets import widget_page
 from outlast.workflows.tools.core.payments import PAY_ID, SKYFIRE
 from outlast.workflows.tools.framework.mode import Mode
 from outlast.workflows.tools.framework.phases import ClientPhase
+from outlast.workflows.tools.framework.selection import Selection
 from outlast.workflows.tools.framework.tool import Tool
-from outlast.workflows.tools.loader import Selection, load_tools
+from outlast.workflows.tools.loader import load_tools
 from outlast.workflows.tools.registry import COMMON, MODES, actor_tool_of
 from outlast.workflows.tools.registry import tools_of as tools_of_mode
 from tests.support.calls.back_ends import AdapterDoor, AnthropicDoor, ChatDoor, ResponsesDoor, new_id
@@ -30,6 +31,8 @@ from tests.support.stacks.api_server import connect
 from tests.support.stacks.service import Service, settings_environment
 
 MODE = pytest.mark.parametrize("mode", ["default", "openai", "anthropic"])
+EVERY_MODE = pytest.mark.parametrize("mode", ["default", "openai", "anthropic", "apify"])
+"""For what is promised whatever the tools are; the surface of `apify` is compared with its peer's, see `peer/`."""
 PAYMENT = pytest.mark.parametrize("payment", ["", "skyfire"])
 REVISIONS = pytest.mark.parametrize("revision", [LEGACY, MODERN])
 CATEGORIES = "actors,runs,docs,storage,experimental,dev,ui"
@@ -84,7 +87,7 @@ async def test_the_list_has_the_same_shape_everywhere(
         }
 
 
-@MODE
+@EVERY_MODE
 @REVISIONS
 @pytest.mark.parametrize("selected", ["", "&tools=", "&tools=docs", "&tools=search-actors", "&tools=runs,storage"])
 async def test_models_are_told_of_no_tool_that_they_do_not_have(
@@ -93,7 +96,7 @@ async def test_models_are_told_of_no_tool_that_they_do_not_have(
     wire = Wire(http, revision, f"?ui={mode}{selected}")
     hello = await (wire.initialize() if revision == LEGACY else wire.request("server/discover"))
     tools = (await wire.request("tools/list"))["tools"]
-    known = {definition.name for each in ("default", "openai") for definition in tools_of_mode(each)}
+    known = {definition.name for each in ("default", "openai", "apify") for definition in tools_of_mode(each)}
     told = json.dumps([hello["instructions"], tools])
     named = set(re.findall(r"[A-Za-z]+(?:[-_][A-Za-z]+)+", told)) & known
     assert named <= {tool["name"] for tool in tools}
@@ -194,7 +197,7 @@ async def test_the_same_call_gives_rows_or_a_run(http: httpx.AsyncClient, paymen
     assert (third["status"], text_of(answers["anthropic"])) == ("SUCCEEDED", "<artifact/>")
 
 
-@MODE
+@EVERY_MODE
 async def test_answers_fit_the_schema_that_was_listed(http: httpx.AsyncClient, mode: str) -> None:
     wire = wire_of(http, mode)
     schema = (await tools_of(wire))["call-actor"]["outputSchema"]
@@ -262,7 +265,7 @@ def test_what_a_mode_or_a_phase_was_made_of_may_change_later() -> None:
 
 
 def test_definitions_cannot_be_changed() -> None:
-    for definition in (*MODES["default"].tools, *MODES["openai"].tools, *COMMON):
+    for definition in (*(tool for mode in MODES.values() for tool in mode.tools), *COMMON):
         with pytest.raises(FrozenInstanceError):
             definition.description = "changed"  # type: ignore[misc]
         schema = definition.input_schema

@@ -99,12 +99,25 @@ async def test_the_stack_stays_while_another_client_uses_it(tmp_path: Path, coll
         assert started is not None
         assert (still_running.pid, still_running.ports) == (started.pid, started.ports)
         await asyncio.wait_for(second.call_tool("list-tasks", {}), 60)
+        await expect_the_selectors_of_apifys_server(tmp_path)
         outlast = str(Path(sys.executable).parent / "outlast")
         wrong = [outlast, "mcp", "--data-dir", str(tmp_path), "--tools-from", "no_such_tools"]
         ended = await asyncio.to_thread(answered, wrong)
         assert "no_such_tools" in json.loads(ended.stdout)["error"]["message"]
     await gone(tmp_path)
     assert running_children(started) == []
+
+
+async def expect_the_selectors_of_apifys_server(data_dir: Path) -> None:
+    """The mode `apify` reads the flags and the variables of that server; a flag counts more than a variable."""
+    docs = ["search-apify-docs", "fetch-apify-docs"]
+    for flags, variables, expected in (
+        (("--mode", "apify", "--tools", "docs"), {"TOOLS": "storage", "TELEMETRY_ENABLED": "true"}, docs),
+        ((), {"OUTLAST_MODE": "apify", "TOOLS": "docs,dev", "TELEMETRY_ENABLED": "1"}, [*docs, "report-problem"]),
+        (("--telemetry-enabled", "false"), {"OUTLAST_MODE": "apify", "TOOLS": "docs,dev"}, docs),
+    ):
+        async with started_by_client(data_dir, *flags, **variables) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == expected, variables
 
 
 def fork_servers(data_dir: Path) -> list[psutil.Process]:

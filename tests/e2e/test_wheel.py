@@ -1,9 +1,13 @@
 """The wheel as a user has it: installed in an environment of its own, used in folders that know nothing of it."""
 
+import hashlib
 import json
+import re
 import signal
 import subprocess
+import sys
 import tarfile
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +23,7 @@ from outlast.deploy.local.temporal_server import TemporalServer
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
 from tests.support.processes.clean_install import CleanInstall, build, install
+from tests.support.processes.installed import node, npm_package
 from tests.support.stacks.sandbox import Sandbox, running_sandbox
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -221,3 +226,62 @@ def test_worker_and_api_run_without_the_embedded_servers(
     with _up(plain, clashing, **elsewhere):
         called = plain.run(clashing, "call", "outlast--sleeper", '{"seconds": 0}')
     assert called.returncode == 0, called.stderr
+
+
+@pytest.fixture(scope="module")
+def bundle(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what `make bundle` makes; in `unpacked` what the program of the format's makers finds in it."""
+    folder = tmp_path_factory.mktemp("bundle")
+    program = [sys.executable, str(ROOT / ".ci" / "bundle.py"), "--wheel", str(wheel), "--out", str(folder)]
+    subprocess.run([*program, "--url", "https://outlast.example/outlast.mcpb"], check=True, capture_output=True)
+    unpacked = folder / "unpacked"
+    archive = str(next(folder.glob("*.mcpb")))
+    for command in (["unpack", archive, str(unpacked)], ["validate", str(unpacked / "manifest.json")]):
+        ended = subprocess.run([*_mcpb(), *command], check=False, capture_output=True, text=True)
+        assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+    return folder
+
+
+def test_a_bundle_holds_the_wheel_and_the_registry_is_told_of_both(bundle: Path, wheel: Path) -> None:
+    project = tomllib.loads((bundle / "unpacked" / "pyproject.toml").read_text())
+    packed = bundle / "unpacked" / project["tool"]["uv"]["sources"]["outlast"]["path"]
+    assert packed.read_bytes() == wheel.read_bytes()
+    assert len(project["tool"]["uv"]["constraint-dependencies"]) > 50
+    told = json.loads((bundle / "server.json").read_text())
+    assert [package["registryType"] for package in told["packages"]] == ["pypi", "mcpb"]
+    assert told["packages"][1]["fileSha256"] == hashlib.sha256(next(bundle.glob("*.mcpb")).read_bytes()).hexdigest()
+    # What the registry's schema of 2025-12-11 demands of names and texts.
+    assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", told["name"])
+    assert max(len(told["title"]), len(told["description"])) <= 100
+    assert {package["transport"]["type"] for package in told["packages"]} == {"stdio"}
+
+
+async def test_the_bundle_of_desktop_clients_starts_the_server(
+    bundle: Path, complete: CleanInstall, stack: dict[str, Any]
+) -> None:
+    folder = bundle / "unpacked"
+    config = _as_the_host_starts_it(folder)
+    assert [config["command"], *config["args"]] == ["uv", "run", "--directory", str(folder), "server.py"]
+    # uv would fetch what is installed here already.
+    python, environment = str(complete.folder / "bin" / "python"), complete.environment(**config["env"])
+    server = StdioServerParameters(command=python, args=["server.py"], env=environment, cwd=folder)
+    async with Client(stdio_client(server), read_timeout_seconds=180) as client:
+        assert {"call-actor", "search-apify-docs"} <= {tool.name for tool in (await client.list_tools()).tools}
+
+
+def _mcpb() -> list[str]:
+    return [str(node()), str(npm_package("@anthropic-ai/mcpb", "2.1.2") / "dist" / "cli" / "cli.js")]
+
+
+def _as_the_host_starts_it(folder: Path) -> Any:
+    """The command and variables for a user who has filled in nothing, worked out by the library that hosts use."""
+    library = npm_package("@anthropic-ai/mcpb", "2.1.2") / "dist" / "node.js"
+    script = f"""
+        import {{ getMcpConfigForManifest }} from {json.dumps(str(library))};
+        import fs from "node:fs";
+        const manifest = JSON.parse(fs.readFileSync({json.dumps(str(folder / "manifest.json"))}));
+        const options = {{ manifest, extensionPath: {json.dumps(str(folder))}, systemDirs: {{}}, pathSeparator: "/" }};
+        console.log(JSON.stringify(await getMcpConfigForManifest(options)));
+    """
+    program = [str(node()), "--input-type=module", "-e", script]
+    return json.loads(subprocess.run(program, check=True, capture_output=True, text=True).stdout)

@@ -188,6 +188,9 @@ class ToolCall(Contract):
     actor: str | None = Field(default=None, description="For a direct Actor tool: the Actor behind it, as `user/name`.")
     options: CallOptions = CallOptions()
     payment: SealedSecret | None = Field(default=None, description="What pays for the call instead of the account.")
+    pays_with: str | None = Field(
+        default=None, description="By what the caller's connection pays, in calls of free tools as well."
+    )
     output: OutputPolicy = Field(default=OutputPolicy(), description="When its output is stored; set by the server.")
     offered_tools: tuple[str, ...] = Field(
         default=(), description="Tools that the caller's connection offers, for hints; empty when it offers all."
@@ -197,6 +200,11 @@ class ToolCall(Contract):
     )
     permission: PermissionRuling | None = Field(default=None, description="Absent when no rule is about the call.")
     caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether something that came with it pays for it, and no account does."""
+        return self.payment is not None or self.caller.payment is not None
 
     @property
     def proxies_mcp(self) -> bool:

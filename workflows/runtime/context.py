@@ -15,6 +15,8 @@ from outlast.workflows.runtime.questions import OpenQuestions
 from outlast.workflows.stubs.actors import Actors
 from outlast.workflows.stubs.mcp_actors import McpActors
 from outlast.workflows.stubs.outputs import Outputs
+from outlast.workflows.stubs.platform_reads import PlatformReads
+from outlast.workflows.stubs.platform_writes import PlatformWrites
 from outlast.workflows.stubs.runs import Runs
 from outlast.workflows.stubs.search_attributes import TaskAttributes
 from outlast.workflows.stubs.skills import Skills
@@ -49,6 +51,8 @@ class ToolContext:
         self.questions = OpenQuestions()
         self.runs = Runs(call, self.attributes)
         self.storages = Storages(call)
+        self.platform = PlatformReads(call)
+        self.platform_writes = PlatformWrites(call)
         self.actors = Actors(call)
         self.mcp_actors = McpActors(call, self.ask_all)
         self.outputs = Outputs(call)

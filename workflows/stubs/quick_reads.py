@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
@@ -19,6 +19,16 @@ from outlast.workflows.stubs.task_log import timed
 
 Input = TypeVar("Input")
 Result = TypeVar("Result")
+
+
+class QuickReader(Protocol):
+    """How `read_quickly` is called."""
+
+    async def __call__(
+        self, call: ToolCall, method: Callable[[Any, Input], Awaitable[Result]], request: Input, *, summary: str
+    ) -> Result:
+        """The result of the read `method`."""
+        ...
 
 
 async def read_quickly(

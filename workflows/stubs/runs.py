@@ -250,7 +250,7 @@ class Runs:
         account: Literal["caller", "operator"] = "operator" if call.caller.apify_token is None else "caller"
         return Spend(
             entry_id=operation_id,
-            payer=account if call.payment is None else "payment",
+            payer="payment" if call.is_paid else account,
             tool=call.tool,
             actor=spec.actor,
             session_id=call.session_id,

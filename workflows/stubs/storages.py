@@ -28,70 +28,71 @@ from outlast.activities.storages.contracts import (
     StorageRef,
 )
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.stubs.quick_reads import read_quickly
+from outlast.workflows.stubs.quick_reads import QuickReader, read_quickly
 
 
 class Storages:
     """Reads the caller's storages. Every method raises `ToolError` when the platform refuses."""
 
-    def __init__(self, call: ToolCall) -> None:
-        """Act for the caller of `call`."""
+    def __init__(self, call: ToolCall, *, read: QuickReader = read_quickly) -> None:
+        """Act for the caller of `call`. Each read is made with `read`."""
         self._call = call
+        self._read = read
 
     async def items(self, request: DatasetItemsInput) -> DatasetPage:
         """One page of a dataset."""
         method = DatasetActivities.fetch_dataset_items
-        return await read_quickly(self._call, method, request, summary=f"read dataset {request.dataset_id}")
+        return await self._read(self._call, method, request, summary=f"read dataset {request.dataset_id}")
 
     async def schema(self, request: DatasetSchemaInput) -> DatasetSchema:
         """The schema of a dataset's first rows."""
         method = DatasetActivities.infer_dataset_schema
-        return await read_quickly(
+        return await self._read(
             self._call, method, request, summary=f"infer the schema of dataset {request.storage_id}"
         )
 
     async def log(self, run_id: str, *, lines: int) -> RunLog:
         """The last lines of a run's log."""
         request = RunLogInput(caller=self._call.caller, run_id=run_id, lines=lines)
-        return await read_quickly(
+        return await self._read(
             self._call, RunLogActivities.fetch_run_log, request, summary=f"read the log of run {run_id}"
         )
 
     async def runs(self, request: RunListInput) -> RunPage:
         """One page of the caller's runs."""
-        return await read_quickly(self._call, ListingActivities.list_runs, request, summary="list runs")
+        return await self._read(self._call, ListingActivities.list_runs, request, summary="list runs")
 
     async def dataset(self, dataset_id: str) -> DatasetInfo:
         """A dataset without its items."""
         request = StorageRef(caller=self._call.caller, storage_id=dataset_id)
-        return await read_quickly(
+        return await self._read(
             self._call, ListingActivities.describe_dataset, request, summary=f"describe dataset {dataset_id}"
         )
 
     async def datasets(self, request: StorageListInput) -> DatasetListPage:
         """One page of the caller's datasets."""
-        return await read_quickly(self._call, ListingActivities.list_datasets, request, summary="list datasets")
+        return await self._read(self._call, ListingActivities.list_datasets, request, summary="list datasets")
 
     async def key_value_store(self, store_id: str) -> KeyValueStoreInfo:
         """A key-value store without its records."""
         request = StorageRef(caller=self._call.caller, storage_id=store_id)
         method = ListingActivities.describe_key_value_store
-        return await read_quickly(self._call, method, request, summary=f"describe key-value store {store_id}")
+        return await self._read(self._call, method, request, summary=f"describe key-value store {store_id}")
 
     async def key_value_stores(self, request: StorageListInput) -> KeyValueStoreListPage:
         """One page of the caller's key-value stores."""
-        return await read_quickly(
+        return await self._read(
             self._call, ListingActivities.list_key_value_stores, request, summary="list key-value stores"
         )
 
     async def keys(self, request: KeysInput) -> KeyPage:
         """One page of a store's keys."""
-        return await read_quickly(
+        return await self._read(
             self._call, ListingActivities.list_keys, request, summary=f"list keys of store {request.storage_id}"
         )
 
     async def record(self, request: RecordInput) -> Record:
         """One record, up to the size that may be shown."""
-        return await read_quickly(
+        return await self._read(
             self._call, RecordActivities.fetch_record, request, summary=f"read a record of store {request.storage_id}"
         )

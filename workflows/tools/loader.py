@@ -1,38 +1,19 @@
 """From selectors to the set of tools that a connection offers.
 
-Resolves selectors, loads Actor tools, adds companion tools and removes duplicates.
+Resolves selectors, loads Actor tools, adds companion tools and removes duplicates, by the rules of the mode.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from outlast.workflows.tools.core.payments import PaymentScheme
-from outlast.workflows.tools.framework.tool import Category, Tool
-from outlast.workflows.tools.registry import MODE_ALIASES, TOOL_ALIASES, companions_of, tools_of, unknown_tool
-
-DEFAULT_SELECTORS = (Category.ACTORS.value, Category.DOCS.value)
-RUN_COMPANIONS = ("get-actor-run", "get-actor-output")
-"""Offered whenever an Actor can be called."""
-TASK_COMPANIONS = ("get-task", "list-tasks", "cancel-task", "answer-task")
-"""Offered whenever a call may outlast its connection: clients without tasks get the result with these."""
-OUTPUT_COMPANIONS = ("restore-tool-output",)
-"""Offered whenever an answer may be stored."""
+from outlast.workflows.tools.core.standard_selection import TOOL_ALIASES
+from outlast.workflows.tools.framework.selection import LoadedChoice, Payment, Selection
+from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.registry import MODE_ALIASES, companions_of, selection_rules, tools_of, unknown_tool
 
 ActorLoader = Callable[[str], Awaitable[tuple[Tool, ...]]]
 """Makes the direct tool of an Actor, or the tools of an Actor that is an MCP server; none when it cannot be loaded."""
-
-
-@dataclass(frozen=True)
-class Selection:
-    """The tools that a connection asks for. `selectors` None means `default_selectors` and `default_actors`."""
-
-    mode: str = "default"
-    selectors: tuple[str, ...] | None = None
-    actors: tuple[str, ...] = ()
-    default_selectors: tuple[str, ...] = DEFAULT_SELECTORS
-    default_actors: tuple[str, ...] = ()
-    payment: PaymentScheme | None = None
 
 
 @dataclass(frozen=True)
@@ -68,47 +49,21 @@ def normalised_mode(mode: str) -> str:
 
 async def load_tools(selection: Selection, load_actor: ActorLoader) -> ToolSet:
     """The tools that `selection` asks for. Raises `UnknownTool` for an unknown mode."""
-    available = base_tools(selection.mode)
-    selected, actors = _resolve(selection, available)
-    loaded = {actor: _payable(await load_actor(actor), selection.payment) for actor in actors}
-    tools = [*selected, *(definition for definitions in loaded.values() for definition in definitions)]
-    tools += companions_of(selection.mode)
-    tools += _companions(tools, available)
+    available, rules = base_tools(selection.mode).tools, selection_rules(selection.mode)
+    choice = rules.choose(selection, available)
+    loaded = {actor: _payable(await load_actor(actor), selection.payment) for actor in choice.actors}
+    actor_tools = tuple(definition for definitions in loaded.values() for definition in definitions)
+    companions = companions_of(selection.mode)
+    tools = rules.arrange(selection, LoadedChoice(choice.tools, actor_tools, available, companions))
     if selection.payment is not None:
         tools = [selection.payment.applied_to(definition) for definition in tools]
     missing = tuple(actor for actor, definitions in loaded.items() if not definitions)
     return tool_set(selection.mode, tools, missing)
 
 
-def _resolve(selection: Selection, available: ToolSet) -> tuple[list[Tool], tuple[str, ...]]:
-    """The tools and Actors that the selectors name. A selector that is neither a category nor a tool is an Actor."""
-    default = selection.selectors is None
-    selectors = selection.default_selectors if selection.selectors is None else selection.selectors
-    tools: list[Tool] = []
-    actors: list[str] = list(selection.default_actors) if default else []
-    for selector in selectors:
-        name = TOOL_ALIASES.get(selector, selector)
-        if name in set(Category):
-            tools += [definition for definition in available.tools.values() if definition.category == name]
-        elif name in available.tools:
-            tools.append(available.tools[name])
-        else:
-            actors.append(name)
-    return tools, tuple(dict.fromkeys([*actors, *selection.actors]))
-
-
-def _payable(tools: tuple[Tool, ...], payment: PaymentScheme | None) -> tuple[Tool, ...]:
+def _payable(tools: tuple[Tool, ...], payment: Payment | None) -> tuple[Tool, ...]:
     """Those that the connection's payment can pay, or all when the account pays."""
     return tuple(definition for definition in tools if payment is None or payment.can_pay(definition))
-
-
-def _companions(tools: list[Tool], available: ToolSet) -> list[Tool]:
-    names: list[str] = []
-    if any(definition.calls_actor for definition in tools):
-        names += [*RUN_COMPANIONS, *TASK_COMPANIONS]
-    if any(definition.may_store for definition in tools):
-        names += OUTPUT_COMPANIONS
-    return [available.tools[name] for name in names if name in available.tools]
 
 
 def tool_set(mode: str, tools: Iterable[Tool], missing: tuple[str, ...] = ()) -> ToolSet:

@@ -1,6 +1,7 @@
 """Which tools exist in which mode. A new mode is a new folder and one entry in `MODES`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -9,7 +10,7 @@ from pydantic import JsonValue
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.runtime.masks import is_active
-from outlast.workflows.tools import default, openai
+from outlast.workflows.tools import apify, default, openai
 from outlast.workflows.tools.common.actors.add_actor import ADD_ACTOR
 from outlast.workflows.tools.common.conversation.respond import REACT_EMOJI, SEND_UPDATE
 from outlast.workflows.tools.common.conversation.skill import LOAD_SKILL_SUPPORTING, SKILL
@@ -34,16 +35,17 @@ from outlast.workflows.tools.common.storage.get_key_value_store_list import GET_
 from outlast.workflows.tools.common.storage.get_key_value_store_record import GET_KEY_VALUE_STORE_RECORD
 from outlast.workflows.tools.common.tasks.task_tools import TASK_TOOLS
 from outlast.workflows.tools.core.actor_mcp import proxied_call
+from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.call_actor import actor_tool
+from outlast.workflows.tools.core.standard_selection import STANDARD
 from outlast.workflows.tools.framework.mode import Mode
+from outlast.workflows.tools.framework.selection import SelectionRules
 from outlast.workflows.tools.framework.tool import Tool
 
-_MODES: dict[str, Mode] = {mode.name: mode for mode in (default.MODE, openai.MODE)}
+_MODES: dict[str, Mode] = {mode.name: mode for mode in (default.MODE, openai.MODE, apify.MODE)}
 MODES: Mapping[str, Mode] = MappingProxyType(_MODES)
 
 MODE_ALIASES: Mapping[str, str] = MappingProxyType({"apps": "openai", "true": "openai"})
-TOOL_ALIASES: Mapping[str, str] = MappingProxyType({"get-actor-run-log": "get-actor-log"})
-"""Names that other Apify MCP servers use for the same tools: accepted, never listed."""
 
 COMMON: tuple[Tool, ...] = (
     *TASK_TOOLS,
@@ -124,12 +126,21 @@ def _tools_in(mode: Mode, common: Sequence[Tool]) -> Mapping[str, Tool]:
                 f"Mode {mode.name!r}: its tool {definition.name!r} needs the category {definition.category.value!r}, "
                 "as in every mode."
             )
-    shared = {definition.name: mode.dressed(definition) for definition in common if definition.name not in own}
+    shared = {
+        definition.name: mode.dressed(definition)
+        for definition in common
+        if definition.name not in own and _is_shared(definition, mode)
+    }
     tools = {**own, **shared}
     absent = [name for name in mode.companions if name not in tools]
     if absent:
         raise ValueError(f"Mode {mode.name!r} has no tools of the names in its companions: {', '.join(absent)}.")
     return MappingProxyType(tools)
+
+
+def _is_shared(definition: Tool, mode: Mode) -> bool:
+    """Whether the mode has this common tool. Those that a process added are the operator's choice, for every mode."""
+    return mode.shares is None or definition.name in mode.shares or definition not in COMMON
 
 
 _BY_MODE: dict[str, Mapping[str, Tool]] = {mode.name: _tools_in(mode, COMMON) for mode in MODES.values()}
@@ -154,12 +165,28 @@ def companions_of(mode: str) -> tuple[Tool, ...]:
     return tuple(_mode_tools(mode)[name] for name in _mode(mode).companions)
 
 
+def selection_rules(mode: str) -> SelectionRules:
+    """How connections in `mode` choose their tools. Raises `UnknownTool` for an unknown mode."""
+    return _mode(mode).selection or STANDARD
+
+
 def actor_tool_of(mode: str, actor: str, *, title: str, description: str, schema: dict[str, JsonValue]) -> Tool:
     """The direct tool of `actor` as `mode` offers it."""
     own = _mode(mode)
+    if own.actor_tools is not None:
+        return own.dressed(own.actor_tools(own.executor, actor, title=title, description=description, schema=schema))
     purpose = own.actor_tool_purpose.replace("{actor}", actor)
     made = actor_tool(own.executor, actor, title=title, purpose=purpose, description=description, schema=schema)
     return own.dressed(made)
+
+
+def mcp_tools_of(mode: str, actor: str, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    """The tools of an Actor that is an MCP server under the names that they have in `mode`."""
+    named = _mode(mode).mcp_tool_names
+    if named is None:
+        return tools
+    names = named(actor, [split_actor_tool(definition.actor or "")[1] or "" for definition in tools])
+    return tuple(replace(definition, name=name) for definition, name in zip(tools, names, strict=True))
 
 
 def tool_for(call: ToolCall) -> Tool:

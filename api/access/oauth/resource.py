@@ -25,6 +25,11 @@ class OAuthResource:
         self._mapping = mapping
 
     @property
+    def url(self) -> str:
+        """The address that tokens are made for, as it was set."""
+        return self._url
+
+    @property
     def paths(self) -> tuple[str, ...]:
         """Where clients may look for the metadata: below the path of the resource, and at the root."""
         return tuple(dict.fromkeys((urlsplit(metadata_address(self._url)).path, WELL_KNOWN, f"{WELL_KNOWN}/mcp")))

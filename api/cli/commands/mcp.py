@@ -1,7 +1,7 @@
 """`outlast mcp`: MCP on standard input and output, for clients that start their servers."""
 
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -13,6 +13,7 @@ import typer
 from outlast.api.cli.commands.up import refuse_wrong_settings, stack_config, stack_failure
 from outlast.api.cli.errors import BadInput, CliError, ExitCode
 from outlast.api.cli.fork_server.asking import carried_out_by_fork, leave_fork_server
+from outlast.api.cli.install.command import install, uninstall
 from outlast.api.cli.options import DEFAULT_DATA_DIR
 from outlast.api.cli.running import finish
 from outlast.api.cli.show.output import Output
@@ -36,37 +37,62 @@ _SERVER = (
 )
 
 
+app = typer.Typer(invoke_without_command=True)
+app.command()(install)
+app.command()(uninstall)
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionFlags:
     """The flags that concern the connection."""
 
-    query: Mapping[str, str]
+    query: Mapping[str, Sequence[str]]
     token: str | None
 
 
+ModeOption = Annotated[
+    str | None, typer.Option(help="Mode: default, openai (also: apps, true) or apify.", rich_help_panel=_CONNECTION)
+]
+UiOption = Annotated[
+    str | None, typer.Option(help="In mode apify: apps or default. Else as --mode.", rich_help_panel=_CONNECTION)
+]
+ToolsOption = Annotated[
+    str | None, typer.Option(help="Categories, tools and Actors, comma-separated.", rich_help_panel=_CONNECTION)
+]
+ActorsOption = Annotated[
+    str | None,
+    typer.Option(help="Actors to offer as additional tools, comma-separated.", rich_help_panel=_CONNECTION),
+]
+PaymentOption = Annotated[
+    str | None, typer.Option(help="How calls are paid: skyfire, in mode apify also x402.", rich_help_panel=_CONNECTION)
+]
+TelemetryOption = Annotated[
+    str | None,
+    typer.Option(
+        help="In mode apify: true or false, whether report-problem is offered. Nothing is sent to anybody.",
+        rich_help_panel=_CONNECTION,
+    ),
+]
+TokenOption = Annotated[
+    str | None,
+    typer.Option(
+        envvar="OUTLAST_TOKEN",
+        help="API key, or your Apify token, if the stack requires one. Safer in the environment.",
+        rich_help_panel=_CONNECTION,
+    ),
+]
+
+
+@app.callback()
 def mcp(
-    ui: Annotated[
-        str | None, typer.Option(help="Mode: default, or openai (also: apps, true).", rich_help_panel=_CONNECTION)
-    ] = None,
-    tools: Annotated[
-        str | None,
-        typer.Option(help="Categories, tools and Actors, comma-separated.", rich_help_panel=_CONNECTION),
-    ] = None,
-    actors: Annotated[
-        str | None,
-        typer.Option(help="Actors to offer as additional tools, comma-separated.", rich_help_panel=_CONNECTION),
-    ] = None,
-    payment: Annotated[
-        str | None, typer.Option(help="How calls of Actors are paid: skyfire.", rich_help_panel=_CONNECTION)
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="OUTLAST_TOKEN",
-            help="API key, or your Apify token, if the stack requires one. Safer in the environment.",
-            rich_help_panel=_CONNECTION,
-        ),
-    ] = None,
+    context: typer.Context,
+    mode: ModeOption = None,
+    ui: UiOption = None,
+    tools: ToolsOption = None,
+    actors: ActorsOption = None,
+    payment: PaymentOption = None,
+    telemetry_enabled: TelemetryOption = None,
+    token: TokenOption = None,
     data_dir: StackDataDirOption = DEFAULT_DATA_DIR,
     actor_dir: Annotated[
         list[Path] | None,
@@ -85,16 +111,34 @@ def mcp(
     uses it. Tasks continue when the client disconnects. Standard output carries the protocol only; messages go to
     standard error.
     """
+    if context.invoked_subcommand is not None:
+        _refuse_flags_before(context)
+        return
     code = carried_out_by_fork(data_dir)
     if code is not None:
         raise typer.Exit(code)
-    given = {"ui": ui, "tools": tools, "actors": actors, "payment": payment}
-    flags = ConnectionFlags({name: value for name, value in given.items() if value is not None}, token)
+    given = {
+        "mode": mode,
+        "telemetry-enabled": telemetry_enabled,
+        "ui": ui,
+        "tools": tools,
+        "actors": actors,
+        "payment": payment,
+    }
+    flags = ConnectionFlags({name: [value] for name, value in given.items() if value is not None}, token)
     folders = tuple(actor_dir) if actor_dir else None
     stack = {"data_dir": data_dir, "actors": folders, "tools_from": tools_from}
     output = Output(as_json=False)
     output.err.soft_wrap = True  # Clients log standard error line by line: one line per message.
     finish(output, lambda: serve(output, flags, stack))
+
+
+def _refuse_flags_before(context: typer.Context) -> None:
+    """A flag of the server before a command of its own would be lost without a word."""
+    given = [name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")]
+    if given:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise typer.BadParameter(f"Write {flags} behind {context.invoked_subcommand}.")
 
 
 def load_server() -> None:
@@ -189,7 +233,7 @@ def connection_of(flags: ConnectionFlags, settings: "ApiSettings") -> "LocalConn
     from outlast.api.mcp.stdio import LocalConnection  # noqa: PLC0415
 
     try:
-        selection = selection_from(flags.query, default_mode=settings.mode)
+        selection = selection_from(flags.query, default_mode=settings.mode, environment=os.environ)
     except BadRequest as error:
         raise BadInput(str(error)) from error
     return LocalConnection(selection, SecretStr(flags.token) if flags.token else None)

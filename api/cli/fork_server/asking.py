@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from outlast.api.cli.fork_server.protocol import (
@@ -80,9 +80,13 @@ def leave_fork_server(data_dir: Path) -> None:
 
 
 def prepare_for_clients(data_dir: Path) -> None:
-    """Start the fork server of a new stack for its first client, if `outlast mcp` has been used on the directory."""
+    """Start the fork server of a new stack for its first client, if `outlast mcp` has been used on the directory.
+
+    The stack goes on without one where it cannot be started: it only saves a client's time.
+    """
     if (data_dir / LOCK_NAME).exists():
-        leave_fork_server(data_dir)
+        with suppress(OSError):
+            leave_fork_server(data_dir)
 
 
 def _own_request() -> Request:

@@ -2,23 +2,26 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, CallToolRequestParams
-from pydantic import JsonValue, SecretStr
+from pydantic import JsonValue
 
 from outlast.api.access.tool_masks import MaskGate, narrowed
-from outlast.api.contracts.tasks import Task, TaskAnswer, TaskRequest
-from outlast.api.errors import ApproverNeeded, ForbiddenScope, InvalidCall, MaskedToolCalled, TaskFinished
+from outlast.api.contracts.tasks import ConnectedTaskRequest, Task, TaskAnswer, TaskRequest
+from outlast.api.errors import ApiError, ApproverNeeded, ForbiddenScope, InvalidCall, MaskedToolCalled, TaskFinished
 from outlast.api.mcp.calls.client_questions import answerable, ask_task_questions, parsed_answers
 from outlast.api.mcp.calls.pending_calls import PendingCalls
 from outlast.api.mcp.calls.progress_notifications import ProgressReporter
-from outlast.api.mcp.connections import ActorNotLoaded, Client, Connections
+from outlast.api.mcp.connections import ActorNotLoaded, Client, Connections, payment_signature
+from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.request_meta import idempotency_key, task_request, tool_mask
 from outlast.api.mcp.protocol.request_state import RequestStates
 from outlast.api.mcp.protocol.task_shapes import handoffs_meta, input_requests, modern_task
+from outlast.api.mcp.protocol.tool_entries import listed_schema
 from outlast.api.mcp.protocol.versions import (
     TASKS_EXTENSION,
     Context,
@@ -29,14 +32,13 @@ from outlast.api.mcp.protocol.versions import (
 )
 from outlast.api.offer.mcp_results import call_result
 from outlast.api.services import Services
-from outlast.api.tasks.still_working import still_working
 from outlast.api.tasks.tools import TaskTools
 from outlast.api.tasks.wait_argument import split_wait
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.common.actors.add_actor import ADD_ACTOR, ADDED_ACTOR_META, cannot_be_offered
 from outlast.workflows.tools.common.dev.invalid import shown_input
-from outlast.workflows.tools.core.payments import SCHEMES
+from outlast.workflows.tools.framework.selection import GivenCall, Payment, TakenPayment
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
 from outlast.workflows.tools.loader import ToolSet
 from outlast.workflows.tools.registry import UnknownTool
@@ -44,6 +46,9 @@ from outlast.workflows.tools.registry import UnknownTool
 TASK_META = "outlast/taskId"
 """Key in a result's `_meta`: the task that produced it."""
 _FIRST_QUESTION_SECONDS = 5.0
+_STATE_SECONDS = 30.0
+"""How long a call that is not waited for waits for the begin of its run, and then for what is said of it."""
+_BEGUN = frozenset({"run_started", "input_required", "task_completed"})
 
 OnToolsChanged = Callable[[Context, Client], Awaitable[None]]
 
@@ -84,9 +89,10 @@ class CallToolHandler:
         client.principal.require("call")
         _require_client_needs(ctx, definition)
         try:
-            return await self._run_call(ctx, self._parse_call(client, tools, definition, params), params)
+            return await self._run_call(ctx, self._parse_call(ctx, client, tools, definition, params), params)
         except InvalidCall as error:
-            return call_result(ToolResult.failed(error.envelope), mode=client.mode)
+            refused = dialect_of(client.mode).refused(definition, params.arguments or {}, error)
+            return call_result(refused, mode=client.mode)
 
     async def start_task(self, ctx: Context, params: CallToolRequestParams) -> Task:
         """Start the call as a task (2025-11-25, `params.task`)."""
@@ -94,12 +100,13 @@ class CallToolHandler:
         client.principal.require("call")
         tools = await self._connections.tools(client)
         definition = self._find_tool(tools, params)
-        if definition.in_front:
-            raise MCPError(METHOD_NOT_FOUND, f"{definition.name} manages tasks and cannot be called as one.")
+        dialect = dialect_of(client.mode)
+        if dialect.task_support(definition) is None:
+            raise dialect.no_task(definition)
         try:
-            return await asyncio.shield(self._start_task(self._parse_call(client, tools, definition, params)))
+            return await asyncio.shield(self._start_task(self._parse_call(ctx, client, tools, definition, params)))
         except InvalidCall as error:
-            raise MCPError(INVALID_PARAMS, str(error), data=error.envelope.model_dump(mode="json")) from error
+            raise dialect.refused_task(definition, error) from error
 
     async def cancel_request(self, ctx: Context, request_id: str) -> None:
         """`notifications/cancelled` for a request whose client waits: cancel its task."""
@@ -124,11 +131,11 @@ class CallToolHandler:
     def _find_tool(self, tools: ToolSet, params: CallToolRequestParams) -> Tool:
         """The called tool. For an unknown name the error has the same data as a call of the tool `invalid`."""
         try:
-            return tools.get(params.name)
+            return tools.get(dialect_of(tools.mode).tool_name(params.name))
         except UnknownTool as error:
             envelope = narrowed(error.envelope, self._masks.effective(tool_mask(_meta_of(params))))
             data = {**envelope.model_dump(mode="json"), "input": shown_input(params.arguments or {})}
-            raise MCPError(INVALID_PARAMS, envelope.message, data=data) from error
+            raise dialect_of(tools.mode).unknown_tool(params.name, envelope, data, tools) from error
 
     async def _call_task_tool(
         self, client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams
@@ -183,8 +190,44 @@ class CallToolHandler:
             return {**required, "_meta": handoffs} if handoffs else required
         if _returns_task(ctx, call, TaskUse.AFTER_QUESTIONS):
             return {"resultType": "task", **modern_task(task)}
-        working = still_working(task, run_report=call.definition.calls_actor)
+        working = await self._state_of_run(call, task)
+        if working is None:  # It may have ended meanwhile, with a refusal for example.
+            working = (await self._tasks.answer(client.caller, task.id)).result
+        if working is None:
+            working = dialect_of(call.client.mode).still_working(call.definition, task)
         return call_result(working, mode=client.mode, meta=meta)
+
+    async def _state_of_run(self, call: ParsedCall, task: Task) -> ToolResult | None:
+        """What the mode's own tool says of a run that goes on; None where it has none, or cannot say it now."""
+        dialect = dialect_of(call.client.mode)
+        if dialect.state_tool is None or not call.definition.calls_actor:
+            return None
+        run_id = await self._begun_run(call.client, task)
+        if run_id is None:
+            return None
+        asked = {"tool": dialect.state_tool, "arguments": dialect.state_arguments(run_id)}
+        request = call.request.model_copy(update={**asked, "session_id": None, "tool_mask": None})
+        if isinstance(request, ConnectedTaskRequest) and not request.names_payer:
+            request = request.model_copy(update={"payment": None})  # It paid for the start.
+        try:
+            looked = await self._tasks.start(call.client.caller, request)
+            answer = await self._tasks.answer_or_question(call.client.caller, looked.id, wait_seconds=_STATE_SECONDS)
+        except ApiError:
+            return None
+        return answer.result if answer.result is not None and not answer.result.is_error else None
+
+    async def _begun_run(self, client: Client, task: Task) -> str | None:
+        """The id of the task's run, once it has begun; None when that takes long or does not come to it."""
+        if task.run is not None:
+            return task.run.run_id
+        with suppress(ApiError, TimeoutError):
+            async with asyncio.timeout(_STATE_SECONDS):
+                # The event tells of the run before the task's own state does.
+                async for event in await self._tasks.events(client.caller, task.id):
+                    if event.name in _BEGUN:
+                        run_id = event.data.get("run_id")
+                        return run_id if isinstance(run_id, str) else None
+        return None
 
     async def _start_task(self, call: ParsedCall) -> Task:
         return await self._tasks.start(call.client.caller, call.request, idempotency_key=call.idempotency_key)
@@ -193,7 +236,9 @@ class CallToolHandler:
         self, ctx: Context, call: ParsedCall, task_id: str, responses: dict[str, Any], seconds: float
     ) -> TaskAnswer:
         """Wait as `_wait` does, and report progress meanwhile."""
-        async with ProgressReporter(ctx, call.client, self._tasks, task_id) as progress:
+        named = call.definition.actor or call.request.arguments.get("actor")
+        actor = named if isinstance(named, str) else None
+        async with ProgressReporter(ctx, call.client, self._tasks, task_id, actor=actor) as progress:
             answer = await self._wait(ctx, call, task_id, responses, seconds)
             if answer.result is not None:
                 await progress.flush()
@@ -230,17 +275,24 @@ class CallToolHandler:
             return
 
     def _parse_call(
-        self, client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams
+        self, ctx: Context, client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams
     ) -> ParsedCall:
-        meta = _meta_of(params)
-        given, payment = _without_payment(definition, cast(dict[str, JsonValue], params.arguments or {}))
-        arguments, wait = split_wait(definition, client.mode, given, meta, self._services.settings.max_wait_seconds)
+        meta, longest = _meta_of(params), self._services.settings.max_wait_seconds
+        listed = listed_schema(definition, client.mode, longest)
+        written = dialect_of(client.mode).arguments(definition, listed, params.arguments)
+        pays = client.connection.selection.payment
+        taken = _without_payment(pays, definition, GivenCall(definition.name, written, meta, payment_signature(ctx)))
+        arguments, wait = split_wait(definition, client.mode, taken.arguments, meta, longest)
         request = task_request(
             meta,
             tool=definition.name,
             arguments=cast(dict[str, JsonValue], arguments),
             mode=client.mode,
-            payment=payment,
+            payment=taken.payment,
+            unpaid=taken.unpaid,
+            terms=taken.terms,
+            pays_with=pays.name if pays is not None else None,
+            names_payer=pays is not None and pays.names_payer,
             offered_tools=tuple(tools.tools),
         )
         return ParsedCall(client, definition, request, idempotency_key(meta), wait)
@@ -250,14 +302,12 @@ def _meta_of(params: CallToolRequestParams) -> dict[str, Any]:
     return cast(dict[str, Any], params.meta or {})
 
 
-def _without_payment(
-    definition: Tool, arguments: dict[str, JsonValue]
-) -> tuple[dict[str, JsonValue], SecretStr | None]:
+def _without_payment(pays: Payment | None, definition: Tool, call: GivenCall) -> TakenPayment:
     """The arguments and the payment, which must not reach a workflow's history. Raises `InvalidCall` if it is due."""
-    if definition.payment_scheme is None:
-        return arguments, None
+    if pays is None or definition.payment_scheme is None:
+        return TakenPayment(dict(call.arguments))
     try:
-        return SCHEMES[definition.payment_scheme].taken_from(arguments, definition.name)
+        return pays.taken_from(call)
     except ToolError as error:
         raise InvalidCall(error.envelope) from error
 

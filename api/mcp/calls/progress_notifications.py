@@ -10,6 +10,8 @@ import mcp_types as types
 
 from outlast.api.errors import ApiError
 from outlast.api.mcp.connections import Client
+from outlast.api.mcp.dialects.registry import dialect_of
+from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
 from outlast.api.mcp.protocol.versions import Context, is_modern
 from outlast.api.tasks.client import TaskClient
 
@@ -22,8 +24,14 @@ _FLUSH_SECONDS = 10.0
 class ProgressReporter:
     """Reports the progress of one task to one request, while the `async with` block runs."""
 
-    def __init__(self, ctx: Context, client: Client, tasks: TaskClient, task_id: str) -> None:
-        """Report to the client of `ctx`, if the request asks for progress or for log messages."""
+    def __init__(
+        self, ctx: Context, client: Client, tasks: TaskClient, task_id: str, *, actor: str | None = None
+    ) -> None:
+        """Report to the client of `ctx`, if the request asks for progress or for log messages.
+
+        `actor` is the Actor that the call runs, as it was named.
+        """
+        self._actor = actor
         self._ctx = ctx
         self._client = client
         self._tasks = tasks
@@ -60,35 +68,34 @@ class ProgressReporter:
         return level in _LEVELS and _LEVELS.index(level) <= _LEVELS.index("info")
 
     async def _report_events(self) -> None:
-        progress = 0.0
+        progress, run_id, dialect = 0.0, None, dialect_of(self._client.mode)
         with suppress(ApiError):
             async for event in await self._tasks.events(self._client.caller, self._task_id):
                 if event.name == "task_completed":
                     return
-                message = _event_message(event.name, event.data)
-                if message is None:
+                started = event.data.get("run_id")
+                run_id = started if isinstance(started, str) else run_id
+                note = dialect.progress(ProgressFacts(event.name, event.data, self._actor, run_id))
+                if note is None:
                     continue
-                done = event.data.get("done")
-                progress = float(done) if isinstance(done, int | float) else progress + 1
-                await self._send(progress, _number_or_none(event.data.get("total")), message)
+                progress = progress + 1 if note.done is None else note.done
+                await self._send(progress, note)
 
-    async def _send(self, progress: float, total: float | None, message: str) -> None:
+    async def _send(self, progress: float, note: ProgressNote) -> None:
         session = self._ctx.session
-        if self._wants_progress:
-            await session.report_progress(progress, total, message)
+        if self._wants_progress and note.meta is None:
+            await session.report_progress(progress, note.total, note.message)
+        elif self._wants_progress:
+            await session.send_notification(self._with_meta(progress, note), related_request_id=self._ctx.request_id)
         if self._wants_log:
-            params = types.LoggingMessageNotificationParams(level="info", logger="outlast", data=message)
+            params = types.LoggingMessageNotificationParams(level="info", logger="outlast", data=note.message)
             notification = types.LoggingMessageNotification(params=params)
             await session.send_notification(notification, related_request_id=self._ctx.request_id)
 
-
-def _event_message(name: str, data: Mapping[str, object]) -> str | None:
-    if name == "run_started":
-        return f"Run {data.get('run_id')} has started"
-    if name == "status_message":
-        return str(data.get("status_message"))
-    return None
-
-
-def _number_or_none(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    def _with_meta(self, progress: float, note: ProgressNote) -> types.ProgressNotification:
+        """The notification as the SDK makes it, with `_meta`."""
+        token: object = (self._ctx.meta or {}).get("progress_token")
+        params = {"progressToken": token, "progress": progress, "total": note.total, "message": note.message}
+        return types.ProgressNotification(
+            params=types.ProgressNotificationParams.model_validate({**params, "_meta": dict(note.meta or {})})
+        )

@@ -5,15 +5,22 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import HEADER_MISMATCH, INVALID_PARAMS, PaginatedRequestParams, RequestParams
+from mcp_types import HEADER_MISMATCH, PaginatedRequestParams, RequestParams
 from pydantic import Field, JsonValue
 
 from outlast.api.contracts.tasks import TaskAnswer
 from outlast.api.errors import TaskFinished, TaskNotFound
 from outlast.api.mcp.calls.client_questions import answerable, ask_task_questions, parsed_answers
 from outlast.api.mcp.connections import Client, Connections
+from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.api_errors import with_mcp_errors
-from outlast.api.mcp.protocol.task_shapes import RELATED_TASK_META, TOOLS_META, detailed_task, legacy_task
+from outlast.api.mcp.protocol.task_shapes import (
+    RELATED_TASK_META,
+    TOOLS_META,
+    as_cancelled,
+    detailed_task,
+    legacy_task,
+)
 from outlast.api.mcp.protocol.versions import (
     Context,
     is_modern,
@@ -24,7 +31,7 @@ from outlast.api.mcp.protocol.versions import (
 )
 from outlast.api.offer.mcp_results import call_result
 from outlast.api.services import Services
-from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
+from outlast.workflows.contracts.tool_calls import ToolResult
 
 _RESULT_WAIT_SECONDS = 60.0
 _QUESTION_PAUSE_SECONDS = 1.0
@@ -96,18 +103,15 @@ class TaskMethods:
         """`tasks/cancel`. For an ended task 2026-07-28 acknowledges, and 2025-11-25 raises -32602."""
         client = await self._client(ctx, params.task_id)
         task = await with_mcp_errors(self._tasks.describe(client.caller, params.task_id))
-        if task.status.is_final:
+        if task.status.is_final or (task.is_cancelling and not is_modern(ctx)):
             if is_modern(ctx):
                 return {"resultType": "complete"}
-            raise MCPError(INVALID_PARAMS, f"Cannot cancel task {task.id}: it is already {task.status.value}.")
+            raise dialect_of(client.mode).not_cancelled(task)
         try:
             task = await self._tasks.cancel(client.caller, params.task_id)
         except TaskFinished:
             task = await with_mcp_errors(self._tasks.describe(client.caller, params.task_id))
-        if is_modern(ctx):
-            return {"resultType": "complete"}
-        # The specification requires status `cancelled` in this result. The task has it once its run has ended.
-        return {**legacy_task(task), "status": TaskStatus.CANCELLED.value}
+        return {"resultType": "complete"} if is_modern(ctx) else legacy_task(as_cancelled(task))
 
     async def update(self, ctx: Context, params: UpdateTaskParams) -> dict[str, Any]:
         """`tasks/update` (2026-07-28): submit answers. Answers to questions that are not open are ignored."""

@@ -10,6 +10,7 @@ from typing import Any
 from mcp_types import INTERNAL_ERROR
 
 from outlast.api.contracts.tasks import Task, TaskAnswer
+from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.forms import form_schema
 from outlast.api.offer.mcp_results import call_result
 from outlast.api.tasks.question_text import question_text, questions_line
@@ -27,11 +28,16 @@ STATE_EVENTS = frozenset({"run_started", "status_message", "input_required", "ta
 
 
 def legacy_task(task: Task) -> dict[str, Any]:
-    """MCP 2025-11-25, `Task`. A task whose tool failed has status `failed`."""
+    """MCP 2025-11-25, `Task`. A task whose tool failed has status `failed`.
+
+    One that is being cancelled is `cancelled`: this version says so in the answer to `tasks/cancel`, and stays with it.
+    """
+    status = TaskStatus.CANCELLED if task.is_cancelling else _protocol_status(task.status)
+    said = status_message(task)
     return {
         "taskId": task.id,
-        "status": _protocol_status(task.status).value,
-        "statusMessage": status_message(task),
+        "status": status.value,
+        **({"statusMessage": said} if said else {}),
         "createdAt": _iso_time(task.created_at),
         "lastUpdatedAt": _iso_time(task.finished_at or task.created_at),
         "ttl": _ttl_ms(task),
@@ -39,13 +45,19 @@ def legacy_task(task: Task) -> dict[str, Any]:
     }
 
 
+def as_cancelled(task: Task) -> Task:
+    """The task as the answer to its cancellation has it, whatever it came to meanwhile (MCP 2025-11-25)."""
+    return task.model_copy(update={"status": TaskStatus.CANCELLED})
+
+
 def modern_task(task: Task) -> dict[str, Any]:
     """MCP 2026-07-28, extension `tasks`: `Task`. A task whose tool failed is `completed`; its result has `isError`."""
     status = TaskStatus.COMPLETED if task.status is TaskStatus.FAILED and task.answered else task.status
+    said = status_message(task)
     return {
         "taskId": task.id,
         "status": _protocol_status(status).value,
-        "statusMessage": status_message(task),
+        **({"statusMessage": said} if said else {}),
         "createdAt": _iso_time(task.created_at),
         "lastUpdatedAt": _iso_time(task.finished_at or task.created_at),
         "ttlMs": _ttl_ms(task),
@@ -79,7 +91,13 @@ def _protocol_status(status: TaskStatus) -> TaskStatus:
 
 
 def status_message(task: Task) -> str:
-    """The tool, and what the task is doing, waits for, or came to. An open approval is described in full."""
+    """The tool, and what the task is doing, waits for, or came to. An open approval is described in full.
+
+    A mode may say it in words of its own, or say nothing.
+    """
+    own = dialect_of(task.mode).status_message(task)
+    if own is not None:
+        return own
     if task.status is TaskStatus.INPUT_REQUIRED and task.input_requests:
         return f"{task.tool}: {questions_line(task.input_requests)}"
     return f"{task.tool}: {task.status_message or task.status.value}"

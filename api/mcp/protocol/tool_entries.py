@@ -5,9 +5,11 @@ from functools import lru_cache
 from typing import Any
 
 from outlast.api.contracts.visible_meta import visible_meta
+from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.tasks.wait_argument import waits, with_wait_argument
-from outlast.workflows.tools.framework.tool import TaskUse, Tool
+from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import ToolSet
+from outlast.workflows.tools.registry import MODES
 
 
 def tool_entries(tools: ToolSet, *, legacy: bool, max_wait_seconds: int) -> list[dict[str, Any]]:
@@ -15,28 +17,27 @@ def tool_entries(tools: ToolSet, *, legacy: bool, max_wait_seconds: int) -> list
     return [_tool_entry(definition, tools.mode, legacy, max_wait_seconds) for definition in tools.tools.values()]
 
 
+def listed_schema(definition: Tool, mode: str, max_wait_seconds: int) -> dict[str, Any]:
+    """The input schema of a tool as clients see it: with the argument that changes the wait."""
+    schema: dict[str, Any] = json.loads(definition.input_schema_json)
+    return with_wait_argument(schema, max_wait_seconds, MODES[mode].wait) if waits(definition, mode) else schema
+
+
 @lru_cache(maxsize=4_096)
 def _tool_entry(definition: Tool, mode: str, legacy: bool, max_wait_seconds: int) -> dict[str, Any]:
     hints = definition.annotations
-    schema = json.loads(definition.input_schema_json)
     entry: dict[str, Any] = {
         "name": definition.name,
         "title": hints.title,
         "description": definition.description,
-        "inputSchema": with_wait_argument(schema, max_wait_seconds) if waits(definition, mode) else schema,
-        "annotations": {
-            "title": hints.title,
-            "readOnlyHint": hints.read_only,
-            "destructiveHint": hints.destructive,
-            "idempotentHint": hints.idempotent,
-            "openWorldHint": hints.open_world,
-        },
+        "inputSchema": listed_schema(definition, mode, max_wait_seconds),
+        "annotations": hints.as_mcp(),
     }
     if definition.output_schema_json is not None:
         entry["outputSchema"] = json.loads(definition.output_schema_json)
-    if legacy and not definition.in_front:
-        required = definition.task_use is TaskUse.REQUIRED
-        entry["execution"] = {"taskSupport": "required" if required else "optional"}
+    support = dialect_of(mode).task_support(definition) if legacy else None
+    if support is not None:
+        entry["execution"] = {"taskSupport": support}
     meta = visible_meta(definition.meta, mode=mode)
     if meta:
         entry["_meta"] = meta

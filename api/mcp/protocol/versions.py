@@ -11,8 +11,11 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from outlast.workflows.tools.framework.selection import ClientFacts
+
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 UI_EXTENSION = "io.modelcontextprotocol/ui"
+APP_MIME_TYPE = "text/html;profile=mcp-app"
 
 Context = ServerRequestContext[Any, Any]
 
@@ -40,6 +43,18 @@ def client_extensions(ctx: Context) -> Mapping[str, Any]:
     """The extensions that the client of this request declares."""
     capabilities = ctx.session.client_capabilities
     return (capabilities.extensions if capabilities else None) or {}
+
+
+def client_facts(ctx: Context) -> ClientFacts:
+    """What the client of this request says of itself."""
+    params = ctx.session.client_params
+    apps: object = client_extensions(ctx).get(UI_EXTENSION)
+    types = cast(Mapping[str, Any], apps).get("mimeTypes") if isinstance(apps, Mapping) else None
+    return ClientFacts(
+        name=params.client_info.name if params else "",
+        is_modern=is_modern(ctx),
+        shows_apps=isinstance(types, list) and APP_MIME_TYPE in types,
+    )
 
 
 def supports_tasks(ctx: Context) -> bool:

@@ -9,6 +9,7 @@ from mcp_types import INVALID_PARAMS
 
 from outlast.api.mcp.calls.client_questions import answerable, ask_client, parsed_answers
 from outlast.api.mcp.connections import Connections
+from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.task_shapes import input_requests
 from outlast.api.mcp.protocol.versions import Context, is_modern
 from outlast.api.mcp.resources.prompt_definitions import RUN_ACTOR, Prompt, PromptArgument
@@ -40,7 +41,7 @@ class PromptMethods:
 
         Raises -32602 for an unknown prompt, or when an argument is still missing after the question.
         """
-        prompt = self._prompt(params.name)
+        prompt = await self._prompt(ctx, params.name)
         given = params.arguments or {}
         missing = prompt.missing_arguments(given)
         questions = answerable(ctx, {_ARGUMENTS_KEY: _arguments_question(prompt, missing)} if missing else {})
@@ -61,7 +62,7 @@ class PromptMethods:
         """`completion/complete`: the known values that begin with the typed text."""
         values: Sequence[str] = ()
         if isinstance(params.ref, types.PromptReference):
-            values = await self._suggested_values(ctx, self._prompt(params.ref.name), params.argument.name)
+            values = await self._suggested_values(ctx, await self._prompt(ctx, params.ref.name), params.argument.name)
         found = [value for value in values if value.startswith(params.argument.value)]
         shown = found[:_MAX_COMPLETIONS]
         return {"completion": {"values": shown, "total": len(found), "hasMore": len(found) > len(shown)}}
@@ -72,11 +73,11 @@ class PromptMethods:
             return list(dict.fromkeys([*self._default_actors, *client.connection.added_actors]))
         return next((entry.values for entry in prompt.arguments if entry.name == argument), ())
 
-    def _prompt(self, name: str) -> Prompt:
+    async def _prompt(self, ctx: Context, name: str) -> Prompt:
         prompt = self._prompts.get(name)
         if prompt is None:
-            known = ", ".join(self._prompts)
-            raise MCPError(INVALID_PARAMS, f"There is no prompt {name!r}. Available prompts: {known}.")
+            client = await self._connections.client(ctx)
+            raise dialect_of(client.mode).unknown_prompt(name, list(self._prompts))
         return prompt
 
 

@@ -19,6 +19,8 @@ class Resource:
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
     mode: str | None = None
     """The only mode that offers it; None for all modes."""
+    payment: str | None = None
+    """By what connections have to pay to be offered it; None for all connections."""
 
     @property
     def is_template(self) -> bool:

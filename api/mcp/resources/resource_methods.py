@@ -1,4 +1,4 @@
-"""`resources/list`, `resources/templates/list` and `resources/read`: tasks, widgets (`ui://`), and extensions' own."""
+"""`resources/list`, `resources/templates/list`, `resources/read`: tasks, widgets, the platform's, extensions' own."""
 
 import base64
 import json
@@ -7,30 +7,40 @@ from typing import Any, cast
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS
 
 from outlast.api.contracts.visible_meta import visible_meta
 from outlast.api.errors import TaskNotFound
 from outlast.api.mcp.connections import Client, Connections
+from outlast.api.mcp.dialects.apify.payment_guide import PAYMENT_GUIDES
+from outlast.api.mcp.dialects.dialect import Dialect
+from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.api_errors import with_mcp_errors
+from outlast.api.mcp.protocol.platform_addresses import is_web_address
 from outlast.api.mcp.protocol.versions import Context, is_modern
+from outlast.api.mcp.resources.platform_resources import PlatformResources
 from outlast.api.mcp.resources.resource_definitions import Resource
 from outlast.api.mcp.resources.task_resources import TASK_MIME_TYPE, TaskResources, task_id_of, task_template
 from outlast.workflows.tools.extensions import extension_entries
 
 JsonObject = dict[str, Any]
-LEGACY_NOT_FOUND = -32002
-"""MCP 2025-11-25, resources, error handling; 2026-07-28 uses -32602."""
+_DO_NOT_CACHE = {"ttlMs": 0, "cacheScope": "private"}
 
 
 class ResourceMethods:
     """The handlers of `resources/*`, without subscriptions."""
 
-    def __init__(self, connections: Connections, tasks: TaskResources, widgets: Sequence[Resource] = ()) -> None:
-        """Offer `tasks`, `widgets` and the resources of extensions."""
+    def __init__(
+        self,
+        connections: Connections,
+        tasks: TaskResources,
+        platform: PlatformResources,
+        widgets: Sequence[Resource] = (),
+    ) -> None:
+        """Offer `tasks`, `widgets`, the resources of extensions, and in some modes those of the `platform`."""
         self._connections = connections
         self._tasks = tasks
-        self._resources = (*widgets, *cast(tuple[Resource, ...], extension_entries("RESOURCES")))
+        self._platform = platform
+        self._resources = (*widgets, *PAYMENT_GUIDES, *cast(tuple[Resource, ...], extension_entries("RESOURCES")))
 
     async def list(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> JsonObject:
         """`resources/list`."""
@@ -43,7 +53,7 @@ class ResourceMethods:
         client = await self._connections.client(ctx)
         offered = self._offered_to(client)
         templates = [_resource_entry(entry, "uriTemplate", client.mode) for entry in offered if entry.is_template]
-        return {"resourceTemplates": [task_template(), *templates]}
+        return {"resourceTemplates": [*self._platform.templates(client), task_template(), *templates]}
 
     async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> JsonObject:
         """`resources/read`. Raises -32602 (2025-11-25: -32002) for an unknown resource."""
@@ -55,7 +65,11 @@ class ResourceMethods:
             parts = resource.match(uri)
             if parts is not None:
                 return {"contents": [_resource_contents(resource, uri, resource.read(parts), client.mode)]}
-        raise no_such_resource(ctx, uri)
+        dialect = dialect_of(client.mode)
+        if dialect.addresses and is_web_address(uri):
+            contents = await with_mcp_errors(self._platform.read(client, uri))
+            return {**contents, **(_DO_NOT_CACHE if is_modern(ctx) else {})}
+        raise dialect.unknown_resource(uri, is_modern=is_modern(ctx))
 
     async def require(self, ctx: Context, client: Client, uri: str) -> None:
         """Raise what `read` raises for an unknown resource."""
@@ -72,19 +86,23 @@ class ResourceMethods:
         try:
             state = await with_mcp_errors(self._tasks.read(client, task_id), except_for=TaskNotFound)
         except TaskNotFound as error:
-            raise no_such_resource(ctx, uri) from error
+            raise dialect_of(client.mode).unknown_resource(uri, is_modern=is_modern(ctx)) from error
         content = {"uri": uri, "mimeType": TASK_MIME_TYPE, "text": json.dumps(state, ensure_ascii=False)}
-        do_not_cache = {"ttlMs": 0, "cacheScope": "private"} if is_modern(ctx) else {}
-        return {"contents": [content], **do_not_cache}
+        return {"contents": [content], **(_DO_NOT_CACHE if is_modern(ctx) else {})}
 
     def _offered_to(self, client: Client) -> tuple[Resource, ...]:
-        return tuple(resource for resource in self._resources if resource.mode in (None, client.mode))
+        pays = client.connection.selection.payment
+        paid_by = (None, pays.name if pays is not None else None)
+        return tuple(
+            resource
+            for resource in self._resources
+            if resource.mode in (None, client.mode) and resource.payment in paid_by
+        )
 
 
 def no_such_resource(ctx: Context, uri: str) -> MCPError:
     """The error for a URI that does not exist or belongs to another caller: the two look the same."""
-    code = INVALID_PARAMS if is_modern(ctx) else LEGACY_NOT_FOUND
-    return MCPError(code, f"There is no resource {uri}.", data={"uri": uri})
+    return Dialect().unknown_resource(uri, is_modern=is_modern(ctx))
 
 
 def _resource_entry(resource: Resource, uri_key: str, mode: str) -> JsonObject:

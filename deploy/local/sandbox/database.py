@@ -48,6 +48,15 @@ CREATE INDEX IF NOT EXISTS webhooks_by_run ON webhooks (run_id);
 CREATE TABLE IF NOT EXISTS dispatches (
     id TEXT PRIMARY KEY, webhook_id TEXT NOT NULL, user_id TEXT NOT NULL, event_type TEXT NOT NULL,
     created_at REAL NOT NULL, status TEXT NOT NULL, document BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS actor_tasks (
+    id TEXT PRIMARY KEY, user_id TEXT NOT NULL, name TEXT NOT NULL, created_at REAL NOT NULL, document BLOB NOT NULL,
+    UNIQUE (user_id, name));
+CREATE TABLE IF NOT EXISTS schedules (
+    id TEXT PRIMARY KEY, user_id TEXT NOT NULL, name TEXT NOT NULL, created_at REAL NOT NULL, next_run_at REAL,
+    document BLOB NOT NULL, UNIQUE (user_id, name));
+CREATE INDEX IF NOT EXISTS schedules_due ON schedules (next_run_at) WHERE next_run_at IS NOT NULL;
+CREATE TABLE IF NOT EXISTS settlements (
+    payment_id TEXT PRIMARY KEY, payer TEXT NOT NULL, amount TEXT NOT NULL, run_id TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS charges (
     run_id TEXT NOT NULL, idempotency_key TEXT NOT NULL, event TEXT NOT NULL, count INTEGER NOT NULL,
     PRIMARY KEY (run_id, idempotency_key)) WITHOUT ROWID;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +15,20 @@ from outlast.deploy.local.sandbox.accounts.users import User, Users, token_from_
 from outlast.deploy.local.sandbox.actors.catalogue import Catalogue, load_catalogue
 from outlast.deploy.local.sandbox.database import Database
 from outlast.deploy.local.sandbox.http.errors import not_found
+from outlast.deploy.local.sandbox.payments.agentic import payment_of
+from outlast.deploy.local.sandbox.payments.settlements import Settlements
 from outlast.deploy.local.sandbox.runs.in_process import Surroundings
 from outlast.deploy.local.sandbox.runs.run_table import Run, Runs
 from outlast.deploy.local.sandbox.runs.supervisor import Supervisor
 from outlast.deploy.local.sandbox.runs.webhooks import Webhooks
+from outlast.deploy.local.sandbox.schedules.schedule_table import Schedules
 from outlast.deploy.local.sandbox.settings import SHIPPED_ACTORS, Settings
 from outlast.deploy.local.sandbox.storages.dataset_files import DatasetFiles
 from outlast.deploy.local.sandbox.storages.datasets import Datasets
 from outlast.deploy.local.sandbox.storages.key_value_stores import KeyValueStores
 from outlast.deploy.local.sandbox.storages.request_queues import RequestQueues
 from outlast.deploy.local.sandbox.storages.storage_table import Kind, Storages
+from outlast.deploy.local.sandbox.tasks.task_table import SavedTasks
 from outlast.deploy.local.sandbox.testing.counters import Counters
 from outlast.deploy.local.sandbox.testing.faults import Faults
 
@@ -46,6 +51,10 @@ class Platform:
     limits: Limits
     faults: Faults
     counters: Counters
+    tasks: SavedTasks
+    schedules: Schedules
+    schedules_changed: asyncio.Event
+    settlements: Settlements
 
     def begin(self) -> None:
         """Starts the background work; needs a running event loop."""
@@ -71,7 +80,10 @@ class Platform:
         return found[0]
 
     def scope_of(self, request: Request, user: User) -> dict[str, str]:
-        """The filter for a list of runs below an Actor."""
+        """The filter for a list of runs below an Actor or a task."""
+        if "task_id" in request.path_params:
+            task = self.tasks.find(request.path_params["task_id"], user.id, user.username)
+            return {"actor_id": task.actor_id, "task_id": task.id}
         if "actor_id" in request.path_params:
             return {"actor_id": self.catalogue.find(request.path_params["actor_id"], user).id}
         return {}
@@ -109,7 +121,8 @@ def build_platform(settings: Settings) -> Platform:
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     _lock(data_dir / "lock")
     database = Database(data_dir / "sandbox.sqlite")
-    users = Users(database)
+    settlements = Settlements(database)
+    users = Users(database, payment_of)
     users.add(settings.username, settings.token or token_from_file(data_dir / "token"))
     shipped = (SHIPPED_ACTORS,) if settings.ships_actors and SHIPPED_ACTORS.is_dir() else ()
     catalogue = load_catalogue((*shipped, *settings.actor_dirs))
@@ -142,4 +155,8 @@ def build_platform(settings: Settings) -> Platform:
         limits=Limits(settings.memory_limit_mbytes, settings.max_concurrent_runs),
         faults=Faults(),
         counters=Counters(database, runs),
+        tasks=SavedTasks(database),
+        schedules=Schedules(database),
+        schedules_changed=asyncio.Event(),
+        settlements=settlements,
     )

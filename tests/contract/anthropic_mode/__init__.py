@@ -1,6 +1,7 @@
-"""A third mode, thrown away after the test: its own folder, and not a line anywhere else.
+"""A fourth mode, thrown away after the test: its own folder, and not a line anywhere else.
 
-It has its own form of a tool that is common to all other modes. With it come tools for all modes.
+It has its own form of a tool that is common to all other modes, and its own way to speak MCP. With it come tools for
+all modes.
 """
 
 from outlast.workflows.runtime.executors import SyncActorExecutor
@@ -8,6 +9,7 @@ from outlast.workflows.tools.default import MODE as DEFAULT
 from outlast.workflows.tools.framework.mode import Instruction, Mode
 from outlast.workflows.tools.framework.tool import Tool
 from tests.contract.anthropic_mode.call_actor import call_actor_tool
+from tests.contract.anthropic_mode.dialect import ArtifactDialect
 from tests.contract.anthropic_mode.labelled import LABELLED, RESOURCE
 from tests.contract.anthropic_mode.list_stores import LIST_STORES
 from tests.contract.anthropic_mode.pick_colour import PICK_COLOUR
@@ -27,5 +29,6 @@ MODES = (
         instructions=(Instruction("- Results are shown as artifacts."),),
     ),
 )
+DIALECTS = (("anthropic", ArtifactDialect()),)
 TOOLS: tuple[Tool, ...] = (PICK_COLOUR, LABELLED)
 RESOURCES = (RESOURCE,)

@@ -95,6 +95,9 @@ async def test_the_browser_is_asked_only_for_what_the_call_wants(
         return await call(self, method, **params)
 
     monkeypatch.setattr(devtools.DevTools, "call", heard)
+    # On a busy machine a page takes longer to say something than it is waited for.
+    monkeypatch.setattr(browser_tabs, "STATE_SECONDS", 60)
+    monkeypatch.setattr(browser_tabs, "ALL_STATES_SECONDS", 60)
     assert len(await tabs_of(browser, **parameters)) == 1
     assert set(said) == {"Target.getBrowserContexts", "Target.getTargets", *methods}
 

@@ -182,7 +182,8 @@ async def test_an_object_that_is_renamed_or_changed_does_not_open(tmp_path: Path
     (copied / "0").write_bytes(sealed)
     with pytest.raises(OutputDamaged):
         await objects.get("parts/bob/0")
-    for changed in (sealed[:-1], sealed[:100] + b"x" + sealed[101:], sealed[: 64 + 65_552]):
+    flipped = sealed[:100] + bytes([sealed[100] ^ 1]) + sealed[101:]
+    for changed in (sealed[:-1], flipped, sealed[: 64 + 65_552]):
         stored.write_bytes(changed)
         with pytest.raises(OutputDamaged):
             await objects.get("parts/ann/one/0")

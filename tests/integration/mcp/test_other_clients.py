@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from outlast.api.cli.main import command_line
 from tests.support.eventually import eventually
 from tests.support.paths import ROOT
 from tests.support.processes.installed import node, npm_package, path_with_node, python_with
@@ -98,11 +100,14 @@ async def test_fastmcp_drives_tasks_of_the_newer_era(
 @pytest.fixture
 def config(service: Service, environment: dict[str, str], tmp_path: Path, transport: str) -> Path:
     """A configuration as clients keep it, with one server: `outlast`."""
-    server: dict[str, Any] = {"url": f"{service.api_url}/mcp", "type": "http"}
+    path = tmp_path / "mcp.json"
     if transport == "stdio":
         server = {"command": STDIO_SERVER[0], "args": STDIO_SERVER[1:], "env": environment, "cwd": str(ROOT)}
-    path = tmp_path / "mcp.json"
-    path.write_text(json.dumps({"mcpServers": {"outlast": server}}))
+        path.write_text(json.dumps({"mcpServers": {"outlast": server}}))
+    else:
+        install = ["mcp", "install", "claude-code", "--url", str(service.api_url), "--file", str(path)]
+        ended = CliRunner().invoke(command_line(), install)
+        assert ended.exit_code == 0, ended.output
     return path
 
 

@@ -103,7 +103,9 @@ async def test_a_rule_about_an_actor_counts_however_the_actor_is_called(
     starts = service.sandbox.counters["startsAccepted"]
     actor_id = service.sandbox.actor_id("outlast/big-table")
     calls = [call("outlast--big-table", rows=1)] + [
-        call("call-actor", actor=actor, input={}) for actor in ("outlast/big-table", "outlast~big-table", actor_id)
+        {**call("call-actor", actor=actor, input={}), "mode": mode}
+        for actor in ("outlast/big-table", "outlast~big-table", actor_id, " 'outlast/big-table'", f'"{actor_id}"')
+        for mode in ("default", "apify")
     ]
     for body in calls:
         denied = await result_of_call(api, body)

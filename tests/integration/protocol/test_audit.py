@@ -4,7 +4,7 @@ import asyncio
 import json
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -186,10 +186,22 @@ async def test_sessions_and_outputs_are_recorded(audited: MortalApi, tmp_path: P
         assert imported.status_code == 201, imported.text
         assert (await ann.delete(f"/v1/sessions/{session}")).status_code == 204
         table = {"actor": "outlast/big-table", "input": {"rows": 400, "columns": "narrow"}}
-        locator = (await completed(ann, call("call-actor", **table)))["result"]["structured"]["locator"]
+        answer = await completed(ann, call("call-actor", **table))
+        locator = answer["result"]["structured"]["locator"]
         assert (await ann.get(f"/v1/outputs/{locator}/info")).is_success  # describes, reads nothing
         assert (await ann.get(f"/v1/outputs/{locator}")).is_success
         assert (await bob.get(f"/v1/outputs/{locator}")).status_code == 403
+        wire = Wire(ann, MODERN, "?mode=apify&tools=")
+        templates = (await wire.request("resources/templates/list"))["resourceTemplates"]
+        dataset = next(entry["uriTemplate"] for entry in templates if entry["name"] == "dataset-items").partition("{?")[
+            0
+        ]
+        for dataset_id, reads in (
+            (answer["task"]["run"]["dataset_id"], nullcontext()),
+            ("zzz", pytest.raises(WireError)),
+        ):
+            with reads:
+                await wire.request("resources/read", {"uri": dataset.replace("{datasetId}", dataset_id)})
         assert (await ann.delete(f"/v1/outputs/{locator}")).status_code == 204
     copy = imported.json()["id"]
     assert recorded(tmp_path, "event", "caller", "session", "actor", "output") == [
@@ -203,7 +215,14 @@ async def test_sessions_and_outputs_are_recorded(audited: MortalApi, tmp_path: P
         ("task.started", "key:ann", None, "outlast/big-table", None),
         ("output.read", "key:ann", None, None, locator),
         ("output.read", "key:bob", None, None, locator),
+        ("resource.read", "key:ann", None, None, None),
+        ("resource.read", "key:ann", None, None, None),
         ("output.deleted", "key:ann", None, None, locator),
+    ]
+    told = recorded(tmp_path, "event", "tool", "outcome")
+    assert [entry for entry in told if entry[0] == "resource.read"] == [
+        ("resource.read", "get-dataset-items", "ok"),
+        ("resource.read", "get-dataset-items", "refused"),
     ]
     assert PRIVATE[3] not in (tmp_path / "audit.jsonl").read_text()
 

@@ -22,7 +22,7 @@ from outlast.api.offer.mcp_results import call_result
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.tools.core.actor_mcp import as_tool_result, proxied_tools
 from outlast.workflows.tools.core.actor_names import proxied_tool_name
-from outlast.workflows.tools.loader import Selection
+from outlast.workflows.tools.framework.selection import Selection
 from tests.integration.tools.conftest import ToolCaller
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
@@ -35,6 +35,7 @@ from tests.support.stacks.service import Service
 EVERYTHING: dict[str, Any] = runpy.run_path(str(TEST_ACTORS / "toolbox" / "answers.py"))["EVERYTHING"]
 
 TOOLBOX = "outlast/toolbox"
+LONG_NAMED = "outlast/an-actor-whose-name-is-longer-than-names-of-tools-may-be"
 POOR = "poor-key-0123456789"
 TOOL_NAMES = ["show", "count.calls", "fail", "crash", "whoami", "ask", "complete"]
 EXPECTED_NAMES = [proxied_tool_name(TOOLBOX, name) for name in TOOL_NAMES]
@@ -99,6 +100,19 @@ async def test_a_payment_that_cannot_pay_a_server_is_refused(http: httpx.AsyncCl
     added = await wire.request("tools/call", {"name": "add-actor", "arguments": {"actor": TOOLBOX}})
     assert added["isError"]
     assert (await ask(http, "count.calls", times=1))["structured"]["calls"] == before + 1
+
+
+@pytest.mark.parametrize("payment", ["skyfire", "x402"])
+async def test_an_actor_in_standby_is_paid_by_no_call(http: httpx.AsyncClient, payment: str) -> None:
+    """Whoever has not paid is told that, and not to pay: no payment would help."""
+    wire = Wire(http, MODERN, f"?mode=apify&tools=call-actor,{TOOLBOX}&payment={payment}")
+    assert {tool["name"] for tool in (await wire.request("tools/list"))["tools"]}.isdisjoint(EXPECTED_NAMES)
+    for actor in (TOOLBOX, f"{TOOLBOX}:count.calls"):
+        call = {"name": "call-actor", "arguments": {"actor": actor, "input": {}}}
+        refused = await wire.request("tools/call", call)
+        assert refused["isError"]
+        assert text_of(refused).startswith(f'Actor "{TOOLBOX}" is a standby Actor')
+        assert "structuredContent" not in refused
 
 
 async def test_a_caller_whose_cap_is_used_up_calls_no_server(http: httpx.AsyncClient, service: Service) -> None:
@@ -216,6 +230,28 @@ async def test_a_proxied_tool_is_called_by_its_own_name(http: httpx.AsyncClient)
     counted = next(t for t in EXPECTED_NAMES if t.startswith("outlast--toolbox-count-calls"))
     refused = await http.post(f"/v1/tools/{counted}/call", json={"arguments": {"times": "many"}})
     assert refused.status_code == 422, "its arguments are checked against its own schema"
+
+
+async def test_the_mode_apify_has_them_under_the_names_of_apifys_server(http: httpx.AsyncClient) -> None:
+    wire = Wire(http, MODERN, f"?mode=apify&tools={TOOLBOX}")
+    listed = {tool["name"] for tool in (await wire.request("tools/list"))["tools"]}
+    assert listed == {f"outlast--toolbox--{name}" for name in TOOL_NAMES}
+    answer = await wire.request("tools/call", {"name": "outlast--toolbox--fail", "arguments": {}})
+    assert (answer["isError"], text_of(answer)) == (True, "No such page")
+    # And over REST, where nothing is listed first.
+    body = {"mode": "apify", "arguments": {}}
+    first = await http.post("/v1/tools/outlast--toolbox--show/call", json=body)
+    assert first.raise_for_status().json()["result"]["raw_content"] == EVERYTHING["content"]
+
+
+async def test_the_tool_of_an_actor_with_a_long_name_is_called(http: httpx.AsyncClient) -> None:
+    """Its name is cut, and does not say which Actor it is."""
+    for mode in ("default", "apify"):
+        wire = Wire(http, MODERN, f"?mode={mode}&tools={LONG_NAMED}")
+        (name,) = [tool["name"] for tool in (await wire.request("tools/list"))["tools"] if "--" in tool["name"]]
+        assert len(name) == 64
+        answer = await wire.request("tools/call", {"name": name, "arguments": {}})
+        assert answer["structuredContent"]["status"] == "SUCCEEDED"
 
 
 async def test_a_connection_may_choose_the_actor_and_gets_its_tools(apify: ApifyPlatform) -> None:

@@ -10,23 +10,40 @@ import httpx
 import pytest
 from temporalio.client import Client
 
+from outlast.api.mcp.dialects.apify.addresses import ADDRESSES
 from outlast.workflows.tools.framework.tool import Category, Tool
 from outlast.workflows.tools.loader import base_tools
 from outlast.workflows.tools.registry import MODES
 from tests.support.calls.tasks import completed, sleeper_call
 from tests.support.http.api_client import api_client, bearer
-from tests.support.http.mcp_wire import MODERN, Wire
+from tests.support.http.mcp_wire import MODERN, Wire, WireError
 from tests.support.stacks.api_server import api_settings, serving_api
 from tests.support.stacks.fixtures import sandbox_fixture, temporal_fixture
 from tests.support.stacks.sandbox import Sandbox
 
 temporal = temporal_fixture()
 sandbox = sandbox_fixture()
-KEYS = {name: f"{name}-key-0123456789" for name in ("alice", "bob", "carol")}
-ALICE, BOB, CAROL = (bearer(key) for key in KEYS.values())
-NO_ID = {"taskId", "locator", "windowId"}
-"""Arguments that name nothing on the platform."""
-OTHERS: dict[str, Any] = {"recordKey": "INPUT", "unnamed": True, "limit": 100}
+KEYS = {name: f"{name}-key-0123456789" for name in ("alice", "bob", "carol", "dave")}
+ALICE, BOB, CAROL, DAVE = (bearer(key) for key in KEYS.values())
+NO_ID = {"taskId", "locator", "windowId", "actorId", "actorRunId"}
+"""Arguments that name nothing on the platform, or nothing that belongs to one caller of an account."""
+OF_THE_ACCOUNT = (Category.TASKS, Category.SCHEDULES)
+"""The platform does not say for whom of an account these were made."""
+OTHERS: dict[str, Any] = {"recordKey": "INPUT", "unnamed": True, "limit": 10, "desc": True}
+POLICY = """
+[callers."key:carol"]
+reach = "account"
+[[rules]]
+caller = "key:carol"
+tool = "outlast/big-table"
+action = "deny"
+[callers."key:dave"]
+reach = "account"
+[[rules]]
+caller = "key:dave"
+tool = "get-dataset-items"
+action = "deny"
+"""
 ABSENT = "zzzzzzzzzzzzzzzzz"
 
 
@@ -34,7 +51,7 @@ ABSENT = "zzzzzzzzzzzzzzzzz"
 async def api(temporal: Client, sandbox: Sandbox, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """An API with three callers; the policy lets one reach all of the account."""
     policy = tmp_path / "policy.toml"
-    policy.write_text('[callers."key:carol"]\nreach = "account"\n')
+    policy.write_text(POLICY)
     keys = ",".join(f"{name}:{key}" for name, key in KEYS.items())
     async with serving_api(temporal, api_settings(sandbox, api_keys=keys, policy_file=policy), whole=True) as api:
         yield api
@@ -46,7 +63,9 @@ def tools_of_the_account() -> list[tuple[str, Tool]]:
         (mode, tool)
         for mode in MODES
         for tool in base_tools(mode).tools.values()
-        if not tool.in_front and (tool.category in (Category.RUNS, Category.STORAGE) or ids_of(tool))
+        if not tool.in_front
+        and tool.category not in OF_THE_ACCOUNT
+        and (tool.category in (Category.RUNS, Category.STORAGE) or ids_of(tool))
     ]
 
 
@@ -100,8 +119,12 @@ async def test_no_tool_reaches_what_another_caller_has_made(api: httpx.AsyncClie
     ids = await made_by(api, ALICE)
     own = await answers(api, ALICE, ids)
     assert {name: result["error"] for name, result in own.items() if result["is_error"]} == {}
-    seen = [name for name, result in own.items() if any(given in json.dumps(result) for given in ids.values())]
-    assert len(seen) == len(own)  # its own lists have them, too
+    seen = [
+        name
+        for name, result in own.items()
+        if any(given in json.dumps(result) for given in (*ids.values(), "of-alice"))
+    ]
+    assert own.keys() - set(seen) == {"apify get-actor-run-log 0"}  # Its lines name no run.
     foreign = await answers(api, BOB, ids)
     absent = await answers(api, BOB, dict.fromkeys(ids, ABSENT))
     assert foreign.keys() == own.keys()
@@ -116,6 +139,91 @@ async def test_no_tool_reaches_what_another_caller_has_made(api: httpx.AsyncClie
             text = text.replace(given, ABSENT)
         assert json.loads(text)["error"] == absent[name]["error"], name
     assert {name for name, result in (await answers(api, CAROL, ids)).items() if result["is_error"]} == set()
+
+
+async def read_by(api: httpx.AsyncClient, caller: dict[str, str], uri: str) -> str:
+    """The text of a resource, or the message of the error."""
+    async with api_client(str(api.base_url), caller["Authorization"].removeprefix("Bearer ")) as http:
+        try:
+            answer = await Wire(http, MODERN, "?mode=apify&tools=").request("resources/read", {"uri": uri})
+        except WireError as error:
+            return str(error).replace(uri, "URI")
+    return answer["contents"][0]["text"]
+
+
+async def test_no_resource_reaches_what_another_caller_has_made(api: httpx.AsyncClient, sandbox: Sandbox) -> None:
+    ids = await made_by(api, ALICE)
+    values = {"storeId": ids["keyValueStoreId"], "recordKey": "INPUT", **ids}
+    for address in ADDRESSES:
+        path = "/".join(address.path).format(**values)
+        uri, absent = (f"{sandbox.url}/v2/{one}" for one in (path, path.replace(ids["runId"], ABSENT)))
+        assert "Failed to read" not in await read_by(api, ALICE, uri), path
+        assert "Failed to read" not in await read_by(api, CAROL, uri), path
+        refused = await read_by(api, BOB, uri)
+        assert "Failed to read URI: HTTP 404: " in refused, path
+        if absent != uri:
+            assert refused == await read_by(api, BOB, absent), path
+        is_denied = "HTTP 403: " in await read_by(api, DAVE, uri)
+        assert is_denied is (address.tool == "get-dataset-items"), path
+    for other in ("users/me", "acts/outlast~sleeper", "actor-tasks", f"datasets/{ids['datasetId']}/../../users/me"):
+        assert "Failed to read" in await read_by(api, ALICE, f"{sandbox.url}/v2/{other}?token={sandbox.token}"), other
+
+
+async def test_saved_tasks_and_schedules_are_for_those_who_reach_the_account(
+    api: httpx.AsyncClient, sandbox: Sandbox
+) -> None:
+    """Another's cannot be told from one that does not exist, and nothing is made."""
+    made = {"actorId": "outlast/sleeper", "name": "of-carol"}
+    schedule = {"cronExpression": "@yearly", "actions": [{"actorId": "outlast/sleeper"}], "name": "of-carol"}
+    create = {"create-actor-task": made, "create-schedule": schedule}
+
+    async def answer(tool: str, arguments: dict[str, Any], caller: dict[str, str]) -> dict[str, Any]:
+        body = {"tool": tool, "mode": "apify", "arguments": arguments}
+        return (await completed(api, body, **caller))["result"]
+
+    theirs = [await answer(tool, given, CAROL) for tool, given in create.items()]
+    ids = {**theirs[0]["structured"], **theirs[1]["structured"]}
+    tools = [tool for tool in base_tools("apify").tools.values() if tool.category in OF_THE_ACCOUNT]
+    assert len(tools) == 9
+    for tool in tools:
+        tries = (
+            [create[tool.name]]
+            if tool.name in create
+            else [
+                dict.fromkeys(required(tool), value) for value in ("of-carol", ids[next(iter(required(tool)))], ABSENT)
+            ]
+        )
+        refused = [await answer(tool.name, given, BOB) for given in tries]
+        assert {one["error"]["category"] for one in refused} == {"permission"}, tool.name
+        assert len({one["error"]["message"] for one in refused}) == 1, refused
+    assert not (await answer("get-actor-task", {"taskId": ids["taskId"]}, CAROL))["is_error"]
+
+
+async def test_a_rule_about_an_actor_counts_for_what_saved_tasks_and_schedules_run(
+    api: httpx.AsyncClient, sandbox: Sandbox
+) -> None:
+    """However the Actor is written, and when a schedule names it by a task; a name that says nothing is refused."""
+    actor_id, task_id = sandbox.actor_id("outlast/big-table"), sandbox.save_task("outlast/big-table", name="denied")
+    before = sandbox.saved_objects()
+    actors = ["outlast/big-table", "outlast~big-table", " 'outlast/big-table'", actor_id]
+    plans: list[tuple[str, dict[str, Any]]] = [("create-actor-task", {"actorId": actor}) for actor in actors]
+    plans += [
+        (tool, {**more, "actions": [{"actorId": "outlast/sleeper"}, action]})
+        for tool, more in (("create-schedule", {"cronExpression": "@yearly"}), ("update-schedule", {"scheduleId": "x"}))
+        for action in [*({"actorId": actor} for actor in actors), {"taskId": task_id}, {"taskId": f"'{task_id}'"}]
+    ]
+    unknown: list[tuple[str, dict[str, Any]]] = [
+        ("create-actor-task", {"actorId": "big-table"}),
+        ("create-actor-task", {"actorId": "no/such"}),
+        ("create-schedule", {"cronExpression": "@yearly", "actions": [{"taskId": ABSENT}]}),
+    ]
+    for category, calls in (("permission", plans), ("not_found", unknown)):
+        for tool, arguments in calls:
+            body = {"tool": tool, "mode": "apify", "arguments": arguments}
+            answer = (await api.post("/v1/tasks", json=body, headers={**CAROL, "Prefer": "wait=60"})).json()
+            error = answer.get("error") or answer["result"]["error"]  # Refused at the door, or as the rule says.
+            assert error["category"] == category, body
+    assert sandbox.saved_objects() == before
 
 
 async def test_what_no_run_of_a_caller_has_made_is_reached_by_the_policy_only(

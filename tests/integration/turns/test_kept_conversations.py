@@ -157,8 +157,8 @@ async def test_a_store_that_takes_no_messages_for_a_while_costs_a_turn_nothing(
     session = await new_session(api, sessionId="s-without-store", tools=["hello_world"])
     turn = asyncio.create_task(sent(api, session, "Greet them."))
     await eventually(provider.gate("step 3").reached.is_set)
-    # The messages are written while the model answers: this attempt has failed, too.
-    await eventually(lambda: "Step 3 of turn" in service.worker.log.read_text())
+    # The messages are written while the model answers: this attempt has failed, too. Turns count their steps from one.
+    await eventually(lambda: "Step 4 of turn" in service.worker.log.read_text())
     folder.unlink()
     provider.gate("step 3").open()
     whole = ["user Greet them.", *SAID_IN_STEPS[:10], "assistant All greeted."]

@@ -30,17 +30,22 @@ class WireError(Exception):
 class Wire:
     """One client: `revision` is a protocol version."""
 
-    def __init__(self, http: httpx.AsyncClient, revision: str, query: str = "") -> None:
+    def __init__(self, http: httpx.AsyncClient, revision: str, query: str = "", *, path: str = "/mcp") -> None:
         self.revision = revision
         self._http = http
-        self._path = f"/mcp{query}"
+        self._path = f"{path}{query}"
         self.session: str | None = None
 
     async def request(
-        self, method: str, params: dict[str, Any] | None = None, *, capabilities: dict[str, Any] | None = None
+        self,
+        method: str,
+        params: dict[str, Any] | None = None,
+        *,
+        capabilities: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
     ) -> dict[str, Any]:
         """The result. Raises `WireError`."""
-        async with aclosing(self.messages(method, params, capabilities=capabilities)) as messages:
+        async with aclosing(self.messages(method, params, capabilities=capabilities, headers=headers)) as messages:
             async for message in messages:
                 if "error" in message:
                     raise WireError(message["error"])
@@ -55,10 +60,12 @@ class Wire:
         *,
         capabilities: dict[str, Any] | None = None,
         request_id: int | None = None,
+        headers: dict[str, str] | None = None,
     ) -> AsyncGenerator[dict[str, Any]]:
         """Everything that comes on the response's stream."""
         body = self._body(method, params or {}, capabilities or {}, request_id or next(_ids))
-        async with self._http.stream("POST", self._path, json=body, headers=self._headers(method, body)) as response:
+        sent = {**self._headers(method, body), **(headers or {})}
+        async with self._http.stream("POST", self._path, json=body, headers=sent) as response:
             self.session = response.headers.get("mcp-session-id", self.session)
             async with aclosing(_parsed(response)) as messages:
                 async for message in messages:

@@ -1,7 +1,7 @@
 """`python -m tests.support.http.stdio_server`: MCP on standard input and output for a service that runs already.
 
 What `outlast mcp` serves, without looking for a stack; the environment says where everything is. Arguments are those of
-an MCP URL: `ui=openai`, `tools=actors`.
+an MCP URL: `mode=openai`, `tools=actors`.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ async def main() -> None:
     settings = ApiSettings()
     configure_logging(settings.log_format, settings.log_level)
     load_extensions(settings.tool_modules)
-    query = dict(argument.split("=", 1) for argument in sys.argv[1:])
+    query = {name: [value] for name, value in (argument.split("=", 1) for argument in sys.argv[1:])}
     local = LocalConnection(selection_from(query, default_mode=settings.mode))
     await serve_stdio(build_services(settings, await connect(settings, lazy=True)), local)
 

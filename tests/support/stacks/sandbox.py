@@ -70,6 +70,11 @@ class Sandbox:
         answer = self._http.get(f"/v2/actor-runs/{run_id}", headers={"Authorization": f"Bearer {self.token}"})
         return answer.raise_for_status().json()["data"]
 
+    def paid_runs(self, payer: str) -> set[str]:
+        """The runs that a wallet has paid (x402)."""
+        rows = self._control("GET", "settlements")["settlements"]
+        return {row["runId"] for row in rows if row["payer"] == payer}
+
     def add_usage(self, run_id: str, usd: float) -> None:
         """Have a run cost so much more, also when it has ended."""
         self._control("POST", f"runs/{run_id}/usage", {"usd": usd})
@@ -86,6 +91,20 @@ class Sandbox:
         dataset_id = self._http.post("/v2/datasets", headers=headers).raise_for_status().json()["data"]["id"]
         self._http.post(f"/v2/datasets/{dataset_id}/items", headers=headers, json=rows).raise_for_status()
         return dataset_id
+
+    def save_task(self, actor: str, **more: object) -> str:
+        """Save a task of an Actor for the first user; its id."""
+        answer = self._http.post("/v2/actor-tasks", json={"actId": actor, **more}, headers=self._authorized)
+        return answer.raise_for_status().json()["data"]["id"]
+
+    def saved_objects(self) -> int:
+        """How many saved tasks and schedules the first user has."""
+        answers = [self._http.get(f"/v2/{kind}", headers=self._authorized) for kind in ("actor-tasks", "schedules")]
+        return sum(answer.raise_for_status().json()["data"]["total"] for answer in answers)
+
+    @property
+    def _authorized(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
 
     def _control(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         return self._http.request(method, f"/sandbox/{path}", json=body).raise_for_status().json()

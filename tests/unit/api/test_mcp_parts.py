@@ -84,11 +84,12 @@ def test_ui_keys_leave_the_server_in_the_ui_mode_only() -> None:
 
 
 def test_a_query_becomes_a_selection() -> None:
-    chosen = selection_from({"ui": "true", "tools": "docs, user/actor", "payment": "skyfire"}, default_mode="default")
+    given = {"ui": ["true"], "tools": ["docs, user/actor"], "payment": ["skyfire"]}
+    chosen = selection_from(given, default_mode="default")
     assert (chosen.mode, chosen.selectors) == ("openai", ("docs", "user/actor"))
     assert chosen.payment is not None
     with pytest.raises(BadRequest, match="default, openai"):
-        selection_from({"ui": "nonsense"}, default_mode="default")
+        selection_from({"ui": ["nonsense"]}, default_mode="default")
 
 
 def test_a_resource_with_parts_is_a_template() -> None:

@@ -177,7 +177,8 @@ def test_events_have_the_fields_of_the_api() -> None:
 
 def _names(model: type[BaseModel]) -> set[str]:
     """The names that the fields of `model` have in JSON."""
-    return {field.serialization_alias or field.alias or name for name, field in model.model_fields.items()}
+    sent = ((name, field) for name, field in model.model_fields.items() if not field.exclude)
+    return {field.serialization_alias or field.alias or name for name, field in sent}
 
 
 def _models_of(module: ModuleType) -> Iterator[type[BaseModel]]:

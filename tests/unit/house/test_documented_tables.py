@@ -106,6 +106,8 @@ def test_the_series_with_their_types() -> None:
 
 
 def commands(group: Any, path: str = "outlast") -> Iterator[str]:
+    if group.invoke_without_command:
+        yield path
     for name, command in group.commands.items():
         if not command.hidden:
             yield from commands(command, f"{path} {name}") if hasattr(command, "commands") else [f"{path} {name}"]

@@ -52,6 +52,7 @@ def test_long_names_that_begin_alike_stay_distinct() -> None:
         ("apify/x", "apify/x"),
         ("apify~x", "apify/x"),
         (" apify~x ", "apify/x"),
+        ("`'apify/x' `", "apify/x"),
         ("aB3dE5gH7jK9mN1pQ", "aB3dE5gH7jK9mN1pQ"),
     ],
 )

@@ -33,6 +33,8 @@ def endless(schema: Any, name: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=lambda mode: mode.name)
 def test_arguments_of_tools(mode: Any) -> None:
+    if mode.shares is not None:
+        return  # Its schemas are those of a peer; the activities bound what stands in an address.
     tools = (*mode.tools, *COMMON, *ON_DEMAND.values())
     found = {(tool.name, name) for tool in tools for name in endless(tool.input_schema)}
     # Texts with commas instead of a list, and a number: the parsed value has limits.

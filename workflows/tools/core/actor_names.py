@@ -3,6 +3,8 @@
 import hashlib
 import re
 
+from outlast.workflows.tools.framework.ids import unquoted
+
 MAX_TOOL_NAME = 64
 _DIGEST_CHARS = 8
 _MAX_GUESSES = 6
@@ -19,8 +21,11 @@ def actor_tool_name(full_name: str) -> str:
 
 
 def normalised_actor(actor: str) -> str:
-    """`user~name` and `user/name` are the same Actor; ids stay as they are."""
-    return actor.strip().replace("~", "/", 1)
+    """`user~name` and `user/name` are the same Actor; ids stay as they are.
+
+    Without the quotes that models put around names: whoever decides on a name and whoever runs it read the same one.
+    """
+    return unquoted(actor).replace("~", "/", 1)
 
 
 def split_actor_tool(actor: str) -> tuple[str, str | None]:

@@ -7,8 +7,10 @@ from typing import cast
 
 from pydantic import JsonValue, SecretStr
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.framework.selection import GivenCall, TakenPayment
 from outlast.workflows.tools.framework.tool import Tool
 
 PAY_ID = "skyfire-pay-id"
@@ -23,17 +25,25 @@ class PaymentScheme:
     property_description: str
     paragraph: str
 
+    names_payer: bool = False
+    needs_terms: bool = False
+
+    def with_terms(self, terms: JsonObject | None) -> "PaymentScheme":
+        """The same: there are no terms."""
+        del terms
+        return self
+
     def can_pay(self, definition: Tool) -> bool:
         """Whether calls of the tool are free or can be paid. An Actor that is an MCP server is paid by the account."""
         return definition.calls_actor or not definition.runs_actor
 
-    def taken_from(self, arguments: Mapping[str, JsonValue], tool: str) -> tuple[dict[str, JsonValue], SecretStr]:
+    def taken_from(self, call: GivenCall) -> TakenPayment:
         """The arguments without the payment, and the payment. Raises `ToolError` when there is none."""
-        rest = dict(arguments)
+        rest = dict(call.arguments)
         payment = rest.pop(self.property_name, None)
         if not isinstance(payment, str) or not payment.strip():
-            raise ToolError(self._unpaid(tool))
-        return rest, SecretStr(payment.strip())
+            raise ToolError(self._unpaid(call.tool))
+        return TakenPayment(rest, SecretStr(payment.strip()))
 
     def _unpaid(self, tool: str) -> ErrorEnvelope:
         return ErrorEnvelope.permanent(
@@ -84,6 +94,17 @@ def unpayable(tool: str, actor: str) -> ErrorEnvelope:
         tool,
         f"{actor} is a tool of an MCP server, which this payment cannot pay. Nothing was started.",
         hint="Call an Actor, or use a connection whose account pays.",
+    )
+
+
+def standby_unpayable(tool: str, actor: str) -> ErrorEnvelope:
+    """The error for an Actor in standby mode: it serves an account, and no single call."""
+    return ErrorEnvelope.permanent(
+        ErrorCategory.PAYMENT,
+        tool,
+        f'Actor "{actor}" is a standby Actor, and payments that come with calls do not pay for those. Nothing was '
+        "started.",
+        hint="Use a connection without `payment`, whose account pays.",
     )
 
 

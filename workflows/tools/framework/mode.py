@@ -1,14 +1,17 @@
 """`Mode`: a way of presenting tools, for one kind of client."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from pydantic import JsonValue
 
 from outlast.workflows.runtime.executors import ActorExecutor
 from outlast.workflows.tools.framework.frozen import FrozenObject
+from outlast.workflows.tools.framework.selection import SelectionRules
 from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.framework.waiting import STANDARD_WAIT, WaitRule
 
 
 @dataclass(frozen=True)
@@ -19,9 +22,19 @@ class Instruction:
     tools: tuple[str, ...] = ()
 
 
+class ActorToolMaker(Protocol):
+    """Defines the direct tool of a single Actor. `schema` is the Actor's own input schema."""
+
+    def __call__(
+        self, executor: ActorExecutor, actor: str, *, title: str, description: str, schema: dict[str, JsonValue]
+    ) -> Tool:
+        """The definition."""
+        ...
+
+
 @dataclass(frozen=True)
 class Mode:
-    """One way of presenting tools. Names and categories of tools are the same in every mode.
+    """One way of presenting tools. A name belongs to the same category in every mode.
 
     Raises `ValueError` for two tools of the same name.
     """
@@ -37,6 +50,17 @@ class Mode:
     """`_meta` of the tools of single Actors."""
     actor_tool_purpose: str = "This tool calls the Actor {actor} and returns what it produced."
     """What the description of a single Actor's tool begins with; `{actor}` stands for the Actor's name."""
+    shares: frozenset[str] | None = None
+    """Names of the common tools that it has beside its own; None: all. Tools of other packages are in every mode."""
+    selection: SelectionRules | None = None
+    """How connections choose among the tools, where that is not as in the other modes."""
+    actor_tools: ActorToolMaker | None = None
+    """How the tools of single Actors are defined, where that is not as in the other modes."""
+    mcp_tool_names: Callable[[str, Sequence[str]], Sequence[str]] | None = None
+    """From an Actor that is an MCP server (`user/name`), and the names of its tools, to the names under which they are
+    offered, where those are not as in the other modes."""
+    wait: WaitRule = STANDARD_WAIT
+    """How long a call is waited for, and by which argument."""
     companions: tuple[str, ...] = ()
     """Names of the tools that every connection in this mode has, whatever it selects: those that its widgets call."""
 

@@ -37,6 +37,8 @@ class Category(StrEnum):
     RUNS = "runs"
     DOCS = "docs"
     STORAGE = "storage"
+    TASKS = "tasks"
+    SCHEDULES = "schedules"
     EXPERIMENTAL = "experimental"
     DEV = "dev"
     UI = "ui"
@@ -66,13 +68,24 @@ class NoArguments(Arguments):
 
 @dataclass(frozen=True)
 class ToolAnnotations:
-    """Hints for clients (MCP `ToolAnnotations`)."""
+    """Hints for clients (MCP `ToolAnnotations`). One that is None is left out."""
 
     title: str
     read_only: bool = False
     destructive: bool = False
-    idempotent: bool = False
+    idempotent: bool | None = False
     open_world: bool = True
+
+    def as_mcp(self) -> dict[str, bool | str]:
+        """The hints that there are, by MCP's names."""
+        hints = {
+            "title": self.title,
+            "readOnlyHint": self.read_only,
+            "destructiveHint": self.destructive,
+            "idempotentHint": self.idempotent,
+            "openWorldHint": self.open_world,
+        }
+        return {name: hint for name, hint in hints.items() if hint is not None}
 
 
 @dataclass(frozen=True)
@@ -97,6 +110,13 @@ class Tool:
     output_threshold: int | None = None
     restores: bool = False
     stores: bool = True
+    sealed_fields: tuple[str, ...] = ()
+    """Places of arguments that may hold secrets (`input`, `actions/*/input`): the front door seals each as a whole, and
+    an activity opens it."""
+    planned_actors: tuple[str, ...] = ()
+    planned_tasks: tuple[str, ...] = ()
+    """Places of arguments that name Actors, and saved tasks of Actors, which the platform runs later on: the operator's
+    rules are about them as about those that a call runs."""
     authority: Authority = Authority.SERVER
     client: ClientPhase | None = None
     approval: Approval | None = None
@@ -166,6 +186,8 @@ class ToolBuilder:
         self._restores = False
         self._stores: bool | None = None
         self._keeps_output_schema = False
+        self._sealed_fields: tuple[str, ...] = ()
+        self._planned: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     def category(self, category: Category) -> Self:
         """The group by which the tool is selected."""
@@ -285,6 +307,19 @@ class ToolBuilder:
         self._restores = True
         return self
 
+    def seals(self, *places: str) -> Self:
+        """Where arguments may hold secrets: `input`, or `actions/*/input` for the elements of a list.
+
+        The handler gets them sealed and passes them to an activity as they are.
+        """
+        self._sealed_fields = places
+        return self
+
+    def plans(self, *, actors: tuple[str, ...] = (), tasks: tuple[str, ...] = ()) -> Self:
+        """Where arguments name Actors, and saved tasks, that the platform runs later on: `actions/*/actorId`."""
+        self._planned = (actors, tasks)
+        return self
+
     def needs_client(self, *capabilities: str) -> Self:
         """MCP client capabilities (`sampling`, `elicitation`, `roots`) without which a call is refused."""
         self._client_needs = capabilities
@@ -324,6 +359,9 @@ class ToolBuilder:
             output_threshold=self._output_threshold,
             restores=self._restores,
             stores=self._output_threshold is None if self._stores is None else self._stores,
+            sealed_fields=self._sealed_fields,
+            planned_actors=self._planned[0],
+            planned_tasks=self._planned[1],
             authority=self._parts.authority,
             client=self._parts.client,
             approval=self._parts.approval,

@@ -1,4 +1,4 @@
-"""Users and the tokens that they or their runs hold. Only digests of tokens are stored."""
+"""Users, the tokens that they or their runs hold, and those who pay per request. Only digests of tokens are stored."""
 
 from __future__ import annotations
 
@@ -12,23 +12,27 @@ from starlette.requests import Request
 from outlast.deploy.local.sandbox.clock import derived_id, now
 from outlast.deploy.local.sandbox.database import Database
 from outlast.deploy.local.sandbox.http.errors import ApiError
+from outlast.deploy.local.sandbox.payments.contracts import Payer, Payment
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """An account. `run_id` is set when the caller is an Actor that uses its run's token."""
+    """An account. `run_id` is set when the caller is an Actor that uses its run's token, `payment` when it came with
+    the request instead of a token."""
 
     id: str
     username: str
     created_at: float
     run_id: str | None = None
+    payment: Payment | None = None
 
 
 class Users:
     """All accounts."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, payer_of: Payer) -> None:
         self._database = database
+        self._payer_of = payer_of
         self._by_digest: dict[str, User] = {}
 
     def add(self, username: str, token: str) -> User:
@@ -62,7 +66,10 @@ class Users:
         return None if row is None else User(row["id"], row["username"], row["created_at"])
 
     def caller(self, request: Request) -> User:
-        """The user whose token the request carries. Raises `ApiError` 401."""
+        """The user whose token the request carries, or who pays for it. Raises `ApiError` 401 or 402."""
+        payment = self._payer_of(request)
+        if payment is not None:
+            return self._paying(payment)
         token = _token_of(request)
         if token is None:
             raise ApiError(401, "token-not-provided", "Authentication token was not provided")
@@ -72,8 +79,18 @@ class Users:
         return user
 
     def caller_or_none(self, request: Request) -> User | None:
-        """Like `caller`, but returns None for a request without a token. Raises `ApiError` 401 for a wrong token."""
-        return None if _token_of(request) is None else self.caller(request)
+        """Like `caller`, but returns None for a request that names nobody. Raises `ApiError` 401 for a wrong token."""
+        return None if _token_of(request) is None and self._payer_of(request) is None else self.caller(request)
+
+    def _paying(self, payment: Payment) -> User:
+        """The account of whoever pays for a request; it begins with the first one."""
+        username = f"payer-{payment.payer[:16]}"
+        user = User(derived_id("user", username), username, now(), payment=payment)
+        self._database.run(
+            "INSERT OR IGNORE INTO users (id, username, created_at) VALUES (?, ?, ?)",
+            (user.id, username, user.created_at),
+        )
+        return user
 
     def _find(self, digest: str) -> User | None:
         if digest not in self._by_digest:

@@ -16,6 +16,7 @@ from outlast.deploy.local.sandbox.http.errors import (
     handle_no_route,
     handle_wrong_method,
 )
+from outlast.deploy.local.sandbox.http.routes.actor_tasks import ActorTaskRoutes
 from outlast.deploy.local.sandbox.http.routes.actors import ActorRoutes
 from outlast.deploy.local.sandbox.http.routes.control import ControlRoutes
 from outlast.deploy.local.sandbox.http.routes.datasets import DatasetRoutes
@@ -23,10 +24,12 @@ from outlast.deploy.local.sandbox.http.routes.events import EventRoutes
 from outlast.deploy.local.sandbox.http.routes.key_value_stores import KeyValueStoreRoutes
 from outlast.deploy.local.sandbox.http.routes.request_queues import RequestQueueRoutes
 from outlast.deploy.local.sandbox.http.routes.runs import RunRoutes
+from outlast.deploy.local.sandbox.http.routes.schedules import ScheduleRoutes
 from outlast.deploy.local.sandbox.http.routes.users import UserRoutes
 from outlast.deploy.local.sandbox.http.site import Site
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.runs.standby import Standby, standing_by
+from outlast.deploy.local.sandbox.schedules.clockwork import schedules_firing
 from outlast.deploy.local.sandbox.testing.counters import CountingMiddleware
 from outlast.deploy.local.sandbox.testing.faults import FaultMiddleware
 from outlast.paths import docs_dir
@@ -38,7 +41,7 @@ def build_app(platform: Platform) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
         platform.begin()
-        async with standing_by(standby):
+        async with standing_by(standby), schedules_firing(platform):
             yield
         await platform.end()
 
@@ -52,6 +55,8 @@ def build_app(platform: Platform) -> ASGIApp:
         *RequestQueueRoutes(platform).routes(),
         *RunRoutes(platform).routes(),
         *ActorRoutes(platform).routes(),
+        *ActorTaskRoutes(platform).routes(),
+        *ScheduleRoutes(platform).routes(),
         *UserRoutes(platform).routes(),
         *ControlRoutes(platform).routes(),
         *EventRoutes(platform).routes(),

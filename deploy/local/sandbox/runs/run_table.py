@@ -16,6 +16,7 @@ from outlast.deploy.local.sandbox.json_object import JsonObject
 
 FINAL_STATUSES = frozenset({"SUCCEEDED", "FAILED", "ABORTED", "TIMED-OUT"})
 OPEN_STATUSES = ("READY", "RUNNING", "TIMING-OUT", "ABORTING")
+_OF_TASK = "json_extract(CAST(document AS TEXT), '$.task_id') = ?"
 _OPERATION = re.compile(r"outlast-op/([\w.:-]+)")
 
 
@@ -62,6 +63,9 @@ class Run:
     charged: dict[str, int] = field(default_factory=dict[str, int])
     charged_usd: float = 0.0
     prices: dict[str, float] = field(default_factory=dict[str, float])
+    task_id: str | None = None
+    schedule_id: str | None = None
+    scheduled_at: float | None = None
 
     @property
     def is_final(self) -> bool:
@@ -158,10 +162,11 @@ class Runs:
     def list(
         self, filters: Mapping[str, Value], statuses: list[str], *, offset: int, limit: int, desc: bool
     ) -> tuple[list[Run], int]:
-        """One page of runs by start, and how many match. Filters: user_id, actor_id, after, before."""
+        """One page of runs by start, and how many match. Filters: user_id, actor_id, task_id, after, before."""
         terms = {
             "user_id": "user_id = ?",
             "actor_id": "actor_id = ?",
+            "task_id": _OF_TASK,
             "after": "started_at >= ?",
             "before": "started_at <= ?",
         }
@@ -180,6 +185,10 @@ class Runs:
         total = self._database.number(f"SELECT count(*) FROM runs WHERE {condition}", parameters)  # noqa: S608
         return [self._open.get(row["id"]) or _run(row) for row in rows], total
 
+    def count_of_task(self, task_id: str) -> int:
+        """How many runs a saved task had."""
+        return self._database.number(f"SELECT count(*) FROM runs WHERE {_OF_TASK}", (task_id,))  # noqa: S608
+
     def details(self, run: Run) -> JsonObject:
         """The run object of the API."""
         cost = self.cost_usd(run)
@@ -188,7 +197,7 @@ class Runs:
             "id": run.id,
             "actId": run.actor_id,
             "userId": run.user_id,
-            "actorTaskId": None,
+            "actorTaskId": run.task_id,
             "startedAt": iso(run.started_at),
             "finishedAt": iso_or_none(run.finished_at),
             "status": run.status,
@@ -234,7 +243,7 @@ class Runs:
             "id": run.id,
             "actId": run.actor_id,
             "userId": run.user_id,
-            "actorTaskId": None,
+            "actorTaskId": run.task_id,
             "status": run.status,
             "startedAt": iso(run.started_at),
             "finishedAt": iso_or_none(run.finished_at),
@@ -257,7 +266,13 @@ class Runs:
 
     @staticmethod
     def _meta(run: Run) -> JsonObject:
-        meta = {"origin": run.origin, "clientIp": run.client_ip, "userAgent": run.user_agent}
+        meta = {
+            "origin": run.origin,
+            "clientIp": run.client_ip,
+            "userAgent": run.user_agent,
+            "scheduleId": run.schedule_id,
+            "scheduledAt": iso_or_none(run.scheduled_at),
+        }
         return {key: value for key, value in meta.items() if value is not None}
 
     @staticmethod

@@ -8,6 +8,7 @@ from typing import Any, cast
 import httpx
 import impit
 import pytest
+from apify_client import ApifyClientAsync
 from apify_client.errors import ApifyApiError, InvalidResponseBodyError
 from apify_client.http_clients import HttpResponse
 from hypothesis import given
@@ -121,6 +122,14 @@ def test_an_exception_is_classified_by_its_kind(error: BaseException, category: 
     envelope = classify(error)
     assert (envelope.category, envelope.retryable) == (category, category in RETRYABLE)
     assert envelope.message
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+async def test_a_name_that_is_none_is_not_found(name: str) -> None:
+    """The words are apify-client's own."""
+    with pytest.raises(ValueError, match="URL path segment") as refused:
+        await ApifyClientAsync(token="t").dataset(name).get()
+    assert classify(refused.value).category is C.NOT_FOUND
 
 
 @pytest.mark.parametrize("category", list(ErrorCategory))

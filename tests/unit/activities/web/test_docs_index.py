@@ -20,8 +20,8 @@ INDEX = DocsIndex(
 )
 
 
-def urls(query: str, **options: int) -> list[str]:
-    return [hit.url for hit in INDEX.search(query, **{"offset": 0, "limit": 5, **options}).hits]
+def urls(query: str, *, offset: int = 0, limit: int = 5) -> list[str]:
+    return [hit.url for hit in INDEX.search(query, offset=offset, limit=limit).hits]
 
 
 def test_the_best_section_of_each_page_is_found_with_its_anchor() -> None:
@@ -59,3 +59,11 @@ def test_an_llms_txt_names_pages_with_titles() -> None:
     assert [(entry.address.url, entry.title, entry.description) for entry in listed] == [
         ("https://docs.example/actors.md", "Actors", "What they are")
     ]
+
+
+def test_a_search_stays_within_a_part_of_the_documentation() -> None:
+    found = INDEX.search("actor", offset=0, limit=5, under="https://docs.example/storage")
+    assert ([hit.url for hit in found.hits], found.total) == (["https://docs.example/storage"], 1)
+    beside = INDEX.search("actor", offset=0, limit=5, outside="https://docs.example/storage")
+    assert "https://docs.example/storage" not in [hit.url for hit in beside.hits]
+    assert beside.total >= 1

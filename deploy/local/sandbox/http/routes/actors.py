@@ -43,6 +43,7 @@ class ActorRoutes:
             one = f"{prefix}/{{actor_id}}"
             found += [
                 Route(prefix, self._list, methods=["GET"]),
+                Route(f"{prefix}/", self._list, methods=["GET"]),
                 Route(one, self._get, methods=["GET"]),
                 Route(f"{one}/builds", self._builds, methods=["GET"]),
                 Route(f"{one}/builds/default", self._default_build, methods=["GET"]),
@@ -101,6 +102,7 @@ class ActorRoutes:
                 "categories": ["DEVELOPER_TOOLS"],
                 "pricingInfos": [info] if (info := pricing_info(actor.price_per_event, actor.modified_at)) else [],
                 "isSourceCodeHidden": False,
+                **({"actorStandby": {"isEnabled": True}} if actor.definition.get("usesStandbyMode") else {}),
             }
         )
 
@@ -170,6 +172,8 @@ class ActorRoutes:
             for actor in self._platform.catalogue.all()
             if actor.is_public and username in {None, actor.username} and all(word in _text(actor) for word in words)
         ]
+        if flag(request, "allowsAgenticUsers"):  # Payments that come with requests do not pay for standby.
+            found = [actor for actor in found if not actor.definition.get("usesStandbyMode")]
         found.sort(key=lambda actor: (-_score(actor, words), actor.full_name))
         offset, limit = integer(request, "offset", 0), integer(request, "limit", 1000, 1, 1000)
         items = [self._store_item(actor) for actor in found[offset : offset + limit]]

@@ -36,6 +36,8 @@ class ControlRoutes:
             Route("/sandbox/limits", _local(self._set_limits), methods=["POST"]),
             Route("/sandbox/users", _local(self._add_user), methods=["POST"]),
             Route("/sandbox/runs/{run_id}/usage", _local(self._add_usage), methods=["POST"]),
+            Route("/sandbox/schedules/{schedule_id}/due", _local(self._make_due), methods=["POST"]),
+            Route("/sandbox/settlements", _local(self._settlements), methods=["GET"]),
             Route("/sandbox/actors", _local(self._actors), methods=["GET"]),
         ]
 
@@ -70,6 +72,13 @@ class ControlRoutes:
         limits.concurrent_runs = int(body.get("concurrentRuns", limits.concurrent_runs))
         return await self._get_limits(request)
 
+    async def _make_due(self, request: Request) -> Response:
+        """Have a schedule come due now: its clockwork fires it like at any other time."""
+        schedule = self._platform.schedules.any(request.path_params["schedule_id"])
+        self._platform.schedules.make_due(schedule)
+        self._platform.schedules_changed.set()
+        return json_response({"due": True})
+
     async def _add_user(self, request: Request) -> Response:
         body = await body_object(request)
         username = str(body.get("username", ""))
@@ -85,6 +94,9 @@ class ControlRoutes:
         run.charged_usd = round(run.charged_usd + float((await body_object(request)).get("usd", 0)), 9)
         self._platform.runs.save(run)
         return json_response({"usageTotalUsd": self._platform.runs.cost_usd(run)})
+
+    async def _settlements(self, _request: Request) -> Response:
+        return json_response({"settlements": self._platform.settlements.all()})
 
     async def _actors(self, _request: Request) -> Response:
         actors = self._platform.catalogue.all()

@@ -19,7 +19,7 @@ from outlast.deploy.local.sandbox.http.query import (
     names,
     page,
 )
-from outlast.deploy.local.sandbox.http.routes.starts import Start, StartOptions, start_run
+from outlast.deploy.local.sandbox.http.routes.starts import Start, StartedBy, StartOptions, start_run
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.runs.log import read_log
 from outlast.deploy.local.sandbox.runs.run_table import Run
@@ -43,6 +43,8 @@ class RunRoutes:
             Route("/v2/logs/{run_id}", self._log, methods=["GET"]),
             *self._run_routes("/v2/actor-runs/{run_id}"),
         ]
+        task = "/v2/actor-tasks/{task_id}/runs"
+        found += [Route(task, self._list, methods=["GET"]), *self._run_routes(f"{task}/last")]
         for prefix in below:
             found += [
                 Route(f"{prefix}/runs", self._list, methods=["GET"]),
@@ -81,7 +83,8 @@ class RunRoutes:
         user = platform.users.caller(request)
         actor = platform.catalogue.find(request.path_params["actor_id"], user)
         body, content_type = await body_bytes(request), request.headers.get("content-type", "")
-        return start_run(platform, request, Start(actor, user, StartOptions.of(request), body, content_type))
+        start = Start(actor, user, StartOptions.of(request), body, content_type)
+        return start_run(platform, StartedBy.of(request, user), start)
 
     async def _run_sync(self, request: Request) -> Response:
         """Waits for the run and responds with its OUTPUT record."""

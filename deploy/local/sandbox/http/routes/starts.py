@@ -42,20 +42,61 @@ class StartOptions:
             webhooks=parse_webhooks(request.query_params.get("webhooks")),
         )
 
+    @staticmethod
+    def saved(options: JsonObject) -> StartOptions:
+        """The options that a task or a schedule has saved."""
+        return StartOptions(None, None, None, None, None, []).over(options)
+
+    def over(self, saved: JsonObject) -> StartOptions:
+        """These options, and for those that are None the ones that a task has saved."""
+        return StartOptions(
+            build=self.build or saved.get("build"),
+            memory_mbytes=self.memory_mbytes or saved.get("memoryMbytes"),
+            timeout_seconds=saved.get("timeoutSecs") if self.timeout_seconds is None else self.timeout_seconds,
+            max_items=self.max_items or saved.get("maxItems"),
+            max_total_charge_usd=self.max_total_charge_usd or saved.get("maxTotalChargeUsd"),
+            webhooks=self.webhooks,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One accepted request to start an Actor."""
+    """One accepted request to start an Actor, or a saved task of it."""
 
     actor: Actor
     user: User
     options: StartOptions
     body: bytes
     content_type: str
+    task_id: str | None = None
 
 
-def start_run(platform: Platform, request: Request, start: Start) -> Run:
-    """Checks the request, saves the run as READY and starts it. Raises `ApiError` 400 or 402."""
+@dataclass(frozen=True, slots=True)
+class StartedBy:
+    """Where a start comes from."""
+
+    method: str
+    path: str
+    user_agent: str
+    client_ip: str | None
+    origin: str
+    schedule_id: str | None = None
+    scheduled_at: float | None = None
+
+    @staticmethod
+    def of(request: Request, user: User) -> StartedBy:
+        """A request of a program, or of a run that starts another."""
+        client = request.client.host if request.client else None
+        origin = "ACTOR" if user.run_id else "API"
+        return StartedBy(request.method, request.url.path, request.headers.get("user-agent", ""), client, origin)
+
+
+def start_run(platform: Platform, by: StartedBy, start: Start) -> Run:
+    """Checks the request, saves the run as READY and starts it. Raises `ApiError` 400 or 402.
+
+    A payment that came with the request is taken in the same transaction, so that it is taken for this run or not at
+    all.
+    """
     actor, options = start.actor, start.options
     _check_build(actor, options.build)
     memory_mbytes = checked_memory(options.memory_mbytes or actor.default_memory_mbytes)
@@ -63,20 +104,22 @@ def start_run(platform: Platform, request: Request, start: Start) -> Run:
     value, content_type = prepared_input(actor.input_schema, start.body, start.content_type)
     platform.limits.check(platform.runs.open, start.user.id, memory_mbytes)
     with platform.database.transaction():
-        run = _new_run(platform, request, start, memory_mbytes)
+        run = _new_run(platform, by, start, memory_mbytes)
         run.input_bytes = len(value)
         if value:
             platform.stores.put(run.store_id, "INPUT", content_type, value)
         platform.runs.save(run)
+        if start.user.payment is not None:
+            platform.settlements.settle(start.user.payment, run.id)
         platform.webhooks.add(run, options.webhooks)
     platform.supervisor.start(run)
     return run
 
 
-def _new_run(platform: Platform, request: Request, start: Start, memory_mbytes: int) -> Run:
+def _new_run(platform: Platform, by: StartedBy, start: Start, memory_mbytes: int) -> Run:
     actor, options, user = start.actor, start.options, start.user
-    run_id, user_agent = new_id(), request.headers.get("user-agent", "")
-    listed_at, shown_at = platform.faults.shown_from(request.method, request.url.path, user_agent)
+    run_id = new_id()
+    listed_at, shown_at = platform.faults.shown_from(by.method, by.path, by.user_agent)
     create = platform.storages.create
     timeout_seconds = options.timeout_seconds
     return Run(
@@ -93,11 +136,14 @@ def _new_run(platform: Platform, request: Request, start: Start, memory_mbytes: 
         store_id=create("key-value-store", user.id, actor_id=actor.id, run_id=run_id),
         queue_id=create("request-queue", user.id, actor_id=actor.id, run_id=run_id),
         started_at=now(),
-        origin="ACTOR" if user.run_id else "API",
+        origin=by.origin,
         max_items=options.max_items,
         max_total_charge_usd=options.max_total_charge_usd,
-        user_agent=user_agent or None,
-        client_ip=request.client.host if request.client else None,
+        user_agent=by.user_agent or None,
+        client_ip=by.client_ip,
+        task_id=start.task_id,
+        schedule_id=by.schedule_id,
+        scheduled_at=by.scheduled_at,
         listed_at=listed_at,
         shown_at=shown_at,
         prices=actor.price_per_event,

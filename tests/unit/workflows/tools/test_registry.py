@@ -126,7 +126,7 @@ def test_extending_is_all_or_nothing() -> None:
         with pytest.raises(ValueError, match=said):
             extend(tools, modes)
         assert "wave" not in {definition.name for definition in tools_of("default")}
-        assert set(registry.MODES) == {"default", "openai"}
+        assert set(registry.MODES) == {"default", "openai", "apify"}
     # Nothing of a refused extension comes along with a later one.
     extend([replace(good, name="nod")])
     assert "wave" not in {definition.name for definition in tools_of("default")}

@@ -7,6 +7,7 @@ has no other task. Whatever comes later, or after this process died, is the work
 
 import asyncio
 import threading
+from dataclasses import dataclass
 
 from temporalio.client import Client
 from temporalio.worker import (
@@ -27,6 +28,7 @@ from outlast.activities.local_reads import LOCAL_READ_LIMIT, LocalReads
 from outlast.activities.runs.activities import RunActivities
 from outlast.activities.spending.ledger import Ledgers
 from outlast.worker.connection import output_objects, sealer_from
+from outlast.worker.eager.read_ahead import ReadAhead
 from outlast.worker.platform_reads import platform_reads
 from outlast.worker.settings import Settings
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
@@ -60,12 +62,20 @@ class EagerSlots(CustomSlotSupplier):
         self._free.release()
 
 
-def eager_worker(client: Client, settings: Settings, *, slots: int) -> Worker:
+@dataclass(frozen=True)
+class EagerWorker:
+    """The worker, and what begins the reads of its calls."""
+
+    worker: Worker
+    ahead: ReadAhead
+
+
+def eager_worker(client: Client, settings: Settings, *, slots: int) -> EagerWorker:
     """Carries out the first step of at most `slots` calls at once that `client` starts eagerly on the tools' queue.
 
     It does nothing that is paid and nothing that takes long: it has the quick reads of the platform only, as local
-    activities. `client` must be connected, not lazy. Raises `SealError` without a key
-    ring, and `ValueError` when the output store's address cannot be one.
+    activities. `client` must be connected, not lazy. Raises `SealError` without a key ring, and `ValueError` when the
+    output store's address cannot be one.
     """
     platform = ApifyPlatform(
         api_base_url=settings.apify_api_base_url,
@@ -74,17 +84,19 @@ def eager_worker(client: Client, settings: Settings, *, slots: int) -> Worker:
         kept=KeptParts(output_objects(settings), namespace=client.namespace),
     )
     runs = RunActivities(platform, Ledgers(client, task_queue=TOOLS_TASK_QUEUE), console_url=settings.console)
-    return Worker(
+    reads = platform_reads(platform)
+    ahead = ReadAhead(reads, at_once=slots)
+    worker = Worker(
         client,
         task_queue=TOOLS_TASK_QUEUE,
         workflows=[ToolCallWorkflow],
-        activities=[runs.get_run, *platform_reads(platform)],
+        activities=[runs.get_run, *reads],
         no_remote_activities=True,
         # A sandbox per call takes more than a millisecond. It would guard tools of other packages, which are no quick
         # reads; those of Outlast are run in it by all other workers, and in their tests.
         workflow_runner=UnsandboxedWorkflowRunner(),
         # One caller may have half of the reads, and as many as there are slots: who finds no slot starts as ever.
-        interceptors=[LocalReads(2 * slots)],
+        interceptors=[LocalReads(2 * slots), ahead],
         tuner=WorkerTuner.create_composite(
             workflow_supplier=EagerSlots(slots),
             activity_supplier=FixedSizeSlotSupplier(1),
@@ -96,3 +108,4 @@ def eager_worker(client: Client, settings: Settings, *, slots: int) -> Worker:
         max_concurrent_workflow_task_polls=2,
         graceful_shutdown_timeout=LOCAL_READ_LIMIT,
     )
+    return EagerWorker(worker, ahead)

@@ -1,0 +1,1 @@
+"""Writing objects of the platform's API: saved tasks, schedules."""

@@ -1,0 +1,172 @@
+"""`ApifyDialect`: what Apify's server (0.16) does otherwise when it is called."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+from pydantic import JsonValue
+
+from outlast.activities.contracts import JsonObject
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.api.contracts.tasks import Task
+from outlast.api.errors import InvalidCall, TaskNotFound, UnpaidCall
+from outlast.api.mcp.dialects.apify.addresses import ADDRESSES
+from outlast.api.mcp.dialects.apify.coercion import coerced_object
+from outlast.api.mcp.dialects.apify.violations import first_violation, quick_first_violation
+from outlast.api.mcp.dialects.dialect import Dialect
+from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
+from outlast.workflows.contracts.tool_calls import TaskStatus, TextContent, ToolResult
+from outlast.workflows.tools.apify.actors.actor_tool import tool_name as actor_tool_name
+from outlast.workflows.tools.apify.answers.payments import demand_for_payment
+from outlast.workflows.tools.apify.answers.run import USAGE_META
+from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.loader import ToolSet
+
+_ACTOR_INPUT = "/input/"
+_NO_TASK = {"type": TaskNotFound.slug}
+_SEE_SCHEMA = "Compare them with the tool's inputSchema in tools/list."
+
+
+class ApifyDialect(Dialect):
+    """Protocol errors where that server has protocol errors; tasks for the tools that run an Actor."""
+
+    state_tool = "get-actor-run"
+    addresses = ADDRESSES
+
+    def unknown_resource(self, uri: str, *, is_modern: bool) -> MCPError:
+        """Says that it cannot be read, in both protocol versions with the code for wrong parameters."""
+        del is_modern
+        return MCPError(INVALID_PARAMS, f"Failed to read {uri}: not a readable resource.", data={"uri": uri})
+
+    def unknown_prompt(self, name: str, known: Sequence[str]) -> MCPError:
+        """Names the prompts that there are."""
+        return MCPError(INVALID_PARAMS, f"Prompt {name} not found. Available prompts: {', '.join(known)}")
+
+    def tool_name(self, called: str) -> str:
+        """Tools of single Actors may also be called `user/name` and `user-slash-name`."""
+        user, separator, actor = called.replace("-slash-", "/", 1).partition("/")
+        return actor_tool_name(f"{user}/{actor}") if separator and user and actor else called
+
+    def task_support(self, definition: Tool) -> str | None:
+        """Tools that run an Actor, and no others."""
+        return "optional" if definition.calls_actor else None
+
+    def no_task(self, definition: Tool) -> MCPError:
+        """Names the tool, and says how to call it."""
+        return MCPError(
+            INVALID_PARAMS,
+            f'Tool "{definition.name}" does not support long running task calls.\n'
+            "Call it without `task`: it takes seconds.",
+        )
+
+    def arguments(self, definition: Tool, schema: JsonObject, given: dict[str, Any] | None) -> dict[str, JsonValue]:
+        """The arguments in the types of the schema, without unknown ones; the first violation is a protocol error."""
+        if given is None:
+            raise MCPError(INVALID_PARAMS, f'Missing arguments for tool "{definition.name}".\n{_SEE_SCHEMA}')
+        arguments = coerced_object(schema, given)
+        if definition.arguments is None and definition.actor is not None:
+            return arguments  # An Actor's schema is one of the outside world: admission checks it, within bounds.
+        violation = first_violation(schema, arguments)
+        if violation is not None:
+            raise _invalid(definition, violation)
+        return arguments
+
+    def unknown_tool(self, name: str, envelope: ErrorEnvelope, data: JsonObject, tools: ToolSet) -> MCPError:
+        """Names the tools that there are."""
+        del envelope
+        listed = ", ".join(tools.tools)
+        return MCPError(INVALID_PARAMS, f'Tool "{name}" was not found.\nAvailable tools: {listed}.', data=data)
+
+    def refused(self, definition: Tool, arguments: Mapping[str, JsonValue], error: InvalidCall) -> ToolResult:
+        """Arguments that break the tool's schema are a protocol error, an Actor's input that breaks its own is not."""
+        if isinstance(error, UnpaidCall) and error.terms is not None:
+            return demand_for_payment(error.envelope, error.terms)
+        violations = error.envelope.violations or ()
+        if error.envelope.category is not ErrorCategory.VALIDATION or not violations:
+            return ToolResult.failed(error.envelope)
+        if all(violation.path.startswith(_ACTOR_INPUT) or violation.path == "/input" for violation in violations):
+            return _refused_input(str(arguments.get("actor", "")), error.envelope, violations)
+        raise _invalid(definition, _first(definition, arguments, violations))
+
+    def refused_task(self, definition: Tool, error: InvalidCall) -> MCPError:
+        """As `refused`, always as a protocol error."""
+        violations = error.envelope.violations or ()
+        if error.envelope.category is ErrorCategory.VALIDATION and violations:
+            return _invalid(definition, f"{violations[0].path or 'root'}: {violations[0].message}")
+        if isinstance(error, UnpaidCall) and error.terms is not None:
+            return MCPError(INVALID_PARAMS, error.envelope.message, data=error.terms)
+        return super().refused_task(definition, error)
+
+    def told(self, error: MCPError, *, is_modern: bool) -> MCPError:
+        """In 2025-11-25 the message begins with the code."""
+        if is_modern:
+            return error
+        details = error.error
+        return MCPError(details.code, f"MCP error {details.code}: {details.message}", data=details.data)
+
+    def told_of_task(self, error: MCPError, task_id: str, *, is_modern: bool) -> MCPError:
+        """As `told`; a task that the caller does not have is named."""
+        if error.error.data == _NO_TASK:
+            error = MCPError(error.error.code, f'Task "{task_id}" not found', data=error.error.data)
+        return self.told(error, is_modern=is_modern)
+
+    def not_cancelled(self, task: Task) -> MCPError:
+        """Names the task and its status."""
+        status = TaskStatus.CANCELLED if task.is_cancelling else task.status
+        return MCPError(INVALID_PARAMS, f'Cannot cancel task "{task.id}" with status "{status.value}"')
+
+    def progress(self, facts: ProgressFacts) -> ProgressNote | None:
+        """The Actor, the status of its run and what it says; the run's id is in `_meta` alone."""
+        if facts.run_id is None:
+            return None
+        status = facts.data.get("status") if facts.event == "run_started" else facts.data.get("run_status")
+        said = facts.data.get("status_message")
+        actor = facts.data.get("actor_name") or facts.actor or "Actor"
+        message = f"{actor}: {status or 'RUNNING'}" + (f" — {said}" if said else "")
+        return ProgressNote(message, meta={USAGE_META: {"runId": facts.run_id}})
+
+    def status_message(self, task: Task) -> str | None:
+        """The Actor, the status of its run and what it says; a question to people is told as in every mode."""
+        if task.status is TaskStatus.CANCELLED or task.is_cancelling:
+            return "Cancelled by client"
+        if task.run is None and not task.status_message:
+            return ""
+        if task.run is None or task.asks_people:
+            return None
+        said = f" — {task.run.status_message}" if task.run.status_message else ""
+        return f"{task.run.actor_name or task.actor or task.tool}: {task.run.status}{said}"
+
+    def still_working(self, definition: Tool, task: Task) -> ToolResult:
+        """Why there is no run yet, and where it will be found: nothing of it would fit the schema."""
+        doing = task.status_message or task.status.value
+        message = f"{definition.name} has not begun its run yet: {doing}."
+        hint = f"It goes on as task {task.id}. Do not call again: the run will be in get-actor-run-list."
+        envelope = ErrorEnvelope.permanent(ErrorCategory.TIMEOUT, definition.name, message, hint=hint)
+        return ToolResult(content=(TextContent(text=f"{message} {hint}"),), is_error=True, error=envelope)
+
+    def state_arguments(self, run_id: str) -> dict[str, JsonValue]:
+        """The state of now."""
+        return {**super().state_arguments(run_id), "waitSecs": 0}
+
+
+def _first(definition: Tool, arguments: Mapping[str, Any], violations: tuple[Violation, ...]) -> str:
+    """The first violation in the words that clients know, where finding it again takes no time."""
+    found = quick_first_violation(definition.input_schema, coerced_object(definition.input_schema, dict(arguments)))
+    return found or f"{violations[0].path or 'root'}: {violations[0].message}"
+
+
+def _invalid(definition: Tool, violation: str) -> MCPError:
+    text = f'Invalid arguments for tool "{definition.name}".\nValidation errors: {violation}.\n{_SEE_SCHEMA}'
+    return MCPError(INVALID_PARAMS, text)
+
+
+def _refused_input(actor: str, envelope: ErrorEnvelope, violations: tuple[Violation, ...]) -> ToolResult:
+    """Three texts, as that server has them: what failed, where the schema is, and each violation."""
+    lines = [f"{violation.path.removeprefix('/input') or '/'}: {violation.message}" for violation in violations]
+    texts = (
+        f"Input validation failed for Actor '{actor}'. Nothing was started.",
+        "Input schema:\nfetch-actor-details with this Actor answers it.",
+        "Validation errors:\n" + "\n".join(lines),
+    )
+    return ToolResult(content=tuple(TextContent(text=text) for text in texts), is_error=True, error=envelope)

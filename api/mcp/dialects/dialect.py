@@ -1,0 +1,119 @@
+"""`Dialect`: the way in which MCP is spoken with the clients of a mode. This one is that of every mode without its own.
+
+It decides how a call looks from outside. What a call does is the same in every mode.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
+from pydantic import JsonValue
+
+from outlast.activities.contracts import JsonObject
+from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.api.contracts.tasks import Task
+from outlast.api.errors import InvalidCall
+from outlast.api.mcp.protocol.platform_addresses import PlatformAddress
+from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
+from outlast.api.tasks.still_working import still_working
+from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
+from outlast.workflows.tools.framework.tool import TaskUse, Tool
+from outlast.workflows.tools.loader import ToolSet
+
+LEGACY_NOT_FOUND = -32002
+"""MCP 2025-11-25, resources, error handling; 2026-07-28 uses -32602."""
+
+
+class Dialect:
+    """What the documentation says of MCP. A mode's own dialect overrides what it does otherwise."""
+
+    state_tool: str | None = None
+    """The tool that describes a run, when a call that outlasts its wait is answered by that; it takes `runId`."""
+
+    addresses: tuple[PlatformAddress, ...] = ()
+    """Which addresses of the platform's API are resources."""
+
+    def unknown_resource(self, uri: str, *, is_modern: bool) -> MCPError:
+        """The error for a URI that does not exist or belongs to another caller: the two look the same."""
+        code = INVALID_PARAMS if is_modern else LEGACY_NOT_FOUND
+        return MCPError(code, f"There is no resource {uri}.", data={"uri": uri})
+
+    def unknown_prompt(self, name: str, known: Sequence[str]) -> MCPError:
+        """The error for a prompt that there is not; `known` are those that there are."""
+        return MCPError(INVALID_PARAMS, f"There is no prompt {name!r}. Available prompts: {', '.join(known)}.")
+
+    def tool_name(self, called: str) -> str:
+        """The name of the tool that a client means; other names are as they were written."""
+        return called
+
+    def task_support(self, definition: Tool) -> str | None:
+        """Whether clients of 2025-11-25 may call the tool as a task: `optional`, `required`, or None for never."""
+        if definition.in_front:
+            return None
+        return "required" if definition.task_use is TaskUse.REQUIRED else "optional"
+
+    def no_task(self, definition: Tool) -> MCPError:
+        """The error for a tool that was called as a task and cannot be."""
+        return MCPError(METHOD_NOT_FOUND, f"{definition.name} manages tasks and cannot be called as one.")
+
+    def arguments(self, definition: Tool, schema: JsonObject, given: dict[str, Any] | None) -> dict[str, JsonValue]:
+        """The arguments that are checked and carried out; `schema` is the one that was listed. Raises `MCPError`."""
+        del definition, schema
+        return given or {}
+
+    def unknown_tool(self, name: str, envelope: ErrorEnvelope, data: JsonObject, tools: ToolSet) -> MCPError:
+        """The error for a tool that the connection does not have; `data` describes it for programs."""
+        del name, tools
+        return MCPError(INVALID_PARAMS, envelope.message, data=data)
+
+    def refused(self, definition: Tool, arguments: Mapping[str, JsonValue], error: InvalidCall) -> ToolResult:
+        """The answer of a call that was not started. Raises `MCPError` where that is a protocol error."""
+        del definition, arguments
+        return ToolResult.failed(error.envelope)
+
+    def refused_task(self, definition: Tool, error: InvalidCall) -> MCPError:
+        """The error of a call that was to become a task and was not started (2025-11-25)."""
+        del definition
+        return MCPError(INVALID_PARAMS, str(error), data=error.envelope.model_dump(mode="json"))
+
+    def told(self, error: MCPError, *, is_modern: bool) -> MCPError:
+        """A protocol error as it is sent."""
+        del is_modern
+        return error
+
+    def told_of_task(self, error: MCPError, task_id: str, *, is_modern: bool) -> MCPError:
+        """A protocol error of a method of tasks as it is sent."""
+        del task_id, is_modern
+        return error
+
+    def not_cancelled(self, task: Task) -> MCPError:
+        """The error for cancelling a task that has ended, or is being cancelled (2025-11-25)."""
+        status = TaskStatus.CANCELLED if task.is_cancelling else task.status
+        return MCPError(INVALID_PARAMS, f"Cannot cancel task {task.id}: it is already {status.value}.")
+
+    def progress(self, facts: ProgressFacts) -> ProgressNote | None:
+        """What the client is told of an event of its call; None for nothing."""
+        if facts.event == "run_started":
+            return ProgressNote(f"Run {facts.data.get('run_id')} has started")
+        if facts.event != "status_message":
+            return None
+        done, total = facts.data.get("done"), facts.data.get("total")
+        return ProgressNote(str(facts.data.get("status_message")), done=_number(done), total=_number(total))
+
+    def status_message(self, task: Task) -> str | None:
+        """What a task is doing or came to, as MCP tasks say it; empty for nothing, None for the words of every mode."""
+        del task
+        return None
+
+    def still_working(self, definition: Tool, task: Task) -> ToolResult:
+        """The answer of a call that outlasts its wait, where `state_tool` does not give it."""
+        return still_working(task, run_report=definition.calls_actor)
+
+    def state_arguments(self, run_id: str) -> dict[str, JsonValue]:
+        """The arguments of `state_tool` for a run."""
+        return {"runId": run_id}
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

@@ -1,0 +1,17 @@
+"""Which dialect is spoken in which mode. Modules of other packages bring theirs in `DIALECTS`, by mode."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from outlast.api.mcp.dialects.apify import ApifyDialect
+from outlast.api.mcp.dialects.dialect import Dialect
+from outlast.workflows.tools.extensions import extension_entries
+
+_STANDARD = Dialect()
+_OWN: Mapping[str, Dialect] = {"apify": ApifyDialect()}
+
+
+def dialect_of(mode: str) -> Dialect:
+    """The mode's own dialect, or that of all others."""
+    brought = dict(cast(tuple[tuple[str, Dialect], ...], extension_entries("DIALECTS")))
+    return {**brought, **_OWN}.get(mode, _STANDARD)

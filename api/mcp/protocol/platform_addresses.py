@@ -1,0 +1,72 @@
+"""Addresses of the platform's API that are resources of a connection."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+_SECRETS = frozenset({"token", "signature"})
+"""Parameters that say who asks: that is the connection's caller, and nobody else."""
+READ_PARAMETERS = frozenset(
+    "format clean offset limit fields outputFields omit unwind flatten desc attachment delimiter bom xmlRoot xmlRow "
+    "skipHeaderRow skipHidden skipEmpty simplified skipFailedPages view exclusiveStartKey prefix collection "
+    "waitForFinish raw".split()
+)
+"""What reads of storages, runs and logs take (https://docs.apify.com/api/v2). Whatever else a platform takes in an
+address, such as another method for the request, could do more than read."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformAddress:
+    """A form of address, and the tool that reads the same: its rules count for the address, too."""
+
+    path: tuple[str, ...]
+    """The segments below `/v2`; `{name}` is any."""
+    tool: str
+    name: str | None = None
+    """Of the template; None where the address can be read and is not listed."""
+    query: str = ""
+    """The template's parameters (RFC 6570)."""
+    description: str = ""
+    mime_type: str | None = None
+    is_object: bool = False
+    """Whether it is an object of the API, which may hold keys for signing."""
+
+    def matches(self, segments: Sequence[str]) -> bool:
+        """Whether the segments are such an address."""
+        return len(segments) == len(self.path) and all(
+            part.startswith("{") or part == segment for part, segment in zip(self.path, segments, strict=True)
+        )
+
+    def template(self, api_base_url: str) -> dict[str, str]:
+        """The entry of `resources/templates/list`."""
+        entry = {
+            "uriTemplate": f"{api_base_url}/v2/{'/'.join(self.path)}{self.query}",
+            "name": self.name or "",
+            "description": self.description,
+        }
+        return {**entry, "mimeType": self.mime_type} if self.mime_type else entry
+
+
+def is_web_address(uri: str) -> bool:
+    """Whether the URI is an address that is read over HTTP."""
+    return uri.lower().startswith(("http://", "https://"))
+
+
+def segments_below(uri: str, api_base_url: str) -> tuple[tuple[str, ...], Mapping[str, str]] | None:
+    """The path below `/v2` and the parameters of an address of the API; None for an address elsewhere.
+
+    One that names a user, or means another address than it reads, is none of the API. Who asks is left out.
+    """
+    try:
+        parts, root = urlsplit(uri), urlsplit(api_base_url)
+        same = (parts.scheme.lower(), parts.hostname, parts.port) == (root.scheme.lower(), root.hostname, root.port)
+    except ValueError:
+        return None
+    prefix = f"{root.path.rstrip('/')}/v2/"
+    if not same or parts.username is not None or parts.password is not None or not parts.path.startswith(prefix):
+        return None
+    segments = tuple(unquote(segment) for segment in parts.path.removeprefix(prefix).rstrip("/").split("/"))
+    if any(segment in ("", ".", "..") or "/" in segment or "\\" in segment for segment in segments):
+        return None
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    return segments, {name: value for name, value in given if name not in _SECRETS}

@@ -1,0 +1,1 @@
+"""Payments that come with requests: x402 and Skyfire."""

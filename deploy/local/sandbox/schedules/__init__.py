@@ -1,0 +1,1 @@
+"""Schedules: Actors and saved tasks that are run at times of a cron expression."""

@@ -1,0 +1,1 @@
+"""Saved Actor tasks: an Actor with an input and options under a name."""

@@ -1,0 +1,155 @@
+"""A client written for Apify's own MCP server, with its address changed, while the worker is killed in its calls.
+
+It is the official SDK's, in both protocol versions. Each call gets the answer that it would have got, what it starts is
+paid once, and what it saves is saved once.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult, TextContent
+
+from tests.support.eventually import eventually
+from tests.support.http.api_client import api_client
+from tests.support.http.mcp_wire import LEGACY, MODERN, Wire
+from tests.support.stacks.chaos_client import Chaos
+
+QUERY = "tools=actors,runs,storage,tasks,schedules,outlast/sleeper"
+SLEEPER = "outlast/sleeper"
+FINAL = {"SUCCEEDED", "FAILED", "ABORTED", "TIMED-OUT"}
+MOST_SECONDS = 45
+"""The longest `waitSecs`."""
+Structured = dict[str, Any]
+
+
+class PeerClient:
+    """Speaks with the server as its author has learned from Apify's, and knows nothing of ours."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self.name = name
+
+    async def call(self, tool: str, **arguments: Any) -> Structured:
+        """The structured answer of a call that is no error."""
+        answer = await self._client.call_tool(tool, arguments)
+        assert isinstance(answer, CallToolResult)
+        assert not answer.is_error, [block.text for block in answer.content if isinstance(block, TextContent)]
+        assert answer.structured_content is not None
+        return answer.structured_content
+
+    async def rows_of(self, started: Awaitable[Structured]) -> tuple[str, list[int]]:
+        """The run's status and the numbers of its rows; a run that outlasts the call is followed, as nextStep says."""
+        run = await started
+        while run["status"] not in FINAL:
+            assert f"runId={run['runId']}" in run["nextStep"], run
+            run = await self.call("get-actor-run", runId=run["runId"], waitSecs=MOST_SECONDS)
+        dataset = run["storages"]["datasets"]["default"]["id"]
+        page = await self.call("get-dataset-items", datasetId=dataset)
+        return run["status"], [row["index"] for row in page["items"]]
+
+
+@asynccontextmanager
+async def clients_of(chaos: Chaos) -> AsyncIterator[list[PeerClient]]:
+    """One client for each protocol version, with the account's token."""
+    headers = {"Authorization": f"Bearer {chaos.sandbox.token}"}
+    async with AsyncExitStack() as stack:
+        http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, trust_env=False, timeout=300))
+        opened: list[PeerClient] = []
+        for name, revision in (("older", "legacy"), ("newer", MODERN)):
+            streams = streamable_http_client(f"{chaos.stack.api_url}/mcp?mode=apify&{QUERY}", http_client=http)
+            client = await stack.enter_async_context(Client(streams, mode=revision))
+            await client.list_tools()
+            opened.append(PeerClient(client, name))
+        yield opened
+
+
+def sleeper(seconds: float) -> dict[str, Any]:
+    return {"seconds": seconds, "steps": 10, "rows": 3}
+
+
+async def test_calls_of_actors_outlive_the_worker(chaos: Chaos) -> None:
+    async with clients_of(chaos) as clients:
+        await expect_rows_of_each_call(chaos, clients)
+    chaos.expect_one_run_per_task(tasks=6)
+
+
+async def expect_rows_of_each_call(chaos: Chaos, clients: list[PeerClient]) -> None:
+    followed = [await one.call("call-actor", actor=SLEEPER, input=sleeper(8), waitSecs=0) for one in clients]
+    waited: list[Awaitable[Any]] = []
+    for client, run in zip(clients, followed, strict=True):
+        waited += [
+            client.rows_of(client.call("call-actor", actor=SLEEPER, input=sleeper(4), waitSecs=MOST_SECONDS)),
+            client.rows_of(client.call("outlast--sleeper", **sleeper(4), waitSecs=MOST_SECONDS)),
+            client.rows_of(client.call("get-actor-run", runId=run["runId"], waitSecs=MOST_SECONDS)),
+        ]
+    answers = asyncio.gather(*waited)
+    await chaos.until(lambda: chaos.books.starts == 6)
+    await chaos.stack.worker.restart()
+    assert await answers == [("SUCCEEDED", [0, 1, 2])] * 6
+
+
+async def test_starts_and_writes_whose_answers_come_too_late_are_made_once(chaos: Chaos) -> None:
+    """The platform has done it, and the worker that is told of it is dead."""
+    async with clients_of(chaos) as clients:
+        await expect_each_once(chaos, clients)
+    chaos.expect_one_run_per_task(tasks=4)
+
+
+async def expect_each_once(chaos: Chaos, clients: list[PeerClient]) -> None:
+    endless = [await one.call("call-actor", actor=SLEEPER, input=sleeper(600), waitSecs=0) for one in clients]
+    before = chaos.sandbox.saved_objects()
+    for path in (r"/runs$", r"/actor-tasks$", r"/schedules$", r"/abort$"):
+        chaos.sandbox.order_fault("delay_after", method="POST", path=path, seconds=2.5, times=2)
+    waited: list[Awaitable[Any]] = []
+    for client, run in zip(clients, endless, strict=True):
+        actions = [{"actorId": SLEEPER}]
+        waited += [
+            client.rows_of(client.call("call-actor", actor=SLEEPER, input=sleeper(0.1), waitSecs=MOST_SECONDS)),
+            client.call("create-actor-task", actorId=SLEEPER, name=f"saved-by-{client.name}"),
+            client.call("create-schedule", cronExpression="@yearly", actions=actions, name=f"made-by-{client.name}"),
+            client.call("abort-actor-run", runId=run["runId"]),
+        ]
+    answers = asyncio.gather(*waited)
+    await chaos.until(lambda: answers.done() or chaos.faults_left() == 0)
+    assert not answers.done(), [(fault["match"]["path"], fault["hits"]) for fault in chaos.sandbox.faults]
+    await chaos.stack.worker.restart()
+    told = await answers
+    assert told[0::4] == [("SUCCEEDED", [0, 1, 2])] * 2
+    assert [saved["name"] for saved in told[1::4]] == [f"saved-by-{one.name}" for one in clients]
+    assert [made["name"] for made in told[2::4]] == [f"made-by-{one.name}" for one in clients]
+    assert [aborted["status"] for aborted in told[3::4]] == ["ABORTED"] * 2
+    for saved, made in zip(told[1::4], told[2::4], strict=True):
+        await clients[0].call("delete-schedule", scheduleId=made["scheduleId"])
+        assert (await clients[1].call("get-actor-task", taskId=saved["taskId"]))["actorId"] == saved["actorId"]
+    assert chaos.sandbox.saved_objects() == before + 2
+
+
+async def test_a_task_of_the_older_version_outlives_the_worker_and_the_api(chaos: Chaos) -> None:
+    async with api_client(chaos.stack.api_url, chaos.sandbox.token) as http:
+        wire = Wire(http, LEGACY, f"?mode=apify&{QUERY}")
+        await wire.initialize()
+        arguments = {"actor": SLEEPER, "input": sleeper(4)}
+        started = await wire.request("tools/call", {"name": "call-actor", "arguments": arguments, "task": {}})
+        task_id = started["task"]["taskId"]
+        await chaos.until(lambda: chaos.books.starts == 1)
+        chaos.stack.worker.kill()
+        await chaos.stack.api.restart()
+        await chaos.stack.worker.ready()
+        wire.session = None
+        await wire.initialize()
+
+        async def ended() -> dict[str, Any]:
+            task = await wire.request("tasks/get", {"taskId": task_id})
+            assert task["status"] == "completed", task
+            return task
+
+        assert (await eventually(ended, 240))["statusMessage"].startswith("outlast/sleeper: SUCCEEDED")
+        result = await wire.request("tasks/result", {"taskId": task_id})
+    assert result["structuredContent"]["status"] == "SUCCEEDED"
+    assert result["structuredContent"]["storages"]["datasets"]["default"]["itemCount"] == 3
+    chaos.expect_one_run_per_task()

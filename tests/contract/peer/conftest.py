@@ -1,0 +1,40 @@
+"""The peer on the platform of the contract tests' service, and clients of both."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+
+from tests.contract.peer.server import running_peer
+from tests.support.distribution import started_once
+from tests.support.http.api_client import api_client
+from tests.support.http.mcp_wire import Wire
+from tests.support.stacks.service import Service
+
+
+@pytest.fixture(scope="package")
+@started_once
+def peer_url(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The peer's HTTP server."""
+    with running_peer(tmp_path_factory.mktemp("peer"), service.sandbox) as url:
+        yield url
+
+
+class Both:
+    """One client of the peer and one of ours, of the same caller."""
+
+    def __init__(self, peer: httpx.AsyncClient, ours: httpx.AsyncClient) -> None:
+        self._peer, self._ours = peer, ours
+
+    def wires(self, revision: str, query: str) -> tuple[Wire, Wire]:
+        """The peer's connection, and ours with the same parameters and the mode."""
+        ours = f"{query}&mode=apify" if query else "?mode=apify"
+        return Wire(self._peer, revision, query, path="/"), Wire(self._ours, revision, ours)
+
+
+@pytest.fixture
+async def both(service: Service, peer_url: str) -> AsyncIterator[Both]:
+    """Clients of the sandbox's first user."""
+    token = service.sandbox.token
+    async with api_client(peer_url, token, timeout_seconds=120) as peer, service.http(token) as ours:
+        yield Both(peer, ours)

@@ -1,0 +1,63 @@
+"""What the mode `apify` does otherwise than its peer, each with the reason. Everything else has to be equal."""
+
+NOT_BUILT = {
+    "search-actors-widget",
+    "fetch-actor-details-widget",
+    "call-actor-widget",
+    "get-actor-run-widget",
+}
+"""Tools that are still to be built; this set becomes empty."""
+
+_NULL_TASK = "The peer answers null, which its own schema does not allow."
+_EXPLICIT = "Ours says in every answer whether it is an error."
+_RUN_OF_NOW = "A call that is not waited for has its run looked at once it has begun: ours says what is known then."
+ON_PURPOSE: dict[tuple[str, str], str] = {
+    ("runs", "/structuredContent/items/0/actorTaskId"): _NULL_TASK,
+    ("runs of an Actor", "/structuredContent/items/0/actorTaskId"): _NULL_TASK,
+    ("runs", "/isError"): _EXPLICIT,
+    ("runs of an Actor", "/isError"): _EXPLICIT,
+    ("a call that is not waited for", "/structuredContent/statusMessage"): _RUN_OF_NOW,
+    ("a call that is not waited for", "/structuredContent/stats"): _RUN_OF_NOW,
+    ("a call that is not waited for", "/structuredContent/storages/datasets/default/itemCount"): _RUN_OF_NOW,
+    ("a call that is not waited for", "/_meta"): _RUN_OF_NOW,
+    ("an abort", "/structuredContent/finishedAt"): "Ours answers when the platform says that the run has ended.",
+}
+"""By the call and the place in the answer. `_meta` of our own (`outlast/...`) may be in every answer."""
+
+LISTED_ON_PURPOSE = {"writeOnly": "Ours marks secret fields of an Actor's input: the mark says what is sealed."}
+"""Keywords that our schemas have besides."""
+
+BEGINNINGS = {
+    "a page elsewhere": 'Invalid URL: "',
+    "an unknown tool": 'Tool "no-such-tool" was not found.',
+    "an Actor that is no server": "Actor 'outlast/sleeper' is not an MCP server.",
+}
+"""How far messages are compared, where our words end earlier: by default to the end of the first sentence."""
+
+REFUSED_ON_PURPOSE: dict[str, str] = {}
+"""Refusals of the platform that ours tells otherwise."""
+
+_NO_LIMIT = "A task is kept for as long as Temporal keeps it, whatever the client asks for; an open one without limit."
+_OWN_TTL = {("a new task", "/ttl"), ("a working task", "/ttl"), ("a cancelled task", "/ttl"), ("looked at", "/ttl")}
+TASKS_ON_PURPOSE: dict[tuple[str, str], str] = {
+    **dict.fromkeys(_OWN_TTL, _NO_LIMIT),
+    ("a completed task", "/ttl"): _NO_LIMIT,
+    ("a failed run", "/ttl"): _NO_LIMIT,
+}
+"""Besides: `tasks/result` waits for the end, as the specification says, and answers for a cancelled task; lists are
+newest first, and have the caller's own tasks only; a bad cursor is -32602."""
+
+OWN_TEMPLATES = {"task"}
+"""A task is a resource in every mode: clients without tasks can read it."""
+
+
+def any_address(root: str) -> tuple[str, ...]:
+    """Addresses that the peer reads, and ours does not: what they tell of an account is not for all of its callers."""
+    return (f"{root}/v2/users/me", f"{root}/v2/acts/outlast~sleeper", f"{root}/v2/datasets/%2e%2e/users/me")
+
+
+SAID_BY_PEER = ("actor", "input schema", "dataset", "key-value store", "saved", "publish", "cron", "resources/read")
+"""What instructions speak of, whatever tools are there."""
+
+LISTED_BESIDES = {"labelled", "pick_colour"}
+"""Tools of other packages, which the service of the contract tests has in every mode."""

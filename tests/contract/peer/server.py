@@ -1,0 +1,57 @@
+"""Apify's own MCP server as a process, on the platform of a test: what the mode `apify` is compared with."""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+
+from outlast.deploy.local.processes.logs import tail
+from tests.support.ports import free_port
+from tests.support.processes.installed import node, npm_package
+from tests.support.stacks.sandbox import Sandbox
+
+VERSION = "0.16.0"
+_START_SECONDS = 60.0
+_STOP_SECONDS = 10.0
+
+
+@contextmanager
+def running_peer(folder: Path, sandbox: Sandbox) -> Iterator[str]:
+    """The URL of its HTTP server until the end of the block. It sends nothing to anybody but the sandbox."""
+    package = npm_package("@apify/actors-mcp-server", VERSION)
+    port, log = free_port(), folder / "peer.log"
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "PORT": str(port),
+        "APIFY_API_BASE_URL": sandbox.url,
+        "APIFY_TOKEN": sandbox.token,
+        "TELEMETRY_ENABLED": "false",
+    }
+    command = [str(node()), str(package / "dist" / "dev_server.js")]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=environment, cwd=folder, stdout=output, stderr=output)
+    try:
+        _await_answer(process, f"http://127.0.0.1:{port}/", log)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_SECONDS)
+        process.kill()
+        process.wait()
+
+
+def _await_answer(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    with httpx.Client(trust_env=False, timeout=5) as client:
+        while process.poll() is None and time.monotonic() < deadline:
+            with suppress(httpx.HTTPError):
+                client.get(url)
+                return
+            time.sleep(0.05)
+    raise AssertionError(f"{url} does not answer:\n{tail(log)}")

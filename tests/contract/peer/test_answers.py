@@ -1,0 +1,135 @@
+"""Answers and errors beside those of the peer: keys and types, blocks, codes, and how messages begin."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.contract.peer.calls import ANSWERED, ENDED, LONG, REFUSED
+from tests.contract.peer.conftest import Both
+from tests.contract.peer.differences import BEGINNINGS, ON_PURPOSE
+from tests.contract.peer.shapes import differences, shape_of
+from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, WireError
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+REVISIONS = pytest.mark.parametrize("revision", [LEGACY, MODERN])
+QUERY = "?tools=actors,docs,runs,storage,outlast/sleeper"
+OWN_META = "outlast/"
+
+
+async def connected(both: Both, revision: str) -> tuple[Wire, Wire]:
+    wires = both.wires(revision, QUERY)
+    if revision == LEGACY:
+        for wire in wires:
+            await wire.initialize()
+    return wires
+
+
+async def called(wire: Wire, name: str, arguments: dict[str, Any] | None, **more: Any) -> dict[str, Any]:
+    """The answer, or the protocol error as one."""
+    given = {} if arguments is None else {"arguments": arguments}
+    try:
+        return await wire.request("tools/call", {"name": name, **given, **more})
+    except WireError as error:
+        return {"code": error.code, "message": str(error).partition(": ")[2]}
+
+
+def comparable(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer by keys and types, without what is ours alone."""
+    meta = {key: value for key, value in answer.get("_meta", {}).items() if not key.startswith((OWN_META, "io."))}
+    content = [block["type"] for block in answer["content"]]
+    kept = {key: value for key, value in answer.items() if key not in ("_meta", "content")}
+    return {**shape_of(kept), "content": content, **({"_meta": shape_of(meta)} if meta else {})}
+
+
+def unexplained(label: str, peer: dict[str, Any], ours: dict[str, Any]) -> list[str]:
+    found = differences(comparable(peer), comparable(ours))
+    return [line for line in found if (label, line.partition(":")[0]) not in ON_PURPOSE]
+
+
+def beginning(label: str, answer: dict[str, Any]) -> tuple[Any, str]:
+    """The code of a refused call, and its message as far as clients may match on it."""
+    assert "code" in answer or answer["isError"], f"{label}: {answer}"
+    text = answer.get("message") or answer["content"][0]["text"]
+    told = BEGINNINGS.get(label)
+    if told is not None and told in text:
+        return answer.get("code"), told
+    sentence = re.match(r"(.*?[.:])(?:\s|$)", text.partition("\n")[0])
+    lines = text.split("\n")
+    reason = [line.partition(". ")[0].rstrip(".") for line in lines if line.startswith("Validation errors: ")]
+    return answer.get("code"), " | ".join([sentence[1] if sentence else lines[0], *reason])
+
+
+@REVISIONS
+async def test_answers_have_the_same_keys_types_and_blocks(both: Both, revision: str) -> None:
+    peer, ours = await connected(both, revision)
+    ended = [await called(wire, "call-actor", ENDED) for wire in (peer, ours)]
+    found = {"a call": unexplained("a call", *ended)}
+    run = ended[0]["structuredContent"]
+    places = {
+        "$run": run["runId"],
+        "$dataset": run["storages"]["datasets"]["default"]["id"],
+        "$store": run["storages"]["keyValueStores"]["default"]["id"],
+    }
+
+    def filled(arguments: dict[str, Any]) -> dict[str, Any]:
+        text = json.dumps(arguments)
+        for name, value in places.items():
+            text = text.replace(name, value)
+        return json.loads(text)
+
+    for label, (name, arguments) in ANSWERED.items():
+        answers = [await called(wire, name, filled(arguments)) for wire in (peer, ours)]
+        found[label] = unexplained(label, *answers)
+    for label, (name, arguments) in REFUSED.items():
+        refused = [await called(wire, name, arguments and filled(arguments)) for wire in (peer, ours)]
+        theirs, mine = [beginning(label, answer) for answer in refused]
+        found[label] = [] if theirs == mine else [f"the peer says {theirs}, ours {mine}"]
+    assert {label: lines for label, lines in found.items() if lines} == {}
+
+
+async def test_a_call_that_outlasts_its_wait_goes_on_and_can_be_aborted(both: Both) -> None:
+    peer, ours = await connected(both, LEGACY)
+    own_tool = [await called(wire, "outlast--sleeper", {"seconds": "0.1", "unknown": 1}) for wire in (peer, ours)]
+    assert unexplained("an Actor's own tool", *own_tool) == []
+    for name in ("outlast/sleeper", "outlast-slash-sleeper"):
+        by_name = [await called(wire, name, {"seconds": 0}) for wire in (peer, ours)]
+        assert unexplained(name, *by_name) == []
+    for label, wait in (("a call that is not waited for", 0), ("a call that is waited for", 1)):
+        begun = [await called(wire, "call-actor", {**LONG, "waitSecs": wait}) for wire in (peer, ours)]
+        assert unexplained(label, *begun) == []
+        assert begun[1]["structuredContent"]["status"] in ("READY", "RUNNING")
+        runs = [answer["structuredContent"]["runId"] for answer in begun]
+        aborted = [
+            await called(wire, "abort-actor-run", {"runId": run}) for wire, run in zip((peer, ours), runs, strict=True)
+        ]
+        assert unexplained("an abort", *aborted) == []
+        assert aborted[1]["structuredContent"]["status"] == "ABORTED"
+
+
+async def progress_of(wire: Wire, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a client that asks for progress is told of a call."""
+    params = {"name": "call-actor", "arguments": arguments, "_meta": {"progressToken": "p"}}
+    messages = [message async for message in wire.messages("tools/call", params)]
+    return [message["params"] for message in messages if message.get("method") == "notifications/progress"]
+
+
+async def test_progress_names_the_actor_and_carries_the_run(both: Both) -> None:
+    slow = {"actor": "outlast/sleeper", "input": {"seconds": 1.5, "steps": 3}}
+    theirs, ours = [await progress_of(wire, slow) for wire in await connected(both, LEGACY)]
+    assert theirs
+    assert [step["progress"] for step in ours] == [1 + number for number in range(len(ours))]
+    for steps in (theirs, ours):
+        assert {tuple(sorted(step)) for step in steps} == {("_meta", "message", "progress", "progressToken")}
+        assert all(re.match(r"outlast/sleeper: [A-Z-]+( — |$)", step["message"]) for step in steps), steps
+        assert {tuple(step["_meta"]["com.apify/ActorRun"]) for step in steps} == {("runId",)}
+
+
+async def test_only_tools_that_run_actors_are_tasks(both: Both) -> None:
+    wires = await connected(both, LEGACY)
+    for name, arguments in (("get-actor-run", {"runId": "x"}), ("call-actor", {})):
+        refused = [await called(wire, name, arguments, task={}) for wire in wires]
+        assert beginning(name, refused[0]) == beginning(name, refused[1])
+    started = [await called(wire, "call-actor", {**ENDED, "waitSecs": 0}, task={"ttl": 60_000}) for wire in wires]
+    assert [answer["task"]["status"] for answer in started] == ["working", "working"]

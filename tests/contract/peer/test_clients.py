@@ -1,0 +1,74 @@
+"""Clients that other people wrote, as they are used with the peer: one script, two addresses, the same to be seen."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.peer.differences import LISTED_BESIDES
+from tests.contract.peer.server import VERSION
+from tests.support.paths import ROOT
+from tests.support.processes.installed import node, npm_package, python_with
+from tests.support.stacks.service import Service
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+PROGRAMS = Path(__file__).parent / "clients"
+QUERY = "tools=actors,docs,runs,storage,outlast/sleeper"
+
+
+async def output_of(*command: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 180)
+    assert process.returncode == 0, f"{out.decode()[-3000:]}\n{err.decode()[-3000:]}"
+    return out.decode()
+
+
+async def seen_of_both(service: Service, peer_url: str, *command: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the program saw of the peer, and of ours; its last arguments are the address and the token."""
+    addresses = (f"{peer_url}/?{QUERY}", f"{service.api_url}/mcp?mode=apify&{QUERY}")
+    outputs = [await output_of(*command, address, service.sandbox.token) for address in addresses]
+    theirs, ours = [json.loads(output) for output in outputs]
+    ours["tools"] = [tool for tool in ours["tools"] if tool[0] not in LISTED_BESIDES]
+    return theirs, ours
+
+
+async def test_the_python_sdk_sees_the_same(service: Service, peer_url: str) -> None:
+    program = (str(python_with("mcp==1.30.0")), str(PROGRAMS / "python_1_30.py"))
+    theirs, ours = await seen_of_both(service, peer_url, *program)
+    assert ours == theirs
+    assert (ours["run"][0], ours["task"], ours["page"]) == ("SUCCEEDED", ["completed", "SUCCEEDED"], [2, 1])
+
+
+async def test_the_typescript_sdk_sees_the_same(service: Service, peer_url: str) -> None:
+    """It comes with the peer, which is written with it."""
+    sdk = npm_package("@apify/actors-mcp-server", VERSION).parents[1] / "@modelcontextprotocol" / "sdk"
+    theirs, ours = await seen_of_both(service, peer_url, str(node()), str(PROGRAMS / "typescript.mjs"), str(sdk))
+    assert ours == theirs
+    assert (ours["run"][0], ours["task"]) == ("SUCCEEDED", ["taskCreated", "SUCCEEDED"])
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_the_inspector_sees_the_same(service: Service, peer_url: str, tmp_path: Path, era: str) -> None:
+    package = npm_package("@modelcontextprotocol/inspector", "2.12.0")
+    program = (str(node()), str(package / "clients" / "launcher" / "build" / "index.js"), "--cli")
+    headers = {"Authorization": f"Bearer {service.sandbox.token}"}
+    servers = {
+        "peer": {"type": "http", "url": f"{peer_url}/?{QUERY}", "headers": headers},
+        "ours": {"type": "http", "url": f"{service.api_url}/mcp?mode=apify&{QUERY}", "headers": headers},
+    }
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": servers}))
+    seen: dict[str, Any] = {}
+    for server in servers:
+        chosen = (*program, "--config", str(config), "--server", server, "--protocol-era", era)
+        listed = json.loads(await output_of(*chosen, "--method", "tools/list"))["tools"]
+        call = ("--method", "tools/call", "--tool-name", "outlast--sleeper", "--tool-arg", "seconds=0")
+        answer = await output_of(*chosen, *call)
+        names = [tool["name"] for tool in listed if tool["name"] not in LISTED_BESIDES]
+        seen[server] = (names, '"SUCCEEDED"' in answer, "SUCCEEDED in " in answer)
+    assert seen["ours"] == seen["peer"]
+    assert seen["ours"][1:] == (True, True)

@@ -1,0 +1,152 @@
+"""Tasks of 2025-11-25 beside the peer: shapes, messages and errors; and tasks of 2026-07-28, which it does not have."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.contract.peer.conftest import Both
+from tests.contract.peer.differences import TASKS_ON_PURPOSE
+from tests.contract.peer.shapes import differences, shape_of
+from tests.contract.peer.test_answers import called, unexplained
+from tests.support.eventually import eventually
+from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire, WireError
+from tests.support.stacks.service import Service
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+QUERY = "?tools=actors,outlast/sleeper"
+LONG = {"actor": "outlast/sleeper", "input": {"seconds": 300, "steps": 300}}
+FAILING = {"seconds": 0.5, "failWith": {"exitCode": 3, "message": "Out of luck"}}
+STATUS_MESSAGE = re.compile(r"outlast/sleeper: [A-Z-]+( — .+)?")
+
+
+async def connected(both: Both, revision: str = LEGACY) -> tuple[Wire, Wire]:
+    wires = both.wires(revision, QUERY)
+    if revision == LEGACY:
+        for wire in wires:
+            await wire.initialize()
+    return wires
+
+
+async def asked(wire: Wire, method: str, **params: Any) -> Any:
+    """The result, or the error as it is told."""
+    try:
+        return await wire.request(method, params)
+    except WireError as error:
+        return str(error)
+
+
+async def as_task(wire: Wire, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The new task."""
+    params = {"name": tool, "arguments": arguments, "task": {"ttl": 60_000}}
+    return (await wire.request("tools/call", params))["task"]
+
+
+async def in_status(wire: Wire, task_id: str, status: str, message: str) -> dict[str, Any]:
+    """The task once it has this status and says that."""
+
+    async def reached() -> dict[str, Any]:
+        task = await wire.request("tasks/get", {"taskId": task_id})
+        assert task["status"] == status, task
+        assert re.fullmatch(message, task.get("statusMessage", "")), task
+        return task
+
+    return await eventually(reached)
+
+
+def unlike(label: str, theirs: Any, ours: Any) -> list[str]:
+    """How two tasks differ in keys and types, or two errors in their words; ids are each server's own."""
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        found = list(differences(shape_of(theirs), shape_of(ours)))
+    else:
+        words = [re.sub(r'"[\w-]{8,}"', '"ID"', str(answer)) for answer in (theirs, ours)]
+        found = [] if words[0] == words[1] else [f"/: the peer says {words[0]}, ours {words[1]}"]
+    return [line for line in found if (label, line.partition(":")[0]) not in TASKS_ON_PURPOSE]
+
+
+async def test_a_tasks_life_is_told_as_the_peer_tells_it(both: Both) -> None:
+    told: list[dict[str, Any]] = []
+    for wire in await connected(both):
+        said: dict[str, Any] = {}
+        for method in ("tasks/get", "tasks/result", "tasks/cancel"):
+            said[f"unknown: {method}"] = await asked(wire, method, taskId="nothing-here")
+        task = said["a new task"] = await as_task(wire, "call-actor", LONG)
+        said["a working task"] = await in_status(wire, task["taskId"], "working", STATUS_MESSAGE.pattern)
+        said["a cancelled task"] = await asked(wire, "tasks/cancel", taskId=task["taskId"])
+        said["looked at"] = await asked(wire, "tasks/get", taskId=task["taskId"])
+        said["cancelled again"] = await asked(wire, "tasks/cancel", taskId=task["taskId"])
+        for key in ("a cancelled task", "looked at"):
+            assert (said[key]["status"], said[key]["statusMessage"]) == ("cancelled", "Cancelled by client")
+        ended = await as_task(wire, "outlast--sleeper", {"seconds": 0.1})
+        message = r"outlast/sleeper: SUCCEEDED( — .+)?"
+        said["a completed task"] = await in_status(wire, ended["taskId"], "completed", message)
+        said["cancelled too late"] = await asked(wire, "tasks/cancel", taskId=ended["taskId"])
+        said["its result"] = await wire.request("tasks/result", {"taskId": ended["taskId"]})
+        failed = await as_task(wire, "outlast--sleeper", FAILING)
+        message = r"outlast/sleeper: FAILED( — .+)?"
+        said["a failed run"] = await in_status(wire, failed["taskId"], "completed", message)
+        told.append(said)
+    assert told[0].keys() == told[1].keys()
+    results = [said.pop("its result") for said in told]
+    found = {label: unlike(label, told[0][label], told[1][label]) for label in told[0]}
+    assert {label: lines for label, lines in found.items() if lines} == {}
+    assert unexplained("its result", *results) == []
+    related = [answer["_meta"]["io.modelcontextprotocol/related-task"].keys() for answer in results]
+    assert related[0] == related[1]
+
+
+async def test_a_cancelled_task_stays_cancelled_while_its_run_is_aborted(both: Both, service: Service) -> None:
+    """The platform is slow to abort: the client sees nothing of it, and the run ends all the same."""
+    _, ours = await connected(both)
+    others = set(service.sandbox.counters["runningNow"])
+    task_id = (await as_task(ours, "call-actor", LONG))["taskId"]
+    await in_status(ours, task_id, "working", STATUS_MESSAGE.pattern)
+    (run_id,) = set(service.sandbox.counters["runningNow"]) - others
+    service.sandbox.order_fault("status", method="POST", path="/abort$", status=503, times=2)
+    try:
+        cancelled = await ours.request("tasks/cancel", {"taskId": task_id})
+        seen = [cancelled]
+        while service.sandbox.run(run_id)["status"] != "ABORTED":
+            seen.append(await ours.request("tasks/get", {"taskId": task_id}))
+    finally:
+        service.sandbox.restore()
+    assert {task["status"] for task in seen} == {"cancelled"}
+    newest = (await ours.request("tasks/list"))["tasks"][0]
+    assert newest["taskId"] == task_id or newest["status"] == "working"
+
+
+async def test_a_call_whose_request_is_cancelled_stops_its_run(both: Both, service: Service) -> None:
+    _, ours = await connected(both, LEGACY)
+    messages = ours.messages(
+        "tools/call", {"name": "call-actor", "arguments": LONG, "_meta": {"progressToken": 1}}, request_id=4711
+    )
+    first = await anext(messages)
+    run_id = first["params"]["_meta"]["com.apify/ActorRun"]["runId"]
+    await ours.notify("notifications/cancelled", {"requestId": 4711, "reason": "enough"})
+    await eventually(lambda: service.sandbox.run(run_id)["status"] == "ABORTED")
+    await messages.aclose()
+
+
+async def test_the_newer_version_has_tasks_as_its_extension_says(both: Both, service: Service) -> None:
+    """A client that declares them gets the task at once; the peer ignores them."""
+    _, ours = await connected(both, MODERN)
+    call = {"name": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 0.1}}}
+    made = await ours.request("tools/call", call, capabilities=KNOWS_TASKS)
+    assert (made["resultType"], made["status"]) == ("task", "working")
+
+    async def completed() -> dict[str, Any]:
+        task = await ours.request("tasks/get", {"taskId": made["taskId"]}, capabilities=KNOWS_TASKS)
+        assert task["status"] == "completed", task
+        return task
+
+    task = await eventually(completed)
+    plain = await called(ours, call["name"], call["arguments"])
+    assert list(differences(shape_of(plain["structuredContent"]), shape_of(task["result"]["structuredContent"]))) == []
+    assert re.fullmatch(r"outlast/sleeper: SUCCEEDED( — .+)?", task["statusMessage"])
+    others = set(service.sandbox.counters["runningNow"])
+    long = await ours.request("tools/call", {"name": "call-actor", "arguments": LONG}, capabilities=KNOWS_TASKS)
+    await eventually(lambda: set(service.sandbox.counters["runningNow"]) - others)
+    await ours.request("tasks/cancel", {"taskId": long["taskId"]}, capabilities=KNOWS_TASKS)
+    await eventually(lambda: not set(service.sandbox.counters["runningNow"]) - others)
+    with pytest.raises(WireError, match='Task "nothing-here" not found'):
+        await ours.request("tasks/get", {"taskId": "nothing-here"}, capabilities=KNOWS_TASKS)

@@ -1,0 +1,83 @@
+"""What is kept of payments that come with calls: the platform's terms, and connections."""
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.contracts import Caller, CallPayment
+from outlast.activities.secrets.sealer import SecretSealer
+from outlast.api.offer.payment_terms import PaymentTerms
+
+_HALF_AN_HOUR = 30 * 60
+
+
+class _Terms(HTTPServer):
+    """A platform that says what it has to be paid, while it is asked well."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.price: int | None = None
+        self.asked = 0
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Any
+
+    def do_GET(self) -> None:
+        self.server.asked += 1
+        self.send_response(402 if self.server.price else 503)
+        if self.server.price:
+            terms = {"x402Version": 2, "accepts": [{"amount": str(self.server.price)}]}
+            self.send_header("payment-required", base64.b64encode(json.dumps(terms).encode()).decode())
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the interface)
+        """Nothing."""
+
+
+@pytest.fixture
+def platform() -> Iterator[_Terms]:
+    with _Terms() as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield server
+        server.shutdown()
+        serving.join()
+
+
+async def test_terms_are_kept_for_half_an_hour_and_longer_while_they_cannot_be_read(platform: _Terms) -> None:
+    now = [0.0]
+    terms = PaymentTerms(f"http://127.0.0.1:{platform.server_port}", clock=lambda: now[0])
+
+    async def amount() -> str | None:
+        told: Any = await terms.x402()
+        return told and told["accepts"][0]["amount"]
+
+    assert [await amount(), await amount()] == [None, None]
+    assert platform.asked == 1, "whoever lists tools while the platform is away waits for no second attempt"
+    platform.price, now[0] = 5, 31
+    assert [await amount(), await amount()] == ["5", "5"]
+    platform.price, now[0] = 6, 31 + _HALF_AN_HOUR - 1
+    assert await amount() == "5"
+    platform.price, now[0] = None, 31 + _HALF_AN_HOUR
+    assert await amount() == "5"
+    platform.price, now[0] = 6, now[0] + 30
+    assert await amount() == "6"
+    assert platform.asked == 4
+
+
+def test_payments_leave_the_connections_of_accounts_alone() -> None:
+    sealer = SecretSealer.ephemeral()
+    platform = ApifyPlatform(api_base_url="http://127.0.0.1:9", operator_token=SecretStr("t"), sealer=sealer)
+    account = platform.client(Caller(id="one"))
+    for number in range(300):
+        secret = sealer.seal(SecretStr(f"payment {number}"), purpose="other")
+        platform.client(Caller(id="other", payment=CallPayment(protocol="x402", secret=secret)))
+    assert platform.client(Caller(id="one")) is account

@@ -1,0 +1,78 @@
+"""How connections of the mode `apify` choose tools, without a server: what the peer is not asked in CI."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from outlast.api.mcp.connections import selection_from
+from outlast.workflows.tools.framework.selection import ClientFacts, Selection
+from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.loader import load_tools
+from outlast.workflows.tools.registry import MODES, actor_tool_of
+
+CLIENTS = {"modern": ClientFacts("some", is_modern=True), "legacy": ClientFacts("some")}
+
+
+async def load_actor(actor: str) -> tuple[Tool, ...]:
+    return (actor_tool_of("apify", actor, title=actor, description="", schema={}),)
+
+
+def chosen(*, default_mode: str = "apify", **parameters: Sequence[str]) -> Selection:
+    named = {name.replace("_", "-"): values for name, values in parameters.items()}
+    return selection_from(named, default_mode=default_mode)
+
+
+async def names(selection: Selection, client: ClientFacts) -> list[str]:
+    return list((await load_tools(replace(selection, client=client), load_actor)).tools)
+
+
+async def test_the_defaults_are_those_of_the_peer() -> None:
+    modern, legacy = [await names(chosen(), client) for client in CLIENTS.values()]
+    assert modern[:7] == [
+        "search-actors",
+        "fetch-actor-details",
+        "call-actor",
+        "get-actor-run",
+        "get-dataset-items",
+        "get-key-value-store-record",
+        "abort-actor-run",
+    ]
+    assert modern[7:] == [
+        "search-apify-docs",
+        "fetch-apify-docs",
+        "report-problem",
+        "apify--rag-web-browser",
+        "apify--web-fetch",
+    ]
+    assert legacy == [*modern[-2:], *modern[:-2]]
+
+
+@pytest.mark.parametrize("name", ["Claude Code", "my-anthropic-thing", "local-agent-mode-apify"])
+async def test_some_clients_are_offered_reports_only_when_they_ask(name: str) -> None:
+    client = ClientFacts(name, is_modern=True)
+    assert "report-problem" not in await names(chosen(), client)
+    assert "report-problem" in await names(chosen(tools=["dev"]), client)
+    assert "report-problem" not in await names(chosen(tools=["dev"], telemetry_enabled=["false"]), client)
+
+
+def test_the_mode_is_named_by_mode_and_ui_is_its_own() -> None:
+    assert chosen(default_mode="default", mode=["apify"], ui=["apps"]).option("ui") == "apps"
+    assert chosen(ui=["openai"]).mode == "apify"
+    assert chosen(default_mode="default", ui=["openai"]).mode == "openai"
+    assert chosen(mode=["default"], ui=["openai"]).mode == "default"
+
+
+def test_a_command_takes_what_it_was_not_given_from_the_environment() -> None:
+    environment = {"TOOLS": "docs", "ACTORS": "a/b", "UI_MODE": "apps", "TELEMETRY_ENABLED": "false"}
+    read = selection_from({"tools": ["runs"]}, default_mode="apify", environment=environment)
+    assert read.selectors == ("runs", "a/b")
+    assert (read.option("ui"), read.option("telemetry")) == ("apps", "off")
+    assert selection_from({}, default_mode="default", environment=environment).selectors is None
+
+
+async def test_a_mode_has_the_tools_that_it_names_and_no_others() -> None:
+    assert MODES["apify"].shares == frozenset()
+    assert {"get-task", "restore-tool-output", "add-actor"}.isdisjoint(
+        await names(chosen(tools=["actors"]), CLIENTS["modern"])
+    )

@@ -1,0 +1,48 @@
+"""Objects of the platform's API, from workflow code."""
+
+from typing import cast
+
+from pydantic import JsonValue
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from outlast.activities.platform_reads.activities import PlatformReadActivities
+
+from outlast.activities.contracts import JsonObject
+from outlast.activities.platform_reads.contracts import PlatformReadInput
+from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.stubs.call_activity import call_activity
+from outlast.workflows.stubs.quick_reads import read_quickly
+
+_MAX_SUMMARY_CHARS = 100
+
+
+class PlatformReads:
+    """Reads for the caller of one call. Every method raises `ToolError` when the platform refuses."""
+
+    def __init__(self, call: ToolCall) -> None:
+        """Act for the caller of `call`."""
+        self._call = call
+
+    async def get(self, *path: str, **parameters: str | int | bool | None) -> JsonObject:
+        """The object below `/v2` at this path; parameters that are None are left out."""
+        return cast(JsonObject, await self._read(path, parameters, wait_seconds=0))
+
+    async def run(self, run_id: str, *, wait_seconds: int = 0) -> JsonObject:
+        """A run: when it has ended, or after that time."""
+        parameters = {"waitForFinish": wait_seconds} if wait_seconds else {}
+        return cast(JsonObject, await self._read(("actor-runs", run_id), parameters, wait_seconds=wait_seconds))
+
+    async def _read(
+        self,
+        path: tuple[str, ...],
+        parameters: dict[str, str | int | bool | None] | dict[str, int],
+        *,
+        wait_seconds: int,
+    ) -> JsonValue:
+        given = {name: value for name, value in parameters.items() if value is not None}
+        request = PlatformReadInput(caller=self._call.caller, path=path, parameters=given, wait_seconds=wait_seconds)
+        summary, method = f"read {'/'.join(path)}"[:_MAX_SUMMARY_CHARS], PlatformReadActivities.read_platform
+        if wait_seconds:  # The caller chooses how long that takes: it must keep no workflow task.
+            return (await call_activity(self._call, method, request, summary=summary)).data
+        return (await read_quickly(self._call, method, request, summary=summary)).data

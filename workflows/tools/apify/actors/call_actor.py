@@ -1,0 +1,118 @@
+"""`call-actor`: run any Actor, or call a tool of one that is an MCP server."""
+
+from decimal import Decimal
+from typing import Any, cast
+
+from outlast.activities.contracts import JsonObject
+from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.runtime.executors import ActorExecutor
+from outlast.workflows.tools.apify.answers.failures import (
+    Handler,
+    awaits_approval,
+    failing_as,
+    is_missing,
+    platform_message,
+)
+from outlast.workflows.tools.apify.definition import begun
+from outlast.workflows.tools.apify.schemas.build import (
+    arguments,
+    free_object,
+    inner,
+    integer,
+    number,
+    text,
+)
+from outlast.workflows.tools.apify.schemas.runs import RUN
+from outlast.workflows.tools.core.actor_mcp import call_tool_of
+from outlast.workflows.tools.core.actor_names import split_actor_tool
+from outlast.workflows.tools.core.call_actor import RunOptions, run_spec
+from outlast.workflows.tools.framework.ids import unquoted
+from outlast.workflows.tools.framework.tool import Category, Tool, ToolAnnotations
+
+DESCRIPTION = """
+Run an Actor, a program on the Apify platform, by its name `user/name`, with an input that fits the Actor's own input
+schema. The answer says how the run stands and what it has written; read the items with get-dataset-items. A run that
+takes longer than waitSecs goes on: follow it with get-actor-run. The run is paid by your account; maxTotalChargeUsd
+limits what it may cost.
+"""
+
+
+def _wording(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
+    actor = unquoted(given.get("actor", ""))
+    if is_missing(envelope):
+        return f"Actor '{actor}' was not found. Check its name, `user/name`, or look for it with search-actors."
+    name, mcp_tool = split_actor_tool(actor)
+    if mcp_tool is not None:
+        told = "is not an MCP server" in envelope.message
+        return f"Actor '{name}' is not an MCP server." if told else envelope.message
+    if awaits_approval(envelope):
+        return platform_message(envelope)
+    return f"Failed to call Actor '{actor}': {platform_message(envelope)}"
+
+
+def _handler(executor: ActorExecutor) -> Handler:
+    @failing_as(_wording)
+    async def call_actor(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+        actor, mcp_tool = split_actor_tool(unquoted(given["actor"]))
+        run_input: JsonObject = given.get("input") or {}
+        if mcp_tool is None:
+            return await executor.execute_actor_tool(ctx, run_spec(ctx, actor, run_input, options_of(given)))
+        answer = await call_tool_of(ctx, actor, mcp_tool, run_input)
+        return answer.model_copy(update={"structured": _passed_on(actor, mcp_tool, failed=answer.is_error)})
+
+    return call_actor
+
+
+def options_of(given: dict[str, Any]) -> RunOptions:
+    """The call's options; a time-out of 0 is none."""
+    options = cast("dict[str, Any]", given.get("callOptions") or {})
+    cost = options.get("maxTotalChargeUsd")
+    return RunOptions(
+        memory=int(options["memory"]) if options.get("memory") else None,
+        timeout=int(options["timeout"]) if options.get("timeout") else None,
+        build=options.get("build") or None,
+        maxItems=options.get("maxItems"),
+        maxTotalChargeUsd=Decimal(str(cost)) if cost is not None else None,
+    )
+
+
+def _passed_on(actor: str, mcp_tool: str, *, failed: bool) -> JsonObject:
+    """The run response of a call that no run of its own stands behind: a tool of an MCP server has answered."""
+    return {
+        "runId": "mcp-passthrough",
+        "actorId": actor,
+        "actorName": actor,
+        "status": "FAILED" if failed else "SUCCEEDED",
+        "storages": {},
+        "summary": f"{mcp_tool} of {actor} has {'failed' if failed else 'answered'}.",
+        "nextStep": "Its answer is in the content.",
+    }
+
+
+def call_actor_tool(executor: ActorExecutor) -> Tool:
+    """The definition, with the mode's executor."""
+    schema = arguments(
+        {
+            "actor": text(
+                "The Actor: `user/name`, for example apify/rag-web-browser. `user/name:tool` is a tool of one that is "
+                "an MCP server."
+            ),
+            "input": free_object("What the Actor takes, by its own input schema."),
+            "callOptions": inner(
+                {
+                    "memory": number("Memory in megabytes, a power of two.", minimum=128, maximum=32_768),
+                    "timeout": number("Longest duration of the run, in seconds; 0 for none.", minimum=0),
+                    "build": text("Tag or number of the build; the Actor's default without it."),
+                    "maxItems": integer("Items to be charged at most.", exclusiveMinimum=0),
+                    "maxTotalChargeUsd": number("What the run may cost at most, in US dollars.", exclusiveMinimum=0),
+                },
+                "How the run is carried out.",
+            ),
+        },
+        required=("actor", "input"),
+    )
+    hints = ToolAnnotations(title="Call Actor", destructive=True, idempotent=False, open_world=True)
+    definition = begun("call-actor", Category.ACTORS, hints, does=DESCRIPTION, arguments=schema, answer=RUN)
+    return definition.server(_handler(executor), calls_actor=True).build()

@@ -1,0 +1,135 @@
+"""`fetch-actor-details`: what an Actor is, takes and costs."""
+
+from typing import Any
+
+from outlast.activities.contracts import JsonObject
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.apify.actors.cards import CARD, FREE_TIER, card_as_markdown, card_of
+from outlast.workflows.tools.apify.actors.input_schema import shown_schema
+from outlast.workflows.tools.apify.answers.blocks import compact, texts
+from outlast.workflows.tools.apify.answers.failures import failing_as, is_missing, thrown
+from outlast.workflows.tools.apify.definition import reading_tool
+from outlast.workflows.tools.apify.schemas.build import answer, arguments, flag, inner, required_text, text
+from outlast.workflows.tools.core.actor_mcp import list_tools_of
+from outlast.workflows.tools.core.actor_names import normalised_actor
+from outlast.workflows.tools.framework.ids import unquoted
+from outlast.workflows.tools.framework.tool import Category
+
+DESCRIPTION = """
+Get what there is to know of an Actor before it is run: its input schema, documentation, price and use. `output`
+chooses parts; without it all come but outputSchema and mcpTools.
+"""
+_OF_CARD = ("description", "stats", "pricing", "rating", "metadata")
+_BY_DEFAULT = (*_OF_CARD, "inputSchema", "readme")
+_FIELDS_OF: dict[str, tuple[str, ...]] = {
+    "description": ("description",),
+    "stats": ("stats",),
+    "pricing": ("pricing",),
+    "rating": ("rating",),
+    "metadata": ("pictureUrl", "developer", "categories", "modifiedAt", "isDeprecated"),
+}
+_ALWAYS: JsonObject = {
+    "developer": {"username": "", "isOfficialApify": False, "url": ""},
+    "description": "",
+    "categories": [],
+    "isDeprecated": False,
+}
+"""What a card has in any case, empty where it is not wanted."""
+_MAX_README_CHARS = 100_000
+
+
+@failing_as(
+    lambda given, envelope: (
+        f"Actor information for '{unquoted(given['actor'])}' was not found. Look for it with search-actors."
+        if is_missing(envelope)
+        else thrown("fetch-actor-details", envelope)
+    )
+)
+async def fetch_actor_details(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+    """The parts that are wanted, a text each."""
+    actor = normalised_actor(unquoted(given["actor"]))
+    wanted = _wanted(given.get("output"))
+    details = await ctx.actors.details(actor, max_readme_chars=_MAX_README_CHARS, infer_output=False)
+    structured: JsonObject = {}
+    blocks: list[str] = []
+    if wanted.intersection(_OF_CARD):
+        whole = card_of(await ctx.platform.get("acts", details.card.full_name))
+        structured["actorInfo"] = card = _reduced(whole, wanted)
+        blocks.append(f"# Actor information\n{card_as_markdown(card)}")
+    url = f"https://apify.com/{details.card.full_name}"
+    if "readme" in wanted:
+        structured["readme"] = details.readme or ""
+        blocks.append(f"# README\n{details.readme or ''}")
+    if "inputSchema" in wanted:
+        structured["inputSchema"] = schema = shown_schema(details.input_schema)
+        blocks.append(f"# [Input schema]({url}/input)\n```json\n{compact(schema)}\n```")
+    if "outputSchema" in wanted:
+        structured["outputSchema"] = schema = details.output.item_schema if details.output else {}
+        blocks.append(f"# Output Schema\n```json\n{compact(schema)}\n```")
+    if "mcpTools" in wanted:
+        structured["mcpTools"] = said = await _tools_of(
+            ctx, details.card.full_name, is_server=details.mcp_path is not None
+        )
+        blocks.append(said)
+    return texts(structured, *blocks)
+
+
+def _wanted(output: Any) -> set[str]:
+    """The parts to answer: those that are true, or the usual ones."""
+    if not output:
+        return set(_BY_DEFAULT)
+    return {part for part, is_wanted in output.items() if is_wanted}
+
+
+def _reduced(card: JsonObject, wanted: set[str]) -> JsonObject:
+    kept = {field for part in wanted for field in _FIELDS_OF.get(part, ())} | {"title", "url", "id", "fullName"}
+    reduced = {**_ALWAYS, **{name: value for name, value in card.items() if name in kept}}
+    pricing = reduced.get("pricing")
+    return {**reduced, "pricing": {**pricing, "userTier": FREE_TIER}} if isinstance(pricing, dict) else reduced
+
+
+async def _tools_of(ctx: ToolContext, actor: str, *, is_server: bool) -> str:
+    if not is_server:
+        return f"{actor} is no MCP server, so it has no tools of its own. Run it with call-actor."
+    tools = await list_tools_of(ctx, actor)
+    lines = [f"- `{tool.name}`: {tool.description}\n  Input: {compact(tool.input_schema)}" for tool in tools]
+    return "\n".join([f"# Available MCP Tools\nCall one with call-actor, actor `{actor}:tool`.", *lines])
+
+
+FETCH_ACTOR_DETAILS = reading_tool(
+    "fetch-actor-details",
+    "Fetch Actor details",
+    Category.ACTORS,
+    does=DESCRIPTION,
+    arguments=arguments(
+        {
+            "actor": required_text("The Actor: `user/name`, or its id."),
+            "output": inner(
+                {
+                    "description": flag("What it does."),
+                    "stats": flag("How much it is used."),
+                    "pricing": flag("What it costs."),
+                    "rating": flag("How users rate it."),
+                    "metadata": flag("Developer, categories, when it was changed, whether it is deprecated."),
+                    "inputSchema": flag("What it takes."),
+                    "readme": flag("Its documentation."),
+                    "outputSchema": flag("What its items are like."),
+                    "mcpTools": flag("For one that is an MCP server: its tools."),
+                },
+                "The parts to answer.",
+            ),
+        },
+        required=("actor",),
+    ),
+    answer=answer(
+        {
+            "actorInfo": CARD,
+            "readme": text("Its documentation."),
+            "inputSchema": {"type": "object"},
+            "outputSchema": {"type": "object"},
+            "mcpTools": text("The tools of an MCP server, in words."),
+        }
+    ),
+    handler=fetch_actor_details,
+)

@@ -1,0 +1,1 @@
+"""What the tools of this mode answer: the run response, content blocks, failures."""

@@ -1,0 +1,84 @@
+"""Failures in the words that clients of Apify's server match on. The envelope goes along, for programs that know it."""
+
+import re
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any
+
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.stubs.failures import ToolError
+
+_REFUSAL = re.compile(r"The platform answered \d+ \((?P<type>[\w-]+)\): (?P<message>.*)", re.DOTALL)
+"""How the classifier tells a refusal of the platform (`activities/failures/classify.py`)."""
+
+_NOT_APPROVED = "full-permission-actor-not-approved"
+
+Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
+Wording = Callable[[Any, ErrorEnvelope], str | None]
+"""From the call's arguments and the failure to the text; None for the text of every other failure."""
+
+
+def failing_as(wording: Wording) -> Callable[[Handler], Handler]:
+    """Have a handler answer its failures in these words, as tool errors."""
+
+    def decorate(handler: Handler) -> Handler:
+        @wraps(handler)
+        async def handle(ctx: ToolContext, arguments: Any) -> ToolResult:
+            try:
+                return await handler(ctx, arguments)
+            except ToolError as error:
+                text = wording(arguments, error.envelope) or thrown(ctx.call.tool, error.envelope)
+                return failed(error.envelope, text)
+
+        return handle
+
+    return decorate
+
+
+def failed(envelope: ErrorEnvelope, *lines: str) -> ToolResult:
+    """The tool error with these texts, one block each."""
+    return ToolResult(content=tuple(TextContent(text=line) for line in lines), is_error=True, error=envelope)
+
+
+def not_there(what: str) -> Wording:
+    """`what` with the arguments filled in, when the platform has no such thing."""
+    return lambda arguments, envelope: what.format(**arguments) if is_missing(envelope) else None
+
+
+def is_missing(envelope: ErrorEnvelope) -> bool:
+    """Whether the platform has no such thing for this caller."""
+    return envelope.category is ErrorCategory.NOT_FOUND
+
+
+def refusal_type(envelope: ErrorEnvelope) -> str | None:
+    """What the platform calls its refusal (Apify API v2, `error.type`); None where it did not refuse."""
+    told = _REFUSAL.match(envelope.message)
+    return told["type"] if told is not None else None
+
+
+def awaits_approval(envelope: ErrorEnvelope) -> bool:
+    """Whether a person has to approve the Actor first: the platform's message says where."""
+    return refusal_type(envelope) == _NOT_APPROVED
+
+
+def thrown(tool: str, envelope: ErrorEnvelope) -> str:
+    """The text of a failure that has none of its own; with the platform's type, where the platform refused.
+
+    What a person has to pay or approve first is told in the platform's words alone: without terms of payment, so that
+    no client pays once more by itself for what may have been paid.
+    """
+    told = _REFUSAL.match(envelope.message)
+    if told is not None:
+        if envelope.category is ErrorCategory.PAYMENT or awaits_approval(envelope):
+            return told["message"]
+        return f'Error calling tool "{tool}": {told["message"]} (API error type: {told["type"]}).'
+    hint = f" {envelope.hint}" if envelope.hint else ""
+    return f'Error calling tool "{tool}": {envelope.message}{hint}'
+
+
+def platform_message(envelope: ErrorEnvelope) -> str:
+    """What the platform said, without what we say around it."""
+    told = _REFUSAL.match(envelope.message)
+    return told["message"] if told is not None else envelope.message

@@ -1,0 +1,53 @@
+"""`report-problem`: tell the operator of this server that something does not work."""
+
+from typing import Any
+
+from temporalio import workflow
+
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.apify.answers.blocks import texts
+from outlast.workflows.tools.apify.definition import begun
+from outlast.workflows.tools.apify.schemas.build import answer, arguments, array, flag, text
+from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
+
+DESCRIPTION = """
+Tell those who run this server about a problem with a tool, an Actor or an answer: what was tried, what was expected,
+what happened. Leave out passwords, tokens and personal data. The report goes to the server's log and to nobody else.
+"""
+_MAX_ID_CHARS = 200
+
+
+async def report_problem(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+    """One line in the log of the worker; the report itself is in the task's arguments."""
+    facts = {
+        "caller": ctx.call.caller.id,
+        "about_actor": given.get("actorId"),
+        "about_run": given.get("actorRunId"),
+        "about_tools": given.get("relatedTools"),
+        "characters": len(str(given["message"])),
+    }
+    workflow.logger.warning("a problem was reported", extra={"task": ctx.task_id, **facts})
+    return texts({"reported": True}, f"Reported to those who run this server, as task {ctx.task_id}.")
+
+
+REPORT_PROBLEM = (
+    begun(
+        "report-problem",
+        Category.DEV,
+        ToolAnnotations(title="Report a problem", idempotent=False, open_world=False),
+        does=DESCRIPTION,
+        arguments=arguments(
+            {
+                "message": text("What was tried, expected and seen.", minLength=1, maxLength=2_000),
+                "actorId": text("The Actor that it is about.", maxLength=_MAX_ID_CHARS),
+                "actorRunId": text("The run that it is about.", maxLength=_MAX_ID_CHARS),
+                "relatedTools": array(text(maxLength=100), "The tools that it is about.", maxItems=20),
+            },
+            required=("message",),
+        ),
+        answer=answer({"reported": flag()}, required=("reported",)),
+    )
+    .server(report_problem)
+    .build()
+)

@@ -1,0 +1,82 @@
+"""What a model is told of a connection in this mode, before its first call: the same subjects as in Apify's own server.
+
+What is said without naming a tool is said always, as there.
+"""
+
+from outlast.workflows.tools.framework.mode import Instruction
+
+INSTRUCTIONS = (
+    Instruction(
+        "- An Actor is a program on the Apify platform: it takes an input and writes what it finds. Its README\n"
+        "  says what it can do, its input schema what it takes: read the input schema before you run it. Apify\n"
+        "  Store has an Actor for most sites; of several, take one that is used much and rated well."
+    ),
+    Instruction(
+        "- Each run writes to a dataset (rows) and a key-value store (files, its input and output). Answers name\n"
+        "  both by their ids. Read large ones a page at a time, with few fields."
+    ),
+    Instruction(
+        "- An Actor task is a saved input with options of an Actor, to be run again. It is private until it is\n"
+        "  published, which makes a page for everybody: publish only what is useful and proven."
+    ),
+    Instruction(
+        "- A schedule runs Actors and saved tasks by a cron expression of five fields (a sixth in front for\n"
+        "  seconds), in its time zone, UTC without one. @daily and its like fire at a time of their own: write\n"
+        "  the fields where a time matters. A disabled schedule pauses. To change its actions send all of them,\n"
+        "  10 of each kind at most."
+    ),
+    Instruction(
+        "- Storages, runs and logs are resources, too: resources/read takes their addresses on the platform's\n"
+        "  API, such as .../v2/datasets/ID/items?limit=100; resources/templates/list has the forms. Answers name\n"
+        "  ids: build the address from them. What is too large is answered by a note: read a page of it."
+    ),
+    Instruction(
+        "- search-actors finds Actors; fetch-actor-details has one's README, price and input schema.",
+        (
+            "search-actors",
+            "fetch-actor-details",
+        ),
+    ),
+    Instruction(
+        "- Before call-actor read the input schema with fetch-actor-details. For a tool of an Actor that is an\n"
+        "  MCP server call `user/actor:tool`.",
+        (
+            "call-actor",
+            "fetch-actor-details",
+        ),
+    ),
+    Instruction(
+        "- Where an Actor has a tool of its own, prefer that to call-actor.",
+        ("call-actor",),
+    ),
+    Instruction(
+        "- Tools that run an Actor wait up to waitSecs; with 0 they only start it. A run that takes longer goes\n"
+        "  on: follow it with get-actor-run. What it has written is read with get-dataset-items and\n"
+        "  get-key-value-store-record.",
+        (
+            "get-actor-run",
+            "get-dataset-items",
+            "get-key-value-store-record",
+        ),
+    ),
+    Instruction(
+        "- apify--web-fetch gets one page whose address is known; apify--rag-web-browser searches the web and\n"
+        "  reads what it finds.",
+        (
+            "apify--web-fetch",
+            "apify--rag-web-browser",
+        ),
+    ),
+    Instruction(
+        "- For data of a known site look for an Actor with search-actors; apify--rag-web-browser is for questions\n"
+        "  that any page may answer.",
+        (
+            "search-actors",
+            "apify--rag-web-browser",
+        ),
+    ),
+    Instruction(
+        "- When a tool misleads you or does not do what it says, tell it with report-problem, once.",
+        ("report-problem",),
+    ),
+)

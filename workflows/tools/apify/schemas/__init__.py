@@ -1,0 +1,1 @@
+"""Input and output schemas of this mode's tools, as data."""

@@ -1,0 +1,130 @@
+"""How connections of this mode choose tools: the selectors of Apify's own server (0.16)."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from outlast.workflows.tools.apify.payments import SCHEMES
+from outlast.workflows.tools.framework.selection import (
+    Choice,
+    LoadedChoice,
+    Parameters,
+    Selection,
+    SelectionRules,
+    names_in,
+)
+from outlast.workflows.tools.framework.tool import Category, Tool
+
+CATEGORIES = (
+    Category.ACTORS,
+    Category.DOCS,
+    Category.RUNS,
+    Category.STORAGE,
+    Category.TASKS,
+    Category.SCHEDULES,
+    Category.DEV,
+)
+DEFAULT_CATEGORIES = (Category.ACTORS, Category.DOCS)
+DEFAULT_ACTORS = ("apify/rag-web-browser", "apify/web-fetch")
+RETIRED = frozenset({"add-actor", "experimental", "preview", "get-actor-log"})
+"""Names of tools and categories that there were: they select nothing, and are no Actors."""
+COMPANIONS = ("get-actor-run", "get-dataset-items", "get-key-value-store-record", "abort-actor-run")
+"""Offered beside whatever starts or follows a run, in this order."""
+REPORT = "report-problem"
+_CALL, _FOLLOW = "call-actor", "get-actor-run"
+_APPS = frozenset({"apps", "true", "on", "openai"})
+_NO_APPS = frozenset({"default", "false", "off"})
+_WITHOUT_REPORT = ("claude", "anthropic", "local-agent-mode-apify")
+"""Parts of the names of clients that are offered no reports unless they ask for them."""
+_FALSE = frozenset({"false", "0", "no", "off"})
+_TOOL_OF_WIDGETS = re.compile(r"[a-z-]+-widget")
+
+
+def read(mode: str, parameters: Parameters) -> Selection:
+    """The selection of a connection. What is unknown is passed over, as that server does."""
+    tools, actors = names_in(parameters, "tools"), names_in(parameters, "actors")
+    chosen = None if tools is None and actors is None else (*(tools or ()), *(actors or ()))
+    payment = _first(parameters, "payment")
+    return Selection(
+        mode=mode,
+        selectors=chosen,
+        payment=SCHEMES.get(payment),
+        options=(("ui", ui_of(_first(parameters, "ui"))), ("telemetry", _telemetry(parameters))),
+    )
+
+
+def ui_of(value: str) -> str:
+    """`apps`, `default`, or `auto`: what the client can show."""
+    lowered = value.strip().lower()
+    return "apps" if lowered in _APPS else "default" if lowered in _NO_APPS else "auto"
+
+
+def choose(selection: Selection, available: Mapping[str, Tool]) -> Choice:
+    """The tools and Actors that the selectors name, in their order."""
+    if selection.selectors is None:
+        names: Iterable[str] = (*DEFAULT_CATEGORIES, REPORT)
+        actors = [*DEFAULT_ACTORS]
+    else:
+        names, actors = selection.selectors, []
+    tools: list[Tool] = []
+    for name in names:
+        if name in CATEGORIES:
+            tools += [each for each in available.values() if each.category == name]
+        elif name in available:
+            tools.append(available[name])
+        elif name not in RETIRED and not _TOOL_OF_WIDGETS.fullmatch(name):
+            actors.append(_unquoted(name))
+    if not _may_report(selection):
+        tools = [each for each in tools if each.name != REPORT]
+    every_actor = dict.fromkeys(name for name in (*actors, *selection.added_actors) if name)
+    return Choice(tuple(dict.fromkeys(tools)), tuple(every_actor))
+
+
+def arrange(selection: Selection, loaded: LoadedChoice) -> list[Tool]:
+    """The tools in the order in which that server lists them, with the companions of what runs Actors."""
+    direct = [each for each in loaded.actor_tools if each.calls_actor]
+    proxied = [each for each in loaded.actor_tools if not each.calls_actor]
+    tools = _with_companions([*loaded.tools, *direct], loaded.available, runs_actors=bool(direct))
+    if selection.client.is_modern:
+        return [*tools, *proxied]
+    if selection.option("ui") == "auto":
+        return [*direct, *proxied, *(each for each in tools if each not in direct)]
+    last = [each for each in tools if each.name == REPORT and selection.selectors is None]
+    return [*(each for each in tools if each not in last), *proxied, *last]
+
+
+def _with_companions(tools: list[Tool], available: Mapping[str, Tool], *, runs_actors: bool) -> list[Tool]:
+    """The companions stand after `call-actor`, else at the end; those that were chosen before that stay."""
+    names = [each.name for each in tools]
+    if not runs_actors and _CALL not in names and _FOLLOW not in names:
+        return tools
+    at = names.index(_CALL) + 1 if _CALL in names else len(tools)
+    before = tools[:at]
+    added = [available[name] for name in COMPANIONS if name in available and available[name] not in before]
+    return [*before, *added, *(each for each in tools[at:] if each not in added)]
+
+
+def _may_report(selection: Selection) -> bool:
+    """Whether reports are offered: with telemetry on, and not unasked to clients that have a way of their own."""
+    if selection.option("telemetry") == "off":
+        return False
+    name = selection.client.name.lower()
+    return selection.selectors is not None or not any(part in name for part in _WITHOUT_REPORT)
+
+
+def _telemetry(parameters: Parameters) -> str:
+    return "off" if _first(parameters, "telemetry-enabled").strip().lower() in _FALSE else "on"
+
+
+def _first(parameters: Parameters, name: str) -> str:
+    """Of a parameter that is no list and was given more than once, the first one counts."""
+    return (parameters.get(name) or [""])[0]
+
+
+def _unquoted(name: str) -> str:
+    return name.strip("\"'` ")
+
+
+_ENVIRONMENT = (("tools", "TOOLS"), ("actors", "ACTORS"), ("ui", "UI_MODE"), ("telemetry-enabled", "TELEMETRY_ENABLED"))
+RULES = SelectionRules(
+    read=read, choose=choose, arrange=arrange, reads_ui=True, environment=_ENVIRONMENT, shows_clients=True
+)

@@ -1,0 +1,1 @@
+"""Tools that read datasets and key-value stores."""

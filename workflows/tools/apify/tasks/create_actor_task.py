@@ -1,0 +1,54 @@
+"""`create-actor-task`: save an input and options for an Actor under a name."""
+
+from typing import Any
+
+from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.apify.answers.failures import failing_as, is_missing
+from outlast.workflows.tools.apify.definition import begun
+from outlast.workflows.tools.apify.references import platform_reference
+from outlast.workflows.tools.apify.schemas.build import arguments, required_text
+from outlast.workflows.tools.apify.schemas.tasks import FIELDS, TASK
+from outlast.workflows.tools.apify.tasks.saved_tasks import COLLECTION, changes_of, name_for, task_answer
+from outlast.workflows.tools.framework.ids import unquoted
+from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
+
+DESCRIPTION = """
+Save an Actor task: an Actor with an input and options under a name, to be run again or by a schedule. It runs nothing.
+"""
+
+
+def _wording(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
+    return f"Actor '{unquoted(given['actorId'])}' was not found." if is_missing(envelope) else None
+
+
+@failing_as(_wording)
+async def create_actor_task(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+    """Save it once, whatever fails in between."""
+    actor = await ctx.platform.get("acts", await platform_reference(ctx, given["actorId"]))
+    me = await ctx.platform.get("users", "me")
+    changes = {"name": name_for(ctx, actor), **changes_of(given)}
+    task = await ctx.platform_writes.create(
+        COLLECTION, {"actId": actor.get("id"), **changes}, found_at=f"{me.get('username')}~{changes['name']}"
+    )
+    return task_answer(task, f"Saved task {task.get('name')} (taskId={task.get('id')}).")
+
+
+CREATE_ACTOR_TASK = (
+    begun(
+        "create-actor-task",
+        Category.TASKS,
+        ToolAnnotations(title="Create Actor task", idempotent=False, open_world=False),
+        does=DESCRIPTION,
+        arguments=arguments(
+            {"actorId": required_text("The Actor: its id, `user/name`, or the name of one of your own."), **FIELDS},
+            required=("actorId",),
+        ),
+        answer=TASK,
+    )
+    .server(create_actor_task)
+    .seals("input")
+    .plans(actors=("actorId",))
+    .build()
+)
