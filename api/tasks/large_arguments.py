@@ -25,6 +25,7 @@ MAX_CALL_BYTES = 32 * 1024 * 1024
 """Of all arguments together. OUTLAST_MAX_BODY_BYTES, 8 MB by default, rejects larger REST requests earlier."""
 _KEPT_FIELD_BYTES = 4 * 1024
 """Smaller fields of a large input stay in the call, unless there are very many."""
+_PLAIN_FIELDS = 64
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class LargeArguments:
 
     async def lighten(self, call: ToolCall, task_id: str) -> LightCall:
         """`call` as the workflow `task_id` gets it. Raises `CallTooLarge`, `OutputStoreUnavailable`."""
-        fields = await asyncio.to_thread(_texts_of, call.arguments)
+        arguments = call.arguments
+        fields = _texts_of(arguments) if _is_plain(arguments) else await asyncio.to_thread(_texts_of, arguments)
         size = sum(map(len, fields.values()))
         if size > MAX_CALL_BYTES:
             raise _too_large(call, f"{size} bytes; the limit is {MAX_CALL_BYTES}")
@@ -117,6 +119,14 @@ def _names_mcp_tool(arguments: Mapping[str, JsonValue]) -> bool:
     """Whether `call-actor` is to call a tool of an MCP server, whose arguments travel in another way."""
     actor = arguments.get("actor")
     return isinstance(actor, str) and ":" in actor
+
+
+def _is_plain(arguments: Mapping[str, JsonValue]) -> bool:
+    """Whether they are a few short values, as those of a quick call: a thread would take longer than writing them."""
+    return len(arguments) <= _PLAIN_FIELDS and all(
+        len(value) <= _KEPT_FIELD_BYTES if isinstance(value, str) else not isinstance(value, dict | list)
+        for value in arguments.values()
+    )
 
 
 def _texts_of(document: Mapping[str, JsonValue]) -> dict[str, bytes]:
