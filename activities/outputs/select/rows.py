@@ -17,7 +17,7 @@ from outlast.activities.outputs.select.jmespath_process import Query
 from outlast.activities.outputs.store.reader import OutputReader
 from outlast.activities.storages.rows import picked
 
-_SCAN_SECONDS = 4.0
+SCAN_SECONDS = 4.0
 """A filter that matches few rows stops after this time; the answer says where to continue."""
 _WINDOW_ROWS = 1_000
 """Without an expression, rows are read in windows of this many: few answers hold more."""
@@ -103,7 +103,7 @@ async def _take_matches(
             if not await asyncio.to_thread(_take_found, found, rows, result["found"]):
                 return
             found.position = base + result["scanned"]
-            if result["scanned"] < len(rows) or time.monotonic() - begun > _SCAN_SECONDS:
+            if result["scanned"] < len(rows) or time.monotonic() - begun > SCAN_SECONDS:
                 break
     if mismatches and mismatches == found.position - request.offset:
         raise OutputError("bad_selection", f"The expression fails on every row: {mismatch}")
