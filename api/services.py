@@ -36,6 +36,7 @@ from outlast.api.tasks.large_arguments import LargeArguments
 from outlast.api.tasks.open_tasks import KeptCount
 from outlast.api.tasks.queue_keeper import QueueKeeper
 from outlast.api.tasks.quick_calls import QuickCalls
+from outlast.api.tasks.reuse.generations import Generations
 from outlast.api.tasks.shares import TaskShares
 from outlast.api.tasks.starter import TaskStarter
 from outlast.api.temporal.raw_payloads import RawPayloads
@@ -102,9 +103,10 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     quick = QuickCalls(settings)
     starter = TaskStarter(client, arguments, shares, session_starts, stored_bytes, quick, fair=settings.fairness)
     limits = CallerLimits(policy)
-    tasks = TaskClient(client, admission, starter, audit, limits, ui_url=settings.temporal_ui_url)
-    kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     outputs = StoredOutputs(objects, audit)
+    generations = Generations(client, outputs)
+    tasks = TaskClient(client, admission, starter, audit, limits, generations, ui_url=settings.temporal_ui_url)
+    kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     sessions = SessionClient(client, catalogue, kept, session_starts, settings, policy, audit)
     return Services(
         settings=settings,

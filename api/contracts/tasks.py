@@ -68,6 +68,13 @@ class ConnectedTaskRequest(TaskRequest):
     )
 
 
+class Reused(BaseModel):
+    """How an earlier task came to answer a call."""
+
+    joined: bool = Field(description="Whether it was under way, and the call waits for the same answer.")
+    age_seconds: float = Field(description="How long ago it was answered; 0 while it runs.")
+
+
 class Task(BaseModel):
     """A tool call and its state."""
 
@@ -93,6 +100,10 @@ class Task(BaseModel):
         default=None, description="What its runs have cost so far, in US dollars; absent when it has started none."
     )
     progress: Progress | None = Field(default=None, description="The progress that the tool reports.")
+    reused: Reused | None = Field(
+        default=None,
+        description="In the answer to a call: that this task was there already, for an equal call (`options.reuse`).",
+    )
     workflow_url: str | None = Field(default=None, description="The task's workflow in the Temporal UI.")
     is_cancelling: SkipJsonSchema[bool] = Field(default=False, exclude=True)
     """Whether it goes on only until what it has started has ended; for front doors. Not known of tasks in lists."""

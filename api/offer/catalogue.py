@@ -49,6 +49,8 @@ class CalledActor:
     input_schema: dict[str, JsonValue] | None
     actor_id: str | None = None
     is_standby: bool = False
+    build_number: str | None = None
+    """Of the build that runs by default; None while it is not known."""
 
 
 class Catalogue:
@@ -129,7 +131,12 @@ class Catalogue:
         """
         if tool.actor is not None:
             found = await self._definition(split_actor_tool(tool.actor)[0], caller) if by_full_name else None
-            return CalledActor(tool.actor, tool.input_schema, found.actor_id if found else None)
+            return CalledActor(
+                tool.actor,
+                tool.input_schema,
+                found.actor_id if found else None,
+                build_number=found.build_number if found else None,
+            )
         written = arguments.get("actor")
         if not tool.calls_actor or not isinstance(written, str):
             return None
@@ -144,7 +151,13 @@ class Catalogue:
             return CalledActor(f"{name}:{mcp_tool}" if mcp_tool is not None else name, None)
         if mcp_tool is not None:
             return CalledActor(f"{definition.full_name}:{mcp_tool}", None, definition.actor_id, definition.is_standby)
-        return CalledActor(definition.full_name, definition.input_schema, definition.actor_id, definition.is_standby)
+        return CalledActor(
+            definition.full_name,
+            definition.input_schema,
+            definition.actor_id,
+            definition.is_standby,
+            definition.build_number,
+        )
 
     async def actor(self, written: str, caller: Caller) -> CalledActor | None:
         """An Actor as it was named; None when the caller can see no such Actor. Raises `PlatformUnavailable`."""

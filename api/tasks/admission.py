@@ -26,6 +26,7 @@ from outlast.api.offer.planned_runs import planned_actors
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.approvers import Approvers
 from outlast.api.tasks.arguments import ArgumentCheck
+from outlast.api.tasks.reuse.asked import Reusable, ReuseRules, may_reuse
 from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
 from outlast.api.tasks.wait_argument import without_wait
 from outlast.workflows.contracts.permissions import PermissionRuling
@@ -50,6 +51,8 @@ class AdmittedCall:
     call: ToolCall
     summary: TaskSummary
     fingerprints: tuple[str, ...]
+    reuse: Reusable | None
+    """Which equal calls may answer it; None where none may."""
     is_quick: bool
     """Whether it most likely ends within its first step: it reads something of the platform, and nobody is asked."""
 
@@ -98,13 +101,16 @@ class Admission:
 
         # Does the call fit?
         request = request.model_copy(update={"arguments": without_wait(tool, mode, request.arguments)})
-        actor = await self._called_actor(caller, tool, request.arguments)
+        actor = await self._called_actor(caller, tool, request.arguments, reuse=self._may_reuse(request))
         _check_payment(tool, request.arguments, None if given.names_payer else payment, actor)
         await self._check_of(caller).of_call(tool, request.arguments, actor)
         _check_paid(tool, given, actor)
         permission = await self._ruling(caller, tool, request.arguments, actor)
         if permission is not None and permission.action == "deny":
             self._record_denial(caller, tool, permission.rule, actor, session_id=request.session_id)
+
+        # May an equal call answer it?
+        reuse = self._reuse(caller, request, tool, mode, actor, permission, is_paid=payment is not None)
 
         # Seal the secrets. From here on, none of them is readable.
         paid = self._sealer.seal(payment, purpose=caller.id) if payment is not None else None
@@ -124,11 +130,13 @@ class Admission:
             tool_mask=mask,
             permission=permission,
             caps=self._policy.caps_of(caller.id),
-            options=request.options.model_copy(update={"run_heartbeat_seconds": self._settings.run_heartbeat_seconds}),
+            options=request.options.model_copy(
+                update={"run_heartbeat_seconds": self._settings.run_heartbeat_seconds, "reuse": None}
+            ),
         )
         fingerprints = self._fingerprints(call, request)
         quick = is_quick_read(tool) and (permission is None or permission.action == "allow")
-        return AdmittedCall(call, _summary(call, fingerprints[0]), fingerprints, is_quick=quick)
+        return AdmittedCall(call, _summary(call, fingerprints[0]), fingerprints, reuse=reuse, is_quick=quick)
 
     async def admit_edited(self, caller: Caller, *, mode: str, tool: str, arguments: JsonObject) -> JsonObject:
         """Arguments that a person edited while approving a call, checked and sealed like those of a new call.
@@ -209,9 +217,32 @@ class Admission:
             return ()
         return tuple((await self._catalogue.tools(mode, caller)).tools)
 
-    async def _called_actor(self, caller: Caller, tool: Tool, arguments: JsonObject) -> CalledActor | None:
-        """The Actor that the call runs. Permission rules need the full name, so with rules it must be known."""
-        return await self._catalogue.called_actor(tool, arguments, caller, by_full_name=bool(self._permissions))
+    async def _called_actor(
+        self, caller: Caller, tool: Tool, arguments: JsonObject, *, reuse: bool = False
+    ) -> CalledActor | None:
+        """The Actor that the call runs. Permission rules need the full name, and reuse the build: it must be known."""
+        known = reuse or bool(self._permissions)
+        return await self._catalogue.called_actor(tool, arguments, caller, by_full_name=known)
+
+    def _may_reuse(self, request: TaskRequest) -> bool:
+        return request.options.reuse is not None or bool(self._policy.current.reuse)
+
+    def _reuse(
+        self,
+        caller: Caller,
+        request: TaskRequest,
+        tool: Tool,
+        mode: str,
+        actor: CalledActor | None,
+        permission: PermissionRuling | None,
+        *,
+        is_paid: bool,
+    ) -> Reusable | None:
+        if not self._may_reuse(request) or not may_reuse(permission):
+            return None
+        rules = ReuseRules(self._policy.current, self._sealer)
+        age = rules.age_for(caller, request, tool, actor, is_paid=is_paid)
+        return None if age is None else rules.reusable(caller, request, tool, mode, actor, age)
 
     def _fingerprints(self, call: ToolCall, request: TaskRequest) -> tuple[str, ...]:
         """Digests that distinguish this request from another one under the same idempotency key.

@@ -1,12 +1,10 @@
 """`TaskClient`: tasks over Temporal. There is no task table: Temporal is the task store."""
 
 import asyncio
-import hashlib
-import json
 import logging
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -40,10 +38,12 @@ from outlast.api.errors import (
     TemporalUnavailable,
     TooManyRequests,
 )
-from outlast.api.tasks.admission import Admission
+from outlast.api.tasks.admission import Admission, AdmittedCall
 from outlast.api.tasks.approvers import after_approval
 from outlast.api.tasks.outcomes import abnormal, just_started, status_of
-from outlast.api.tasks.starter import TaskStarter
+from outlast.api.tasks.reuse.asked import Reusable
+from outlast.api.tasks.reuse.generations import Asked, Generations
+from outlast.api.tasks.starter import TaskStarter, task_id_of
 from outlast.api.tasks.submitted_input import answer_error, answer_event, require_answering, sealed_answers
 from outlast.api.temporal.definitions import TASK_WORKFLOW
 from outlast.api.temporal.errors import temporal_errors
@@ -96,12 +96,14 @@ class TaskClient:
         starter: TaskStarter,
         audit: AuditLog,
         limits: CallerLimits,
+        generations: Generations,
         *,
         ui_url: str | None,
     ) -> None:
         """Start with `starter` what `admission` lets through; record what callers do in `audit`.
 
-        Starts and lists take turns within the `limits` of their caller. `ui_url` is the root of the Temporal UI, for
+        Starts and lists take turns within the `limits` of their caller. Calls that equal ones may answer meet in
+        `generations`. `ui_url` is the root of the Temporal UI, for
         links.
         """
         self._client = client
@@ -113,6 +115,7 @@ class TaskClient:
         self._kept_for: timedelta | None = None
         self._facts = RecordedFacts(client)
         self._limits = limits
+        self._generations = generations
 
     async def start(self, caller: Caller, request: TaskRequest, *, idempotency_key: str | None = None) -> Task:
         """Check the call and start it, or queue it. The same key and request give the same task.
@@ -132,8 +135,10 @@ class TaskClient:
             await self.report_refused_call(caller, request.session_id, error.envelope)
             raise
         call, summary = admitted.call, admitted.summary
-        task_id = _task_id(caller, call.tool, idempotency_key)
+        task_id = task_id_of(caller, call.tool, idempotency_key)
         action.note(task=task_id, tool=call.tool, actor=summary.actor)
+        if admitted.reuse is not None:
+            return await self._meet(caller, admitted, admitted.reuse, task_id if idempotency_key else None, action)
         try:
             # What is beyond the limit would wait in Temporal's database, in front of others.
             async with self._limits.turn(caller.id, "concurrent_starts"):
@@ -151,6 +156,23 @@ class TaskClient:
         _log_start(call, task_id, status)
         return just_started(task_id, summary, status, self._workflow_url(task_id))
 
+    async def _meet(
+        self, caller: Caller, admitted: AdmittedCall, reuse: Reusable, request_key: str | None, action: Action
+    ) -> Task:
+        """The task of an equal call, or a new one that equal calls will meet."""
+        summary = admitted.summary.model_copy(update={"request_key": request_key})
+        keyed = replace(admitted, summary=summary)
+
+        async def start(task_id: str) -> Task:
+            async with self._limits.turn(caller.id, "concurrent_starts"):
+                status = await self._starter.start(keyed, task_id)
+            _log_start(admitted.call, task_id, status)
+            return just_started(task_id, summary, status, self._workflow_url(task_id))
+
+        task = await self._generations.meet(Asked(caller, reuse, request_key), self, start)
+        action.note(task=task.id, outcome="reused" if task.reused else "ok")
+        return task
+
     async def report_refused_call(self, caller: Caller, session_id: str | None, error: ErrorEnvelope) -> None:
         """Report a call that did not become a task to its session, if any. The session counts it as a failed task."""
         if session_id is not None:
@@ -160,7 +182,7 @@ class TaskClient:
 
     async def describe(self, caller: Caller, task_id: str) -> Task:
         """The task as it is now. Readable while no worker is alive. Raises `TaskNotFound`."""
-        return await self._view(await self._described(caller, task_id))
+        return await self.viewed(await self.described(caller, task_id))
 
     async def look_at(self, principal: Principal, task_id: str) -> Task:
         """The caller's task, or the open approvals of another's that wait for the caller. Raises `TaskNotFound`."""
@@ -181,14 +203,14 @@ class TaskClient:
 
     async def answer(self, caller: Caller, task_id: str, *, wait_seconds: float = 0) -> TaskAnswer:
         """The task's result, waiting for it at most `wait_seconds`. Raises `TaskNotFound`."""
-        description = await self._described(caller, task_id)
+        description = await self.described(caller, task_id)
         summary = await memo_model(description, memo.SUMMARY, TaskSummary)
-        result = await self._result(description)
+        result = await self.result_of(description)
         if result is None and wait_seconds > 0 and summary is not None:
             await self._await_handler(task_id, summary.executor, wait_seconds)
-            description = await self._described(caller, task_id)
-            result = await self._result(description)
-        return TaskAnswer(task=await self._view(description), result=result)
+            description = await self.described(caller, task_id)
+            result = await self.result_of(description)
+        return TaskAnswer(task=await self.viewed(description), result=result)
 
     async def answer_or_question(self, caller: Caller, task_id: str, *, wait_seconds: float) -> TaskAnswer:
         """Like `answer`, but also returns as soon as the task asks its client something that a person or model can
@@ -211,10 +233,12 @@ class TaskClient:
         if wait_seconds <= 0:
             return TaskAnswer(task=task)
         if task.executor == "async" or task.status.is_final:
-            return await self.answer(caller, task.id, wait_seconds=wait_seconds)
+            answer = await self.answer(caller, task.id, wait_seconds=wait_seconds)
+            return answer.model_copy(update={"task": answer.task.model_copy(update={"reused": task.reused})})
         outcome = await self._outcome_within(task.id, wait_seconds)
         if outcome is None:
-            return TaskAnswer(task=await self.describe(caller, task.id))
+            described = await self.describe(caller, task.id)
+            return TaskAnswer(task=described.model_copy(update={"reused": task.reused}))
         self._starter.has_ended(caller.id, task.id)
         status = status_of(outcome.result)
         finished = {
@@ -233,7 +257,7 @@ class TaskClient:
         to cancel, and `TaskNotFound`.
         """
         async with self._audit.action(AuditEvent.TASK_CANCELLED, caller, task=task_id):
-            description = await self._described(caller, task_id)
+            description = await self.described(caller, task_id)
             if description.status is not WorkflowExecutionStatus.RUNNING:
                 raise TaskFinished(f"Task {task_id} has ended; there is nothing left to cancel.")
             with temporal_errors():
@@ -311,7 +335,7 @@ class TaskClient:
     async def events(self, caller: Caller, task_id: str, *, after: str | None = None) -> AsyncIterator[TaskEvent]:
         """Events after the one with id `after`, as they happen. Raises `TaskNotFound`, or `BadRequest` for a bad id."""
         position = position_of(after)
-        await self._described(caller, task_id)
+        await self.described(caller, task_id)
         return self._stream(task_id, position)
 
     async def readiness(self, *, timeout_seconds: float) -> tuple[bool, bool]:
@@ -346,15 +370,16 @@ class TaskClient:
                 yield event
 
     async def _existing(self, caller: Caller, task_id: str, fingerprints: tuple[str, ...]) -> Task:
-        description = await self._described(caller, task_id)
+        description = await self.described(caller, task_id)
         first = await memo_model(description, memo.SUMMARY, TaskSummary)
         if first is None or first.fingerprint not in fingerprints:
             raise IdempotencyKeyReused(
                 f"This key started task {task_id} with another request. Use a new key for a new request."
             )
-        return await self._view(description)
+        return await self.viewed(description)
 
-    async def _described(self, caller: Caller, task_id: str) -> WorkflowExecutionDescription:
+    async def described(self, caller: Caller, task_id: str) -> WorkflowExecutionDescription:
+        """The workflow of the caller's task. Raises `TaskNotFound`."""
         description = await self._described_for_any(task_id)
         if owner_of(description) != caller.id:
             raise _task_not_found(task_id)
@@ -371,17 +396,18 @@ class TaskClient:
     async def _seen(self, principal: Principal, task_id: str) -> tuple[Task, str | None]:
         """The task as the caller may see it, and whose it is. Raises `TaskNotFound`."""
         description = await self._described_for_any(task_id)
-        maker, task = owner_of(description), await self._view(description)
+        maker, task = owner_of(description), await self.viewed(description)
         shown = task if maker == principal.caller.id else self._approvers.view_of(principal, maker, task)
         if shown is None:
             raise _task_not_found(task_id)
         return shown, maker
 
-    async def _view(self, execution: WorkflowExecutionDescription) -> Task:
-        task = await self._view_or_none(execution)
+    async def viewed(self, description: WorkflowExecutionDescription) -> Task:
+        """The task that a workflow is. Raises `TaskNotFound` for one that is none."""
+        task = await self._view_or_none(description)
         if task is None:
-            raise _task_not_found(execution.id)
-        return await self._facts.completed(execution, task)
+            raise _task_not_found(description.id)
+        return await self._facts.completed(description, task)
 
     async def _view_or_none(self, execution: Any) -> Task | None:
         task = await task_from(execution, ui_url=self._ui_url, namespace=self._client.namespace)
@@ -399,7 +425,7 @@ class TaskClient:
                 self._kept_for = described.config.workflow_execution_retention_ttl.ToTimedelta()
         return self._kept_for
 
-    async def _result(self, description: WorkflowExecutionDescription) -> ToolResult | None:
+    async def result_of(self, description: WorkflowExecutionDescription) -> ToolResult | None:
         """The handler's answer; None while the handler has not returned."""
         if description.status is WorkflowExecutionStatus.RUNNING:
             with temporal_errors():
@@ -466,15 +492,3 @@ def _without_values(error: ErrorEnvelope) -> ErrorEnvelope:
     found = (error.violations or ())[:_MAX_REPORTED_VIOLATIONS]
     places = tuple(Violation(path=one.path[:_MAX_REPORTED_PATH_CHARS], message="It does not fit.") for one in found)
     return error.model_copy(update={"violations": places or None})
-
-
-def _task_id(caller: Caller, tool: str, idempotency_key: str | None) -> str:
-    """The task's ID. With a key, it is a digest of caller and key, so that a repeated request finds the same task.
-
-    Nothing of the key can be read. The digest is not keyed by the sealing ring: after a rotation, a repeated key would
-    start, and pay for, a second task.
-    """
-    if idempotency_key is None:
-        return f"{tool}-{secrets.token_hex(10)}"
-    digest = hashlib.sha256(json.dumps([caller.id, idempotency_key]).encode()).hexdigest()
-    return f"task-{digest[:32]}"

@@ -1,10 +1,14 @@
 """Starts the workflows of tasks, at once or queued behind the caller's other tasks."""
 
+import hashlib
+import json
+import secrets
 from contextlib import nullcontext
 
 from temporalio.client import Client
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
+from outlast.activities.contracts import Caller
 from outlast.activities.dispatch.contracts import QUEUED_START_DELAY
 from outlast.api.access.limits.large_bodies import end_body_turn
 from outlast.api.access.limits.stored_bytes import StoredBytes
@@ -74,7 +78,13 @@ class TaskStarter:
                     id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                     id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
                     memo={memo.SUMMARY: summary},
-                    search_attributes=search_attributes.of_task(call, summary, light.references, status=status),
+                    search_attributes=search_attributes.of_task(
+                        call,
+                        summary,
+                        light.references,
+                        status=status,
+                        reuse=admitted.reuse.digest if admitted.reuse else None,
+                    ),
                     static_summary=f"{call.tool} for {caller_id}",
                     priority=Priority(fairness_key=caller_id[:64]) if self._fair else Priority.default,
                     request_eager_start=eager is not None,
@@ -91,3 +101,15 @@ class TaskStarter:
     async def report_refused_call(self, caller_id: str, session_id: str, refused: CallRefused) -> None:
         """Report a call that did not become a task to its session. It stays refused when that fails."""
         await self._sessions.report_refused_call(caller_id, session_id, refused)
+
+
+def task_id_of(caller: Caller, tool: str, idempotency_key: str | None) -> str:
+    """The task's ID. With a key, it is a digest of caller and key, so that a repeated request finds the same task.
+
+    Nothing of the key can be read. The digest is not keyed by the sealing ring: after a rotation, a repeated key would
+    start, and pay for, a second task.
+    """
+    if idempotency_key is None:
+        return f"{tool}-{secrets.token_hex(10)}"
+    digest = hashlib.sha256(json.dumps([caller.id, idempotency_key]).encode()).hexdigest()
+    return f"task-{digest[:32]}"

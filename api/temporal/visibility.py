@@ -27,6 +27,11 @@ def list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, s
     return " AND ".join(parts)
 
 
+def reuse_query(digest: str) -> str:
+    """The visibility query for the tasks of calls that are equal."""
+    return f"WorkflowType = '{TASK_WORKFLOW}' AND {search_attributes.REUSE.name} = {_quoted(digest)}"
+
+
 def tasks_query(caller_id: str | None, status: TaskStatus) -> str:
     """The visibility query for the tasks in a state, of one caller or of all."""
     return f"{_tasks_of(caller_id)} AND {_status_query(status)}"

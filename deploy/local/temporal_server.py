@@ -44,6 +44,7 @@ SEARCH_ATTRIBUTES = {
     "OutlastLocators": "KeywordList",
     "OutlastNearDeadlineAt": "Datetime",
     "OutlastReleasedAt": "Datetime",
+    "OutlastReuse": "Keyword",
     "OutlastRunId": "Keyword",
     "OutlastSession": "Keyword",
     "OutlastTaskStatus": "Keyword",

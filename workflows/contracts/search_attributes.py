@@ -22,6 +22,9 @@ TASK_STATUS = SearchAttributeKey.for_keyword("OutlastTaskStatus")
 CALLER = SearchAttributeKey.for_keyword("OutlastCaller")
 SESSION = SearchAttributeKey.for_keyword("OutlastSession")
 
+REUSE = SearchAttributeKey.for_keyword("OutlastReuse")
+"""Digest of a call that equal ones may meet; absent where none may."""
+
 RELEASED_AT = SearchAttributeKey.for_datetime("OutlastReleasedAt")
 """When a task that was queued was released."""
 NEAR_DEADLINE_AT = SearchAttributeKey.for_datetime("OutlastNearDeadlineAt")
@@ -32,7 +35,7 @@ LOCATORS = SearchAttributeKey.for_keyword_list(REFERENCES_ATTRIBUTE)
 APPROVERS = SearchAttributeKey.for_keyword_list("OutlastApprovers")
 """Roles of the callers who may approve the call, where that is not its own caller."""
 
-ALL: Sequence[SearchAttributeKey[str]] = (TOOL, ACTOR, RUN_ID, EXECUTOR, TASK_STATUS, CALLER, SESSION)
+ALL: Sequence[SearchAttributeKey[str]] = (TOOL, ACTOR, RUN_ID, EXECUTOR, TASK_STATUS, CALLER, SESSION, REUSE)
 """Search attributes of type Keyword."""
 DATETIMES: Sequence[SearchAttributeKey[datetime]] = (RELEASED_AT, NEAR_DEADLINE_AT)
 KEYWORD_LISTS: Sequence[SearchAttributeKey[Sequence[str]]] = (LOCATORS, APPROVERS)
@@ -64,10 +67,12 @@ def of_task(
     references: Sequence[str] | None = None,
     *,
     status: TaskStatus = TaskStatus.WORKING,
+    reuse: str | None = None,
 ) -> TypedSearchAttributes:
     """The search attributes with which every task starts.
 
-    `references` are those of all its arguments, when the call itself has only marks of some.
+    `references` are those of all its arguments, when the call itself has only marks of some. `reuse` is the digest of a
+    call that equal ones may meet.
     """
     pairs: list[SearchAttributePair[Any]] = [
         SearchAttributePair(TOOL, call.tool),
@@ -82,6 +87,8 @@ def of_task(
     locators = references_in(json.dumps(call.arguments)) if references is None else references
     if locators:
         pairs.append(SearchAttributePair(LOCATORS, locators))
+    if reuse is not None:
+        pairs.append(SearchAttributePair(REUSE, reuse))
     if call.permission is not None and call.permission.approvers:
         pairs.append(SearchAttributePair(APPROVERS, call.permission.approvers))
     return TypedSearchAttributes(pairs)

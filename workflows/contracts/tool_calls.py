@@ -13,6 +13,7 @@ from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.activities.runs.contracts import Budget, RunState
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.workflows.contracts.permissions import PermissionRuling
+from outlast.workflows.contracts.reuse import Reuse
 from outlast.workflows.contracts.row_text import WORTH_CHARS, digest_of_rows, rows_as_lines, with_repeated_rows
 
 DEFAULT_DEADLINE_SECONDS = 24 * 3600
@@ -170,6 +171,9 @@ class CallOptions(Contract):
     )
     budget: Budget = Budget()
     output: OutputOptions = OutputOptions()
+    reuse: Reuse | None = Field(
+        default=None, description="Whether an equal call of the same caller may answer this one; by default not."
+    )
     run_heartbeat_seconds: int = Field(
         default=30, gt=0, description="Seconds without a heartbeat after which another worker follows the run."
     )
@@ -355,3 +359,6 @@ class TaskSummary(Contract):
     session_id: str | None = None
     created_at: datetime
     fingerprint: str = Field(description="Digest of the request, to tell a repeated request from another one.")
+    request_key: str | None = Field(
+        default=None, description="The task's id by its idempotency key, where the id is that of calls that are reused."
+    )

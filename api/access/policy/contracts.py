@@ -8,6 +8,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validato
 
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.workflows.contracts.permissions import Action
+from outlast.workflows.contracts.reuse import Age
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -87,6 +88,14 @@ class PermissionEntry(_Entry):
         return self
 
 
+class ReuseEntry(_Entry):
+    """Calls of `tool` by `caller` are answered by equal ones that are not older than `max_age`."""
+
+    caller: CallerId = "*"
+    tool: str = Field(min_length=1, max_length=200, description="As in a rule: a tool, or an Actor as `user/name`.")
+    max_age: Age = Field(description="`90s`, `10m`, `6h` or `7d`.")
+
+
 class CallerEntry(_Entry):
     """What the file says of one caller, or of all (`[defaults]`)."""
 
@@ -131,6 +140,9 @@ class Policy(_Entry):
         default={}, description="By the caller's id: `key:NAME`, `apify:ACCOUNT ID`, `jwt:SUBJECT` or `local`."
     )
     rules: tuple[PermissionEntry, ...] = Field(default=(), description="The first one that fits decides.")
+    reuse: tuple[ReuseEntry, ...] = Field(
+        default=(), description="For calls that do not say `options.reuse` themselves; the first one that fits decides."
+    )
     keys: tuple[KeyEntry, ...] = ()
     oauth: OAuthEntry = OAuthEntry()
 
@@ -147,7 +159,7 @@ class Policy(_Entry):
     def over(self, base: "Policy") -> "Policy":
         """This policy, and `base` where it says nothing. The rules of `base` come last."""
         merged = _merged(base, self.model_copy(update={"defaults": _merged(base.defaults, self.defaults)}))
-        return merged.model_copy(update={"rules": (*self.rules, *base.rules)})
+        return merged.model_copy(update={"rules": (*self.rules, *base.rules), "reuse": (*self.reuse, *base.reuse)})
 
 
 def _merged(base: M, own: M) -> M:

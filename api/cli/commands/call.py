@@ -34,6 +34,8 @@ class CallRequest:
     max_usd: float | None
     max_items: int | None
     max_run_seconds: float | None
+    reuse: str | None
+    refresh: bool
     detach: bool
 
 
@@ -63,6 +65,15 @@ def _limit_option(what: str, **options: Any) -> Any:
     return typer.Option(help=what, rich_help_panel=_LIMITS, **options)
 
 
+ReuseOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="AGE", help="Take the answer of an equal call that runs, or is not older than this: 90s, 6h, 7d."
+    ),
+]
+RefreshOption = Annotated[
+    bool, typer.Option("--refresh", help="Start it in any case; later calls with --reuse may take its answer.")
+]
 DeadlineOption = Annotated[
     float | None,
     _limit_option("The task fails after this: 90s, 10m, 2h.", parser=parse_duration, metavar="TIME"),
@@ -86,6 +97,8 @@ def call(
     max_usd: MaxUsdOption = None,
     max_items: MaxItemsOption = None,
     max_run_time: MaxRunTimeOption = None,
+    reuse: ReuseOption = None,
+    refresh: RefreshOption = False,
     as_json: JsonOption = False,
     url: UrlOption = None,
     token: TokenOption = None,
@@ -99,9 +112,22 @@ def call(
       outlast call outlast--sleeper '{"seconds": 5}'
       outlast call call-actor -a actor=outlast/sleeper -a input.seconds=5
       outlast call outlast--site-crawler @input.json --detach
+      outlast call outlast--site-crawler @input.json --reuse 6h
     """
     request = CallRequest(
-        tool, arguments, arg or [], mode, session, idempotency_key, deadline, max_usd, max_items, max_run_time, detach
+        tool,
+        arguments,
+        arg or [],
+        mode,
+        session,
+        idempotency_key,
+        deadline,
+        max_usd,
+        max_items,
+        max_run_time,
+        reuse,
+        refresh,
+        detach,
     )
     run_action(Options(url, token, data_dir, as_json), lambda context: call_tool(context, request))
 
@@ -121,13 +147,24 @@ async def call_tool(context: Context, request: CallRequest) -> ExitCode:
     return show_answer(context, answer)
 
 
+def _told_origin(task: "Task") -> str:
+    """How the task came to answer the call, where it was there already."""
+    from outlast.api.cli.show.wording import duration  # noqa: PLC0415 (rarely)
+
+    if task.reused is None:
+        return ""
+    return "already running" if task.reused.joined else f"answered {duration(task.reused.age_seconds)} ago"
+
+
 async def see_through(context: Context, task: "Task") -> "TaskAnswer":
     """Follow `task` on the screen until its handler has returned; its answer."""
     from outlast.api.cli.show.watching import going_on, show_progress  # noqa: PLC0415 (httpx)
 
     context.interrupted = going_on(context, task.id)
     url = context.client.connection.url
-    context.output.note(f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}  [dim]on {escape(url)}[/]")
+    origin = _told_origin(task)
+    told = f"  [dim]reused, {origin}[/]" if origin else ""
+    context.output.note(f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}{told}  [dim]on {escape(url)}[/]")
     if task.finished_at is None:
         await show_progress(context, task)
     return await context.client.result(task.id, wait_seconds=_RESULT_SECONDS)
@@ -178,4 +215,6 @@ def _options(request: CallRequest) -> "CallOptions":
         "max_usd": request.max_usd,
         "max_items": request.max_items,
         "max_run_seconds": request.max_run_seconds,
+        "reuse": request.reuse,
+        "refresh": request.refresh,
     }

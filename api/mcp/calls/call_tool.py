@@ -32,6 +32,7 @@ from outlast.api.mcp.protocol.versions import (
 )
 from outlast.api.offer.mcp_results import call_result
 from outlast.api.services import Services
+from outlast.api.tasks.reuse.told import told_origin
 from outlast.api.tasks.tools import TaskTools
 from outlast.api.tasks.wait_argument import split_wait
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
@@ -45,6 +46,8 @@ from outlast.workflows.tools.registry import UnknownTool
 
 TASK_META = "outlast/taskId"
 """Key in a result's `_meta`: the task that produced it."""
+REUSED_META = "outlast/reused"
+"""Key in a result's `_meta`: that the task was there already, for an equal call."""
 _FIRST_QUESTION_SECONDS = 5.0
 _STATE_SECONDS = 30.0
 """How long a call that is not waited for waits for the begin of its run, and then for what is said of it."""
@@ -152,13 +155,17 @@ class CallToolHandler:
         if params.request_state is not None:
             return await self._continue_call(ctx, call, params.request_state, responses)
         task = await self._pending.start(ctx, call.client, self._start_task(call))
+        if task.reused is not None:
+            # Others wait for it: this call's client gives up its own wait only.
+            self._pending.forget(ctx, call.client)
         if _returns_task(ctx, call, TaskUse.ALWAYS, TaskUse.REQUIRED):
             return {"resultType": "task", **modern_task(task)}
         asks_first = _returns_task(ctx, call, TaskUse.AFTER_QUESTIONS)
         seconds = _FIRST_QUESTION_SECONDS if asks_first else call.wait_seconds
         answer = await self._wait_with_progress(ctx, call, task.id, responses, seconds)
         self._pending.forget(ctx, call.client)
-        return await self._wire_result(ctx, call, answer)
+        reused = answer.task.model_copy(update={"reused": task.reused})
+        return await self._wire_result(ctx, call, answer.model_copy(update={"task": reused}))
 
     async def _continue_call(
         self, ctx: Context, call: ParsedCall, state: str, responses: dict[str, Any]
@@ -177,6 +184,9 @@ class CallToolHandler:
         meta: dict[str, JsonValue] = {TASK_META: task.id}
         if answer.result is not None:
             result = await self.offer_added_actor(ctx, client, answer.result)
+            if task.reused is not None:
+                meta[REUSED_META] = task.reused.model_dump(mode="json")
+                result = told_origin(result, task.reused)
             return call_result(result, mode=client.mode, meta=meta)
         questions = answerable(ctx, task.input_requests, client.principal) if is_modern(ctx) else {}
         if task.status is TaskStatus.INPUT_REQUIRED and questions:

@@ -99,6 +99,15 @@ class Progress(Response):
     message: str = ""
 
 
+class Reused(Response):
+    """How an earlier task came to answer a call."""
+
+    joined: bool = False
+    """Whether it was under way, and the call waits for the same answer."""
+    age_seconds: float = 0
+    """How long ago it was answered; 0 while it runs."""
+
+
 class Task(Response):
     """A tool call and its state."""
 
@@ -119,6 +128,8 @@ class Task(Response):
     cost_usd: float | None = None
     """What its runs have cost so far, in US dollars."""
     progress: Progress | None = None
+    reused: Reused | None = None
+    """In the answer to a call: that this task was there already, for an equal call."""
     workflow_url: str | None = None
 
     @property

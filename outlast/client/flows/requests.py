@@ -29,6 +29,10 @@ class CallOptions(TypedDict, total=False):
     """False keeps a large output in the answer, up to the server's limit."""
     keep_output_seconds: float | None
     """How long a stored output is kept."""
+    reuse: str | None
+    """An equal call of yours that runs, or was answered not longer ago than this (`90s`, `6h`, `7d`), answers it."""
+    refresh: bool | None
+    """Starts the call in any case; later equal calls may be answered by it."""
     tool_mask: Mapping[str, bool] | None
     """Which tools are active, by name."""
     idempotency_key: str | None
@@ -111,6 +115,7 @@ def call_body(tool: str, arguments: Mapping[str, JsonValue] | None, options: Cal
             deadline_seconds=_whole_seconds(options.get("deadline_seconds")),
             budget=budget or None,
             output=_output(options.get("compress"), options.get("keep_output_seconds")),
+            reuse=given(max_age=options.get("reuse"), refresh=options.get("refresh") or None) or None,
         ),
     )
 

@@ -1,0 +1,125 @@
+"""Whether a call may be answered by an equal one: what its caller and the operator's policy say, and what the tool is.
+
+What acts is never reused: an answer tells of an act, it is none. Tools that only read, and those that run an Actor, may
+be; so may nobody's answer be that a person or a client gave.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pydantic import BaseModel, JsonValue
+
+from outlast.activities.contracts import Caller, JsonObject
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.secrets.sealer import SecretSealer
+from outlast.api.access.permissions import Rule, names_of
+from outlast.api.access.policy.contracts import Policy
+from outlast.api.contracts.tasks import TaskRequest
+from outlast.api.errors import InvalidCall
+from outlast.api.offer.catalogue import CalledActor
+from outlast.workflows.contracts.permissions import PermissionRuling
+from outlast.workflows.contracts.reuse import age_of
+from outlast.workflows.tools.core.actor_names import split_actor_tool
+from outlast.workflows.tools.framework.tool import Tool
+
+
+@dataclass(frozen=True)
+class Reusable:
+    """A call that an equal one may answer. With `max_age` None it is started anew, for later ones to meet."""
+
+    digest: str
+    max_age: timedelta | None
+
+
+@dataclass(frozen=True)
+class ReuseRules:
+    """What holds for one call: what it asks for itself, else what the policy says of it."""
+
+    policy: Policy
+    sealer: SecretSealer
+
+    def age_for(
+        self, caller: Caller, request: TaskRequest, tool: Tool, actor: CalledActor | None, *, is_paid: bool
+    ) -> timedelta | None:
+        """How old the answer of an equal call may be; zero to start anew, None where nothing is reused.
+
+        Raises `InvalidCall` for a call that asks for reuse and may not have it.
+        """
+        asked = request.options.reuse
+        hindrance = _hindrance(tool, actor, is_paid=is_paid)
+        if hindrance is not None:
+            if asked is not None:
+                raise InvalidCall(_refused(tool, hindrance))
+            return None
+        if asked is not None:
+            return timedelta(0) if asked.refresh or asked.max_age is None else age_of(asked.max_age)
+        return self._by_policy(caller, tool, actor)
+
+    def _by_policy(self, caller: Caller, tool: Tool, actor: CalledActor | None) -> timedelta | None:
+        names = names_of(tool, actor.name if actor else None, actor.actor_id if actor else None)
+        for entry in self.policy.reuse:
+            rule = Rule(entry.caller, entry.tool, "allow", entry.tool)
+            if any(rule.fits(caller.id, name) for name in names):
+                return age_of(entry.max_age)
+        return None
+
+    def reusable(
+        self, caller: Caller, request: TaskRequest, tool: Tool, mode: str, actor: CalledActor | None, age: timedelta
+    ) -> Reusable:
+        """The call with its digest, which is keyed: arguments may hold secrets."""
+        options = request.options
+        same: JsonObject = {
+            "caller": caller.id,
+            "reach": caller.reach,
+            "tool": tool.name,
+            "mode": mode,
+            "actor": actor.name if actor else None,
+            "build": actor.build_number if actor else None,
+            "arguments": _canonical(tool, request.arguments, actor),
+            "budget": options.budget.model_dump(mode="json"),
+            "output": options.output.model_dump(mode="json"),
+        }
+        return Reusable(self.sealer.digests(same)[0][:_DIGEST_CHARS], age or None)
+
+
+_DIGEST_CHARS = 32
+
+
+def _hindrance(tool: Tool, actor: CalledActor | None, *, is_paid: bool) -> str | None:
+    """Why a call cannot be answered by an equal one; None when it can."""
+    if is_paid:
+        return "the call brings a payment of its own"
+    if tool.client is not None or tool.approval is not None or tool.client_needs:
+        return "a person or a client takes part in the answer"
+    if tool.restores:
+        return "it reads a stored output"
+    if actor is not None:
+        return "what a tool of another MCP server does is not known" if split_actor_tool(actor.name)[1] else None
+    if tool.runs_actor or not tool.annotations.read_only or tool.in_front:
+        return "it does something, and an answer of another call would not have done it"
+    return None
+
+
+def _refused(tool: Tool, hindrance: str) -> ErrorEnvelope:
+    return ErrorEnvelope.permanent(
+        ErrorCategory.VALIDATION,
+        tool.name,
+        f"Calls of {tool.name} cannot be reused: {hindrance}.",
+        hint="Call it without options.reuse.",
+    )
+
+
+def may_reuse(permission: PermissionRuling | None) -> bool:
+    """Whether the operator's rules leave the call alone: one that is denied, or that somebody approves, is its own."""
+    return permission is None or permission.action == "allow"
+
+
+def _canonical(tool: Tool, arguments: JsonObject, actor: CalledActor | None) -> JsonValue:
+    """Arguments in one form: with the defaults of the tool, and the Actor by its full name."""
+    parsed = tool.parse(arguments)
+    written: JsonObject = (
+        parsed.model_dump(mode="json", by_alias=True) if isinstance(parsed, BaseModel) else dict(arguments)
+    )
+    if actor is not None and tool.actor is None and "actor" in written:
+        written["actor"] = actor.name
+    return written

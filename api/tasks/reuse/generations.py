@@ -1,0 +1,151 @@
+"""Equal calls meet in one task at a time: its id is their digest and a number, and Temporal starts an id once.
+
+A task that failed, or whose answer is too old, is followed by the next number. Which number is the newest this process
+remembers, or Temporal's visibility says. Both may lag behind: then the start of a number that is taken says so.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+from cachetools import LRUCache
+from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+from outlast.activities.contracts import Caller
+from outlast.api.contracts.tasks import Reused, Task
+from outlast.api.errors import OutputRefusal, TaskNotFound, TooManyRequests
+from outlast.api.outputs import StoredOutputs
+from outlast.api.tasks.reuse.asked import Reusable
+from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.task_view import memo_model
+from outlast.api.temporal.visibility import reuse_query
+from outlast.workflows.contracts import memo
+from outlast.workflows.contracts.tool_calls import TaskStatus, TaskSummary, ToolResult
+
+_REMEMBERED = 10_000
+_TRIES = 50
+_LISTED = 20
+
+
+class Tasks(Protocol):
+    """What is needed of the tasks of a caller."""
+
+    async def described(self, caller: Caller, task_id: str) -> WorkflowExecutionDescription:
+        """The task's workflow. Raises `TaskNotFound`."""
+        ...
+
+    async def viewed(self, description: WorkflowExecutionDescription) -> Task:
+        """The task that it is."""
+        ...
+
+    async def result_of(self, description: WorkflowExecutionDescription) -> ToolResult | None:
+        """The answer, if there is one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call that may be answered by an equal one."""
+
+    caller: Caller
+    reusable: Reusable
+    request_key: str | None
+    """What its idempotency key is for; the same key meets the same task whatever has become of that."""
+
+
+class Generations:
+    """Finds the task that answers a call, or has the next one started."""
+
+    def __init__(self, client: Client, outputs: StoredOutputs) -> None:
+        """Look for tasks with `client`; answers that are stored have to be in `outputs` still."""
+        self._client = client
+        self._outputs = outputs
+        self._newest = LRUCache[str, int](_REMEMBERED)
+        self._turns = WeakValueDictionary[str, asyncio.Lock]()
+
+    async def meet(self, asked: Asked, tasks: Tasks, start: Callable[[str], Awaitable[Task]]) -> Task:
+        """The task that answers the call: one that is there, with `reused` set, or the one that `start` starts by its
+        id.
+
+        Raises what `start` raises, but for `WorkflowAlreadyStartedError`.
+        """
+        digest = asked.reusable.digest
+        # Those of this process wait here for the first, not in Temporal.
+        turn = self._turns.setdefault(digest, asyncio.Lock())
+        async with turn:
+            number = self._newest.get(digest) or await self._listed(digest)
+            for _ in range(_TRIES):
+                met = await self._met(asked, tasks, _id(digest, number)) if number else None
+                if met is not None:
+                    self._newest[digest] = number
+                    return met
+                try:
+                    task = await start(_id(digest, number + 1))
+                except WorkflowAlreadyStartedError:
+                    number += 1
+                    continue
+                self._newest[digest] = number + 1
+                return task
+        raise TooManyRequests(
+            "Equal calls start faster than one of them can be found; call again.", retry_after_seconds=1
+        )
+
+    async def _listed(self, digest: str) -> int:
+        """The newest number that visibility knows; 0 for none."""
+        with temporal_errors():
+            numbers = [
+                int(execution.id.rpartition("-")[2])
+                async for execution in self._client.list_workflows(reuse_query(digest), limit=_LISTED)
+            ]
+        return max(numbers, default=0)
+
+    async def _met(self, asked: Asked, tasks: Tasks, task_id: str) -> Task | None:
+        """The task, if it answers the call."""
+        with suppress(TaskNotFound):
+            description = await tasks.described(asked.caller, task_id)
+            task = await tasks.viewed(description)
+            if asked.request_key is not None:
+                summary = await memo_model(description, memo.SUMMARY, TaskSummary)
+                if summary is not None and summary.request_key == asked.request_key:
+                    return task
+            limit = asked.reusable.max_age
+            if limit is not None and await self._answers(asked.caller, task, limit, tasks, description):
+                return task.model_copy(update={"reused": _reused(task)})
+        return None
+
+    async def _answers(
+        self, caller: Caller, task: Task, limit: timedelta, tasks: Tasks, description: WorkflowExecutionDescription
+    ) -> bool:
+        if not task.status.is_final:
+            return not task.is_cancelling
+        if task.status is not TaskStatus.COMPLETED or _age(task) > limit:
+            return False
+        result = await tasks.result_of(description)
+        if result is None or result.is_error:
+            return False
+        if result.locator is None:
+            return True
+        try:
+            await self._outputs.describe(caller, result.locator)
+        except OutputRefusal:
+            return False  # It has expired, or somebody deleted it.
+        return True
+
+
+def _id(digest: str, number: int) -> str:
+    return f"same-{digest}-{number}"
+
+
+def _age(task: Task) -> timedelta:
+    """How long ago it was answered: zero while it runs."""
+    answered_at = task.finished_at or (task.created_at if task.status.is_final else None)
+    return max(datetime.now(UTC) - answered_at, timedelta(0)) if answered_at else timedelta(0)
+
+
+def _reused(task: Task) -> Reused:
+    return Reused(joined=not task.status.is_final, age_seconds=round(_age(task).total_seconds(), 3))
