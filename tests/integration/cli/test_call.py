@@ -140,3 +140,19 @@ def test_a_token_is_sent_as_bearer_and_never_shown(
     assert ended.code == 4
     assert "OUTLAST_TOKEN" in ended.said
     assert "planted" not in ended.out + ended.err + outlast("call", "--help").out
+
+
+def test_reuse_is_asked_for_and_told(task_api: FakeApi, outlast: Outlast) -> None:
+    reused = {"joined": False, "age_seconds": 7_200.0}
+    task_api.on("POST", "/v1/tasks", Answer({**task("completed", finished=True), "reused": reused}, 201))
+    ended = outlast("call", "outlast--sleeper", "--reuse", "6h")
+    assert ended.code == 0
+    assert "reused, answered 2 h 00 min ago" in ended.said
+    (request,) = task_api.requests("POST", "/v1/tasks")
+    assert request.body["options"] == {"reuse": {"max_age": "6h"}}
+
+
+def test_a_call_is_refreshed(task_api: FakeApi, outlast: Outlast) -> None:
+    outlast("call", "outlast--sleeper", "--refresh")
+    (request,) = task_api.requests("POST", "/v1/tasks")
+    assert request.body["options"] == {"reuse": {"refresh": True}}
