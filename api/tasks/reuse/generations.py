@@ -100,7 +100,9 @@ class Generations:
         with temporal_errors():
             numbers = [
                 int(execution.id.rpartition("-")[2])
-                async for execution in self._client.list_workflows(reuse_query(digest), limit=_LISTED)
+                async for execution in self._client.list_workflows(
+                    reuse_query(digest), limit=_LISTED, page_size=_LISTED
+                )
             ]
         return max(numbers, default=0)
 

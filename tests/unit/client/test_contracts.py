@@ -59,6 +59,7 @@ ANSWERS: dict[type[BaseModel], type[Response]] = {
     sessions.SessionPage: client_sessions.SessionPage,
     sessions.Turn: client_sessions.Turn,
     sessions.TurnSummary: client_sessions.TurnSummary,
+    tasks.Reused: client_tasks.Reused,
     tasks.Task: client_tasks.Task,
     tasks.TaskAnswer: client_tasks.TaskAnswer,
     tasks.TaskPage: client_tasks.TaskPage,
