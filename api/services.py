@@ -104,7 +104,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     starter = TaskStarter(client, arguments, shares, session_starts, stored_bytes, quick, fair=settings.fairness)
     limits = CallerLimits(policy)
     outputs = StoredOutputs(objects, audit)
-    generations = Generations(client, outputs)
+    generations = Generations(client, outputs, limits)
     tasks = TaskClient(client, admission, starter, audit, limits, generations, ui_url=settings.temporal_ui_url)
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     sessions = SessionClient(client, catalogue, kept, session_starts, settings, policy, audit)

@@ -17,6 +17,7 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from outlast.activities.contracts import Caller
+from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.contracts.tasks import Reused, Task
 from outlast.api.errors import OutputRefusal, TaskNotFound, TooManyRequests
 from outlast.api.outputs import StoredOutputs
@@ -61,10 +62,14 @@ class Asked:
 class Generations:
     """Finds the task that answers a call, or has the next one started."""
 
-    def __init__(self, client: Client, outputs: StoredOutputs) -> None:
-        """Look for tasks with `client`; answers that are stored have to be in `outputs` still."""
+    def __init__(self, client: Client, outputs: StoredOutputs, limits: CallerLimits) -> None:
+        """Look for tasks with `client`, as many at a time as `limits` say of lists.
+
+        Stored answers have to be in `outputs` still.
+        """
         self._client = client
         self._outputs = outputs
+        self._limits = limits
         self._newest = LRUCache[str, int](_REMEMBERED)
         self._turns = WeakValueDictionary[str, asyncio.Lock]()
 
@@ -78,7 +83,7 @@ class Generations:
         # Those of this process wait here for the first, not in Temporal.
         turn = self._turns.setdefault(digest, asyncio.Lock())
         async with turn:
-            number = self._newest.get(digest) or await self._listed(digest)
+            number = self._newest.get(digest) or await self._listed(asked.caller, digest)
             for _ in range(_TRIES):
                 met = await self._met(asked, tasks, _id(digest, number)) if number else None
                 if met is not None:
@@ -95,15 +100,12 @@ class Generations:
             "Equal calls start faster than one of them can be found; call again.", retry_after_seconds=1
         )
 
-    async def _listed(self, digest: str) -> int:
+    async def _listed(self, caller: Caller, digest: str) -> int:
         """The newest number that visibility knows; 0 for none."""
-        with temporal_errors():
-            numbers = [
-                int(execution.id.rpartition("-")[2])
-                async for execution in self._client.list_workflows(
-                    reuse_query(digest), limit=_LISTED, page_size=_LISTED
-                )
-            ]
+        async with self._limits.turn(caller.id, "concurrent_lists"):
+            with temporal_errors():
+                found = self._client.list_workflows(reuse_query(digest), limit=_LISTED, page_size=_LISTED)
+                numbers = [int(execution.id.rpartition("-")[2]) async for execution in found]
         return max(numbers, default=0)
 
     async def _met(self, asked: Asked, tasks: Tasks, task_id: str) -> Task | None:
