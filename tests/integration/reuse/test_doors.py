@@ -91,7 +91,7 @@ async def test_a_model_reads_how_old_the_answer_is(api: httpx.AsyncClient, era: 
 
 
 async def test_who_gives_up_a_joined_call_leaves_the_others_theirs(api: httpx.AsyncClient) -> None:
-    run_input = {"seconds": 15, "message": "shared"}
+    run_input = {"seconds": 30, "message": "shared"}
     options = {"reuse": {"max_age": "1h"}}
     first = await started(api, {"tool": "outlast--sleeper", "arguments": run_input, "options": options})
     wire = Wire(api, LEGACY)
