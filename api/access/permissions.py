@@ -140,7 +140,8 @@ def forbidden(tool: str, caller: str, rule: str) -> ErrorEnvelope:
 def names_of(definition: Tool, actor: str | None, actor_id: str | None = None) -> tuple[CallName, ...]:
     """Every name by which rules may mean the call: the tool's own, and those of the Actor that it runs."""
     names = actor_names(actor, actor_id) if actor is not None else ()
-    own = dict.fromkeys((definition.name, TOOL_ALIASES.get(definition.name, definition.name)))
+    written = (definition.name, definition.twin_of or definition.name)
+    own = dict.fromkeys(name for each in written for name in (each, TOOL_ALIASES.get(each, each)))
     return (*(CallName(name) for name in own if name not in {each.tool for each in names}), *names)
 
 

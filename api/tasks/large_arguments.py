@@ -18,6 +18,7 @@ from outlast.activities.outputs.format.locators import references_in
 from outlast.activities.secrets.sealed_json import is_sealed
 from outlast.api.errors import CallTooLarge, OutputStoreUnavailable
 from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.tools.core.payments import INPUT_CALLERS
 
 KEPT_ABOVE_BYTES = 64 * 1024
 """An Actor's input up to this size stays in the call."""
@@ -62,7 +63,7 @@ class LargeArguments:
         if call.actor is not None and not call.proxies_mcp:
             return call.model_copy(update={"arguments": await self._light(arguments, task_id)})
         run_input = arguments.get("input")
-        if call.tool != "call-actor" or _names_mcp_tool(arguments) or not isinstance(run_input, dict):
+        if call.tool not in INPUT_CALLERS or _names_mcp_tool(arguments) or not isinstance(run_input, dict):
             return call
         if is_sealed(run_input):
             light = await self._kept_part(run_input, to_json(run_input), task_id)

@@ -22,7 +22,7 @@ JsonObject = dict[str, Any]
 
 def waits(definition: Tool, mode: str) -> bool:
     """Whether `waitSecs` is an argument of the tool: its answer may take long, and its schema has no such field."""
-    if definition.calls_actor and MODES[mode].executor.kind == "async":
+    if definition.calls_actor and "async" in (definition.executor_kind, MODES[mode].executor.kind):
         return False
     if definition.task_use is TaskUse.NEVER:
         return False
@@ -62,7 +62,7 @@ def split_wait(
     given = rest.pop(WAIT_ARGUMENT, None) if has_argument else None
     given = meta.get(WAIT_META) if given is None else given
     if given is None:
-        return rest, rule.default_seconds if has_argument else rule.other_seconds
+        return rest, rule.default_seconds if has_argument or definition.calls_actor else rule.other_seconds
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= max_seconds:
         raise BadRequest(f"{WAIT_ARGUMENT} takes a number of seconds from 0 to {max_seconds}.")
     return rest, float(given)

@@ -210,7 +210,8 @@ def executor_kind(call: ToolCall) -> Literal["none", "sync", "async"]:
     definition = None if call.actor else _known(call.mode).get(call.tool)
     if call.mode not in MODES or (call.actor is None and (definition is None or not definition.calls_actor)):
         return "none"
-    return MODES[call.mode].executor.kind
+    own = definition.executor_kind if definition is not None else None
+    return own or MODES[call.mode].executor.kind
 
 
 def metric_label(call: ToolCall) -> str:

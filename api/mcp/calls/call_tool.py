@@ -210,12 +210,13 @@ class CallToolHandler:
     async def _state_of_run(self, call: ParsedCall, task: Task) -> ToolResult | None:
         """What the mode's own tool says of a run that goes on; None where it has none, or cannot say it now."""
         dialect = dialect_of(call.client.mode)
-        if dialect.state_tool is None or not call.definition.calls_actor:
+        state_tool = dialect.state_tool_of(call.definition) if call.definition.calls_actor else None
+        if state_tool is None:
             return None
         run_id = await self._begun_run(call.client, task)
         if run_id is None:
             return None
-        asked = {"tool": dialect.state_tool, "arguments": dialect.state_arguments(run_id)}
+        asked = {"tool": state_tool, "arguments": dialect.state_arguments(run_id)}
         request = call.request.model_copy(update={**asked, "session_id": None, "tool_mask": None})
         if isinstance(request, ConnectedTaskRequest) and not request.names_payer:
             request = request.model_copy(update={"payment": None})  # It paid for the start.

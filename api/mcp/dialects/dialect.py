@@ -39,6 +39,11 @@ class Dialect:
         code = INVALID_PARAMS if is_modern else LEGACY_NOT_FOUND
         return MCPError(code, f"There is no resource {uri}.", data={"uri": uri})
 
+    def absent_page(self, uri: str) -> str | None:
+        """What is read at the address of a page that there is not, where clients show pages; None: an error."""
+        del uri
+        return None
+
     def unknown_prompt(self, name: str, known: Sequence[str]) -> MCPError:
         """The error for a prompt that there is not; `known` are those that there are."""
         return MCPError(INVALID_PARAMS, f"There is no prompt {name!r}. Available prompts: {', '.join(known)}.")
@@ -109,6 +114,11 @@ class Dialect:
     def still_working(self, definition: Tool, task: Task) -> ToolResult:
         """The answer of a call that outlasts its wait, where `state_tool` does not give it."""
         return still_working(task, run_report=definition.calls_actor)
+
+    def state_tool_of(self, definition: Tool) -> str | None:
+        """`state_tool`, where it is another one for calls of some tools."""
+        del definition
+        return self.state_tool
 
     def state_arguments(self, run_id: str) -> dict[str, JsonValue]:
         """The arguments of `state_tool` for a run."""

@@ -21,6 +21,8 @@ class Resource:
     """The only mode that offers it; None for all modes."""
     payment: str | None = None
     """By what connections have to pay to be offered it; None for all connections."""
+    is_app: bool = False
+    """Whether only connections that show apps are offered it, where the mode's connections differ in that."""
 
     @property
     def is_template(self) -> bool:

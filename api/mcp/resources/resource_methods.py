@@ -21,6 +21,7 @@ from outlast.api.mcp.resources.platform_resources import PlatformResources
 from outlast.api.mcp.resources.resource_definitions import Resource
 from outlast.api.mcp.resources.task_resources import TASK_MIME_TYPE, TaskResources, task_id_of, task_template
 from outlast.workflows.tools.extensions import extension_entries
+from outlast.workflows.tools.registry import selection_rules
 
 JsonObject = dict[str, Any]
 _DO_NOT_CACHE = {"ttlMs": 0, "cacheScope": "private"}
@@ -40,7 +41,7 @@ class ResourceMethods:
         self._connections = connections
         self._tasks = tasks
         self._platform = platform
-        self._resources = (*widgets, *PAYMENT_GUIDES, *cast(tuple[Resource, ...], extension_entries("RESOURCES")))
+        self._resources = (*PAYMENT_GUIDES, *widgets, *cast(tuple[Resource, ...], extension_entries("RESOURCES")))
 
     async def list(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> JsonObject:
         """`resources/list`."""
@@ -66,6 +67,10 @@ class ResourceMethods:
             if parts is not None:
                 return {"contents": [_resource_contents(resource, uri, resource.read(parts), client.mode)]}
         dialect = dialect_of(client.mode)
+        note = dialect.absent_page(uri) if _shows_apps(client) else None
+        if note is not None:
+            contents = {"contents": [{"uri": uri, "mimeType": "text/plain", "text": note}]}
+            return {**contents, **(_DO_NOT_CACHE if is_modern(ctx) else {})}
         if dialect.addresses and is_web_address(uri):
             contents = await with_mcp_errors(self._platform.read(client, uri))
             return {**contents, **(_DO_NOT_CACHE if is_modern(ctx) else {})}
@@ -96,8 +101,14 @@ class ResourceMethods:
         return tuple(
             resource
             for resource in self._resources
-            if resource.mode in (None, client.mode) and resource.payment in paid_by
+            if resource.mode in (None, client.mode)
+            and resource.payment in paid_by
+            and (not resource.is_app or _shows_apps(client))
         )
+
+
+def _shows_apps(client: Client) -> bool:
+    return selection_rules(client.mode).shows_apps(client.connection.selection)
 
 
 def no_such_resource(ctx: Context, uri: str) -> MCPError:
@@ -110,7 +121,7 @@ def _resource_entry(resource: Resource, uri_key: str, mode: str) -> JsonObject:
     entry: JsonObject = {
         uri_key: resource.uri,
         "name": resource.name,
-        "title": resource.title,
+        **({"title": resource.title} if resource.title else {}),
         "description": resource.description,
         "mimeType": resource.mime_type,
     }

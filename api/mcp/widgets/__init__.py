@@ -1,7 +1,7 @@
-"""The widgets of the UI mode: two self-contained pages, assembled on first use.
+"""The widgets of the modes that have them: two self-contained pages, assembled on first use.
 
-A page contains its styles and scripts. Its Content-Security-Policy allows only these, by their digests, and no network:
-no data of a run can add a script, a style or a request.
+A page contains its styles and scripts. Its Content-Security-Policy allows only these, by their digests, and of the
+network nothing but pictures from the hosts that a mode names: no data of a run can add a script, a style or a request.
 """
 
 import base64
@@ -15,24 +15,28 @@ from mcp.server.apps import APP_MIME_TYPE
 from pydantic import JsonValue
 
 from outlast.api.mcp.resources.resource_definitions import Resource
+from outlast.api.mcp.widgets.surfaces import APIFY_MODE, UI_MODE, Surface
+from outlast.workflows.tools.apify.widgets.pages import ACTORS_PAGE, RUN_PAGE, Page
 from outlast.workflows.tools.openai.widgets import RUN_WIDGET_URI, SEARCH_WIDGET_URI
 
 _POLICY_PLACE = "<!-- Content-Security-Policy -->"
-_PARTS = ("theme.css", "host.js")
+_PARTS = ("theme.css", "host.js", "markdown.js")
+_SURFACE_PLACE = "/* surface */"
 _BLOCKS = re.compile(r"<(style|script)>(.*?)</\1>", re.DOTALL)
 
 
 @cache
-def widget_page(file_name: str) -> str:
+def widget_page(file_name: str, surface: Surface = UI_MODE) -> str:
     """A page with its parts and its policy, as it is served. Raises `FileNotFoundError`."""
-    page = _read_part(file_name)
+    page = _read_part(file_name).replace(_SURFACE_PLACE, surface.script())
     for part in _PARTS:
         page = page.replace(f"/* {part} */", _read_part(part))
-    return page.replace(_POLICY_PLACE, f'<meta http-equiv="Content-Security-Policy" content="{content_policy(page)}">')
+    policy = content_policy(page, picture_hosts=surface.picture_hosts)
+    return page.replace(_POLICY_PLACE, f'<meta http-equiv="Content-Security-Policy" content="{policy}">')
 
 
-def content_policy(page: str) -> str:
-    """The strictest policy under which `page` works (CSP level 3): only its own blocks, by digest."""
+def content_policy(page: str, *, picture_hosts: tuple[str, ...] = ()) -> str:
+    """The strictest policy under which `page` works (CSP level 3): only its own blocks, by digest, and pictures."""
     digests: dict[str, list[str]] = {"style": [], "script": []}
     for kind, block in _BLOCKS.findall(page):
         digest = base64.b64encode(hashlib.sha256(block.encode()).digest()).decode()
@@ -42,6 +46,7 @@ def content_policy(page: str) -> str:
             "default-src 'none'",
             f"script-src {' '.join(digests['script'])}",
             f"style-src {' '.join(digests['style'])}",
+            *((f"img-src {' '.join(picture_hosts)}",) if picture_hosts else ()),
             "base-uri 'none'",
             "form-action 'none'",
         )
@@ -62,7 +67,7 @@ def widget_meta() -> dict[str, JsonValue]:
 
 
 def widget_resources() -> tuple[Resource, ...]:
-    """The resources that the UI mode offers."""
+    """The resources that the modes with widgets offer."""
     return (
         _widget_resource(
             SEARCH_WIDGET_URI,
@@ -75,6 +80,18 @@ def widget_resources() -> tuple[Resource, ...]:
             "actor-run.html",
             title="Actor run",
             description="A live run: status, progress, cost, rows so far, end of the log, and a button to abort it.",
+        ),
+        _apify_resource(
+            ACTORS_PAGE,
+            "search-results.html",
+            "search-actors-widget",
+            "Actors of Apify Store as cards: what each does, its price, its use, its documentation.",
+        ),
+        _apify_resource(
+            RUN_PAGE,
+            "actor-run.html",
+            "actor-run-widget",
+            "A run as it goes on: status, progress, cost, rows so far, storages, and a button to abort it.",
         ),
     )
 
@@ -92,6 +109,25 @@ def _widget_resource(uri: str, file_name: str, *, title: str, description: str) 
         read=read,
         meta={**widget_meta(), "openai/widgetDescription": description},
         mode="openai",
+    )
+
+
+def _apify_resource(page: Page, file_name: str, name: str, description: str) -> Resource:
+    surface = Surface(APIFY_MODE.facts, page.picture_hosts)
+
+    def read(_parts: Mapping[str, str]) -> str:
+        return widget_page(file_name, surface)
+
+    return Resource(
+        uri=page.uri,
+        name=name,
+        title="",
+        description=description,
+        mime_type=APP_MIME_TYPE,
+        read=read,
+        meta=page.meta(),
+        mode="apify",
+        is_app=True,
     )
 
 

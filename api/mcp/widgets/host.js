@@ -122,16 +122,22 @@ const Host = (() => {
     reportSize();
   }
 
-  /** The structured answer of a tool. Throws what the tool or the host says went wrong. */
-  async function callTool(name, args) {
+  /** The answer of a tool: `structured`, and its `meta`. Throws what the tool or the host says went wrong. */
+  async function ask(name, args) {
     const answer = legacy
       ? await legacy.callTool(name, args)
       : await request("tools/call", { name, arguments: args });
     const text = (answer?.content || []).map((block) => block.text || "").join("\n");
-    if (answer?.structuredContent) return answer.structuredContent;
-    if (answer?.isError) throw new Error(text || `${name} failed`);
-    if (typeof answer?.result === "string") return JSON.parse(answer.result);
-    throw new Error(text || `${name} gave no structured answer`);
+    const meta = answer?._meta || answer?.meta || {};
+    if (answer?.isError) throw new ToolFailed(text || `${name} failed`, answer.structuredContent);
+    if (answer?.structuredContent) return { structured: answer.structuredContent, meta };
+    if (typeof answer?.result === "string") return { structured: JSON.parse(answer.result), meta };
+    throw new ToolFailed(text || `${name} gave no structured answer`);
+  }
+
+  /** The structured answer of a tool. */
+  async function callTool(name, args) {
+    return (await ask(name, args)).structured;
   }
 
   /** Says something in the conversation, as the user. */
@@ -155,8 +161,16 @@ const Host = (() => {
     }
   }
 
-  return { connect, callTool, say, openLink, isWebAddress };
+  return { connect, ask, callTool, say, openLink, isWebAddress };
 })();
+
+/** What a tool says went wrong, with its structured answer where it has one. */
+class ToolFailed extends Error {
+  constructor(message, structured) {
+    super(message);
+    this.structured = structured;
+  }
+}
 
 /** An element with text, never with markup: whatever comes from a run is shown as it is. */
 function element(tag, { text, className, title, ...rest } = {}, ...children) {

@@ -37,6 +37,10 @@ from outlast.workflows.tools.apify.tasks.change_actor_task import (
     UPDATE_ACTOR_TASK,
 )
 from outlast.workflows.tools.apify.tasks.create_actor_task import CREATE_ACTOR_TASK
+from outlast.workflows.tools.apify.widgets.call_actor import CALL_ACTOR_WIDGET
+from outlast.workflows.tools.apify.widgets.fetch_actor_details import FETCH_ACTOR_DETAILS_WIDGET
+from outlast.workflows.tools.apify.widgets.get_actor_run import GET_ACTOR_RUN_WIDGET
+from outlast.workflows.tools.apify.widgets.search_actors import SEARCH_ACTORS_WIDGET
 from outlast.workflows.tools.framework.mode import Mode
 from outlast.workflows.tools.framework.waiting import WaitRule
 
@@ -87,5 +91,9 @@ MODE = Mode(
         UPDATE_SCHEDULE,
         DELETE_SCHEDULE,
         REPORT_PROBLEM,
+        SEARCH_ACTORS_WIDGET,
+        FETCH_ACTOR_DETAILS_WIDGET,
+        CALL_ACTOR_WIDGET,
+        GET_ACTOR_RUN_WIDGET,
     ),
 )

@@ -68,6 +68,39 @@ INSTRUCTIONS = (
         ),
     ),
     Instruction(
+        "- search-actors-widget shows the user what Apify Store has: only when the user wants to see or choose\n"
+        "  Actors. When you look for one to run it, search-actors finds the same and shows nothing.",
+        (
+            "search-actors",
+            "search-actors-widget",
+        ),
+    ),
+    Instruction(
+        "- fetch-actor-details-widget shows the user an Actor: only when the user wants to see it. To run one,\n"
+        "  look it up with fetch-actor-details, which shows nothing.",
+        (
+            "fetch-actor-details",
+            "fetch-actor-details-widget",
+        ),
+    ),
+    Instruction(
+        "- call-actor-widget runs an Actor and shows the user the run: only when the user wants to watch it. The\n"
+        "  widget follows the run to its end: do not ask for its state, end your turn.",
+        ("call-actor-widget",),
+    ),
+    Instruction(
+        "- call-actor runs the same and shows nothing: its runs you follow yourself.",
+        (
+            "call-actor",
+            "call-actor-widget",
+        ),
+    ),
+    Instruction(
+        "- get-actor-run-widget shows the user a run: only when the user wants to watch it, and once for a run.\n"
+        "  The widget follows it to its end: do not ask for its state afterwards.",
+        ("get-actor-run-widget",),
+    ),
+    Instruction(
         "- For data of a known site look for an Actor with search-actors; apify--rag-web-browser is for questions\n"
         "  that any page may answer.",
         (

@@ -24,6 +24,7 @@ PAID_TOOLS = frozenset(
     {
         "call-actor",
         "get-actor-run",
+        "get-actor-run-widget",
         "get-actor-run-log",
         "abort-actor-run",
         "get-dataset",

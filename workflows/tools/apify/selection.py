@@ -31,6 +31,9 @@ COMPANIONS = ("get-actor-run", "get-dataset-items", "get-key-value-store-record"
 """Offered beside whatever starts or follows a run, in this order."""
 REPORT = "report-problem"
 _CALL, _FOLLOW = "call-actor", "get-actor-run"
+_CALL_WIDGET, _FOLLOW_WIDGET = "call-actor-widget", "get-actor-run-widget"
+_BROUGHT = {"search-actors": "search-actors-widget", "fetch-actor-details": "fetch-actor-details-widget"}
+"""Tools that come with their widgets where the client shows these. Other widgets have to be named."""
 _APPS = frozenset({"apps", "true", "on", "openai"})
 _NO_APPS = frozenset({"default", "false", "off"})
 _WITHOUT_REPORT = ("claude", "anthropic", "local-agent-mode-apify")
@@ -53,9 +56,14 @@ def read(mode: str, parameters: Parameters) -> Selection:
 
 
 def ui_of(value: str) -> str:
-    """`apps`, `default`, or `auto`: what the client can show."""
-    lowered = value.strip().lower()
-    return "apps" if lowered in _APPS else "default" if lowered in _NO_APPS else "auto"
+    """`apps`, `default`, or `auto`: what the client can show. Spelled as that server takes it."""
+    return "apps" if value in _APPS else "default" if value in _NO_APPS else "auto"
+
+
+def shows_apps(selection: Selection) -> bool:
+    """Whether the connection has widgets: as it says, or as its client can."""
+    ui = selection.option("ui")
+    return ui == "apps" or (ui == "auto" and selection.client.shows_apps)
 
 
 def choose(selection: Selection, available: Mapping[str, Tool]) -> Choice:
@@ -69,9 +77,11 @@ def choose(selection: Selection, available: Mapping[str, Tool]) -> Choice:
     for name in names:
         if name in CATEGORIES:
             tools += [each for each in available.values() if each.category == name]
+        elif _TOOL_OF_WIDGETS.fullmatch(name):
+            tools += [available[name]] if name in available and shows_apps(selection) else []
         elif name in available:
             tools.append(available[name])
-        elif name not in RETIRED and not _TOOL_OF_WIDGETS.fullmatch(name):
+        elif name not in RETIRED:
             actors.append(_unquoted(name))
     if not _may_report(selection):
         tools = [each for each in tools if each.name != REPORT]
@@ -84,22 +94,32 @@ def arrange(selection: Selection, loaded: LoadedChoice) -> list[Tool]:
     direct = [each for each in loaded.actor_tools if each.calls_actor]
     proxied = [each for each in loaded.actor_tools if not each.calls_actor]
     tools = _with_companions([*loaded.tools, *direct], loaded.available, runs_actors=bool(direct))
+    widgets = _brought_by(tools, loaded.available) if shows_apps(selection) else []
     if selection.client.is_modern:
-        return [*tools, *proxied]
+        return [*tools, *proxied, *widgets]
     if selection.option("ui") == "auto":
-        return [*direct, *proxied, *(each for each in tools if each not in direct)]
-    last = [each for each in tools if each.name == REPORT and selection.selectors is None]
-    return [*(each for each in tools if each not in last), *proxied, *last]
+        return [*direct, *proxied, *(each for each in tools if each not in direct), *widgets]
+    last = [each for each in tools if each.name == REPORT]
+    return [*(each for each in tools if each not in last), *proxied, *widgets, *last]
+
+
+def _brought_by(tools: list[Tool], available: Mapping[str, Tool]) -> list[Tool]:
+    """The widgets that come with tools and were not chosen themselves."""
+    names = {each.name for each in tools}
+    return [available[widget] for base, widget in _BROUGHT.items() if base in names and widget not in names]
 
 
 def _with_companions(tools: list[Tool], available: Mapping[str, Tool], *, runs_actors: bool) -> list[Tool]:
     """The companions stand after `call-actor`, else at the end; those that were chosen before that stay."""
     names = [each.name for each in tools]
-    if not runs_actors and _CALL not in names and _FOLLOW not in names:
+    follows = runs_actors or _CALL in names or _FOLLOW in names
+    if not follows and _CALL_WIDGET not in names and _FOLLOW_WIDGET not in names:
         return tools
+    # Who follows runs in a widget needs no other tool for it, unless something else begins runs.
+    companions = COMPANIONS if follows or _FOLLOW_WIDGET not in names else COMPANIONS[1:]
     at = names.index(_CALL) + 1 if _CALL in names else len(tools)
     before = tools[:at]
-    added = [available[name] for name in COMPANIONS if name in available and available[name] not in before]
+    added = [available[name] for name in companions if name in available and available[name] not in before]
     return [*before, *added, *(each for each in tools[at:] if each not in added)]
 
 
@@ -126,5 +146,11 @@ def _unquoted(name: str) -> str:
 
 _ENVIRONMENT = (("tools", "TOOLS"), ("actors", "ACTORS"), ("ui", "UI_MODE"), ("telemetry-enabled", "TELEMETRY_ENABLED"))
 RULES = SelectionRules(
-    read=read, choose=choose, arrange=arrange, reads_ui=True, environment=_ENVIRONMENT, shows_clients=True
+    read=read,
+    choose=choose,
+    arrange=arrange,
+    reads_ui=True,
+    environment=_ENVIRONMENT,
+    shows_clients=True,
+    shows_apps=shows_apps,
 )

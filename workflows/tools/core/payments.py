@@ -14,6 +14,8 @@ from outlast.workflows.tools.framework.selection import GivenCall, TakenPayment
 from outlast.workflows.tools.framework.tool import Tool
 
 PAY_ID = "skyfire-pay-id"
+INPUT_CALLERS = frozenset({"call-actor", "call-actor-widget"})
+"""Tools that run whatever Actor a call names: its input is their argument `input`."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def misplaced_payment(
     has such a field of its own is called as its own tool, whose schema says so.
     """
     own = cast(dict[str, JsonValue], input_schema.get("properties") or {})
-    run_input = arguments.get("input") if tool == "call-actor" else None
+    run_input = arguments.get("input") if tool in INPUT_CALLERS else None
     for scheme in SCHEMES.values():
         name, where = scheme.property_name, ""
         if name in arguments and name not in own:

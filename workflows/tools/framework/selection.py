@@ -140,6 +140,8 @@ class SelectionRules:
     """Environment variables that stand for parameters which a command was not given, each after its parameter."""
     shows_clients: bool = False
     """Whether the choice depends on `Selection.client`."""
+    shows_apps: Callable[[Selection], bool] = lambda _selection: False
+    """Whether a connection has the pages that only some connections in the mode have."""
 
 
 def names_in(parameters: Parameters, name: str) -> tuple[str, ...] | None:

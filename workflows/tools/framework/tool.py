@@ -110,6 +110,10 @@ class Tool:
     output_threshold: int | None = None
     restores: bool = False
     stores: bool = True
+    executor_kind: Literal["sync", "async"] | None = None
+    """When the answer of a call that runs an Actor comes, where that is not as in the rest of the mode."""
+    twin_of: str | None = None
+    """The tool that does the same and shows it otherwise: the operator's rules about it are about this one, too."""
     sealed_fields: tuple[str, ...] = ()
     """Places of arguments that may hold secrets (`input`, `actions/*/input`): the front door seals each as a whole, and
     an activity opens it."""
@@ -179,6 +183,8 @@ class ToolBuilder:
         self._parts = Parts()
         self._calls_actor = False
         self._actor: str | None = None
+        self._executor_kind: Literal["sync", "async"] | None = None
+        self._twin_of: str | None = None
         self._in_front = False
         self._task_use: TaskUse | None = None
         self._client_needs: tuple[str, ...] = ()
@@ -287,6 +293,20 @@ class ToolBuilder:
         self._task_use = use
         return self
 
+    def answers_at_start(self) -> Self:
+        """A call that runs an Actor is answered when the run has begun, in every mode, and is no task for its client.
+
+        The workflow follows the run to its end all the same. The executor of the handler has to be asynchronous.
+        """
+        self._executor_kind = "async"
+        self._task_use = TaskUse.NEVER
+        return self
+
+    def twin_of(self, name: str) -> Self:
+        """The tool does what tool `name` does: the operator's rules about that one are about this one, too."""
+        self._twin_of = name
+        return self
+
     def output_threshold(self, size_bytes: int) -> Self:
         """Store only answers above this size; for tools whose arguments limit their answers. A call may set its own."""
         self._output_threshold = size_bytes
@@ -359,6 +379,8 @@ class ToolBuilder:
             output_threshold=self._output_threshold,
             restores=self._restores,
             stores=self._output_threshold is None if self._stores is None else self._stores,
+            executor_kind=self._executor_kind,
+            twin_of=self._twin_of,
             sealed_fields=self._sealed_fields,
             planned_actors=self._planned[0],
             planned_tasks=self._planned[1],

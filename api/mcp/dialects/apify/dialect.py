@@ -20,9 +20,14 @@ from outlast.workflows.contracts.tool_calls import TaskStatus, TextContent, Tool
 from outlast.workflows.tools.apify.actors.actor_tool import tool_name as actor_tool_name
 from outlast.workflows.tools.apify.answers.payments import demand_for_payment
 from outlast.workflows.tools.apify.answers.run import USAGE_META
-from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.apify.runs.get_actor_run import GET_ACTOR_RUN
+from outlast.workflows.tools.apify.widgets.call_actor import CALL_ACTOR_WIDGET
+from outlast.workflows.tools.apify.widgets.get_actor_run import GET_ACTOR_RUN_WIDGET
+from outlast.workflows.tools.apify.widgets.pages import ACTORS_PAGE, FOLDER, RUN_PAGE
+from outlast.workflows.tools.framework.tool import TaskUse, Tool
 from outlast.workflows.tools.loader import ToolSet
 
+_MAX_URI_CHARS = 200
 _ACTOR_INPUT = "/input/"
 _NO_TASK = {"type": TaskNotFound.slug}
 _SEE_SCHEMA = "Compare them with the tool's inputSchema in tools/list."
@@ -31,13 +36,19 @@ _SEE_SCHEMA = "Compare them with the tool's inputSchema in tools/list."
 class ApifyDialect(Dialect):
     """Protocol errors where that server has protocol errors; tasks for the tools that run an Actor."""
 
-    state_tool = "get-actor-run"
+    state_tool = GET_ACTOR_RUN.name
     addresses = ADDRESSES
 
     def unknown_resource(self, uri: str, *, is_modern: bool) -> MCPError:
         """Says that it cannot be read, in both protocol versions with the code for wrong parameters."""
         del is_modern
         return MCPError(INVALID_PARAMS, f"Failed to read {uri}: not a readable resource.", data={"uri": uri})
+
+    def absent_page(self, uri: str) -> str | None:
+        """A text for every address below that of the pages."""
+        if not uri.startswith(FOLDER):
+            return None
+        return f"Widget {uri[:_MAX_URI_CHARS]} is not available. There are {ACTORS_PAGE.uri} and {RUN_PAGE.uri}."
 
     def unknown_prompt(self, name: str, known: Sequence[str]) -> MCPError:
         """Names the prompts that there are."""
@@ -49,8 +60,8 @@ class ApifyDialect(Dialect):
         return actor_tool_name(f"{user}/{actor}") if separator and user and actor else called
 
     def task_support(self, definition: Tool) -> str | None:
-        """Tools that run an Actor, and no others."""
-        return "optional" if definition.calls_actor else None
+        """Tools that run an Actor and may be waited for, and no others."""
+        return "optional" if definition.calls_actor and definition.task_use is not TaskUse.NEVER else None
 
     def no_task(self, definition: Tool) -> MCPError:
         """Names the tool, and says how to call it."""
@@ -144,6 +155,10 @@ class ApifyDialect(Dialect):
         hint = f"It goes on as task {task.id}. Do not call again: the run will be in get-actor-run-list."
         envelope = ErrorEnvelope.permanent(ErrorCategory.TIMEOUT, definition.name, message, hint=hint)
         return ToolResult(content=(TextContent(text=f"{message} {hint}"),), is_error=True, error=envelope)
+
+    def state_tool_of(self, definition: Tool) -> str | None:
+        """The one that shows the run where the call's own tool does."""
+        return GET_ACTOR_RUN_WIDGET.name if definition.name == CALL_ACTOR_WIDGET.name else self.state_tool
 
     def state_arguments(self, run_id: str) -> dict[str, JsonValue]:
         """The state of now."""

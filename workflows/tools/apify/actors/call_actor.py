@@ -39,7 +39,24 @@ limits what it may cost.
 """
 
 
-def _wording(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
+RUN_ARGUMENTS: JsonObject = {
+    "input": free_object("What the Actor takes, by its own input schema."),
+    "callOptions": inner(
+        {
+            "memory": number("Memory in megabytes, a power of two.", minimum=128, maximum=32_768),
+            "timeout": number("Longest duration of the run, in seconds; 0 for none.", minimum=0),
+            "build": text("Tag or number of the build; the Actor's default without it."),
+            "maxItems": integer("Items to be charged at most.", exclusiveMinimum=0),
+            "maxTotalChargeUsd": number("What the run may cost at most, in US dollars.", exclusiveMinimum=0),
+        },
+        "How the run is carried out.",
+    ),
+}
+"""Of the tools that run whatever Actor a call names, beside the Actor's name."""
+
+
+def not_called(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
+    """The text of a call of an Actor that failed."""
     actor = unquoted(given.get("actor", ""))
     if is_missing(envelope):
         return f"Actor '{actor}' was not found. Check its name, `user/name`, or look for it with search-actors."
@@ -53,7 +70,7 @@ def _wording(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
 
 
 def _handler(executor: ActorExecutor) -> Handler:
-    @failing_as(_wording)
+    @failing_as(not_called)
     async def call_actor(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
         actor, mcp_tool = split_actor_tool(unquoted(given["actor"]))
         run_input: JsonObject = given.get("input") or {}
@@ -99,17 +116,7 @@ def call_actor_tool(executor: ActorExecutor) -> Tool:
                 "The Actor: `user/name`, for example apify/rag-web-browser. `user/name:tool` is a tool of one that is "
                 "an MCP server."
             ),
-            "input": free_object("What the Actor takes, by its own input schema."),
-            "callOptions": inner(
-                {
-                    "memory": number("Memory in megabytes, a power of two.", minimum=128, maximum=32_768),
-                    "timeout": number("Longest duration of the run, in seconds; 0 for none.", minimum=0),
-                    "build": text("Tag or number of the build; the Actor's default without it."),
-                    "maxItems": integer("Items to be charged at most.", exclusiveMinimum=0),
-                    "maxTotalChargeUsd": number("What the run may cost at most, in US dollars.", exclusiveMinimum=0),
-                },
-                "How the run is carried out.",
-            ),
+            **RUN_ARGUMENTS,
         },
         required=("actor", "input"),
     )

@@ -3,12 +3,13 @@
 from typing import Any
 
 from outlast.activities.contracts import JsonObject
+from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.apify.actors.cards import CARD, FREE_TIER, card_as_markdown, card_of
 from outlast.workflows.tools.apify.actors.input_schema import shown_schema
 from outlast.workflows.tools.apify.answers.blocks import compact, texts
-from outlast.workflows.tools.apify.answers.failures import failing_as, is_missing, thrown
+from outlast.workflows.tools.apify.answers.failures import failing_as, is_missing
 from outlast.workflows.tools.apify.definition import reading_tool
 from outlast.workflows.tools.apify.schemas.build import answer, arguments, flag, inner, required_text, text
 from outlast.workflows.tools.core.actor_mcp import list_tools_of
@@ -20,6 +21,7 @@ DESCRIPTION = """
 Get what there is to know of an Actor before it is run: its input schema, documentation, price and use. `output`
 chooses parts; without it all come but outputSchema and mcpTools.
 """
+ACTOR_ARGUMENT = required_text("The Actor: `user/name`, or its id.")
 _OF_CARD = ("description", "stats", "pricing", "rating", "metadata")
 _BY_DEFAULT = (*_OF_CARD, "inputSchema", "readme")
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
@@ -36,21 +38,22 @@ _ALWAYS: JsonObject = {
     "isDeprecated": False,
 }
 """What a card has in any case, empty where it is not wanted."""
-_MAX_README_CHARS = 100_000
+MAX_README_CHARS = 100_000
 
 
-@failing_as(
-    lambda given, envelope: (
-        f"Actor information for '{unquoted(given['actor'])}' was not found. Look for it with search-actors."
-        if is_missing(envelope)
-        else thrown("fetch-actor-details", envelope)
-    )
-)
+def no_actor(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
+    """The text for an Actor that there is not."""
+    if not is_missing(envelope):
+        return None
+    return f"Actor information for '{unquoted(given['actor'])}' was not found. Look for it with search-actors."
+
+
+@failing_as(no_actor)
 async def fetch_actor_details(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """The parts that are wanted, a text each."""
     actor = normalised_actor(unquoted(given["actor"]))
     wanted = _wanted(given.get("output"))
-    details = await ctx.actors.details(actor, max_readme_chars=_MAX_README_CHARS, infer_output=False)
+    details = await ctx.actors.details(actor, max_readme_chars=MAX_README_CHARS, infer_output=False)
     structured: JsonObject = {}
     blocks: list[str] = []
     if wanted.intersection(_OF_CARD):
@@ -104,7 +107,7 @@ FETCH_ACTOR_DETAILS = reading_tool(
     does=DESCRIPTION,
     arguments=arguments(
         {
-            "actor": required_text("The Actor: `user/name`, or its id."),
+            "actor": ACTOR_ARGUMENT,
             "output": inner(
                 {
                     "description": flag("What it does."),

@@ -17,36 +17,60 @@ Search Apify Store for Actors: ready programs that scrape a site, crawl, convert
 words: the name of the site and what is wanted of it (`Instagram posts`, `Google Maps`), no sentences. Without
 keywords the most used ones come. The answer has each Actor's name, price and use.
 """
+NOTHING_FITS = "Nothing fits: search with fewer or more general words, such as the name of the site alone."
 _DEFAULT_LIMIT = 5
+SEARCH_ARGUMENTS: JsonObject = arguments(
+    {
+        "keywords": text("One to three words; none for the most used Actors.", default=""),
+        "limit": integer("Actors to find at most.", default=_DEFAULT_LIMIT, minimum=1, maximum=10),
+        "offset": integer("Actors to skip.", default=0, minimum=0),
+    }
+)
+CARDS_REPORT: JsonObject = {
+    "actors": array(CARD),
+    "query": text(),
+    "count": number("Actors in this answer."),
+    "userTier": USER_TIER,
+}
 
 
 @failing_as(lambda _given, _envelope: None)
 async def search_actors(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """A page of cards. That none fits is no error."""
-    keywords = str(given.get("keywords", "")).strip()
+    keywords, found = keywords_of(given), await store_entries(ctx, given)
+    cards = [card_of(entry) for entry in found]
+    hint = (
+        "For an Actor's input and documentation, call fetch-actor-details with its full name."
+        if cards
+        else NOTHING_FITS
+    )
+    structured: JsonObject = {**cards_report(keywords, cards), "instructions": hint}
+    head = f"# Actors\nFound for “{keywords}”: {len(cards)}" if keywords else f"# Actors\nMost used: {len(cards)}"
+    return texts(structured, "\n\n".join([head, *(card_as_markdown(card) for card in cards), hint]))
+
+
+def keywords_of(given: dict[str, Any]) -> str:
+    """What is searched for; empty for the most used Actors."""
+    return str(given.get("keywords", "")).strip()
+
+
+async def store_entries(ctx: ToolContext, given: dict[str, Any]) -> list[JsonObject]:
+    """A page of Apify Store (Apify API v2, `GET /v2/store`)."""
     page = await ctx.platform.get(
         "store",
-        search=keywords or None,
+        search=keywords_of(given) or None,
         limit=int(given.get("limit", _DEFAULT_LIMIT)),
         offset=int(given.get("offset", 0)),
         allowsAgenticUsers=True if ctx.call.pays_with is not None else None,
     )
     items = page.get("items")
-    cards = [card_of(item) for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    hint = (
-        "For an Actor's input and documentation, call fetch-actor-details with its full name."
-        if cards
-        else "Nothing fits: search with fewer or more general words, such as the name of the site alone."
-    )
-    structured: JsonObject = {
-        "actors": [*cards],
-        "query": keywords,
-        "count": len(cards),
-        **({"userTier": FREE_TIER} if cards else {}),
-        "instructions": hint,
-    }
-    head = f"# Actors\nFound for “{keywords}”: {len(cards)}" if keywords else f"# Actors\nMost used: {len(cards)}"
-    return texts(structured, "\n\n".join([head, *(card_as_markdown(card) for card in cards), hint]))
+    return [entry for entry in items if isinstance(entry, dict)] if isinstance(items, list) else []
+
+
+def cards_report(keywords: str, cards: list[JsonObject]) -> JsonObject:
+    """The structured answer about what was found."""
+    tier: JsonObject = {"userTier": FREE_TIER} if cards else {}
+    return {"actors": [*cards], "query": keywords, "count": len(cards), **tier}
 
 
 SEARCH_ACTORS = reading_tool(
@@ -54,21 +78,9 @@ SEARCH_ACTORS = reading_tool(
     "Search Actors",
     Category.ACTORS,
     does=DESCRIPTION,
-    arguments=arguments(
-        {
-            "keywords": text("One to three words; none for the most used Actors.", default=""),
-            "limit": integer("Actors to find at most.", default=_DEFAULT_LIMIT, minimum=1, maximum=10),
-            "offset": integer("Actors to skip.", default=0, minimum=0),
-        }
-    ),
+    arguments=SEARCH_ARGUMENTS,
     answer=answer(
-        {
-            "actors": array(CARD),
-            "query": text(),
-            "count": number("Actors in this answer."),
-            "userTier": USER_TIER,
-            "instructions": text("What to do next."),
-        },
+        {**CARDS_REPORT, "instructions": text("What to do next.")},
         required=("actors", "query", "count"),
     ),
     handler=search_actors,

@@ -20,17 +20,21 @@ get-dataset-items.
 """
 
 
+RUN_ID = required_text("Id of the run.")
+
+
 def no_run(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
     """The text for a run that there is not."""
     return f"Run with ID '{unquoted(given['runId'])}' not found." if is_missing(envelope) else None
 
 
-def _wording(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
+def not_read(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
+    """The text of a look at a run that failed."""
     failed = f"Failed to get Actor run '{unquoted(given['runId'])}': {platform_message(envelope)}"
     return no_run(given, envelope) or failed
 
 
-@failing_as(_wording)
+@failing_as(not_read)
 async def get_actor_run(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """Wait as asked, and describe the run."""
     wait = int(given.get("waitSecs", WAIT_DEFAULT_SECONDS))
@@ -43,7 +47,7 @@ GET_ACTOR_RUN = reading_tool(
     "Get Actor run",
     Category.RUNS,
     does=DESCRIPTION,
-    arguments=arguments({"runId": required_text("Id of the run."), "waitSecs": WAIT_ARGUMENT}, required=("runId",)),
+    arguments=arguments({"runId": RUN_ID, "waitSecs": WAIT_ARGUMENT}, required=("runId",)),
     answer=RUN,
     handler=get_actor_run,
 )

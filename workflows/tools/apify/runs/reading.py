@@ -25,15 +25,20 @@ _PAUSES_SECONDS = (1, 2, 2)
 """How long to wait before an empty dataset of a run that succeeded is looked at again: its count lags its items."""
 
 
-async def answer_about(ctx: ToolContext, run: JsonObject, *, actor_name: str | None, patient: bool) -> ToolResult:
-    """The run response, with what is read of the storages. `patient`: an empty dataset is looked at again."""
-    storages, name = await asyncio.gather(read_storages(ctx, run, patient=patient), _actor_name(ctx, run, actor_name))
+async def answer_about(
+    ctx: ToolContext, run: JsonObject, *, actor_name: str | None, patient: bool, next_step: str | None = None
+) -> ToolResult:
+    """The run response, with what is read of the storages. `patient`: an empty dataset is looked at again.
+
+    `next_step`: what to do next, where that does not depend on the run.
+    """
+    storages, name = await asyncio.gather(read_storages(ctx, run, patient=patient), name_of_actor(ctx, run, actor_name))
     answer = run_answer(
         run,
         storages,
         actor_name=name,
         summary=summary_of(run, storages),
-        next_step=next_step_of(run, storages, ctx.offers),
+        next_step=next_step or next_step_of(run, storages, ctx.offers),
     )
     return with_usage(answer, run)
 
@@ -96,7 +101,7 @@ async def _store(ctx: ToolContext, store_id: str, *, with_keys: bool) -> JsonObj
     return described if page.get("isTruncated") else {**described, "keyCount": len(keys)}
 
 
-async def _actor_name(ctx: ToolContext, run: JsonObject, known: str | None) -> str | None:
+async def name_of_actor(ctx: ToolContext, run: JsonObject, known: str | None) -> str | None:
     """The Actor as `user/name`; None when it cannot be looked up."""
     if known is not None:
         return known

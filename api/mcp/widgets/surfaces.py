@@ -1,0 +1,59 @@
+"""What a page has to know of the mode that it is shown in."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from outlast.workflows.tools.framework.frozen import FrozenObject
+
+
+@dataclass(frozen=True)
+class Surface:
+    """Which tools a page calls, how, and from where it may load pictures."""
+
+    facts: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """Read by the page as `SURFACE`."""
+    picture_hosts: tuple[str, ...] = ()
+    """From where the page may load pictures."""
+
+    def script(self) -> str:
+        """The line that tells the page."""
+        told = json.dumps({**self.facts, "pictureHosts": self.picture_hosts}, ensure_ascii=True)
+        return f"const SURFACE = {told.replace('<', chr(92) + 'u003c')};"
+
+
+UI_MODE = Surface(
+    FrozenObject(
+        {
+            "runTools": ["get-actor-run"],
+            "runArguments": {},
+            "logTool": "get-actor-log",
+            "logLines": 60,
+            "readsLogUnasked": True,
+            "showsStorages": False,
+            "firstMs": 2_000,
+            "searchTool": "search-actors",
+            "detailsTool": "fetch-actor-details-internal",
+            "schemaTool": None,
+        }
+    )
+)
+APIFY_MODE = Surface(
+    FrozenObject(
+        {
+            # The second is there where the first was not selected.
+            "runTools": ["get-actor-run", "get-actor-run-widget"],
+            "runArguments": {"waitSecs": 0},
+            "logTool": "get-actor-run-log",
+            "logLines": 50,
+            "readsLogUnasked": False,
+            "showsStorages": True,
+            "firstMs": 3_000,
+            "searchTool": "search-actors-widget",
+            "detailsTool": "fetch-actor-details-widget",
+            "schemaTool": "fetch-actor-details",
+        }
+    )
+)

@@ -1,0 +1,1 @@
+"""The tools whose answers a page shows to the user, and what links them to it."""
