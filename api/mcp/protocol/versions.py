@@ -53,7 +53,8 @@ def client_facts(ctx: Context) -> ClientFacts:
     return ClientFacts(
         name=params.client_info.name if params else "",
         is_modern=is_modern(ctx),
-        shows_apps=isinstance(types, list) and APP_MIME_TYPE in types,
+        # Some clients write one type where a list belongs.
+        shows_apps=APP_MIME_TYPE in types if isinstance(types, list) else types == APP_MIME_TYPE,
     )
 
 

@@ -1,13 +1,5 @@
 """What the mode `apify` does otherwise than its peer, each with the reason. Everything else has to be equal."""
 
-NOT_BUILT = {
-    "search-actors-widget",
-    "fetch-actor-details-widget",
-    "call-actor-widget",
-    "get-actor-run-widget",
-}
-"""Tools that are still to be built; this set becomes empty."""
-
 _NULL_TASK = "The peer answers null, which its own schema does not allow."
 _EXPLICIT = "Ours says in every answer whether it is an error."
 _RUN_OF_NOW = "A call that is not waited for has its run looked at once it has begun: ours says what is known then."
@@ -26,6 +18,19 @@ ON_PURPOSE: dict[tuple[str, str], str] = {
 
 LISTED_ON_PURPOSE = {"writeOnly": "Ours marks secret fields of an Actor's input: the mark says what is sealed."}
 """Keywords that our schemas have besides."""
+
+LEFT_OUT_OF_META = {
+    "openai/widgetDomain": "It names an origin of Apify's. Without it each host gives a page one of its own."
+}
+"""Keys in the `_meta` of widgets that ours leave out."""
+OWN_WORDS_OF_META = {
+    "openai/toolInvocation/invoking": "Words for people.",
+    "openai/toolInvocation/invoked": "Words for people.",
+    "openai/widgetDescription": "Words for people.",
+    "openai/widgetCSP": "Our pages connect to nothing, and load nothing but pictures of Actors.",
+}
+"""Keys whose values are each server's own; so are the domains in `ui.csp`, and `ui.prefersBorder` (ours draw one)."""
+LEFT_OUT_OF_PAGES = {"html": "The page once more, under a key that MCP does not have."}
 
 BEGINNINGS = {
     "a page elsewhere": 'Invalid URL: "',

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.contract.peer.conftest import Both
-from tests.contract.peer.differences import LISTED_BESIDES, NOT_BUILT
+from tests.contract.peer.differences import LISTED_BESIDES
 from tests.contract.peer.shapes import differences, without_texts
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire
 
@@ -51,28 +51,96 @@ SELECTORS = [
     "?tools=actors&payment=nonsense&unknown=1",
     "?tools=docs,outlast/sleeper,get-dataset-items",
     "?tools=call-actor-widget",
+    "?ui=default&telemetry-enabled=true&tools=dev,docs",
+    "?ui=apps&telemetry-enabled=false",
+    "?ui=apps&telemetry-enabled=true",
+    "?ui=apps&telemetry-enabled=true&tools=report-problem,docs,search-actors,outlast/sleeper",
+    "?ui=true&tools=search-actors",
+    "?ui=on&tools=fetch-actor-details",
+    "?ui=openai&tools=actors",
+    "?ui=off&tools=actors,search-actors-widget",
+    "?ui=false&tools=actors",
+    "?ui=APPS&tools=actors",
+    "?ui= apps &tools=actors",
+    "?ui=&tools=actors",
+    "?ui=apps&ui=default&tools=actors",
+    "?ui=default&ui=apps&tools=actors",
+    "?ui=apps&tools=",
+    "?ui=apps&tools=ui,some-widget",
+    "?ui=apps&tools=runs",
+    "?ui=apps&tools=call-actor",
+    "?ui=apps&tools=call-actor-widget,docs",
+    "?ui=apps&tools=get-actor-run-widget,docs",
+    "?ui=apps&tools=get-actor-run-widget,call-actor",
+    "?ui=apps&tools=get-actor-run-widget,get-actor-run",
+    "?ui=apps&tools=get-actor-run-widget,outlast/sleeper",
+    "?ui=apps&tools=call-actor-widget,get-actor-run-widget,docs",
+    "?ui=apps&tools=get-dataset-items,call-actor-widget,get-actor-run-widget,abort-actor-run",
+    "?ui=apps&tools=search-actors-widget",
+    "?ui=apps&tools=search-actors-widget,search-actors",
+    "?ui=apps&tools=fetch-actor-details-widget,search-actors,docs",
+    "?ui=apps&tools=storage,search-actors-widget,call-actor-widget,outlast/sleeper,docs",
 ]
-ALL = "?tools=actors,docs,runs,storage,tasks,schedules,outlast/sleeper"
+WITH_CAPABILITY = [
+    "?telemetry-enabled=false",
+    "?ui=default&tools=actors",
+    "?ui=auto&tools=actors",
+    "?ui=nonsense&tools=search-actors",
+    "?ui=&tools=search-actors",
+    "?tools=search-actors,docs,outlast/sleeper",
+    "?tools=outlast/sleeper,call-actor-widget",
+    "?tools=call-actor,outlast/sleeper,get-actor-run-widget",
+    "?telemetry-enabled=true",
+    "?telemetry-enabled=true&tools=dev,search-actors,outlast/sleeper",
+]
+ALL = "?ui=apps&tools=actors,docs,runs,storage,tasks,schedules,outlast/sleeper,call-actor-widget,get-actor-run-widget"
+UI = "io.modelcontextprotocol/ui"
+SHOWS_APPS = {"extensions": {UI: {"mimeTypes": ["text/html", "text/html;profile=mcp-app"]}}}
+NOT_QUITE = [
+    {"extensions": {UI: {}}},
+    {"extensions": {UI: {"mimeTypes": ["text/html"]}}},
+    {"extensions": {UI: {"mimeTypes": "text/html;profile=mcp-app"}}},
+    {"experimental": {UI: {"mimeTypes": ["text/html;profile=mcp-app"]}}},
+]
 
 
-async def listed(wire: Wire) -> list[dict[str, Any]]:
+async def listed(wire: Wire, capabilities: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     if wire.revision == LEGACY:
-        await wire.initialize()
-    return (await wire.request("tools/list"))["tools"]
+        await wire.initialize(capabilities)
+    return (await wire.request("tools/list", capabilities=capabilities))["tools"]
 
 
 @REVISIONS
 async def test_the_same_selectors_give_the_same_tools_in_the_same_order(both: Both, revision: str) -> None:
-    found: dict[str, tuple[list[str], list[str]]] = {}
-    for query in SELECTORS:
-        peer, ours = [[tool["name"] for tool in await listed(wire)] for wire in both.wires(revision, query)]
-        kept = (
-            [name for name in peer if name not in NOT_BUILT],
-            [name for name in ours if name not in LISTED_BESIDES],
-        )
-        if kept[0] != kept[1]:
-            found[query] = kept
-    assert not found, "\n".join(f"{query}\n  {peer}\n  {ours}" for query, (peer, ours) in found.items())
+    found = [line for query in SELECTORS for line in await unlike(both, revision, query)]
+    assert not found, "\n".join(found)
+
+
+@REVISIONS
+async def test_what_the_client_can_show_decides_where_the_address_does_not(both: Both, revision: str) -> None:
+    found = [line for query in WITH_CAPABILITY for line in await unlike(both, revision, query, SHOWS_APPS)]
+    for capabilities in NOT_QUITE:
+        found += await unlike(both, revision, "?tools=actors", capabilities)
+    assert not found, "\n".join(found)
+
+
+async def test_in_the_newer_version_each_request_says_what_its_client_can_show(both: Both) -> None:
+    _, ours = both.wires(MODERN, "?tools=search-actors")
+    names = [[tool["name"] for tool in await listed(ours, given)] for given in (SHOWS_APPS, None, SHOWS_APPS)]
+    assert [("search-actors-widget" in each) for each in names] == [True, False, True]
+    pages = [
+        [page["uri"] for page in (await ours.request("resources/list", capabilities=given))["resources"]]
+        for given in (None, SHOWS_APPS)
+    ]
+    assert [sum(uri.startswith("ui://widget/") for uri in each) for each in pages] == [0, 2]
+
+
+async def unlike(both: Both, revision: str, query: str, capabilities: dict[str, Any] | None = None) -> list[str]:
+    """How the names differ, or their order."""
+    wires = both.wires(revision, query)
+    peer, ours = [[tool["name"] for tool in await listed(wire, capabilities)] for wire in wires]
+    ours = [name for name in ours if name not in LISTED_BESIDES]
+    return [] if peer == ours else [f"{query} {capabilities}\n  {peer}\n  {ours}"]
 
 
 @REVISIONS
@@ -80,6 +148,9 @@ async def test_each_tool_has_the_same_schemas_hints_and_task_support(both: Both,
     peer, ours = [
         {tool["name"]: without_texts(tool) for tool in await listed(wire)} for wire in both.wires(revision, ALL)
     ]
-    assert len(ours) > 24
+    ours = {name: tool for name, tool in ours.items() if name not in LISTED_BESIDES}
+    assert len(ours) > 28
+    for tool in (*peer.values(), *ours.values()):
+        tool.pop("_meta", None)  # see test_widgets.py
     assert {name: list(differences(peer[name], tool)) for name, tool in ours.items() if peer[name] != tool} == {}
-    assert peer.keys() - ours.keys() <= NOT_BUILT
+    assert peer.keys() == ours.keys()
