@@ -34,10 +34,11 @@ from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import TaskSummary, ToolCall
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.payments import misplaced_payment, standby_unpayable, unpayable
+from outlast.workflows.tools.framework.ids import MAX_ID_CHARS
 from outlast.workflows.tools.framework.tool import Category, Tool
 from outlast.workflows.tools.registry import executor_kind
 
-_READ_QUICKLY = frozenset({Category.ACTORS, Category.RUNS, Category.STORAGE})
+_READ_QUICKLY = frozenset({Category.ACTORS, Category.RUNS, Category.STORAGE, Category.UI})
 
 
 @dataclass(frozen=True)
@@ -326,7 +327,8 @@ def _summary(call: ToolCall, fingerprint: str) -> TaskSummary:
         tool=call.tool,
         mode=call.mode,
         executor=executor,
-        actor=call.actor or (actor if isinstance(actor, str) else None),
+        # There is no Actor of a longer name, and Temporal refuses what is too long to be searched for.
+        actor=call.actor or (actor[:MAX_ID_CHARS] if isinstance(actor, str) else None),
         session_id=call.session_id,
         fingerprint=fingerprint,
         created_at=datetime.now(UTC),

@@ -51,6 +51,18 @@ def arguments_of(schema: dict[str, Any], number: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("tool", ["call-actor", "call-actor-widget"])
+async def test_a_name_that_no_actor_has_is_looked_for_and_not_found(both: Both, service: Service, tool: str) -> None:
+    """The other arguments are right, so the name is what the call comes to."""
+    _, ours = both.wires(MODERN, ALL)
+    starts = service.sandbox.counters["startsAccepted"]
+    for name in (*TEXTS, "\u00fc" * 3_000, f"outlast/{'y' * 400}:tool"):
+        answer = await called(ours, tool, {"actor": name, "input": {}})
+        error = answer.get("_meta", {}).get("outlast/error", {})
+        assert answer.get("code") == -32602 or (answer["isError"] and error["category"] != "unknown"), (name, answer)
+    assert service.sandbox.counters["startsAccepted"] == starts
+
+
 async def test_every_tool_answers_whatever_it_is_given(both: Both, service: Service) -> None:
     _, ours = both.wires(MODERN, ALL)
     tools = await listed(ours)

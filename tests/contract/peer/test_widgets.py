@@ -1,4 +1,4 @@
-"""Widgets beside those of the peer: `_meta` of tools, answers and pages; what the tools answer, and what they refuse."""
+"""Widgets beside those of the peer: `_meta` of tools, answers and pages; what the tools answer and refuse."""
 
 import json
 from typing import Any
@@ -185,8 +185,7 @@ async def test_a_shown_call_is_no_task_for_its_client_and_one_paid_run_for_us(bo
         return looked["structuredContent"]["status"] == "SUCCEEDED"
 
     await eventually(succeeded)
-    task = (await ours.request("tasks/list"))["tasks"][0]
-    kept = await ours.request("tasks/result", {"taskId": task["taskId"]})
+    kept = await ours.request("tasks/result", {"taskId": shown["_meta"]["outlast/taskId"]})
     assert kept["structuredContent"] == shown["structuredContent"]
     # A client with tasks of the newer version gets the answer that the page needs, and no task.
     _, modern = await connected(both, MODERN)
