@@ -13,7 +13,9 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
+from playwright.async_api import expect
 
+from tests.integration.widgets.host import running_chromium, showing
 from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire
@@ -127,6 +129,37 @@ async def expect_each_once(chaos: Chaos, clients: list[PeerClient]) -> None:
         await clients[0].call("delete-schedule", scheduleId=made["scheduleId"])
         assert (await clients[1].call("get-actor-task", taskId=saved["taskId"]))["actorId"] == saved["actorId"]
     assert chaos.sandbox.saved_objects() == before + 2
+
+
+async def test_a_shown_run_is_followed_to_its_end_while_worker_and_api_are_killed(chaos: Chaos) -> None:
+    """The first worker dies in the start of the run, whose answer comes too late; the others while the page looks."""
+    async with api_client(chaos.stack.api_url, chaos.sandbox.token) as http:
+        wire = Wire(http, MODERN, "?mode=apify&ui=apps&tools=call-actor-widget")
+
+        async def call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+            return await wire.request("tools/call", {"name": tool, "arguments": arguments})
+
+        page = await wire.request("resources/read", {"uri": "ui://widget/actor-run.html"})
+        chaos.sandbox.order_fault("delay_after", method="POST", path=r"/runs$", seconds=2.5, times=1)
+        started = asyncio.ensure_future(call("call-actor-widget", {"actor": SLEEPER, "input": sleeper(30)}))
+        await chaos.until(lambda: started.done() or chaos.faults_left() == 0)
+        assert not started.done(), "the worker was to die before the platform answers"
+        await chaos.stack.worker.restart()
+        shown = await started
+        assert not shown["isError"], shown
+        html = page["contents"][0]["text"]
+        async with running_chromium() as browser, showing(browser, html, surface=call) as host:
+            await host.give_answer(shown)
+            await expect(host.frame.locator("#message")).to_contain_text("of 30 s")
+            await chaos.stack.worker.restart()
+            looks = len(host.calls)
+            await chaos.until(lambda: len(host.calls) > looks)
+            await chaos.stack.api.restart()
+            await expect(host.frame.get_by_role("status")).to_have_text("Succeeded", timeout=180_000)
+            await expect(host.frame.locator("#rows")).to_have_text("3")
+            await expect(host.frame.get_by_role("alert")).to_be_hidden()
+            assert host.requests == []
+    chaos.expect_one_run_per_task()
 
 
 async def test_a_task_of_the_older_version_outlives_the_worker_and_the_api(chaos: Chaos) -> None:
