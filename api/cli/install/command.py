@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -19,6 +19,9 @@ from outlast.api.cli.show.output import Output
 from outlast.api.cli.show.tables import Column
 from outlast.loading import loading
 
+if TYPE_CHECKING:
+    from outlast.workflows.tools.framework.selection import SelectionRules
+
 _WHAT = "What the client is told"
 _WHERE = "Where it is written"
 
@@ -31,6 +34,16 @@ UrlOption = Annotated[
     typer.Option("--url", help="Address of a server that runs. Without it the client starts `outlast mcp`."),
 ]
 ModeOption = Annotated[str | None, typer.Option("--mode", help="The mode of the tools.", rich_help_panel=_WHAT)]
+UiOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ui", help="In mode apify, whether tools come with widgets: apps, default or auto.", rich_help_panel=_WHAT
+    ),
+]
+PaymentOption = Annotated[
+    str | None,
+    typer.Option("--payment", help="How calls are paid: skyfire, in mode apify also x402.", rich_help_panel=_WHAT),
+]
 ToolsOption = Annotated[
     str | None, typer.Option("--tools", help="Categories, tools and Actors to offer.", rich_help_panel=_WHAT)
 ]
@@ -105,8 +118,10 @@ def install(
     client: ClientArgument = None,
     url: UrlOption = None,
     mode: ModeOption = None,
+    ui: UiOption = None,
     tools: ToolsOption = None,
     actors: ActorsOption = None,
+    payment: PaymentOption = None,
     data_dir: DataDirOption = None,
     token: TokenOption = None,
     token_env: TokenVariableOption = None,
@@ -127,11 +142,10 @@ def install(
     machine = this_machine()
 
     async def act() -> ExitCode:
-        if mode is not None:
-            _note_unknown_mode(output, mode)
+        query = {"mode": mode, "ui": ui, "tools": tools, "actors": actors, "payment": payment}
+        _note_unknown_words(output, {key: value for key, value in query.items() if value is not None})
         if client is None:
             return _list(output, machine, name)
-        query = {"mode": mode, "tools": tools, "actors": actors}
         server = Server(
             url=url,
             query={key: value for key, value in query.items() if value is not None},
@@ -177,17 +191,40 @@ def uninstall(
     finish(output, act)
 
 
-def _note_unknown_mode(output: Output, mode: str) -> None:
-    """A module of the user's own may define modes, which only the process that loads it knows."""
+def _note_unknown_words(output: Output, query: Mapping[str, str]) -> None:
+    """A module of the user's own may define modes, which only the process that loads it knows: they are told, no more.
+
+    Raises `BadInput` for a payment that the named mode does not have: it would leave the account to pay.
+    """
+    if not query.keys() & {"mode", "ui", "payment"}:
+        return
     with loading():
         from outlast.workflows.tools.loader import normalised_mode  # noqa: PLC0415 (a second)
-        from outlast.workflows.tools.registry import MODES  # noqa: PLC0415
+        from outlast.workflows.tools.registry import MODES, selection_rules  # noqa: PLC0415
 
-    if normalised_mode(mode) not in MODES:
+    mode = normalised_mode(query["mode"]) if "mode" in query else None
+    if mode is None:
+        if "payment" in query and not any(_payment_of(selection_rules(each), query) for each in MODES):
+            output.note(f"[yellow]![/] Outlast itself knows no payment {escape(repr(query['payment']))}.")
+        return  # The server's own mode decides what the words mean.
+    if mode not in MODES:
         output.note(
             f"[yellow]![/] Outlast itself has no mode {escape(repr(mode))}, but {', '.join(MODES)}. "
             "It must be one of the server's own."
         )
+        return
+    rules = selection_rules(mode)
+    if "ui" in query and not rules.reads_ui:
+        output.note(f"[yellow]![/] In the mode {mode}, --ui says nothing.")
+    if "payment" in query and not _payment_of(rules, query):
+        raise BadInput(f"--payment: the mode {mode} has no payment {query['payment']!r}.")
+
+
+def _payment_of(rules: "SelectionRules", query: Mapping[str, str]) -> bool:
+    try:
+        return rules.read("", {"payment": [query["payment"]]}).payment is not None
+    except ValueError:
+        return False
 
 
 def _place(client: McpClient, machine: Machine, name: str, project: Path | None, file: Path | None) -> Place:

@@ -120,6 +120,42 @@ def test_the_form_that_each_client_reads(
     assert outlast(*address, "--token-env", "TEAM_TOKEN").out.strip().endswith("nothing to change.")
 
 
+CONNECTION = ("--mode", "apify", "--ui", "apps", "--tools", "actors", "--payment", "x402")
+FLAGS = ["mcp", "--mode", "apify", "--ui", "apps", "--tools", "actors", "--payment", "x402"]
+QUERY = "mode=apify&ui=apps&tools=actors&payment=x402"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_the_connection_offers_is_in_the_command_or_the_address(outlast: Outlast, home: Path, client: str) -> None:
+    assert outlast("mcp", "install", client, *CONNECTION).code == 0
+    assert written(client, home)["args"] == FLAGS
+    address = CLIENTS[client].url
+    if address is None:
+        return
+    assert outlast("mcp", "install", client, "--url", "https://o.example/mcp?payment=skyfire", *CONNECTION).code == 0
+    assert written(client, home)[address] == f"https://o.example/mcp?{QUERY}"
+
+
+def test_words_that_say_nothing_are_told_and_a_payment_that_there_is_not_is_refused(
+    outlast: Outlast, home: Path
+) -> None:
+    refused = [
+        ("--mode", "apify", "--payment", "x204"),
+        ("--mode", "default", "--payment", "x402"),
+        ("--mode", "openai", "--payment", ""),
+    ]
+    for wrong in refused:
+        ended = outlast("mcp", "install", "cursor", *wrong)
+        assert (ended.code, "has no payment" in ended.said) == (2, True), wrong
+    assert list(home.iterdir()) == []
+    told = outlast("mcp", "install", "cursor", "--mode", "default", "--ui", "apps", "--dry-run")
+    assert (told.code, "--ui says nothing" in told.said) == (0, True)
+    told = outlast("mcp", "install", "cursor", "--payment", "x204", "--dry-run")
+    assert (told.code, "knows no payment 'x204'" in told.said) == (0, True)
+    silent = outlast("mcp", "install", "cursor", "--ui", "apps", "--payment", "x402", "--dry-run")
+    assert (silent.code, "!" in silent.said) == (0, False)
+
+
 def test_the_rest_of_the_file_stays_and_a_copy_is_kept(outlast: Outlast, home: Path, tmp_path: Path) -> None:
     file = tmp_path / "dotfiles" / "mcp.json"
     file.parent.mkdir()
