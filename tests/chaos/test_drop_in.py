@@ -57,13 +57,14 @@ class PeerClient:
 
 @asynccontextmanager
 async def clients_of(chaos: Chaos) -> AsyncIterator[list[PeerClient]]:
-    """One client for each protocol version, with the account's token."""
+    """One client for each protocol version, with the account's token; the newer one has widgets, too."""
     headers = {"Authorization": f"Bearer {chaos.sandbox.token}"}
     async with AsyncExitStack() as stack:
         http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, trust_env=False, timeout=300))
         opened: list[PeerClient] = []
-        for name, revision in (("older", "legacy"), ("newer", MODERN)):
-            streams = streamable_http_client(f"{chaos.stack.api_url}/mcp?mode=apify&{QUERY}", http_client=http)
+        for name, revision, ui in (("older", "legacy", "default"), ("newer", MODERN, "apps")):
+            address = f"{chaos.stack.api_url}/mcp?mode=apify&{QUERY}&ui={ui}"
+            streams = streamable_http_client(address, http_client=http)
             client = await stack.enter_async_context(Client(streams, mode=revision))
             await client.list_tools()
             opened.append(PeerClient(client, name))

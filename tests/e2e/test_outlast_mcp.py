@@ -110,11 +110,14 @@ async def test_the_stack_stays_while_another_client_uses_it(tmp_path: Path, coll
 
 async def expect_the_selectors_of_apifys_server(data_dir: Path) -> None:
     """The mode `apify` reads the flags and the variables of that server; a flag counts more than a variable."""
-    docs = ["search-apify-docs", "fetch-apify-docs"]
+    docs, shown = ["search-apify-docs", "fetch-apify-docs"], ["search-actors", "search-actors-widget"]
     for flags, variables, expected in (
         (("--mode", "apify", "--tools", "docs"), {"TOOLS": "storage", "TELEMETRY_ENABLED": "true"}, docs),
         ((), {"OUTLAST_MODE": "apify", "TOOLS": "docs,dev", "TELEMETRY_ENABLED": "1"}, [*docs, "report-problem"]),
         (("--telemetry-enabled", "false"), {"OUTLAST_MODE": "apify", "TOOLS": "docs,dev"}, docs),
+        (("--mode", "apify", "--tools", "search-actors", "--ui", "apps"), {"UI_MODE": "default"}, shown),
+        ((), {"OUTLAST_MODE": "apify", "TOOLS": "search-actors", "UI_MODE": "true"}, shown),
+        (("--ui", "default"), {"OUTLAST_MODE": "apify", "TOOLS": "search-actors", "UI_MODE": "apps"}, shown[:1]),
     ):
         async with started_by_client(data_dir, *flags, **variables) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == expected, variables

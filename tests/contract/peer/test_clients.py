@@ -16,6 +16,7 @@ from tests.support.stacks.service import Service
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 PROGRAMS = Path(__file__).parent / "clients"
 QUERY = "tools=actors,docs,runs,storage,outlast/sleeper"
+QUERIES = pytest.mark.parametrize("query", [QUERY, f"{QUERY}&ui=apps"], ids=["plain", "with widgets"])
 
 
 async def output_of(*command: str) -> str:
@@ -27,38 +28,45 @@ async def output_of(*command: str) -> str:
     return out.decode()
 
 
-async def seen_of_both(service: Service, peer_url: str, *command: str) -> tuple[dict[str, Any], dict[str, Any]]:
+async def seen_of_both(
+    service: Service, peer_url: str, query: str, *command: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the program saw of the peer, and of ours; its last arguments are the address and the token."""
-    addresses = (f"{peer_url}/?{QUERY}", f"{service.api_url}/mcp?mode=apify&{QUERY}")
+    addresses = (f"{peer_url}/?{query}", f"{service.api_url}/mcp?mode=apify&{query}")
     outputs = [await output_of(*command, address, service.sandbox.token) for address in addresses]
     theirs, ours = [json.loads(output) for output in outputs]
     ours["tools"] = [tool for tool in ours["tools"] if tool[0] not in LISTED_BESIDES]
     return theirs, ours
 
 
-async def test_the_python_sdk_sees_the_same(service: Service, peer_url: str) -> None:
+@QUERIES
+async def test_the_python_sdk_sees_the_same(service: Service, peer_url: str, query: str) -> None:
     program = (str(python_with("mcp==1.30.0")), str(PROGRAMS / "python_1_30.py"))
-    theirs, ours = await seen_of_both(service, peer_url, *program)
+    theirs, ours = await seen_of_both(service, peer_url, query, *program)
     assert ours == theirs
     assert (ours["run"][0], ours["task"], ours["page"]) == ("SUCCEEDED", ["completed", "SUCCEEDED"], [2, 1])
 
 
-async def test_the_typescript_sdk_sees_the_same(service: Service, peer_url: str) -> None:
+@QUERIES
+async def test_the_typescript_sdk_sees_the_same(service: Service, peer_url: str, query: str) -> None:
     """It comes with the peer, which is written with it."""
     sdk = npm_package("@apify/actors-mcp-server", VERSION).parents[1] / "@modelcontextprotocol" / "sdk"
-    theirs, ours = await seen_of_both(service, peer_url, str(node()), str(PROGRAMS / "typescript.mjs"), str(sdk))
+    theirs, ours = await seen_of_both(service, peer_url, query, str(node()), str(PROGRAMS / "typescript.mjs"), str(sdk))
     assert ours == theirs
     assert (ours["run"][0], ours["task"]) == ("SUCCEEDED", ["taskCreated", "SUCCEEDED"])
 
 
+@QUERIES
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-async def test_the_inspector_sees_the_same(service: Service, peer_url: str, tmp_path: Path, era: str) -> None:
+async def test_the_inspector_sees_the_same(
+    service: Service, peer_url: str, tmp_path: Path, era: str, query: str
+) -> None:
     package = npm_package("@modelcontextprotocol/inspector", "2.12.0")
     program = (str(node()), str(package / "clients" / "launcher" / "build" / "index.js"), "--cli")
     headers = {"Authorization": f"Bearer {service.sandbox.token}"}
     servers = {
-        "peer": {"type": "http", "url": f"{peer_url}/?{QUERY}", "headers": headers},
-        "ours": {"type": "http", "url": f"{service.api_url}/mcp?mode=apify&{QUERY}", "headers": headers},
+        "peer": {"type": "http", "url": f"{peer_url}/?{query}", "headers": headers},
+        "ours": {"type": "http", "url": f"{service.api_url}/mcp?mode=apify&{query}", "headers": headers},
     }
     config = tmp_path / "mcp.json"
     config.write_text(json.dumps({"mcpServers": servers}))

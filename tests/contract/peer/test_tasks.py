@@ -20,8 +20,8 @@ FAILING = {"seconds": 0.5, "failWith": {"exitCode": 3, "message": "Out of luck"}
 STATUS_MESSAGE = re.compile(r"outlast/sleeper: [A-Z-]+( — .+)?")
 
 
-async def connected(both: Both, revision: str = LEGACY) -> tuple[Wire, Wire]:
-    wires = both.wires(revision, QUERY)
+async def connected(both: Both, revision: str = LEGACY, query: str = QUERY) -> tuple[Wire, Wire]:
+    wires = both.wires(revision, query)
     if revision == LEGACY:
         for wire in wires:
             await wire.initialize()
@@ -64,9 +64,10 @@ def unlike(label: str, theirs: Any, ours: Any) -> list[str]:
     return [line for line in found if (label, line.partition(":")[0]) not in TASKS_ON_PURPOSE]
 
 
-async def test_a_tasks_life_is_told_as_the_peer_tells_it(both: Both) -> None:
+@pytest.mark.parametrize("ui", ["", "&ui=apps"], ids=["plain", "with widgets"])
+async def test_a_tasks_life_is_told_as_the_peer_tells_it(both: Both, ui: str) -> None:
     told: list[dict[str, Any]] = []
-    for wire in await connected(both):
+    for wire in await connected(both, query=f"{QUERY}{ui}"):
         said: dict[str, Any] = {}
         for method in ("tasks/get", "tasks/result", "tasks/cancel"):
             said[f"unknown: {method}"] = await asked(wire, method, taskId="nothing-here")

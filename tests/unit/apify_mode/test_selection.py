@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from outlast.api.mcp.connections import selection_from
+from outlast.workflows.tools.apify.selection import shows_apps
 from outlast.workflows.tools.framework.selection import ClientFacts, Selection
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import load_tools
@@ -61,6 +62,40 @@ def test_the_mode_is_named_by_mode_and_ui_is_its_own() -> None:
     assert chosen(ui=["openai"]).mode == "apify"
     assert chosen(default_mode="default", ui=["openai"]).mode == "openai"
     assert chosen(mode=["default"], ui=["openai"]).mode == "default"
+
+
+SHOWS_APPS = ClientFacts("some", is_modern=True, shows_apps=True)
+
+
+@pytest.mark.parametrize(
+    ("ui", "client", "shown"),
+    [
+        (["apps"], CLIENTS["modern"], True),
+        (["openai"], CLIENTS["legacy"], True),
+        (["default"], SHOWS_APPS, False),
+        (["auto"], SHOWS_APPS, True),
+        ([], SHOWS_APPS, True),
+        ([""], SHOWS_APPS, True),
+        (["Apps"], CLIENTS["modern"], False),
+        (["apps", "default"], CLIENTS["modern"], True),
+        ([], CLIENTS["modern"], False),
+    ],
+)
+async def test_widgets_are_there_by_what_the_address_says_else_by_what_the_client_can_show(
+    ui: list[str], client: ClientFacts, shown: bool
+) -> None:
+    selection = chosen(tools=["search-actors,call-actor-widget"], **({"ui": ui} if ui else {}))
+    found = await names(selection, client)
+    assert [name for name in found if name.endswith("-widget")] == (
+        ["call-actor-widget", "search-actors-widget"] if shown else []
+    )
+    assert shows_apps(replace(selection, client=client)) is shown
+
+
+async def test_who_names_no_ui_has_no_widgets() -> None:
+    """REST and sessions choose tools without the parameters of a connection."""
+    tools = (await load_tools(Selection(mode="apify", selectors=("actors", "call-actor-widget")), load_actor)).tools
+    assert [name for name in tools if name.endswith("-widget")] == []
 
 
 def test_a_command_takes_what_it_was_not_given_from_the_environment() -> None:

@@ -1,0 +1,80 @@
+"""Tools of the mode `apify` that show what they do, without a server."""
+
+import pytest
+
+from outlast.activities.contracts import Caller
+from outlast.api.access.permissions import PermissionRules
+from outlast.api.contracts.visible_meta import visible_meta
+from outlast.api.mcp.dialects.registry import dialect_of
+from outlast.api.mcp.protocol.tool_entries import listed_schema
+from outlast.api.tasks.wait_argument import split_wait
+from outlast.workflows.contracts.tool_calls import TextContent, ToolCall, ToolResult
+from outlast.workflows.tools.apify.widgets.pages import ACTORS_PAGE, RUN_PAGE
+from outlast.workflows.tools.apify.widgets.shown_actors import shown_actor
+from outlast.workflows.tools.core.payments import INPUT_CALLERS
+from outlast.workflows.tools.registry import MODES, executor_kind, tools_of
+
+TOOLS = {tool.name: tool for tool in tools_of("apify")}
+SHOWN = "call-actor-widget"
+WIDGETS = {name: tool for name, tool in TOOLS.items() if name.endswith("-widget")}
+
+
+@pytest.mark.parametrize("name", WIDGETS)
+def test_rules_about_a_tool_are_about_the_one_that_shows_it(name: str) -> None:
+    base = name.removesuffix("-widget")
+    rules = PermissionRules.parse(f"*:{base}=deny,*:*=allow")
+    ruling = rules.ruling_of_call("anybody", WIDGETS[name], None)
+    assert ruling is not None
+    assert (ruling.action, ruling.rule) == ("deny", f"*:{base}=deny")
+    of_base = rules.ruling_of_call("anybody", TOOLS[base], None)
+    assert of_base is not None
+    only_widget = PermissionRules.parse(f"*:{name}=deny")
+    assert only_widget.ruling_of_call("anybody", TOOLS[base], None) is None
+    assert only_widget.ruling_of_call("anybody", WIDGETS[name], None) is not None
+
+
+def test_a_shown_call_is_answered_at_its_start_and_is_no_task_for_its_client() -> None:
+    kinds = [executor_kind(ToolCall(tool=name, mode="apify", caller=Caller(id="a"))) for name in ("call-actor", SHOWN)]
+    assert kinds == ["sync", "async"]
+    dialect = dialect_of("apify")
+    assert dialect.task_support(WIDGETS[SHOWN]) is None
+    assert dialect.task_support(TOOLS["call-actor"]) == "optional"
+    assert (dialect.state_tool_of(WIDGETS[SHOWN]), dialect.state_tool_of(TOOLS["call-actor"])) == (
+        "get-actor-run-widget",
+        "get-actor-run",
+    )
+    assert "waitSecs" not in listed_schema(WIDGETS[SHOWN], "apify", 50)["properties"]
+    assert split_wait(WIDGETS[SHOWN], "apify", {}, {}, 50) == ({}, 30), "as long as a call is waited for, not a tool"
+
+
+def test_every_tool_that_runs_any_actor_is_known_for_it() -> None:
+    """Large inputs and payments within inputs are looked for where these names say."""
+    found = {tool.name for mode in MODES for tool in tools_of(mode) if tool.calls_actor and tool.actor is None}
+    assert found == INPUT_CALLERS
+
+
+def test_an_error_has_no_page_and_an_answer_keeps_its_own_meta() -> None:
+    failed = ToolResult(content=(TextContent(text="No."),), is_error=True)
+    assert RUN_PAGE.showing(failed, "A run") is failed
+    shown = RUN_PAGE.showing(ToolResult(content=(), meta={"com.apify/ActorRun": {"usageTotalUsd": 1}}), "A run")
+    assert shown.meta["com.apify/ActorRun"] == {"usageTotalUsd": 1}
+    assert shown.meta["openai/widgetDescription"] == "A run"
+    assert visible_meta(shown.meta, mode="apify") == shown.meta
+    assert visible_meta(shown.meta, mode="default").keys() == {"com.apify/ActorRun", "ui"}
+    assert ACTORS_PAGE.meta()["ui"] != RUN_PAGE.meta()["ui"]
+
+
+def test_an_actor_of_which_little_is_known_has_every_field() -> None:
+    shown = shown_actor({"id": "1", "username": "a", "name": "b"})
+    assert shown == {
+        "id": "1",
+        "name": "b",
+        "username": "a",
+        "fullName": "a/b",
+        "title": "b",
+        "description": "",
+        "pictureUrl": "",
+        "stats": {"actorReviewRating": 0, "actorReviewCount": 0, "totalUsers": 0},
+        "url": "https://apify.com/a/b",
+        "currentPricingInfo": {"model": "FREE"},
+    }
