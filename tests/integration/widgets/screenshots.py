@@ -6,13 +6,16 @@ from typing import Any
 
 from playwright.async_api import Browser, expect
 
-from outlast.api.mcp.widgets import widget_page
-from tests.integration.widgets.host import Tool, WidgetHost, running_chromium, showing
+from outlast.api.mcp.widgets import widget_page, widget_resources
+from tests.integration.widgets.apify_samples import INPUT_SCHEMA, README, USAGE, details
+from tests.integration.widgets.apify_samples import run as run_answer
+from tests.integration.widgets.host import JsonObject, Tool, WidgetHost, running_chromium, showing
 from tests.integration.widgets.samples import DETAILS, dataset_page, log, rows, run_report, search_answer
 
 FOLDER = Path(__file__).parents[3] / "docs" / "screenshots"
 WIDTH = 760
 RUN_SCALE, SEARCH_SCALE = 1.5, 1
+SHORT_README = README.partition("> Places")[0].replace(" or see ![a picture](https://evil.example/x.png)", "")
 
 
 async def take(host: WidgetHost, name: str) -> None:
@@ -57,6 +60,31 @@ async def search(browser: Browser, name: str, *, theme: str) -> None:
         await take(host, name)
 
 
+async def in_mode_apify(
+    browser: Browser, name: str, uri: str, answer: JsonObject, *, theme: str, tab: str = ""
+) -> None:
+    """A page as the mode `apify` serves it."""
+    html = str(next(page for page in widget_resources() if page.uri == uri).read({}))
+
+    async def surface(tool: str, _arguments: JsonObject) -> JsonObject:
+        told = {
+            "get-actor-run": answer,
+            "get-dataset-items": dataset_page(rows(8)),
+            "fetch-actor-details": INPUT_SCHEMA,
+        }
+        return {"content": [], "structuredContent": told[tool], "_meta": USAGE}
+
+    async with showing(
+        browser, html, surface=surface, width=WIDTH, scale=SEARCH_SCALE, context={"theme": theme, "locale": "en-US"}
+    ) as host:
+        await host.page.evaluate("theme => { document.documentElement.className = theme; }", theme)
+        await host.give_answer({"content": [], "structuredContent": answer, "_meta": USAGE})
+        if tab:
+            await expect(host.frame.get_by_role("table")).to_be_visible()
+            await host.frame.get_by_role("tab", name=tab).click()
+        await take(host, name)
+
+
 async def main() -> None:
     """All of them."""
     async with running_chromium() as browser:
@@ -65,6 +93,11 @@ async def main() -> None:
         await run(browser, "run-finished", theme="light", status="SUCCEEDED", message="Done: 30 pages", seconds=214)
         await search(browser, "search-light", theme="light")
         await search(browser, "search-dark", theme="dark")
+        await in_mode_apify(
+            browser, "apify-actor", "ui://widget/search-actors.html", details(SHORT_README), theme="light"
+        )
+        run_page = "ui://widget/actor-run.html"
+        await in_mode_apify(browser, "apify-run", run_page, run_answer(), theme="dark", tab="Storages")
 
 
 if __name__ == "__main__":
