@@ -82,6 +82,8 @@ async def in_mode_apify(
         if tab:
             await expect(host.frame.get_by_role("table")).to_be_visible()
             await host.frame.get_by_role("tab", name=tab).click()
+        else:
+            await expect(host.frame.locator(".field").first).to_be_visible()
         await take(host, name)
 
 
