@@ -47,7 +47,14 @@ class PlatformReadActivities:
             if len(body) > request.max_bytes:
                 raise _too_large(request, len(body))
             answer: JsonValue = orjson.loads(body)
-            return PlatformObject(data=unsigned(answer.get("data")) if isinstance(answer, dict) else answer)
+            data = unsigned(answer.get("data")) if isinstance(answer, dict) else answer
+            return PlatformObject(data=_only(request.members, data))
+
+
+def _only(members: tuple[str, ...] | None, data: JsonValue) -> JsonValue:
+    if members is None or not isinstance(data, dict):
+        return data
+    return {name: data[name] for name in members if name in data}
 
 
 def url_of_path(platform: ApifyPlatform, path: Sequence[str]) -> str:

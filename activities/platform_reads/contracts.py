@@ -12,10 +12,17 @@ class PlatformReadInput(Contract):
     path: tuple[str, ...] = Field(description="The segments of the path, not escaped: `datasets`, an id.")
     parameters: dict[str, str | int | bool] = Field(default_factory=dict)
     max_bytes: int = Field(default=1_048_576, description="A larger answer is a failure.")
+    members: tuple[str, ...] | None = Field(
+        default=None,
+        description="The members of the object that are answered; None: all. What a history must not hold is not read.",
+    )
     wait_seconds: int = Field(default=0, ge=0, le=60, description="How long the platform may take on purpose.")
 
 
 class PlatformObject(Contract):
-    """The `data` of the platform's answer, without keys for signing and without signatures in addresses."""
+    """The `data` of the platform's answer, or its members that were asked for.
+
+    Keys for signing and signatures in addresses are left out.
+    """
 
     data: JsonValue = None

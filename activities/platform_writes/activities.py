@@ -33,19 +33,25 @@ class PlatformWriteActivities:
         """The object as it is then; of a deleted one nothing."""
         async with activity_scope():
             client = self._platform.client(request.caller)
-            try:
-                return await self._send(client, request)
-            except apify.NotFoundError:
-                if request.method != "DELETE" or not _may_have_been_done():
-                    raise
-                return PlatformObject(data=None)
-            except apify.ApifyApiError as error:
-                if error.status_code != _CONFLICT or request.made is None or not _may_have_been_done():
-                    raise
-                made = await self._made_before(client, request.made)
-                if made is None:
-                    raise
-                return made
+            written = await self._written(client, request)
+            for place in request.hidden:
+                written = written.model_copy(update={"data": without(written.data, place.split("/"))})
+            return written
+
+    async def _written(self, client: "apify.ApifyClientAsync", request: PlatformWriteInput) -> PlatformObject:
+        try:
+            return await self._send(client, request)
+        except apify.NotFoundError:
+            if request.method != "DELETE" or not _may_have_been_done():
+                raise
+            return PlatformObject(data=None)
+        except apify.ApifyApiError as error:
+            if error.status_code != _CONFLICT or request.made is None or not _may_have_been_done():
+                raise
+            made = await self._made_before(client, request.made)
+            if made is None:
+                raise
+            return made
 
     async def _send(self, client: "apify.ApifyClientAsync", request: PlatformWriteInput) -> PlatformObject:
         opened = self._platform.open_input(request.body, request.caller)
@@ -84,6 +90,18 @@ def with_text_at(value: JsonValue, place: Sequence[str]) -> JsonValue:
     if isinstance(value, dict) and here in value:
         return {**value, here: with_text_at(value[here], below)}
     return value
+
+
+def without(value: JsonValue, place: Sequence[str]) -> JsonValue:
+    """`value` without what lies at `place`; `*` stands for every element of a list."""
+    here, below = place[0], place[1:]
+    if isinstance(value, list) and here == "*":
+        return [without(entry, below) for entry in value]
+    if not isinstance(value, dict) or here not in value:
+        return value
+    if not below:
+        return {name: entry for name, entry in value.items() if name != here}
+    return {**value, here: without(value[here], below)}
 
 
 def _may_have_been_done() -> bool:

@@ -22,6 +22,10 @@ class PlatformWriteInput(Contract):
         description="Places of the body whose values are sent as their JSON text: `actions/*/runInput/body`. "
         "A value that is sealed can become a text only here.",
     )
+    hidden: tuple[str, ...] = Field(
+        default=(),
+        description="Places of the object that are not answered: inputs, which may hold what was sealed.",
+    )
     made: tuple[str, ...] | None = Field(
         default=None,
         description="For `POST`: where the object is found by its name, so that a repetition finds what an attempt "

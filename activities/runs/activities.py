@@ -31,6 +31,7 @@ from outlast.activities.runs.local_start import LOCAL_START_AGE, LocalStart, is_
 from outlast.activities.runs.mapping import exceeded_limit, run_state, start_options
 from outlast.activities.runs.metrics import count_run_event
 from outlast.activities.runs.restored import RestoredInterval
+from outlast.activities.runs.saved_tasks import start_saved_task
 from outlast.activities.runs.spending import reserved_limit, settle_run
 from outlast.activities.runs.start_recovery import StartedRuns
 from outlast.activities.secrets.sealer import SealError
@@ -275,6 +276,9 @@ class RunActivities:
         with marked_as(request.operation_id, owner=self._platform.owner_mark(request.caller), payment=payment):
             starting = self._platform.client(request.caller)  # it knows from then on that the run is the caller's
             about_to_send()
+            if request.spec.saved_task is not None:
+                url = f"{self._platform.url_of('actor-tasks', request.spec.saved_task)}/runs"
+                return await start_saved_task(starting, url, options, timeout=self._start_timeout())
             return await starting.actor(request.spec.actor).start(**options, timeout=self._start_timeout())
 
     def _start_timeout(self) -> timedelta:

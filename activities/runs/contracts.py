@@ -34,10 +34,15 @@ class Budget(Contract):
 
 
 class RunSpec(Contract):
-    """The run to start (Apify API v2, `POST /v2/acts/:actorId/runs`)."""
+    """The run to start (Apify API v2, `POST /v2/acts/:actorId/runs`, or `/v2/actor-tasks/:actorTaskId/runs`)."""
 
     actor: str = Field(description="Actor as `user/name`, `user~name` or id.")
-    input: JsonValue = None
+    saved_task: str | None = Field(
+        default=None, description="Id of a saved task of this Actor: what is not given here is as it was saved."
+    )
+    input: JsonValue = Field(
+        default=None, description="The Actor's input; of a saved task the fields that take the place of saved ones."
+    )
     build: str | None = None
     memory_mbytes: int | None = None
     budget: Budget = Budget()

@@ -8,7 +8,7 @@ counts. The Actor's id means the Actor as its name does.
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import cast, get_args
@@ -112,11 +112,12 @@ class PermissionRules:
         return self.ruling(caller, names_of(tool, actor, actor_id), actor) if self.rules else None
 
     def ruling_of_plan(
-        self, caller: str, tool: Tool, actors: Iterable[tuple[str, str | None]]
+        self, caller: str, tool: Tool, actors: Sequence[tuple[str, str | None]]
     ) -> PermissionRuling | None:
-        """What the rules say of a call of `tool` that has Actors (full name, id) run later on."""
+        """What the rules say of a call of `tool` that has Actors (full name, id) run later on, or a task of one now."""
         planned = [name for actor, actor_id in actors for name in actor_names(actor, actor_id)]
-        return self.ruling(caller, (*names_of(tool, None), *planned)) if self.rules else None
+        runs_now = actors[0][0] if tool.calls_actor and actors else None
+        return self.ruling(caller, (*names_of(tool, None), *planned), runs_now) if self.rules else None
 
     def ruling(self, caller: str, names: Iterable[CallName], actor: str | None = None) -> PermissionRuling | None:
         """What the rules say of a call that goes by `names`; None when none is about it."""

@@ -106,6 +106,8 @@ def _turn_tool(tool: PortableTool) -> TurnTool:
         name=definition.name,
         actor=definition.actor,
         calls_actor=definition.calls_actor,
+        planned_actors=definition.planned_actors,
+        planned_tasks=definition.planned_tasks,
         input_schema_json=definition.input_schema_json,
         fields=tool.fields,
     )

@@ -31,6 +31,8 @@ class TurnTool(Contract):
     name: str = Field(description="The tool's own name.")
     actor: str | None = None
     calls_actor: bool = False
+    planned_actors: tuple[str, ...] = ()
+    planned_tasks: tuple[str, ...] = ()
     input_schema_json: str = Field(description="JSON Schema of the arguments, by the tool's own names.")
     fields: dict[str, str] = Field(default_factory=dict, description="Own names of arguments by the ones shown.")
 

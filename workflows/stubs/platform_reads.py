@@ -15,6 +15,9 @@ from outlast.workflows.stubs.call_activity import call_activity
 from outlast.workflows.stubs.quick_reads import read_quickly
 
 _MAX_SUMMARY_CHARS = 100
+_MAX_BYTES = 1024 * 1024
+_MAX_WHOLE_BYTES = 16 * 1024 * 1024
+"""Of an object of which only a part is recorded: a saved task may hold as much input as a run."""
 
 
 class PlatformReads:
@@ -28,6 +31,10 @@ class PlatformReads:
         """The object below `/v2` at this path; parameters that are None are left out."""
         return cast(JsonObject, await self._read(path, parameters, wait_seconds=0))
 
+    async def part(self, *path: str, members: tuple[str, ...]) -> JsonObject:
+        """These members of the object at this path, and nothing else of it: the rest is in no history."""
+        return cast(JsonObject, await self._read(path, {}, wait_seconds=0, members=members))
+
     async def run(self, run_id: str, *, wait_seconds: int = 0) -> JsonObject:
         """A run: when it has ended, or after that time."""
         parameters = {"waitForFinish": wait_seconds} if wait_seconds else {}
@@ -39,9 +46,17 @@ class PlatformReads:
         parameters: dict[str, str | int | bool | None] | dict[str, int],
         *,
         wait_seconds: int,
+        members: tuple[str, ...] | None = None,
     ) -> JsonValue:
         given = {name: value for name, value in parameters.items() if value is not None}
-        request = PlatformReadInput(caller=self._call.caller, path=path, parameters=given, wait_seconds=wait_seconds)
+        request = PlatformReadInput(
+            caller=self._call.caller,
+            path=path,
+            parameters=given,
+            max_bytes=_MAX_BYTES if members is None else _MAX_WHOLE_BYTES,
+            members=members,
+            wait_seconds=wait_seconds,
+        )
         summary, method = f"read {'/'.join(path)}"[:_MAX_SUMMARY_CHARS], PlatformReadActivities.read_platform
         if wait_seconds:  # The caller chooses how long that takes: it must keep no workflow task.
             return (await call_activity(self._call, method, request, summary=summary)).data

@@ -24,19 +24,32 @@ class PlatformWrites:
         self._call = call
 
     async def create(
-        self, collection: str, body: JsonObject, *, found_at: str, texts: tuple[str, ...] = ()
+        self,
+        collection: str,
+        body: JsonObject,
+        *,
+        found_at: str,
+        texts: tuple[str, ...] = (),
+        hidden: tuple[str, ...] = (),
     ) -> JsonObject:
         """A new object of a collection; `found_at` names it there, so that it is made once whatever fails.
 
-        What lies at the places `texts` of the body is sent as its JSON text.
+        What lies at the places `texts` of the body is sent as its JSON text; the places `hidden` are not answered.
         """
-        return await self._write("POST", (collection,), body, made=(collection, found_at), texts=texts)
+        made = (collection, found_at)
+        return await self._write("POST", (collection,), body, made=made, texts=texts, hidden=hidden)
 
     async def update(
-        self, collection: str, reference: str, body: JsonObject, *, texts: tuple[str, ...] = ()
+        self,
+        collection: str,
+        reference: str,
+        body: JsonObject,
+        *,
+        texts: tuple[str, ...] = (),
+        hidden: tuple[str, ...] = (),
     ) -> JsonObject:
-        """The object with these fields changed."""
-        return await self._write("PUT", (collection, reference), body, texts=texts)
+        """The object with these fields changed; `texts` and `hidden` as for `create`."""
+        return await self._write("PUT", (collection, reference), body, texts=texts, hidden=hidden)
 
     async def delete(self, collection: str, reference: str) -> None:
         """Remove the object."""
@@ -50,9 +63,10 @@ class PlatformWrites:
         *,
         made: tuple[str, ...] | None = None,
         texts: tuple[str, ...] = (),
+        hidden: tuple[str, ...] = (),
     ) -> JsonObject:
         request = PlatformWriteInput(
-            caller=self._call.caller, method=method, path=path, body=body, made=made, texts=texts
+            caller=self._call.caller, method=method, path=path, body=body, made=made, texts=texts, hidden=hidden
         )
         summary = f"{method.lower()} {'/'.join(path)}"[:_MAX_SUMMARY_CHARS]
         written = await call_activity(self._call, PlatformWriteActivities.write_platform, request, summary=summary)

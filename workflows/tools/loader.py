@@ -51,10 +51,11 @@ async def load_tools(selection: Selection, load_actor: ActorLoader) -> ToolSet:
     """The tools that `selection` asks for. Raises `UnknownTool` for an unknown mode."""
     available, rules = base_tools(selection.mode).tools, selection_rules(selection.mode)
     choice = rules.choose(selection, available)
+    chosen = _payable(choice.tools, selection.payment)
     loaded = {actor: _payable(await load_actor(actor), selection.payment) for actor in choice.actors}
     actor_tools = tuple(definition for definitions in loaded.values() for definition in definitions)
     companions = companions_of(selection.mode)
-    tools = rules.arrange(selection, LoadedChoice(choice.tools, actor_tools, available, companions))
+    tools = rules.arrange(selection, LoadedChoice(chosen, actor_tools, available, companions))
     if selection.payment is not None:
         tools = [selection.payment.applied_to(definition) for definition in tools]
     missing = tuple(actor for actor, definitions in loaded.items() if not definitions)

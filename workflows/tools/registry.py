@@ -25,6 +25,22 @@ from outlast.workflows.tools.common.outputs.restore_tool_output import RESTORE_T
 from outlast.workflows.tools.common.runs.abort_actor_run import ABORT_ACTOR_RUN
 from outlast.workflows.tools.common.runs.get_actor_log import GET_ACTOR_LOG
 from outlast.workflows.tools.common.runs.get_actor_run_list import GET_ACTOR_RUN_LIST
+from outlast.workflows.tools.common.saved_tasks.create_actor_task import CREATE_ACTOR_TASK
+from outlast.workflows.tools.common.saved_tasks.get_actor_task_list import GET_ACTOR_TASK_LIST
+from outlast.workflows.tools.common.saved_tasks.saved_task_tools import (
+    DELETE_ACTOR_TASK,
+    GET_ACTOR_TASK,
+    PUBLISH_ACTOR_TASK,
+    UNPUBLISH_ACTOR_TASK,
+    UPDATE_ACTOR_TASK,
+)
+from outlast.workflows.tools.common.schedules.get_schedule_list import GET_SCHEDULE_LIST
+from outlast.workflows.tools.common.schedules.schedule_tools import (
+    CREATE_SCHEDULE,
+    DELETE_SCHEDULE,
+    GET_SCHEDULE,
+    UPDATE_SCHEDULE,
+)
 from outlast.workflows.tools.common.storage.get_dataset import GET_DATASET
 from outlast.workflows.tools.common.storage.get_dataset_items import GET_DATASET_ITEMS
 from outlast.workflows.tools.common.storage.get_dataset_list import GET_DATASET_LIST
@@ -62,6 +78,18 @@ COMMON: tuple[Tool, ...] = (
     GET_KEY_VALUE_STORE_KEYS,
     GET_KEY_VALUE_STORE_RECORD,
     GET_KEY_VALUE_STORE_LIST,
+    CREATE_ACTOR_TASK,
+    GET_ACTOR_TASK,
+    GET_ACTOR_TASK_LIST,
+    UPDATE_ACTOR_TASK,
+    PUBLISH_ACTOR_TASK,
+    UNPUBLISH_ACTOR_TASK,
+    DELETE_ACTOR_TASK,
+    CREATE_SCHEDULE,
+    GET_SCHEDULE,
+    GET_SCHEDULE_LIST,
+    UPDATE_SCHEDULE,
+    DELETE_SCHEDULE,
     SEARCH_APIFY_DOCS,
     FETCH_APIFY_DOCS,
     GET_HTML_SKELETON,

@@ -30,7 +30,7 @@ from outlast.workflows.tools.core.payments import misplaced_payment
 from outlast.workflows.tools.framework.tool import invalid_arguments
 from outlast.workflows.turns.budgets import last_step
 from outlast.workflows.turns.cut_off import cut_off_call, is_cut_off
-from outlast.workflows.turns.permissions import nameless_actor, ruling_of
+from outlast.workflows.turns.permissions import nameless_actor, nameless_plan, planned_actors, ruling_of
 from outlast.workflows.turns.prompt import LAST_WORDS
 
 _READABLE_CHARS = 40
@@ -175,7 +175,11 @@ def _planned(
         return PlannedCall(part, tool.name, refusal=ToolResult.failed(_too_many(tool.name)))
     arguments = _own_arguments(tool, part)
     actor = tool.actor or _actor_argument(tool, arguments)
-    refusal = _refusal(tool, part, arguments) or nameless_actor(turn.rules, tool.name, actor)
+    refusal = (
+        _refusal(tool, part, arguments)
+        or nameless_actor(turn.rules, tool.name, actor)
+        or nameless_plan(turn.rules, tool, arguments)
+    )
     if refusal is not None:
         return PlannedCall(part, tool.name, refusal=ToolResult.failed(refusal))
     call = ToolCall(
@@ -190,7 +194,7 @@ def _planned(
         output=turn.output,
         offered_tools=active.active,
         tool_mask=turn.tool_mask,
-        permission=ruling_of(turn.rules, tool.name, actor),
+        permission=ruling_of(turn.rules, tool.name, actor, planned_actors(tool, arguments)),
         caps=turn.caps,
     )
     return PlannedCall(part, tool.name, task_id_of(turn, state.step, index, tool.name, part.id), call)

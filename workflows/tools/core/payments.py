@@ -14,7 +14,7 @@ from outlast.workflows.tools.framework.selection import GivenCall, TakenPayment
 from outlast.workflows.tools.framework.tool import Tool
 
 PAY_ID = "skyfire-pay-id"
-INPUT_CALLERS = frozenset({"call-actor", "call-actor-widget"})
+INPUT_CALLERS = frozenset({"call-actor", "call-actor-task", "call-actor-widget"})
 """Tools that run whatever Actor a call names: its input is their argument `input`."""
 
 
@@ -36,8 +36,11 @@ class PaymentScheme:
         return self
 
     def can_pay(self, definition: Tool) -> bool:
-        """Whether calls of the tool are free or can be paid. An Actor that is an MCP server is paid by the account."""
-        return definition.calls_actor or not definition.runs_actor
+        """Whether calls of the tool are free or can be paid.
+
+        An Actor that is an MCP server, and a saved task, are paid by their account.
+        """
+        return not definition.runs_actor or (definition.calls_actor and not definition.planned_tasks)
 
     def taken_from(self, call: GivenCall) -> TakenPayment:
         """The arguments without the payment, and the payment. Raises `ToolError` when there is none."""

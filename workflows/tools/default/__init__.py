@@ -2,6 +2,7 @@
 
 from outlast.workflows.runtime.executors import SyncActorExecutor
 from outlast.workflows.tools.default.call_actor import call_actor_tool
+from outlast.workflows.tools.default.call_actor_task import call_actor_task_tool
 from outlast.workflows.tools.default.fetch_actor_details import FETCH_ACTOR_DETAILS
 from outlast.workflows.tools.default.get_actor_run import GET_ACTOR_RUN
 from outlast.workflows.tools.default.present_run import present_finished_run
@@ -19,5 +20,11 @@ MODE = Mode(
         ),
     ),
     executor=_EXECUTOR,
-    tools=(SEARCH_ACTORS, FETCH_ACTOR_DETAILS, call_actor_tool(_EXECUTOR), GET_ACTOR_RUN),
+    tools=(
+        SEARCH_ACTORS,
+        FETCH_ACTOR_DETAILS,
+        call_actor_tool(_EXECUTOR),
+        GET_ACTOR_RUN,
+        call_actor_task_tool(_EXECUTOR),
+    ),
 )

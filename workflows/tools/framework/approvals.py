@@ -19,6 +19,7 @@ from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.durations import in_words
 from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE, Approval, violations_of
+from outlast.workflows.tools.framework.places import values_at
 from outlast.workflows.tools.framework.tool import Tool
 
 APPROVAL_KEY = "approval"
@@ -206,20 +207,29 @@ def _violations(
     if answer.arguments is None:
         return ()
     edited = unmasked(answer.arguments, original)
-    found = _mask_violations(answer.arguments, edited, original) or _argument_violations(definition, edited)
+    found = _mask_violations(definition, answer.arguments, edited, original) or _argument_violations(definition, edited)
     return tuple(Violation(path=f"/arguments{one.path}", message=one.message) for one in found)
 
 
-def _mask_violations(given: JsonObject, edited: JsonValue, original: JsonObject) -> tuple[Violation, ...]:
+def _mask_violations(
+    definition: Tool, given: JsonObject, edited: JsonValue, original: JsonObject
+) -> tuple[Violation, ...]:
     """Masks that replace no secret, and secrets that would go to another Actor than the one they were given for."""
     astray = sorted(places_of_masks(edited) - places_of_masks(original), key=str)
     if astray:
         return tuple(Violation.at(place, "Nothing was masked here: write the value itself.") for place in astray)
-    if given.get("actor") == original.get("actor"):
+    if _targets(definition, given) == _targets(definition, original):
         return ()
     kept = sorted(places_of_masks(given) - places_of_masks(original), key=str)
-    message = f"This secret was given for {original.get('actor')}: write the one for another Actor."
+    named = ", ".join(_targets(definition, original))
+    message = f"This secret was given for {named}: write the one for another Actor."
     return tuple(Violation.at(place, message) for place in kept)
+
+
+def _targets(definition: Tool, arguments: JsonObject) -> list[str]:
+    """The Actors and saved tasks that get what the arguments hold."""
+    places = ("actor", *definition.planned_actors, *definition.planned_tasks)
+    return [str(value) for place in dict.fromkeys(places) for value in values_at(arguments, place)]
 
 
 def _argument_violations(definition: Tool, edited: JsonValue) -> tuple[Violation, ...]:

@@ -3,6 +3,7 @@
 from outlast.workflows.runtime.executors import AsyncActorExecutor
 from outlast.workflows.tools.framework.mode import Instruction, Mode
 from outlast.workflows.tools.openai.call_actor import call_actor_tool
+from outlast.workflows.tools.openai.call_actor_task import call_actor_task_tool
 from outlast.workflows.tools.openai.fetch_actor_details import FETCH_ACTOR_DETAILS
 from outlast.workflows.tools.openai.fetch_actor_details_internal import FETCH_ACTOR_DETAILS_INTERNAL
 from outlast.workflows.tools.openai.get_actor_run import GET_ACTOR_RUN
@@ -34,6 +35,7 @@ MODE = Mode(
         FETCH_ACTOR_DETAILS_INTERNAL,
         call_actor_tool(_EXECUTOR),
         GET_ACTOR_RUN,
+        call_actor_task_tool(_EXECUTOR),
     ),
     actor_tool_meta=run_widget_meta(),
     actor_tool_purpose=(

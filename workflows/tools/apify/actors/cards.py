@@ -73,6 +73,24 @@ CARD: JsonObject = answer(
     required=("url", "id", "fullName", "developer", "description", "categories", "isDeprecated"),
 )
 USER_TIER = _TIER
+CARD_MEMBERS = (
+    "id",
+    "username",
+    "name",
+    "title",
+    "description",
+    "pictureUrl",
+    "categories",
+    "stats",
+    "actorReviewRating",
+    "actorReviewCount",
+    "bookmarkCount",
+    "modifiedAt",
+    "isDeprecated",
+    "currentPricingInfo",
+    "pricingInfos",
+)
+"""What a card is made of. An Actor's own object has its sources and variables besides, which no history holds."""
 _UNITS = {"PRICE_PER_DATASET_ITEM": "result"}
 
 

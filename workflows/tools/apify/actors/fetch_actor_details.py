@@ -6,7 +6,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.tools.apify.actors.cards import CARD, FREE_TIER, card_as_markdown, card_of
+from outlast.workflows.tools.apify.actors.cards import CARD, CARD_MEMBERS, FREE_TIER, card_as_markdown, card_of
 from outlast.workflows.tools.apify.actors.input_schema import shown_schema
 from outlast.workflows.tools.apify.answers.blocks import compact, texts
 from outlast.workflows.tools.apify.answers.failures import failing_as, is_missing
@@ -57,7 +57,7 @@ async def fetch_actor_details(ctx: ToolContext, given: dict[str, Any]) -> ToolRe
     structured: JsonObject = {}
     blocks: list[str] = []
     if wanted.intersection(_OF_CARD):
-        whole = card_of(await ctx.platform.get("acts", details.card.full_name))
+        whole = card_of(await ctx.platform.part("acts", details.card.full_name, members=CARD_MEMBERS))
         structured["actorInfo"] = card = _reduced(whole, wanted)
         blocks.append(f"# Actor information\n{card_as_markdown(card)}")
     url = f"https://apify.com/{details.card.full_name}"

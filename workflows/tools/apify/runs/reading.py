@@ -19,6 +19,7 @@ from outlast.workflows.tools.apify.answers.run import (
     summary_of,
     with_usage,
 )
+from outlast.workflows.tools.core.platform_references import actor_of
 
 _MAX_KEYS = 50
 _PAUSES_SECONDS = (1, 2, 2)
@@ -106,8 +107,8 @@ async def name_of_actor(ctx: ToolContext, run: JsonObject, known: str | None) ->
     if known is not None:
         return known
     try:
-        actor = await ctx.platform.get("acts", str(run.get("actId")))
+        _, name = await actor_of(ctx, str(run.get("actId")))
     except ToolError as error:
         workflow.logger.info("The Actor of run %s cannot be read: %s", run.get("id"), error.envelope.message)
         return None
-    return f"{actor.get('username')}/{actor.get('name')}"
+    return name

@@ -1,25 +1,21 @@
 """`create-schedule`, `get-schedule`, `update-schedule` and `delete-schedule`."""
 
-import hashlib
 from typing import Any
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.apify.answers.blocks import compact, texts
 from outlast.workflows.tools.apify.answers.failures import failing_as, is_missing
 from outlast.workflows.tools.apify.definition import begun, reading_tool
-from outlast.workflows.tools.apify.references import platform_reference
-from outlast.workflows.tools.apify.schedules.actions import INPUT_TEXTS, as_sent, as_shown, problem_of
 from outlast.workflows.tools.apify.schemas.build import arguments
 from outlast.workflows.tools.apify.schemas.schedules import FIELDS, NEW_FIELDS, REMOVED, SCHEDULE, SCHEDULE_ID
+from outlast.workflows.tools.core.schedule_actions import OPTIONS, ScheduledRun, as_read
+from outlast.workflows.tools.core.schedules import change_schedule, create_schedule, delete_schedule, schedule
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
 
-COLLECTION = "schedules"
-_DIGEST_CHARS = 8
 _TAKEN_OVER = ("name", "title", "description", "cronExpression", "timezone", "isEnabled", "isExclusive")
 _SHOWN = {
     "scheduleId": "id",
@@ -43,86 +39,62 @@ def _no_schedule(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
 
 
 @failing_as(lambda _given, _envelope: None)
-async def create_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """Make it once, whatever fails in between. A name of its own is the same in every attempt."""
-    _refuse_uncounted(ctx)
-    me = await ctx.platform.get("users", "me")
-    digest = hashlib.sha256(ctx.task_id.encode()).hexdigest()[:_DIGEST_CHARS]
-    defaults: JsonObject = {"name": f"schedule-{digest}", "timezone": "UTC", "isEnabled": True, "isExclusive": True}
-    body = {**defaults, **await _changes(ctx, given)}
-    schedule = await ctx.platform_writes.create(
-        COLLECTION, body, found_at=f"{me.get('username')}~{body['name']}", texts=INPUT_TEXTS
-    )
-    return _answer(schedule, "Made schedule")
+async def make_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+    """Make it once, whatever fails in between."""
+    # Clients of that server find the inputs in the answer.
+    made = await create_schedule(ctx, _fields(given), _runs(given) or (), hidden=())
+    return _answer(made, "Made schedule")
 
 
 @failing_as(_no_schedule)
 async def get_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """The schedule as it is."""
-    return _answer(await ctx.platform.get(COLLECTION, await platform_reference(ctx, given["scheduleId"])), "Schedule")
+    return _answer(await schedule(ctx, given["scheduleId"]), "Schedule")
 
 
 @failing_as(_no_schedule)
 async def update_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """Change what was given; actions take the place of all that there were."""
-    if given.get("isEnabled") or any(name in given for name in ("cronExpression", "actions")):
-        _refuse_uncounted(ctx)
-    reference, changes = await platform_reference(ctx, given["scheduleId"]), await _changes(ctx, given)
-    schedule = await ctx.platform_writes.update(COLLECTION, reference, changes, texts=INPUT_TEXTS)
-    return _answer(schedule, "Changed schedule")
+    changed = await change_schedule(ctx, given["scheduleId"], _fields(given), _runs(given), hidden=())
+    return _answer(changed, "Changed schedule")
 
 
 @failing_as(_no_schedule)
-async def delete_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def remove_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """Remove it; what it has started goes on."""
-    schedule = await ctx.platform.get(COLLECTION, await platform_reference(ctx, given["scheduleId"]))
-    await ctx.platform_writes.delete(COLLECTION, str(schedule.get("id")))
-    structured: JsonObject = {"scheduleId": schedule.get("id"), "name": schedule.get("name"), "deleted": True}
-    return texts(structured, compact(structured), f"Removed schedule {schedule.get('name')}. Its runs go on.")
+    removed = await delete_schedule(ctx, given["scheduleId"])
+    structured: JsonObject = {"scheduleId": removed.get("id"), "name": removed.get("name"), "deleted": True}
+    return texts(structured, compact(structured), f"Removed schedule {removed.get('name')}. Its runs go on.")
 
 
-async def _changes(ctx: ToolContext, given: dict[str, Any]) -> JsonObject:
-    """The fields of a request to the platform. Raises `ToolError` for actions that it would refuse."""
-    changes: JsonObject = {name: given[name] for name in _TAKEN_OVER if name in given}
-    if "actions" not in given:
-        return changes
-    problem = problem_of(given["actions"])
-    if problem is not None:
-        raise ToolError(_refused(ctx, problem))
-    return {**changes, "actions": [as_sent(action, await _target(ctx, action)) for action in given["actions"]]}
+def _fields(given: dict[str, Any]) -> JsonObject:
+    return {name: given[name] for name in _TAKEN_OVER if name in given}
 
 
-async def _target(ctx: ToolContext, action: dict[str, Any]) -> str:
-    """The id of the Actor or of the task that an action runs."""
-    collection, written = ("actor-tasks", action["taskId"]) if action.get("taskId") else ("acts", action["actorId"])
-    return str((await ctx.platform.get(collection, await platform_reference(ctx, written))).get("id"))
+def _runs(given: dict[str, Any]) -> list[ScheduledRun] | None:
+    return [_run(action) for action in given["actions"]] if "actions" in given else None
 
 
-def _refuse_uncounted(ctx: ToolContext) -> None:
-    """Raise `ToolError` for a caller with caps: what the platform starts at its own times is in no ledger of ours."""
-    if ctx.call.caps is not None:
-        message = "You have spending caps, and what a schedule starts counts for none of them. Nothing was changed."
-        hint = "Ask the operator of this server to make the schedule, or run the Actor with call-actor."
-        raise ToolError(ErrorEnvelope.permanent(ErrorCategory.PAYMENT, ctx.call.tool, message, hint=hint))
-
-
-def _refused(ctx: ToolContext, problem: str) -> ErrorEnvelope:
-    path, _, message = problem.partition(": ")
-    return ErrorEnvelope.permanent(
-        ErrorCategory.VALIDATION,
-        ctx.call.tool,
-        f"The actions do not fit. {problem}",
-        violations=(Violation(path=path, message=message),),
+def _run(action: dict[str, Any]) -> ScheduledRun:
+    return ScheduledRun(
+        actor=action.get("actorId") or None,
+        task=action.get("taskId") or None,
+        input=action.get("input"),
+        has_input="input" in action,
+        options={name: action[name] for name in OPTIONS if name in action},
     )
 
 
-def _answer(schedule: JsonObject, done: str) -> ToolResult:
-    actions = schedule.get("actions")
-    shown = [as_shown(action) for action in actions if isinstance(action, dict)] if isinstance(actions, list) else []
-    structured: JsonObject = {name: schedule.get(field) for name, field in _SHOWN.items()}
-    structured["actions"] = [*shown]
-    due = f"next at {schedule.get('nextRunAt')}" if schedule.get("nextRunAt") else "it is off"
-    sentence = f"{done} {schedule.get('name')} (scheduleId={schedule.get('id')}); {due}."
+def _shown(run: ScheduledRun) -> JsonObject:
+    target: JsonObject = {"taskId": run.task} if run.task else {"actorId": run.actor}
+    return {**target, "input": run.input, **run.options} if run.has_input else {**target, **run.options}
+
+
+def _answer(found: JsonObject, done: str) -> ToolResult:
+    structured: JsonObject = {name: found.get(field) for name, field in _SHOWN.items()}
+    structured["actions"] = [_shown(run) for run in as_read(found)]
+    due = f"next at {found.get('nextRunAt')}" if found.get("nextRunAt") else "it is off"
+    sentence = f"{done} {found.get('name')} (scheduleId={found.get('id')}); {due}."
     return texts(structured, compact(structured), sentence)
 
 
@@ -136,7 +108,7 @@ CREATE_SCHEDULE = (
         arguments=arguments(NEW_FIELDS, required=("cronExpression", "actions")),
         answer=SCHEDULE,
     )
-    .server(create_schedule)
+    .server(make_schedule)
     .seals("actions/*/input")
     .plans(actors=("actions/*/actorId",), tasks=("actions/*/taskId",))
     .build()
@@ -173,6 +145,6 @@ DELETE_SCHEDULE = (
         arguments=_ONE,
         answer=REMOVED,
     )
-    .server(delete_schedule)
+    .server(remove_schedule)
     .build()
 )

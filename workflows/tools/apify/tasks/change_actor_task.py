@@ -7,10 +7,10 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.apify.answers.failures import Handler, failing_as
 from outlast.workflows.tools.apify.definition import begun, reading_tool
-from outlast.workflows.tools.apify.references import platform_reference
 from outlast.workflows.tools.apify.schemas.build import arguments
 from outlast.workflows.tools.apify.schemas.tasks import FIELDS, TASK, TASK_ID
-from outlast.workflows.tools.apify.tasks.saved_tasks import COLLECTION, changes_of, no_task, task_answer
+from outlast.workflows.tools.apify.tasks.saved_tasks import changes_of, no_task, task_answer
+from outlast.workflows.tools.core.saved_tasks import change_saved_task, saved_task
 from outlast.workflows.tools.framework.tool import Category, Tool, ToolAnnotations
 
 _ONE = arguments({"taskId": TASK_ID}, required=("taskId",))
@@ -19,7 +19,7 @@ _ONE = arguments({"taskId": TASK_ID}, required=("taskId",))
 @failing_as(no_task)
 async def get_actor_task(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """The task as it is."""
-    task = await ctx.platform.get(COLLECTION, await platform_reference(ctx, given["taskId"]))
+    task = await saved_task(ctx, given["taskId"])
     return task_answer(task, f"Task {task.get('name')} (taskId={task.get('id')}).")
 
 
@@ -42,8 +42,8 @@ async def unpublish_actor_task(ctx: ToolContext, given: dict[str, Any]) -> ToolR
 
 
 async def _changed(ctx: ToolContext, given: dict[str, Any], changes: JsonObject, done: str) -> ToolResult:
-    reference = await platform_reference(ctx, given["taskId"])
-    task = await ctx.platform_writes.update(COLLECTION, reference, changes)
+    # Clients of that server find the input in the answer.
+    task = await change_saved_task(ctx, given["taskId"], changes, hidden=())
     return task_answer(task, f"{done} task {task.get('name')} (taskId={task.get('id')}).")
 
 

@@ -7,10 +7,10 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.apify.answers.failures import failing_as, is_missing
 from outlast.workflows.tools.apify.definition import begun
-from outlast.workflows.tools.apify.references import platform_reference
 from outlast.workflows.tools.apify.schemas.build import arguments, required_text
 from outlast.workflows.tools.apify.schemas.tasks import FIELDS, TASK
-from outlast.workflows.tools.apify.tasks.saved_tasks import COLLECTION, changes_of, name_for, task_answer
+from outlast.workflows.tools.apify.tasks.saved_tasks import changes_of, task_answer
+from outlast.workflows.tools.core.saved_tasks import create_saved_task
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
 
@@ -26,12 +26,8 @@ def _wording(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
 @failing_as(_wording)
 async def create_actor_task(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """Save it once, whatever fails in between."""
-    actor = await ctx.platform.get("acts", await platform_reference(ctx, given["actorId"]))
-    me = await ctx.platform.get("users", "me")
-    changes = {"name": name_for(ctx, actor), **changes_of(given)}
-    task = await ctx.platform_writes.create(
-        COLLECTION, {"actId": actor.get("id"), **changes}, found_at=f"{me.get('username')}~{changes['name']}"
-    )
+    # Clients of that server find the input in the answer.
+    task = await create_saved_task(ctx, given["actorId"], changes_of(given), hidden=())
     return task_answer(task, f"Saved task {task.get('name')} (taskId={task.get('id')}).")
 
 

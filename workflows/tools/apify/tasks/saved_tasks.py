@@ -1,6 +1,5 @@
 """A saved task as answers have it, and the parts of requests that its tools share."""
 
-import hashlib
 from typing import Any
 
 from pydantic import JsonValue
@@ -8,15 +7,12 @@ from pydantic import JsonValue
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.apify.answers.blocks import compact, texts
 from outlast.workflows.tools.apify.answers.failures import is_missing
 from outlast.workflows.tools.framework.ids import unquoted
 
-COLLECTION = "actor-tasks"
 _PUBLIC = ("seoTitle", "seoDescription", "inputSchemaFields", "datasetName", "datasetView")
 _OPTIONS = ("build", "timeoutSecs", "memoryMbytes")
-_NAME_CHARS, _DIGEST_CHARS = 50, 8
 
 
 def task_answer(task: JsonObject, sentence: str) -> ToolResult:
@@ -44,12 +40,6 @@ def changes_of(given: dict[str, Any]) -> JsonObject:
     }
     options = {name: given[name] for name in _OPTIONS if name in given}
     return {**changes, "options": options} if options else changes
-
-
-def name_for(ctx: ToolContext, actor: JsonObject) -> str:
-    """The name of a task that was given none: the same in every attempt of this call, and of no other."""
-    digest = hashlib.sha256(ctx.task_id.encode()).hexdigest()[:_DIGEST_CHARS]
-    return f"{str(actor.get('name'))[:_NAME_CHARS]}-{digest}"
 
 
 def no_task(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
