@@ -35,8 +35,10 @@ EVERY_MODE = pytest.mark.parametrize("mode", ["default", "openai", "anthropic", 
 """For what is promised whatever the tools are; the surface of `apify` is compared with its peer's, see `peer/`."""
 PAYMENT = pytest.mark.parametrize("payment", ["", "skyfire"])
 REVISIONS = pytest.mark.parametrize("revision", [LEGACY, MODERN])
-CATEGORIES = "actors,runs,docs,storage,experimental,dev,ui"
+CATEGORIES = "actors,runs,docs,storage,tasks,schedules,experimental,dev,ui"
 ONLY_IN_UI = {"search-actors-internal", "fetch-actor-details-internal"}
+PAID_BY_ITS_ACCOUNT = {"call-actor-task"}
+"""What no payment that comes with a call can pay."""
 COMPANIONS = {
     "get-actor-run",
     "get-actor-output",
@@ -71,7 +73,7 @@ async def test_the_list_has_the_same_shape_everywhere(
 ) -> None:
     tools = await tools_of(wire_of(http, mode, payment, revision))
     base = await tools_of(wire_of(http, "default"))
-    assert tools.keys() - ONLY_IN_UI == base.keys()
+    assert tools.keys() - ONLY_IN_UI == base.keys() - (PAID_BY_ITS_ACCOUNT if payment else set())
     assert (tools.keys() >= ONLY_IN_UI) is (mode == "openai")
     for tool in tools.values():
         assert tool["description"].strip()
@@ -89,7 +91,10 @@ async def test_the_list_has_the_same_shape_everywhere(
 
 @EVERY_MODE
 @REVISIONS
-@pytest.mark.parametrize("selected", ["", "&tools=", "&tools=docs", "&tools=search-actors", "&tools=runs,storage"])
+@pytest.mark.parametrize(
+    "selected",
+    ["", "&tools=", "&tools=docs", "&tools=search-actors", "&tools=runs,storage", "&tools=tasks", "&tools=schedules"],
+)
 async def test_models_are_told_of_no_tool_that_they_do_not_have(
     http: httpx.AsyncClient, mode: str, revision: str, selected: str
 ) -> None:
@@ -156,11 +161,12 @@ async def test_a_mode_replaces_a_tool_common_to_the_others(http: httpx.AsyncClie
 async def test_output_schemas_are_those_of_the_mode(http: httpx.AsyncClient, mode: str) -> None:
     tools = await tools_of(wire_of(http, mode))
     with_schema = {name for name, tool in tools.items() if "outputSchema" in tool}
-    assert {"call-actor", "outlast--sleeper", "get-actor-run"} <= with_schema
+    assert {"call-actor", "call-actor-task", "outlast--sleeper", "get-actor-run"} <= with_schema
     assert {tool["outputSchema"]["type"] for tool in tools.values() if "outputSchema" in tool} == {"object"}
     run = tools["outlast--sleeper"]["outputSchema"]["properties"].keys()
     assert {"runId", "status", "storages", "items", "summary", "nextStep"} <= run
-    assert run == tools["get-actor-run"]["outputSchema"]["properties"].keys()
+    for other in ("get-actor-run", "call-actor-task"):
+        assert run == tools[other]["outputSchema"]["properties"].keys()
 
 
 @MODE
@@ -170,7 +176,8 @@ async def test_only_the_ui_mode_links_widgets(http: httpx.AsyncClient, mode: str
     linked = {name for name, tool in tools.items() if any(key.startswith("openai/") for key in tool.get("_meta", {}))}
     assert tools["labelled"]["_meta"]["own"] == 1
     if mode == "openai":
-        assert {"search-actors", "fetch-actor-details", "call-actor", "get-actor-run", "outlast--sleeper"} <= linked
+        assert {"search-actors", "fetch-actor-details", "get-actor-run", "outlast--sleeper"} <= linked
+        assert {"call-actor", "call-actor-task"} <= linked
         resources = (await wire_of(http, mode).request("resources/list"))["resources"]
         offered = {resource["uri"] for resource in resources}
         assert {tools[name]["_meta"]["openai/outputTemplate"] for name in ("search-actors", "call-actor")} <= offered

@@ -55,20 +55,23 @@ async def overview(temporal: Client, caller_id: str) -> LedgerOverview:
     return await temporal.get_workflow_handle(ledger_id(caller_id)).query("overview", result_type=LedgerOverview)
 
 
-async def test_a_schedule_is_not_made_for_a_caller_with_caps(capped_api: httpx.AsyncClient, service: Service) -> None:
+@pytest.mark.parametrize(("mode", "actor"), [("apify", "actorId"), ("default", "actor")])
+async def test_a_schedule_is_not_made_for_a_caller_with_caps(
+    capped_api: httpx.AsyncClient, service: Service, mode: str, actor: str
+) -> None:
     """What it starts would be in no ledger. What starts nothing may be changed."""
     before = service.sandbox.saved_objects()
-    actions = [{"actorId": "outlast/sleeper"}]
+    actions = [{actor: "outlast/sleeper"}]
     for tool, arguments in (
         ("create-schedule", {"cronExpression": "@yearly", "actions": actions}),
         ("update-schedule", {"scheduleId": "nothingHere12345x", "isEnabled": True}),
         ("update-schedule", {"scheduleId": "nothingHere12345x", "actions": actions}),
         ("update-schedule", {"scheduleId": "nothingHere12345x", "cronExpression": "* * * * *"}),
     ):
-        refused = await completed(capped_api, {"tool": tool, "mode": "apify", "arguments": arguments}, **RACER)
+        refused = await completed(capped_api, {"tool": tool, "mode": mode, "arguments": arguments}, **RACER)
         assert refused["result"]["error"]["category"] == "payment", refused
     harmless = {"scheduleId": "nothingHere12345x", "isEnabled": False}
-    body = {"tool": "update-schedule", "mode": "apify", "arguments": harmless}
+    body = {"tool": "update-schedule", "mode": mode, "arguments": harmless}
     passed_on = (await completed(capped_api, body, **RACER))["result"]
     assert passed_on["error"]["category"] == "permission"  # The account is shared.
     assert service.sandbox.saved_objects() == before

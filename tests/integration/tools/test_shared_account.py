@@ -25,7 +25,7 @@ temporal = temporal_fixture()
 sandbox = sandbox_fixture()
 KEYS = {name: f"{name}-key-0123456789" for name in ("alice", "bob", "carol", "dave")}
 ALICE, BOB, CAROL, DAVE = (bearer(key) for key in KEYS.values())
-NO_ID = {"taskId", "locator", "windowId", "actorId", "actorRunId"}
+NO_ID = {"taskId", "actorTaskId", "locator", "windowId", "actorId", "actorRunId"}
 """Arguments that name nothing on the platform, or nothing that belongs to one caller of an account."""
 OF_THE_ACCOUNT = (Category.TASKS, Category.SCHEDULES)
 """The platform does not say for whom of an account these were made."""
@@ -169,61 +169,77 @@ async def test_no_resource_reaches_what_another_caller_has_made(api: httpx.Async
         assert "Failed to read" in await read_by(api, ALICE, f"{sandbox.url}/v2/{other}?token={sandbox.token}"), other
 
 
+NAMES = pytest.mark.parametrize(
+    ("mode", "actor_name", "task_name"), [("apify", "actorId", "taskId"), ("default", "actor", "actorTaskId")]
+)
+"""What the modes call an Actor, and a saved task, among the arguments of a call."""
+
+
+@NAMES
 async def test_saved_tasks_and_schedules_are_for_those_who_reach_the_account(
-    api: httpx.AsyncClient, sandbox: Sandbox
+    api: httpx.AsyncClient, sandbox: Sandbox, mode: str, actor_name: str, task_name: str
 ) -> None:
-    """Another's cannot be told from one that does not exist, and nothing is made."""
-    made = {"actorId": "outlast/sleeper", "name": "of-carol"}
-    schedule = {"cronExpression": "@yearly", "actions": [{"actorId": "outlast/sleeper"}], "name": "of-carol"}
+    """Another's cannot be told from one that does not exist, and nothing is made or run."""
+    name = f"of-carol-{mode}"
+    made = {actor_name: "outlast/sleeper", "name": name}
+    schedule = {"cronExpression": "@yearly", "actions": [{actor_name: "outlast/sleeper"}], "name": name}
     create = {"create-actor-task": made, "create-schedule": schedule}
 
     async def answer(tool: str, arguments: dict[str, Any], caller: dict[str, str]) -> dict[str, Any]:
-        body = {"tool": tool, "mode": "apify", "arguments": arguments}
-        return (await completed(api, body, **caller))["result"]
+        """The result, or what the door says."""
+        body = {"tool": tool, "mode": mode, "arguments": arguments}
+        said = (await api.post("/v1/tasks", json=body, headers={**caller, "Prefer": "wait=60"})).json()
+        return said.get("result") or said
 
     theirs = [await answer(tool, given, CAROL) for tool, given in create.items()]
     ids = {**theirs[0]["structured"], **theirs[1]["structured"]}
-    tools = [tool for tool in base_tools("apify").tools.values() if tool.category in OF_THE_ACCOUNT]
-    assert len(tools) == 9
+    tools = [tool for tool in base_tools(mode).tools.values() if tool.category in OF_THE_ACCOUNT]
+    assert len(tools) == {"apify": 9, "default": 13}[mode]
+    runs = sandbox.counters["startsAccepted"]
     for tool in tools:
         tries = (
             [create[tool.name]]
             if tool.name in create
-            else [
-                dict.fromkeys(required(tool), value) for value in ("of-carol", ids[next(iter(required(tool)))], ABSENT)
-            ]
+            else [dict.fromkeys(required(tool), value) for value in (name, ids[next(iter(required(tool)))], ABSENT)]
+            if required(tool)
+            else [{}]
         )
         refused = [await answer(tool.name, given, BOB) for given in tries]
         assert {one["error"]["category"] for one in refused} == {"permission"}, tool.name
         assert len({one["error"]["message"] for one in refused}) == 1, refused
-    assert not (await answer("get-actor-task", {"taskId": ids["taskId"]}, CAROL))["is_error"]
+    assert sandbox.counters["startsAccepted"] == runs
+    assert not (await answer("get-actor-task", {task_name: ids[task_name]}, CAROL))["is_error"]
 
 
+@NAMES
 async def test_a_rule_about_an_actor_counts_for_what_saved_tasks_and_schedules_run(
-    api: httpx.AsyncClient, sandbox: Sandbox
+    api: httpx.AsyncClient, sandbox: Sandbox, mode: str, actor_name: str, task_name: str
 ) -> None:
-    """However the Actor is written, and when a schedule names it by a task; a name that says nothing is refused."""
-    actor_id, task_id = sandbox.actor_id("outlast/big-table"), sandbox.save_task("outlast/big-table", name="denied")
-    before = sandbox.saved_objects()
+    """However the Actor is written, and when a saved task names it; a name that says nothing is refused."""
+    denied = f"denied-{mode}"
+    actor_id, task_id = sandbox.actor_id("outlast/big-table"), sandbox.save_task("outlast/big-table", name=denied)
+    before, runs = sandbox.saved_objects(), sandbox.counters["startsAccepted"]
     actors = ["outlast/big-table", "outlast~big-table", " 'outlast/big-table'", actor_id]
-    plans: list[tuple[str, dict[str, Any]]] = [("create-actor-task", {"actorId": actor}) for actor in actors]
+    tasks = [{task_name: task_id}, {task_name: f"'{task_id}'"}]
+    plans: list[tuple[str, dict[str, Any]]] = [("create-actor-task", {actor_name: actor}) for actor in actors]
     plans += [
-        (tool, {**more, "actions": [{"actorId": "outlast/sleeper"}, action]})
+        (tool, {**more, "actions": [{actor_name: "outlast/sleeper"}, action]})
         for tool, more in (("create-schedule", {"cronExpression": "@yearly"}), ("update-schedule", {"scheduleId": "x"}))
-        for action in [*({"actorId": actor} for actor in actors), {"taskId": task_id}, {"taskId": f"'{task_id}'"}]
+        for action in [*({actor_name: actor} for actor in actors), *tasks]
     ]
+    plans += [("call-actor-task", task) for task in tasks if mode == "default"]
     unknown: list[tuple[str, dict[str, Any]]] = [
-        ("create-actor-task", {"actorId": "big-table"}),
-        ("create-actor-task", {"actorId": "no/such"}),
-        ("create-schedule", {"cronExpression": "@yearly", "actions": [{"taskId": ABSENT}]}),
+        ("create-actor-task", {actor_name: "big-table"}),
+        ("create-actor-task", {actor_name: "no/such"}),
+        ("create-schedule", {"cronExpression": "@yearly", "actions": [{task_name: ABSENT}]}),
     ]
     for category, calls in (("permission", plans), ("not_found", unknown)):
         for tool, arguments in calls:
-            body = {"tool": tool, "mode": "apify", "arguments": arguments}
+            body = {"tool": tool, "mode": mode, "arguments": arguments}
             answer = (await api.post("/v1/tasks", json=body, headers={**CAROL, "Prefer": "wait=60"})).json()
             error = answer.get("error") or answer["result"]["error"]  # Refused at the door, or as the rule says.
             assert error["category"] == category, body
-    assert sandbox.saved_objects() == before
+    assert (sandbox.saved_objects(), sandbox.counters["startsAccepted"]) == (before, runs)
 
 
 async def test_what_no_run_of_a_caller_has_made_is_reached_by_the_policy_only(

@@ -97,6 +97,10 @@ class Sandbox:
         answer = self._http.post("/v2/actor-tasks", json={"actId": actor, **more}, headers=self._authorized)
         return answer.raise_for_status().json()["data"]["id"]
 
+    def make_due(self, schedule_id: str) -> None:
+        """Have a schedule come due now."""
+        self._control("POST", f"schedules/{schedule_id}/due")
+
     def saved_objects(self) -> int:
         """How many saved tasks and schedules the first user has."""
         answers = [self._http.get(f"/v2/{kind}", headers=self._authorized) for kind in ("actor-tasks", "schedules")]

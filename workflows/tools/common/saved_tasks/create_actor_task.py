@@ -29,8 +29,8 @@ CREATE_ACTOR_TASK = (
     tool("create-actor-task")
     .category(Category.TASKS)
     .describe(
-        "Save an Actor task: an Actor with an input and options under a name, to be run again with call-actor-task or "
-        "by a schedule. It runs nothing."
+        "Save an Actor task: an Actor with an input and options under a name, to be run again, also by a schedule. It "
+        "runs nothing."
     )
     .annotate(ToolAnnotations(title="Create Actor task", open_world=False))
     .args(CreateActorTaskArguments)

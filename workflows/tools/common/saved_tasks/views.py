@@ -33,7 +33,7 @@ class SavedTask(ListedTask):
     is_public: bool = Field(default=False, description="Whether it has a public page.")
     public_config: dict[str, JsonValue] | None = Field(default=None, description="What its public page shows.")
     input: dict[str, JsonValue] | list[JsonValue] | None = Field(
-        default=None, description="Saved input; only get-actor-task answers it."
+        default=None, description="Saved input; left out where a change is answered."
     )
 
 

@@ -16,7 +16,7 @@ class ActionView(Answer):
 
     actor_id: str | None = None
     actor_task_id: str | None = None
-    input: JsonValue = Field(default=None, description="Only get-schedule answers it.")
+    input: JsonValue = Field(default=None, description="Left out in lists, and where a change is answered.")
     call_options: dict[str, JsonValue] | None = None
     restart_on_error: bool | None = None
 
