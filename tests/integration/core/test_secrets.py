@@ -18,6 +18,7 @@ USER_TOKEN = "apify_api_plantedTokenOfAUser_-0123456789"
 LEAKED_TOKEN = "apify_api_leakedByAnErrorMessage_-0123456"
 ECHOED_HEADER = "plantedBearerInAnErrorMessage0123"
 API_KEY = "planted-api-key-0123456789"
+SAVED_INPUT = "plantedInTheInputOfASavedTask0123456789"
 SEAL_KEY = SEAL_KEYS.partition(":")[2]
 
 
@@ -32,7 +33,25 @@ def planted(sandbox: Sandbox) -> dict[str, str]:
         "a header in an error message": ECHOED_HEADER,
         "the API key": API_KEY,
         "the sealing key": SEAL_KEY,
+        "what a saved task was given": SAVED_INPUT,
+        "the password for proxies of the user's account": "proxyPasswordOf_planted_0123456789",
     }
+
+
+def saved_calls() -> list[dict[str, Any]]:
+    """Calls that save inputs, and name things by names that are looked up in the account."""
+    run_input, by_name = {"seconds": 0, "note": SAVED_INPUT}, {"actorTaskId": "planted-task"}
+    action = {"actor": "outlast/sleeper", "input": run_input}
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("create-actor-task", {"actor": "outlast/sleeper", "name": "planted-task", "input": run_input}),
+        ("update-actor-task", {**by_name, "input": run_input}),
+        ("call-actor-task", {**by_name, "input": run_input}),
+        ("create-schedule", {"cronExpression": "@yearly", "name": "planted-schedule", "actions": [action]}),
+        ("update-schedule", {"scheduleId": "planted-schedule", "actions": [action]}),
+        ("delete-schedule", {"scheduleId": "planted-schedule"}),
+        ("delete-actor-task", by_name),
+    ]
+    return [{"tool": tool, "arguments": arguments} for tool, arguments in calls]
 
 
 async def make_calls(service: Service) -> list[str]:
@@ -43,8 +62,10 @@ async def make_calls(service: Service) -> list[str]:
     async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as api:
         for who in (bearer(USER_TOKEN), bearer(API_KEY)):
 
-            async def call(body: dict[str, Any], who: dict[str, str] = who) -> None:
-                tasks.append((await completed(api, body, **who))["task"]["id"])
+            async def call(body: dict[str, Any], who: dict[str, str] = who) -> dict[str, Any]:
+                answer = await completed(api, body, **who)
+                tasks.append(answer["task"]["id"])
+                return answer["result"]
 
             await call(sleeper_call(0.1) | {"session_id": "planted"})
             await call(sleeper_call(0, mode="openai"))
@@ -55,6 +76,9 @@ async def make_calls(service: Service) -> list[str]:
             await call(sleeper_call(0))
             sandbox.order_fault("status", method="GET", path="/actor-runs/", status=403, message=message, times=1)
             await call({"tool": "get-actor-run", "arguments": {"runId": "any"}})
+            if who == bearer(USER_TOKEN):  # The other one shares the account.
+                for body in saved_calls():
+                    assert not (await call(body))["is_error"]
             sandbox.order_fault("status", path="/v2/act", status=401, message=message, times=1)
             refused = await api.post("/v1/tasks", json={"tool": "outlast--absent"}, headers={**who, **WAIT})
             assert refused.status_code >= 400

@@ -39,6 +39,7 @@ class UserRoutes:
                 "username": user.username,
                 "profile": {"name": user.username},
                 "email": f"{user.username}@sandbox.example.com",
+                "proxy": {"password": f"proxyPasswordOf_{user.username}_0123456789", "groups": []},
                 "plan": {
                     "id": "SANDBOX",
                     "description": "A sandbox on this machine",
