@@ -177,7 +177,7 @@ async def test_only_the_ui_mode_links_widgets(http: httpx.AsyncClient, mode: str
     assert tools["labelled"]["_meta"]["own"] == 1
     if mode == "openai":
         assert {"search-actors", "fetch-actor-details", "get-actor-run", "outlast--sleeper"} <= linked
-        assert {"call-actor", "call-actor-task"} <= linked
+        assert {"call-actor", *(PAID_BY_ITS_ACCOUNT if not payment else set())} <= linked
         resources = (await wire_of(http, mode).request("resources/list"))["resources"]
         offered = {resource["uri"] for resource in resources}
         assert {tools[name]["_meta"]["openai/outputTemplate"] for name in ("search-actors", "call-actor")} <= offered

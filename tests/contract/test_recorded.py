@@ -35,6 +35,7 @@ DELIBERATE = {
     r"rest: (bad arguments|unknown field): .*(Unknown field|violations/\d/(path|message) was)": (
         "unknown fields are found first, and told with the fields that there are"
     ),
+    r"(no such|unknown) tool: .*(hint|text) was .*Did you mean call-actor": "there are more tools of a similar name",
     r"/(hint|text) was .*Mend every violation": "a hint says it in plainer words",
 }
 """Differences (regular expressions over `set: exchange: difference`) that other issues made, and why."""

@@ -77,6 +77,25 @@ async def test_a_schedule_is_not_made_for_a_caller_with_caps(
     assert service.sandbox.saved_objects() == before
 
 
+async def test_a_saved_task_is_reserved_and_booked_as_an_actor_is(temporal: Client, sandbox: Sandbox) -> None:
+    """Its caller is alone on the account: who shares one has no saved tasks."""
+    task_id = sandbox.save_task("outlast/sleeper", input={"seconds": 0}, options={"maxTotalChargeUsd": 3})
+    caps = {"per_day_usd": 0.05, "per_task_usd": 0.04}
+    async with serving_api(temporal, api_settings(sandbox, api_keys="lone:lone-key-0123456789", spending=caps)) as api:
+        body = {"tool": "call-actor-task", "arguments": {"actorTaskId": task_id}}
+        refused = await completed(api, body, **bearer("lone-key-0123456789"))
+        assert refused["result"]["error"]["category"] == "payment"  # What was saved is more than the caps leave.
+        within = {**body["arguments"], "callOptions": {"maxTotalChargeUsd": 0.03}}
+        answer = await completed(api, {**body, "arguments": within}, **bearer("lone-key-0123456789"))
+    run = answer["task"]["run"]
+    assert (run["status"], run["options"]["maxTotalChargeUsd"]) == ("SUCCEEDED", 0.03)
+    ledger = await overview(temporal, "key:lone")
+    assert (ledger.day.spent_usd, ledger.reserved_usd) == (exact_usd(run["usage_total_usd"]), 0)
+    assert [(record.spend.tool, record.spend.actor) for record in ledger.records] == [
+        ("call-actor-task", "outlast/sleeper")
+    ]
+
+
 def with_budget(body: dict[str, Any], usd: str) -> dict[str, Any]:
     return {**body, "options": {"budget": {"max_total_charge_usd": usd}}}
 

@@ -175,6 +175,35 @@ async def test_a_secret_is_not_handed_to_another_actor(vault: httpx.AsyncClient)
     await taken(vault, task, {"decision": "no"})
 
 
+async def test_a_saved_task_is_approved_for_its_actor(stack: Stack, vault: httpx.AsyncClient) -> None:
+    """Whoever approves sees which Actor it is; a secret goes to no other saved task, nor to one that takes its name."""
+    ids = {actor: stack.sandbox.save_task(f"outlast/{actor}", name=f"of-{actor}") for actor in ("vault", "sleeper")}
+    body = call("call-actor-task", actorTaskId="sandbox/of-vault", input={"apiKey": FIRST_KEY})
+    task, second, third = [await waiting(vault, body) for _ in range(3)]
+    shown = task["input_requests"]["approval"]["handoff"]["parameters"]
+    assert (shown["actor"], shown["arguments"]["input"]) == ("outlast/vault", MASK)
+    other = {"actorTaskId": "sandbox/of-sleeper", "input": MASK}
+    ((path, message),) = await refused_at(vault, task, other)
+    assert (path, message) == (
+        "/approval/arguments/input",
+        "This secret was given for sandbox/of-vault: write the one for another Actor.",
+    )
+    await taken(vault, task, {"decision": "yes"})
+    assert (await given_to_the_run(stack, vault, task["id"]))["apiKey"] == FIRST_KEY
+    # A person may choose another task: the rules are asked about that one.
+    await taken(
+        vault, second, {"decision": "yes", "arguments": {"actorTaskId": ids["sleeper"], "input": {"seconds": 0}}}
+    )
+    assert (await result(vault, second["id"]))["structured"]["actorName"] == "outlast/sleeper"
+    starts = stack.sandbox.counters["startsAccepted"]
+    stack.sandbox.delete_task(ids["vault"])
+    stack.sandbox.save_task("outlast/sleeper", name="of-vault")
+    await taken(vault, third, {"decision": "yes"})
+    refused = (await result(vault, third["id"]))["error"]
+    assert (refused["category"], "one of outlast/sleeper now" in refused["message"]) == ("conflict", True)
+    assert stack.sandbox.counters["startsAccepted"] == starts
+
+
 async def test_the_input_of_an_actor_that_is_not_known_is_masked_as_a_whole(vault: httpx.AsyncClient) -> None:
     """Nobody can tell what of it is secret."""
     body = call("call-actor", actor="outlast/absent", input={"apiKey": FIRST_KEY, "note": "old"})

@@ -53,11 +53,12 @@ async def test_what_is_due_is_run_with_its_input(call: ToolCaller, sandbox: Sand
     schedule_id = made.structured["scheduleId"]
     sandbox.make_due(schedule_id)
 
-    async def of_schedule() -> list[dict[str, Any]]:
+    async def of_schedule() -> dict[str, Any] | None:
         runs = (await call("get-actor-run-list", actor=SLEEPER, limit=5)).structured["runs"]
-        return [run for run in runs if sandbox.run(run["runId"])["meta"].get("scheduleId") == schedule_id]
+        found = (run for run in runs if sandbox.run(run["runId"])["meta"].get("scheduleId") == schedule_id)
+        return next(found, None)
 
-    run = (await eventually(of_schedule))[0]
+    run = await eventually(of_schedule)
     record = await call("get-key-value-store-record", keyValueStoreId=run["keyValueStoreId"], recordKey="INPUT")
     assert record.structured["value"].items() >= INPUT.items()
     await call("delete-schedule", scheduleId=schedule_id)

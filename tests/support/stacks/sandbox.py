@@ -97,6 +97,10 @@ class Sandbox:
         answer = self._http.post("/v2/actor-tasks", json={"actId": actor, **more}, headers=self._authorized)
         return answer.raise_for_status().json()["data"]["id"]
 
+    def delete_task(self, task_id: str) -> None:
+        """Remove a saved task."""
+        self._http.delete(f"/v2/actor-tasks/{task_id}", headers=self._authorized).raise_for_status()
+
     def make_due(self, schedule_id: str) -> None:
         """Have a schedule come due now."""
         self._control("POST", f"schedules/{schedule_id}/due")

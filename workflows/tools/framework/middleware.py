@@ -50,7 +50,9 @@ async def permission(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolR
     if not verdict.granted:
         return verdict.recorded_in(ToolResult.failed(refused(definition, verdict)))
     if verdict.arguments is not None:
-        ctx.call = ctx.call.model_copy(update={"arguments": verdict.arguments})
+        # The rules were asked anew about these arguments: the Actor that they named before may be another one now.
+        ruling = ctx.call.permission and ctx.call.permission.model_copy(update={"actor": None})
+        ctx.call = ctx.call.model_copy(update={"arguments": verdict.arguments, "permission": ruling})
     try:
         return verdict.recorded_in(await proceed())
     except ToolError as error:
