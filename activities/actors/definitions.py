@@ -21,6 +21,8 @@ class ActorDefinition(Contract):
     build_number: str | None = None
     mcp_path: str | None = Field(default=None, description="For an Actor that is an MCP server: its path, `/mcp`.")
     is_standby: bool = Field(default=False, description="Whether it serves HTTP in standby mode.")
+    picture_url: str | None = None
+    default_memory_mbytes: int | None = Field(default=None, description="Memory of its runs, where none is asked for.")
 
 
 class _Fields(Contract):
@@ -107,4 +109,6 @@ async def fetch_actor(
         build_number=build.build_number,
         mcp_path=build.definition.mcp_path,
         is_standby=found.actor_standby is not None and found.actor_standby.is_enabled is True,
+        picture_url=str(found.picture_url) if found.picture_url else None,
+        default_memory_mbytes=found.default_run_options.memory_mbytes if found.default_run_options else None,
     )

@@ -11,7 +11,8 @@ from outlast.activities.contracts import JsonObject
 _FORMATS = {
     "date-time": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII),
     "date": re.compile(r"\d{4}-\d\d-\d\d", re.ASCII),
-    "uri": re.compile(r"https?://[!-~]+"),
+    "uuid": re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII),
+    "uri": re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[!-~]+"),
     "email": re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII),
 }
 _MAX_DEPTH = 8

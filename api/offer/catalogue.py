@@ -265,6 +265,8 @@ def _tool_of(mode: str, definition: ActorDefinition) -> Tool:
         title=definition.title,
         description=definition.description,
         schema=definition.input_schema,
+        picture_url=definition.picture_url,
+        default_memory_mbytes=definition.default_memory_mbytes,
     )
 
 

@@ -125,6 +125,7 @@ class Admission:
             tool_call_id=request.tool_call_id,
             output=self._settings.output_policy(request.options.output),
             actor=tool.actor,
+            run_memory_mbytes=tool.run_memory_mbytes,
             payment=None if given.names_payer else paid,
             pays_with=given.pays_with,
             offered_tools=offered,

@@ -190,6 +190,9 @@ class ToolCall(Contract):
     message_id: str | None = Field(default=None, description="The message of the conversation that asked for it.")
     tool_call_id: str | None = Field(default=None, description="The model's own id of the call.")
     actor: str | None = Field(default=None, description="For a direct Actor tool: the Actor behind it, as `user/name`.")
+    run_memory_mbytes: int | None = Field(
+        default=None, description="For a direct Actor tool: the memory to ask for; None for the Actor's default."
+    )
     options: CallOptions = CallOptions()
     payment: SealedSecret | None = Field(default=None, description="What pays for the call instead of the account.")
     pays_with: str | None = Field(

@@ -198,11 +198,29 @@ def selection_rules(mode: str) -> SelectionRules:
     return _mode(mode).selection or STANDARD
 
 
-def actor_tool_of(mode: str, actor: str, *, title: str, description: str, schema: dict[str, JsonValue]) -> Tool:
+def actor_tool_of(
+    mode: str,
+    actor: str,
+    *,
+    title: str,
+    description: str,
+    schema: dict[str, JsonValue],
+    picture_url: str | None = None,
+    default_memory_mbytes: int | None = None,
+) -> Tool:
     """The direct tool of `actor` as `mode` offers it."""
     own = _mode(mode)
     if own.actor_tools is not None:
-        return own.dressed(own.actor_tools(own.executor, actor, title=title, description=description, schema=schema))
+        made = own.actor_tools(
+            own.executor,
+            actor,
+            title=title,
+            description=description,
+            schema=schema,
+            picture_url=picture_url,
+            default_memory_mbytes=default_memory_mbytes,
+        )
+        return own.dressed(made)
     purpose = own.actor_tool_purpose.replace("{actor}", actor)
     made = actor_tool(own.executor, actor, title=title, purpose=purpose, description=description, schema=schema)
     return own.dressed(made)

@@ -38,6 +38,8 @@ def _tool_entry(definition: Tool, mode: str, legacy: bool, max_wait_seconds: int
     support = dialect_of(mode).task_support(definition) if legacy else None
     if support is not None:
         entry["execution"] = {"taskSupport": support}
+    if definition.icon_url is not None:
+        entry["icons"] = [{"src": definition.icon_url, "mimeType": "image/png"}]
     meta = visible_meta(definition.meta, mode=mode)
     if meta:
         entry["_meta"] = meta

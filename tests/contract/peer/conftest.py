@@ -1,6 +1,7 @@
 """The peer on the platform of the contract tests' service, and clients of both."""
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import httpx
 import pytest
@@ -32,9 +33,15 @@ class Both:
         return Wire(self._peer, revision, query, path="/"), Wire(self._ours, revision, ours)
 
 
+@asynccontextmanager
+async def both_of(service: Service, peer_url: str, token: str) -> AsyncIterator[Both]:
+    """Clients of the user who has this token."""
+    async with api_client(peer_url, token, timeout_seconds=120) as peer, service.http(token) as ours:
+        yield Both(peer, ours)
+
+
 @pytest.fixture
 async def both(service: Service, peer_url: str) -> AsyncIterator[Both]:
     """Clients of the sandbox's first user."""
-    token = service.sandbox.token
-    async with api_client(peer_url, token, timeout_seconds=120) as peer, service.http(token) as ours:
-        yield Both(peer, ours)
+    async with both_of(service, peer_url, service.sandbox.token) as clients:
+        yield clients

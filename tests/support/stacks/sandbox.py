@@ -37,8 +37,8 @@ class Sandbox:
         """Let the connection go."""
         self._http.close()
 
-    def add_user(self, username: str, token: str | None = None) -> SandboxUser:
-        answer = self._control("POST", "users", {"username": username, **({"token": token} if token else {})})
+    def add_user(self, username: str, token: str | None = None, **more: str) -> SandboxUser:
+        answer = self._control("POST", "users", {"username": username, **({"token": token} if token else {}), **more})
         return SandboxUser(answer["id"], answer["token"])
 
     def order_fault(self, action: str, *, path: str, method: str | None = None, **options: Any) -> None:

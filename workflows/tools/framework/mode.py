@@ -23,10 +23,21 @@ class Instruction:
 
 
 class ActorToolMaker(Protocol):
-    """Defines the direct tool of a single Actor. `schema` is the Actor's own input schema."""
+    """Defines the direct tool of a single Actor. `schema` is the Actor's own input schema.
+
+    `picture_url` and `default_memory_mbytes` are known where the tool is listed and admitted, and not to its workflow.
+    """
 
     def __call__(
-        self, executor: ActorExecutor, actor: str, *, title: str, description: str, schema: dict[str, JsonValue]
+        self,
+        executor: ActorExecutor,
+        actor: str,
+        *,
+        title: str,
+        description: str,
+        schema: dict[str, JsonValue],
+        picture_url: str | None = None,
+        default_memory_mbytes: int | None = None,
     ) -> Tool:
         """The definition."""
         ...

@@ -126,6 +126,10 @@ class Tool:
     approval: Approval | None = None
     functions: tuple[tuple[str, PlainFunction], ...] = ()
     """Plain functions by the step that each carries out."""
+    icon_url: str | None = None
+    """A picture (PNG) that clients may show beside it."""
+    run_memory_mbytes: int | None = None
+    """The memory that the tool of a single Actor asks for; None: the Actor's own default."""
 
     @property
     def may_store(self) -> bool:
@@ -194,6 +198,8 @@ class ToolBuilder:
         self._keeps_output_schema = False
         self._sealed_fields: tuple[str, ...] = ()
         self._planned: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+        self._icon_url: str | None = None
+        self._run_memory_mbytes: int | None = None
 
     def category(self, category: Category) -> Self:
         """The group by which the tool is selected."""
@@ -340,6 +346,16 @@ class ToolBuilder:
         self._planned = (actors, tasks)
         return self
 
+    def icon(self, url: str | None) -> Self:
+        """A picture (PNG) that clients may show beside the tool; None for none."""
+        self._icon_url = url
+        return self
+
+    def run_memory(self, mbytes: int | None) -> Self:
+        """The memory that the tool of a single Actor asks for; None for the Actor's own default."""
+        self._run_memory_mbytes = mbytes
+        return self
+
     def needs_client(self, *capabilities: str) -> Self:
         """MCP client capabilities (`sampling`, `elicitation`, `roots`) without which a call is refused."""
         self._client_needs = capabilities
@@ -388,6 +404,8 @@ class ToolBuilder:
             client=self._parts.client,
             approval=self._parts.approval,
             functions=self._parts.functions,
+            icon_url=self._icon_url,
+            run_memory_mbytes=self._run_memory_mbytes,
         )
 
     def _usual_task_use(self) -> TaskUse:

@@ -34,6 +34,15 @@ class Users:
         self._database = database
         self._payer_of = payer_of
         self._by_digest: dict[str, User] = {}
+        self._tiers: dict[str, str] = {}
+
+    def tier(self, user_id: str) -> str:
+        """The tier of a user's plan."""
+        return self._tiers.get(user_id, "FREE")
+
+    def set_tier(self, user_id: str, tier: str) -> None:
+        """Give a user's plan a tier, until the sandbox ends."""
+        self._tiers[user_id] = tier
 
     def add(self, username: str, token: str) -> User:
         """Creates the user unless it exists, and gives it this token."""

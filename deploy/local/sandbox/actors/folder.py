@@ -4,6 +4,7 @@ Conventions of the sandbox, beyond the platform's own file:
 
 - `"x-outlast": {"owner": NAME, "command": [..], "public": BOOL, "defaultTimeoutSecs": N, "pricePerEvent": {..}}`, all
   optional; prices are US dollars by event name. A command that begins with `python` uses the sandbox's interpreter.
+  `pictureUrl` and `pricing` (as the platform's API has it) are what it is listed with; nothing is charged by them.
 - Without a command the entry point is found as in Apify's templates: `src/__main__.py` (`python -m src`), `main.py`,
   `src/main.py`, one package with a `__main__.py`, or `package.json` (`npm start`, else `node src/main.js`).
 """
@@ -48,6 +49,8 @@ class Actor:
     environment: dict[str, str]
     price_per_event: dict[str, float]
     modified_at: float
+    picture_url: str | None = None
+    pricing: JsonObject | None = None
 
     @property
     def full_name(self) -> str:
@@ -112,6 +115,8 @@ def read_actor_folder(folder: Path) -> Actor:
         environment=_environment(manifest),
         price_per_event={str(key): float(value) for key, value in extras.get("pricePerEvent", {}).items()},
         modified_at=manifest_path.stat().st_mtime,
+        picture_url=extras.get("pictureUrl"),
+        pricing=extras.get("pricing"),
     )
 
 

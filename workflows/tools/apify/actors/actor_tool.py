@@ -1,6 +1,7 @@
 """The direct tool of a single Actor."""
 
 import hashlib
+import re
 from typing import Any
 
 from pydantic import JsonValue
@@ -18,13 +19,23 @@ from outlast.workflows.tools.core.actor_schema import cut
 from outlast.workflows.tools.core.call_actor import MAX_DESCRIPTION_CHARS, RunOptions, run_spec
 from outlast.workflows.tools.framework.tool import Category, Tool, ToolAnnotations
 
+MAX_MEMORY_MBYTES = 4_096
+"""What the tool of a single Actor asks for at most; call-actor takes what its caller chooses."""
+_PICTURE = re.compile(r"https?://[!-~]{1,2000}")
 _DIGEST_CHARS = 4
 _INVALID_INPUT = "invalid-input"
 """How the platform refuses an input that breaks the Actor's schema."""
 
 
 def actor_tool(
-    executor: ActorExecutor, actor: str, *, title: str, description: str, schema: dict[str, JsonValue]
+    executor: ActorExecutor,
+    actor: str,
+    *,
+    title: str,
+    description: str,
+    schema: dict[str, JsonValue],
+    picture_url: str | None = None,
+    default_memory_mbytes: int | None = None,
 ) -> Tool:
     """The tool of `actor` (`user/name`): its arguments are the Actor's input."""
     name = tool_name(actor)
@@ -37,7 +48,18 @@ def actor_tool(
     definition = begun(
         name, Category.ACTORS, hints, does=does, arguments=actor_input_schema(actor, name, schema), answer=RUN
     )
-    return definition.server(_handler(executor, actor), calls_actor=True, actor=actor).build()
+    return (
+        definition.server(_handler(executor, actor), calls_actor=True, actor=actor)
+        .icon(picture_url if picture_url and _PICTURE.fullmatch(picture_url) else None)
+        .run_memory(_memory(default_memory_mbytes))
+        .build()
+    )
+
+
+def _memory(default_mbytes: int | None) -> int | None:
+    """What a call asks for: no more than the limit, and nothing where the Actor's own default is within it."""
+    within = default_mbytes is not None and default_mbytes <= MAX_MEMORY_MBYTES
+    return None if within else MAX_MEMORY_MBYTES
 
 
 def tool_name(actor: str) -> str:
@@ -56,6 +78,8 @@ def _handler(executor: ActorExecutor, actor: str) -> Handler:
 
     @failing_as(wording)
     async def run_actor(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-        return await executor.execute_actor_tool(ctx, run_spec(ctx, actor, decoded(given), RunOptions()))
+        return await executor.execute_actor_tool(
+            ctx, run_spec(ctx, actor, decoded(given), RunOptions(memory=ctx.call.run_memory_mbytes))
+        )
 
     return run_actor

@@ -5,11 +5,11 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
+from outlast.workflows.tools.apify.actors.pricing import TIERS, price_in_words
 from outlast.workflows.tools.apify.schemas.build import answer, array, flag, number, text
 
-TIERS = ("FREE", "BRONZE", "SILVER", "GOLD", "PLATINUM", "DIAMOND")
-FREE_TIER = TIERS[0]
-"""Whose prices are shown: what an account pays at most."""
+MAX_INPUT_FIELDS = 20
+"""Fields of an Actor's input that a card has."""
 _STORE = "https://apify.com"
 _OFFICIAL = "apify"
 _TIER: JsonObject = text("The tier of the user's plan.", enum=[*TIERS])
@@ -91,11 +91,10 @@ CARD_MEMBERS = (
     "pricingInfos",
 )
 """What a card is made of. An Actor's own object has its sources and variables besides, which no history holds."""
-_UNITS = {"PRICE_PER_DATASET_ITEM": "result"}
 
 
-def card_of(actor: JsonObject) -> JsonObject:
-    """The card of an Actor as the Store lists it, or as the Actor's own object (Apify API v2)."""
+def card_of(actor: JsonObject, pricing: JsonObject) -> JsonObject:
+    """The card of an Actor as the Store lists it, or as the Actor's own object (Apify API v2), with its price."""
     username, name = str(actor.get("username")), str(actor.get("name"))
     stats = cast("dict[str, Any]", actor.get("stats") or {})
     rating = {
@@ -115,7 +114,7 @@ def card_of(actor: JsonObject) -> JsonObject:
         },
         "description": actor.get("description") or "",
         "categories": [_in_words(each) for each in cast(list[JsonValue], actor.get("categories") or [])],
-        "pricing": pricing_of(actor),
+        "pricing": pricing,
         "stats": _known(
             totalUsers=stats.get("totalUsers"),
             monthlyUsers=stats.get("totalUsers30Days"),
@@ -124,47 +123,9 @@ def card_of(actor: JsonObject) -> JsonObject:
         "rating": _known(**rating) if rating["average"] else None,
         "modifiedAt": actor.get("modifiedAt"),
         "isDeprecated": bool(actor.get("isDeprecated")),
+        **_input_fields(actor.get("inputSchema")),
     }
     return {key: value for key, value in card.items() if value not in (None, {})}
-
-
-def pricing_of(actor: JsonObject) -> JsonObject:
-    """What an Actor costs now; without a price it is free, and only the platform's usage is paid."""
-    info = actor.get("currentPricingInfo")
-    if not isinstance(info, dict):
-        infos = actor.get("pricingInfos")
-        last = infos[-1] if isinstance(infos, list) and infos else None
-        info = last if isinstance(last, dict) else {}
-    model = str(info.get("pricingModel") or "FREE")
-    per_event = cast("dict[str, Any]", info.get("pricingPerEvent") or {})
-    events = cast("dict[str, JsonObject]", per_event.get("actorChargeEvents") or {})
-    listed = [_event(event) for event in events.values()]
-    priced = _known(
-        model=model,
-        pricePerUnit=info.get("pricePerUnitUsd"),
-        unitName=info.get("unitName") or _UNITS.get(model),
-        trialMinutes=info.get("trialMinutes"),
-        tieredPricing=_tiers(info.get("tieredPricing"), "tieredPricePerUnitUsd", "pricePerUnit"),
-        events=listed or None,
-    )
-    return {"model": "FREE"} if model == "FREE" else priced
-
-
-def _event(event: JsonObject) -> JsonObject:
-    return _known(
-        title=event.get("eventTitle"),
-        description=event.get("eventDescription"),
-        priceUsd=event.get("eventPriceUsd"),
-        tieredPricing=_tiers(event.get("eventTieredPricingUsd"), "tieredEventPriceUsd", "priceUsd"),
-    )
-
-
-def _tiers(tiers: JsonValue, key: str, shown: str) -> list[JsonValue] | None:
-    if not isinstance(tiers, dict) or not tiers:
-        return None
-    return [
-        {"tier": tier, shown: price[key]} for tier, price in tiers.items() if isinstance(price, dict) and key in price
-    ]
 
 
 def card_as_markdown(card: JsonObject) -> str:
@@ -176,7 +137,7 @@ def card_as_markdown(card: JsonObject) -> str:
         f"## [{card.get('title', name)}]({card['url']}) (`{name}`)",
         f"- **URL:** {card['url']}",
         f"- **Description:** {card['description']}" if card.get("description") else "",
-        f"- **[Pricing]({card['url']}/pricing):** {_price(pricing)}" if pricing else "",
+        f"- **[Pricing]({card['url']}/pricing):** {price_in_words(pricing)}" if pricing else "",
         f"- **Stats:** {_counted(cast('dict[str, Any]', stats))}" if stats else "",
         f"- **Rating:** {rating.get('average')} of 5, {rating.get('count')} reviews" if rating else "",
         f"- **Developed by:** [{developer['username']}]({developer['url']})",
@@ -185,17 +146,40 @@ def card_as_markdown(card: JsonObject) -> str:
         else "",
         f"- **Last modified:** {card['modifiedAt']}" if card.get("modifiedAt") else "",
         "- **Deprecated:** do not use it for new work." if card.get("isDeprecated") else "",
+        _fields_in_words(card),
     ]
     return "\n".join(line for line in lines if line)
 
 
-def _price(pricing: dict[str, Any]) -> str:
-    if pricing["model"] == "FREE":
-        return "free; only what it uses of the platform is paid."
-    if "events" in pricing:
-        each = "; ".join(f"{event.get('title')}: ${event.get('priceUsd', 'by tier')}" for event in pricing["events"])
-        return f"per event. {each}"
-    return f"${pricing.get('pricePerUnit', 'by tier')} per {pricing.get('unitName', 'month')}"
+def _input_fields(schema: JsonValue) -> JsonObject:
+    """The fields of the Actor's input with their types, the first of them, as the Store lists them."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(schema, dict) or not isinstance(properties, dict):
+        return {}
+    typed = {name: field for name, field in properties.items() if isinstance(field, dict) and "type" in field}
+    shown: JsonObject = dict([*typed.items()][:MAX_INPUT_FIELDS])
+    required = schema.get("required")
+    fields: JsonObject = {**schema, "type": "object", "properties": shown}
+    if isinstance(required, list):
+        fields["required"] = [name for name in required if name in shown]
+    cut: JsonObject = {"inputFieldsTruncated": True, "inputFieldsTotalCount": len(typed)}
+    return {"inputFields": fields, **(cut if len(typed) > MAX_INPUT_FIELDS else {})}
+
+
+def _fields_in_words(card: JsonObject) -> str:
+    """`url: string, maxResults?: number`; a question mark for what need not be given."""
+    fields = cast("dict[str, Any]", card.get("inputFields") or {})
+    required = fields.get("required") or ()
+    named = [
+        f"{name}{'' if name in required else '?'}: {_type_in_words(field['type'])}"
+        for name, field in (fields.get("properties") or {}).items()
+    ]
+    more = cast(int, card.get("inputFieldsTotalCount") or 0) - len(named)
+    return f"- **Input fields:** {', '.join(named)}{f' and {more} more' if more > 0 else ''}" if named else ""
+
+
+def _type_in_words(kind: JsonValue) -> str:
+    return "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)
 
 
 def _counted(stats: dict[str, Any]) -> str:

@@ -2,12 +2,16 @@
 
 from typing import Any
 
+from temporalio import workflow
+
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.tools.apify.actors.cards import CARD, CARD_MEMBERS, FREE_TIER, card_as_markdown, card_of
+from outlast.workflows.tools.apify.actors.cards import CARD, CARD_MEMBERS, card_as_markdown, card_of
 from outlast.workflows.tools.apify.actors.input_schema import shown_schema
+from outlast.workflows.tools.apify.actors.pricing import FREE_TIER, current_price, price_list, tier_of
+from outlast.workflows.tools.apify.actors.type_objects import in_words, type_object
 from outlast.workflows.tools.apify.answers.blocks import compact, texts
 from outlast.workflows.tools.apify.answers.failures import failing_as, is_missing
 from outlast.workflows.tools.apify.definition import reading_tool
@@ -29,7 +33,7 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "stats": ("stats",),
     "pricing": ("pricing",),
     "rating": ("rating",),
-    "metadata": ("pictureUrl", "developer", "categories", "modifiedAt", "isDeprecated"),
+    "metadata": ("developer", "categories", "modifiedAt", "isDeprecated"),
 }
 _ALWAYS: JsonObject = {
     "developer": {"username": "", "isOfficialApify": False, "url": ""},
@@ -53,12 +57,14 @@ async def fetch_actor_details(ctx: ToolContext, given: dict[str, Any]) -> ToolRe
     """The parts that are wanted, a text each."""
     actor = normalised_actor(unquoted(given["actor"]))
     wanted = _wanted(given.get("output"))
-    details = await ctx.actors.details(actor, max_readme_chars=MAX_README_CHARS, infer_output=False)
+    details = await ctx.actors.details(actor, max_readme_chars=MAX_README_CHARS, infer_output="outputSchema" in wanted)
     structured: JsonObject = {}
     blocks: list[str] = []
     if wanted.intersection(_OF_CARD):
-        whole = card_of(await ctx.platform.part("acts", details.card.full_name, members=CARD_MEMBERS))
-        structured["actorInfo"] = card = _reduced(whole, wanted)
+        actor_object = await ctx.platform.part("acts", details.card.full_name, members=CARD_MEMBERS)
+        price = current_price(actor_object, workflow.now()) if "pricing" in wanted else {}
+        tier = await tier_of(ctx) if "pricing" in wanted else FREE_TIER
+        structured["actorInfo"] = card = _reduced(card_of(actor_object, price_list(price, tier)), wanted)
         blocks.append(f"# Actor information\n{card_as_markdown(card)}")
     url = f"https://apify.com/{details.card.full_name}"
     if "readme" in wanted:
@@ -68,8 +74,11 @@ async def fetch_actor_details(ctx: ToolContext, given: dict[str, Any]) -> ToolRe
         structured["inputSchema"] = schema = shown_schema(details.input_schema)
         blocks.append(f"# [Input schema]({url}/input)\n```json\n{compact(schema)}\n```")
     if "outputSchema" in wanted:
-        structured["outputSchema"] = schema = details.output.item_schema if details.output else {}
-        blocks.append(f"# Output Schema\n```json\n{compact(schema)}\n```")
+        structured["outputSchema"] = types = type_object(details.output.item_schema) if details.output else {}
+        told = (
+            f"```typescript\ntype ActorOutput = {in_words(types)}\n```" if types else "Nothing is known of its items."
+        )
+        blocks.append(f"# Output Schema\n{told}")
     if "mcpTools" in wanted:
         structured["mcpTools"] = said = await _tools_of(
             ctx, details.card.full_name, is_server=details.mcp_path is not None
@@ -86,10 +95,10 @@ def _wanted(output: Any) -> set[str]:
 
 
 def _reduced(card: JsonObject, wanted: set[str]) -> JsonObject:
-    kept = {field for part in wanted for field in _FIELDS_OF.get(part, ())} | {"title", "url", "id", "fullName"}
-    reduced = {**_ALWAYS, **{name: value for name, value in card.items() if name in kept}}
-    pricing = reduced.get("pricing")
-    return {**reduced, "pricing": {**pricing, "userTier": FREE_TIER}} if isinstance(pricing, dict) else reduced
+    """The card without what is not wanted; a price is always there, of an Actor without one where none is wanted."""
+    kept = {field for part in wanted for field in _FIELDS_OF.get(part, ())}
+    kept |= {"title", "url", "id", "fullName", "pictureUrl", "pricing"}
+    return {**_ALWAYS, **{name: value for name, value in card.items() if name in kept}}
 
 
 async def _tools_of(ctx: ToolContext, actor: str, *, is_server: bool) -> str:

@@ -1,15 +1,20 @@
 """`search-actors`: find Actors in Apify Store."""
 
+import asyncio
 from typing import Any
+
+from temporalio import workflow
 
 from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.tools.apify.actors.cards import CARD, FREE_TIER, USER_TIER, card_as_markdown, card_of
+from outlast.workflows.tools.apify.actors.cards import CARD, USER_TIER, card_as_markdown, card_of
+from outlast.workflows.tools.apify.actors.pricing import current_price, price_for, tier_of
 from outlast.workflows.tools.apify.answers.blocks import texts
 from outlast.workflows.tools.apify.answers.failures import failing_as
 from outlast.workflows.tools.apify.definition import reading_tool
 from outlast.workflows.tools.apify.schemas.build import answer, arguments, array, integer, number, text
+from outlast.workflows.tools.core.platform_lists import entries_of
 from outlast.workflows.tools.framework.tool import Category
 
 DESCRIPTION = """
@@ -37,14 +42,15 @@ CARDS_REPORT: JsonObject = {
 @failing_as(lambda _given, _envelope: None)
 async def search_actors(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """A page of cards. That none fits is no error."""
-    keywords, found = keywords_of(given), await store_entries(ctx, given)
-    cards = [card_of(entry) for entry in found]
+    keywords = keywords_of(given)
+    found, tier = await asyncio.gather(store_entries(ctx, given), tier_of(ctx))
+    cards = priced_cards(found, tier)
     hint = (
         "For an Actor's input and documentation, call fetch-actor-details with its full name."
         if cards
         else NOTHING_FITS
     )
-    structured: JsonObject = {**cards_report(keywords, cards), "instructions": hint}
+    structured: JsonObject = {**cards_report(keywords, cards, tier), "instructions": hint}
     head = f"# Actors\nFound for “{keywords}”: {len(cards)}" if keywords else f"# Actors\nMost used: {len(cards)}"
     return texts(structured, "\n\n".join([head, *(card_as_markdown(card) for card in cards), hint]))
 
@@ -61,16 +67,20 @@ async def store_entries(ctx: ToolContext, given: dict[str, Any]) -> list[JsonObj
         search=keywords_of(given) or None,
         limit=int(given.get("limit", _DEFAULT_LIMIT)),
         offset=int(given.get("offset", 0)),
+        includeInputSchema=True,
         allowsAgenticUsers=True if ctx.call.pays_with is not None else None,
     )
-    items = page.get("items")
-    return [entry for entry in items if isinstance(entry, dict)] if isinstance(items, list) else []
+    return entries_of(page)
 
 
-def cards_report(keywords: str, cards: list[JsonObject]) -> JsonObject:
+def priced_cards(entries: list[JsonObject], tier: str) -> list[JsonObject]:
+    """The cards of a page, with what a user of this tier pays now."""
+    return [card_of(entry, price_for(current_price(entry, workflow.now()), tier)) for entry in entries]
+
+
+def cards_report(keywords: str, cards: list[JsonObject], tier: str) -> JsonObject:
     """The structured answer about what was found."""
-    tier: JsonObject = {"userTier": FREE_TIER} if cards else {}
-    return {"actors": [*cards], "query": keywords, "count": len(cards), **tier}
+    return {"actors": [*cards], "query": keywords, "count": len(cards), **({"userTier": tier} if cards else {})}
 
 
 SEARCH_ACTORS = reading_tool(

@@ -1,17 +1,21 @@
 """`search-actors-widget`: find Actors, and show them to the user."""
 
+import asyncio
 from typing import Any
+
+from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.tools.apify.actors.cards import card_of
+from outlast.workflows.tools.apify.actors.pricing import tier_of
 from outlast.workflows.tools.apify.actors.search_actors import (
     CARDS_REPORT,
     NOTHING_FITS,
     SEARCH_ARGUMENTS,
     cards_report,
     keywords_of,
+    priced_cards,
     store_entries,
 )
 from outlast.workflows.tools.apify.answers.blocks import texts
@@ -32,9 +36,11 @@ it finds the same and shows nothing.
 @failing_as(lambda _given, _envelope: None)
 async def search_actors_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """The cards for the page. Nothing found is told in words, without a page."""
-    keywords, found = keywords_of(given), await store_entries(ctx, given)
-    shown: JsonObject = {"widgetActors": [shown_actor(entry) for entry in found]}
-    structured: JsonObject = {**cards_report(keywords, [card_of(entry) for entry in found]), **shown}
+    keywords = keywords_of(given)
+    found, tier = await asyncio.gather(store_entries(ctx, given), tier_of(ctx))
+    cards = priced_cards(found, tier)
+    shown: list[JsonValue] = [shown_actor(entry, card) for entry, card in zip(found, cards, strict=True)]
+    structured: JsonObject = {**cards_report(keywords, cards, tier), "widgetActors": shown}
     if not found:
         return texts(structured, f"# Actors\nFound for “{keywords}”: 0\n\n{NOTHING_FITS}")
     head = f"Found for “{keywords}”: {len(found)}" if keywords else f"Most used: {len(found)}"

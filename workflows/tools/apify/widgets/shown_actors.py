@@ -3,14 +3,15 @@
 from typing import Any, cast
 
 from outlast.activities.contracts import JsonObject
-from outlast.workflows.tools.apify.actors.cards import card_of
 
 _RATINGS = ("actorReviewRating", "actorReviewCount")
 
 
-def shown_actor(actor: JsonObject) -> JsonObject:
-    """From the Store's entry, or the Actor's own object (Apify API v2): every field is there, empty if need be."""
-    card, stats = card_of(actor), cast("dict[str, Any]", actor.get("stats") or {})
+def shown_actor(actor: JsonObject, card: JsonObject) -> JsonObject:
+    """From the Store's entry, or the Actor's own object (Apify API v2), and its card: every field is there, empty if need
+    be.
+    """
+    stats = cast("dict[str, Any]", actor.get("stats") or {})
     counted = cast("dict[str, Any]", card.get("stats") or {})
     ratings = {name: actor.get(name, stats.get(name)) or 0 for name in _RATINGS}
     return {

@@ -100,7 +100,7 @@ class ActorRoutes:
                 "taggedBuilds": {actor.build_tag: _tagged_build(actor)},
                 "readmeSummary": actor.description,
                 "categories": ["DEVELOPER_TOOLS"],
-                "pricingInfos": [info] if (info := pricing_info(actor.price_per_event, actor.modified_at)) else [],
+                "pricingInfos": [info] if (info := _pricing(actor)) else [],
                 "isSourceCodeHidden": False,
                 **({"actorStandby": {"isEnabled": True}} if actor.definition.get("usesStandbyMode") else {}),
             }
@@ -176,18 +176,20 @@ class ActorRoutes:
             found = [actor for actor in found if not actor.definition.get("usesStandbyMode")]
         found.sort(key=lambda actor: (-_score(actor, words), actor.full_name))
         offset, limit = integer(request, "offset", 0), integer(request, "limit", 1000, 1, 1000)
-        items = [self._store_item(actor) for actor in found[offset : offset + limit]]
+        with_input = flag(request, "includeInputSchema")
+        items = [self._store_item(actor, with_input=with_input) for actor in found[offset : offset + limit]]
         return data_response(page(items, len(found), offset, limit, desc=False))
 
-    def _store_item(self, actor: Actor) -> JsonObject:
+    def _store_item(self, actor: Actor, *, with_input: bool) -> JsonObject:
         return {
             **self._list_item(actor),
             "userFullName": actor.username.capitalize(),
             "description": actor.description,
             "categories": ["DEVELOPER_TOOLS"],
             "url": f"{self._platform.settings.base_url}/v2/acts/{actor.username}~{actor.name}",
-            "currentPricingInfo": pricing_info(actor.price_per_event, actor.modified_at) or {"pricingModel": "FREE"},
+            "currentPricingInfo": _pricing(actor) or {"pricingModel": "FREE"},
             "readmeSummary": actor.description,
+            **({"inputSchema": _short_schema(actor)} if with_input else {}),
         }
 
     def _list_item(self, actor: Actor) -> JsonObject:
@@ -202,6 +204,7 @@ class ActorRoutes:
             "name": actor.name,
             "username": actor.username,
             "title": actor.title,
+            **({"pictureUrl": actor.picture_url} if actor.picture_url else {}),
             "createdAt": iso(actor.modified_at),
             "modifiedAt": iso(actor.modified_at),
             "stats": {
@@ -232,6 +235,22 @@ def _example_input(actor: Actor) -> JsonObject:
         for name, definition in properties.items()
         if "prefill" in definition or "default" in definition
     }
+
+
+def _pricing(actor: Actor) -> JsonObject | None:
+    """What the Actor costs, in the API's form; None for a free one."""
+    if actor.pricing is None:
+        return pricing_info(actor.price_per_event, actor.modified_at)
+    since = iso(actor.modified_at)
+    return {"apifyMarginPercentage": 0.0, "createdAt": since, "startedAt": since, **actor.pricing}
+
+
+def _short_schema(actor: Actor) -> JsonObject:
+    """The fields of the Actor's input with their types alone, as the Store lists them."""
+    schema = actor.input_schema or {}
+    properties: JsonObject = schema.get("properties") or {}
+    short: JsonObject = {name: {"type": field.get("type", "string")} for name, field in properties.items()}
+    return {"type": "object", "properties": short, "required": schema.get("required") or []}
 
 
 def _version(actor: Actor) -> JsonObject:

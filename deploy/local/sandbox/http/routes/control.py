@@ -86,6 +86,8 @@ class ControlRoutes:
             raise ApiError(400, "invalid-input", "'username' is required")
         token = str(body.get("token") or f"apify_api_{secrets.token_urlsafe(24)}")
         user = self._platform.users.add(username, token)
+        if body.get("tier"):
+            self._platform.users.set_tier(user.id, str(body["tier"]))
         return json_response({"id": user.id, "username": username, "token": token}, 201)
 
     async def _add_usage(self, request: Request) -> Response:

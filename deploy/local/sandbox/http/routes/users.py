@@ -42,6 +42,7 @@ class UserRoutes:
                 "proxy": {"password": f"proxyPasswordOf_{user.username}_0123456789", "groups": []},
                 "plan": {
                     "id": "SANDBOX",
+                    "tier": self._platform.users.tier(user.id),
                     "description": "A sandbox on this machine",
                     "isEnabled": True,
                     "monthlyBasePriceUsd": 0.0,

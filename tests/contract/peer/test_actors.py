@@ -1,0 +1,143 @@
+"""What both servers say of Actors that cost something, have many fields or need much memory, and of rows."""
+
+from typing import Any
+
+import pytest
+
+from tests.contract.peer.conftest import Both, both_of
+from tests.contract.peer.differences import LISTED_BESIDES, OUTPUTS_ON_PURPOSE, SCHEMAS_ON_PURPOSE
+from tests.contract.peer.shapes import differences, without_texts
+from tests.contract.peer.test_answers import called
+from tests.support.http.mcp_wire import LEGACY, Wire
+from tests.support.stacks.service import Service
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+PRICED = ("tiered-events", "tiered-rows", "many-events", "sleeper")
+NOTES = ("pricingNote", "eventDescriptionsNote")
+"""Texts, which are each server's own words."""
+VARIED = [
+    {
+        "at": "2027-01-31T12:00:00Z",
+        "zone": "2027-01-31T12:00:00.5+02:00",
+        "day": "2027-01-31",
+        "id": "123e4567-e89b-42d3-a456-426614174000",
+        "mail": "ann@example.com",
+        "page": "https://example.com/a?b=1",
+        "file": "ftp://example.com/a",
+        "word": "none of these",
+        "mixed": "2027-01-31",
+        "loose": "2027-01-31 12:00:00",
+        "deep": {"tags": ["a", "b"], "more": [{"url": "https://example.com"}]},
+        "some": None,
+        "count": 1,
+    },
+    {"mixed": "not a date", "some": "now", "count": 1.5, "deep": {"tags": []}, "only": True},
+]
+
+
+async def connected(both: Both, query: str) -> tuple[Wire, Wire]:
+    wires = both.wires(LEGACY, query)
+    for wire in wires:
+        await wire.initialize()
+    return wires
+
+
+def with_marks(value: Any) -> Any:
+    """The value with marks for texts that are each server's own."""
+    if isinstance(value, list):
+        return [with_marks(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: "TEXT" if name in NOTES else with_marks(entry) for name, entry in value.items()}
+
+
+@pytest.mark.parametrize("tier", ["", "GOLD", "DIAMOND", "none-of-these"])
+async def test_cards_have_the_same_prices_pictures_and_fields(service: Service, peer_url: str, tier: str) -> None:
+    """To the value: a user pays by the tier of the plan."""
+    user = service.sandbox.add_user(f"tier-{tier.lower() or 'unset'}", tier=tier)
+    async with both_of(service, peer_url, user.token) as both:
+        wires = await connected(both, "?tools=actors")
+        found: dict[str, list[str]] = {}
+        for name in PRICED:
+            answers = [await called(wire, "search-actors", {"keywords": name}) for wire in wires]
+            cards = [with_marks(answer["structuredContent"]) for answer in answers]
+            assert cards[1]["count"] == 1
+            assert cards[1]["userTier"] == (tier if tier in ("GOLD", "DIAMOND") else "FREE")
+            found[f"search {name}"] = [*differences(cards[0]["actors"], cards[1]["actors"])]
+            for output in ({}, {"pricing": True}, {"stats": True}, {"metadata": True, "rating": True}):
+                arguments = {"actor": f"outlast/{name}", "output": output}
+                details = [await called(wire, "fetch-actor-details", arguments) for wire in wires]
+                infos = [with_marks(answer["structuredContent"]["actorInfo"]) for answer in details]
+                found[f"details {name} {output}"] = [*differences(infos[0], infos[1])]
+        assert {label: lines for label, lines in found.items() if lines} == {}
+
+
+async def test_a_price_that_is_not_the_users_is_not_shown_as_it(service: Service, peer_url: str) -> None:
+    user = service.sandbox.add_user("tier-shown", tier="SILVER")
+    async with both_of(service, peer_url, user.token) as both:
+        _, ours = await connected(both, "?tools=actors")
+        card = (await called(ours, "search-actors", {"keywords": "tiered-events"}))["structuredContent"]["actors"][0]
+        assert [event.get("priceUsd") for event in card["pricing"]["events"]] == [0.01, 0.003, None]
+        assert "tier SILVER" in card["pricing"]["pricingNote"]
+        rows = (await called(ours, "search-actors", {"keywords": "tiered-rows"}))["structuredContent"]["actors"][0]
+        assert rows["pricing"]["pricePerUnit"] == 0.01  # It has no price for this tier, but one for the lowest.
+        assert "tier FREE" in rows["pricing"]["pricingNote"]
+
+
+async def test_tools_of_actors_have_their_pictures(both: Both) -> None:
+    listed = []
+    for wire in await connected(both, "?tools=outlast/heavy,outlast/tiered-events,outlast/sleeper"):
+        tools = (await wire.request("tools/list"))["tools"]
+        listed.append({tool["name"]: without_texts(tool) for tool in tools if tool["name"] not in LISTED_BESIDES})
+    assert listed[0].keys() == listed[1].keys()
+    assert {
+        name: [*differences(tool, listed[1][name])] for name, tool in listed[0].items() if tool != listed[1][name]
+    } == {}
+    assert listed[1]["outlast--heavy"]["icons"][0]["src"].endswith("/heavy.png")
+    assert "icons" not in listed[1]["outlast--sleeper"]
+
+
+async def memory_of(service: Service, wire: Wire, name: str, arguments: dict[str, Any]) -> int:
+    """The memory of the run of a call, in megabytes."""
+    answer = await called(wire, name, arguments)
+    assert "structuredContent" in answer, answer
+    return service.sandbox.run(answer["structuredContent"]["runId"])["options"]["memoryMbytes"]
+
+
+async def test_the_tool_of_an_actor_asks_for_no_more_memory_than_the_peers(both: Both, service: Service) -> None:
+    """`call-actor` leaves it to the Actor, and to its caller."""
+    wires = await connected(both, "?tools=actors,outlast/heavy")
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("outlast--heavy", {}),
+        ("call-actor", {"actor": "outlast/heavy", "input": {}}),
+        ("call-actor", {"actor": "outlast/heavy", "input": {}, "callOptions": {"memory": 512}}),
+    ]
+    service.sandbox.limit(memoryMbytes=65_536)
+    try:
+        memory = [[await memory_of(service, wire, *call) for call in asked] for wire in wires]
+    finally:
+        service.sandbox.restore()
+    assert memory == [[4096, 8192, 512]] * 2
+
+
+async def test_a_dataset_has_the_same_schema(both: Both, service: Service) -> None:
+    wires = await connected(both, "?tools=storage")
+    dataset = service.sandbox.new_dataset(VARIED)
+    for rows in (1, 2):
+        answers = [await called(wire, "get-dataset-schema", {"datasetId": dataset, "limit": rows}) for wire in wires]
+        schemas = [answer["structuredContent"]["schema"] for answer in answers]
+        found = [line for line in differences(*schemas) if line.partition(":")[0] not in SCHEMAS_ON_PURPOSE]
+        assert found == [], rows
+
+
+async def test_what_an_actors_items_are_like(both: Both) -> None:
+    wires = await connected(both, "?tools=actors")
+    await called(wires[1], "call-actor", {"actor": "outlast/sleeper", "input": {"seconds": 0, "rows": 2}})
+    given = {"actor": "outlast/sleeper", "output": {"outputSchema": True}}
+    theirs, ours = [await called(wire, "fetch-actor-details", given) for wire in wires]
+    assert [block["type"] for block in theirs["content"]] == [block["type"] for block in ours["content"]]
+    for answer in (theirs, ours):
+        assert answer["content"][0]["text"].startswith("# Output Schema")
+        assert isinstance(answer["structuredContent"]["outputSchema"], dict)
+    assert ours["structuredContent"]["outputSchema"]["index"] == "number"
+    assert theirs["structuredContent"]["outputSchema"] == {}, OUTPUTS_ON_PURPOSE
