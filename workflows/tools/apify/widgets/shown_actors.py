@@ -8,8 +8,9 @@ _RATINGS = ("actorReviewRating", "actorReviewCount")
 
 
 def shown_actor(actor: JsonObject, card: JsonObject) -> JsonObject:
-    """From the Store's entry, or the Actor's own object (Apify API v2), and its card: every field is there, empty if need
-    be.
+    """From the Store's entry, or the Actor's own object (Apify API v2), and its card.
+
+    Every field is there, empty if need be.
     """
     stats = cast("dict[str, Any]", actor.get("stats") or {})
     counted = cast("dict[str, Any]", card.get("stats") or {})
