@@ -28,7 +28,9 @@ def _checked(text: str) -> str:
     return text
 
 
-Age = Annotated[str, BeforeValidator(_as_text), Field(pattern=r"^[0-9]{1,7}[smhd]$"), AfterValidator(_checked)]
+Age = Annotated[
+    str, BeforeValidator(_as_text), Field(max_length=8, pattern=r"^[0-9]{1,7}[smhd]$"), AfterValidator(_checked)
+]
 """How old an answer may be: `90s`, `10m`, `6h`, `7d`, or seconds as a number; at most `30d`."""
 
 

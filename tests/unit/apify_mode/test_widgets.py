@@ -2,13 +2,14 @@
 
 import pytest
 
-from outlast.activities.contracts import Caller
+from outlast.activities.contracts import Caller, JsonObject
 from outlast.api.access.permissions import PermissionRules
 from outlast.api.contracts.visible_meta import visible_meta
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.tool_entries import listed_schema
 from outlast.api.tasks.wait_argument import split_wait
 from outlast.workflows.contracts.tool_calls import TextContent, ToolCall, ToolResult
+from outlast.workflows.tools.apify.actors.cards import card_of
 from outlast.workflows.tools.apify.widgets.pages import ACTORS_PAGE, RUN_PAGE
 from outlast.workflows.tools.apify.widgets.shown_actors import shown_actor
 from outlast.workflows.tools.core.payments import INPUT_CALLERS
@@ -65,7 +66,8 @@ def test_an_error_has_no_page_and_an_answer_keeps_its_own_meta() -> None:
 
 
 def test_an_actor_of_which_little_is_known_has_every_field() -> None:
-    shown = shown_actor({"id": "1", "username": "a", "name": "b"})
+    actor: JsonObject = {"id": "1", "username": "a", "name": "b"}
+    shown = shown_actor(actor, card_of(actor, {"model": "FREE"}))
     assert shown == {
         "id": "1",
         "name": "b",
