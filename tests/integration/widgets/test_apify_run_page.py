@@ -26,9 +26,9 @@ def refusal(text: str, structured: JsonObject | None = None) -> JsonObject:
 class Server:
     """Answers the page's calls: with `states` one after the other, the last one from then on."""
 
-    def __init__(self, *states: JsonObject, items: int = 8, **tools: JsonObject) -> None:
+    def __init__(self, *states: JsonObject, items: int = 8, tools: dict[str, JsonObject] | None = None) -> None:
         self.states = list(states)
-        self.tools = tools
+        self.tools = tools or {}
         self._items = items
 
     async def __call__(self, tool: str, _arguments: JsonObject) -> JsonObject:
@@ -103,7 +103,7 @@ async def test_the_log_is_read_when_its_tab_is_opened_and_may_not_be_there(brows
 async def test_without_the_tool_that_describes_runs_it_uses_the_one_that_shows_them(browser: Browser) -> None:
     missing = refusal('Tool "get-actor-run" was not found.\nAvailable tools: get-actor-run-widget.')
     shown = answer(run(message="Crawled 9 of 30 pages"))
-    server = Server(missing, **{"get-actor-run-widget": shown})
+    server = Server(missing, tools={"get-actor-run-widget": shown})
     async with showing(browser, PAGE, surface=server) as host:
         await host.give_answer(answer(run()))
         await expect(host.frame.locator("#message")).to_have_text("Crawled 9 of 30 pages")
@@ -114,7 +114,7 @@ async def test_without_the_tool_that_describes_runs_it_uses_the_one_that_shows_t
 
 async def test_where_calls_are_paid_one_by_one_it_says_that_it_cannot_and_stops(browser: Browser) -> None:
     unpaid = refusal('{"x402Version":2}', TERMS)
-    server = Server(unpaid, **{"get-dataset-items": unpaid, "abort-actor-run": unpaid})
+    server = Server(unpaid, tools={"get-dataset-items": unpaid, "abort-actor-run": unpaid})
     async with showing(browser, PAGE, surface=server) as host:
         await host.give_answer(answer(run()))
         frame = host.frame
@@ -157,7 +157,7 @@ async def test_whatever_a_run_says_is_text(browser: Browser) -> None:
         "get-dataset-items": answer(dataset_page([{MARKUP: MARKUP}])),
     }
     meta = {"com.apify/ActorRun": {"usageTotalUsd": MARKUP, "usageUsd": {MARKUP: 1, "x": MARKUP}}}
-    server = Server(answer(hostile, meta), **tools)
+    server = Server(answer(hostile, meta), tools=tools)
     async with showing(browser, PAGE, surface=server) as host:
         await host.give_answer(answer(hostile, meta))
         frame = host.frame

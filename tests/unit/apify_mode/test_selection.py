@@ -84,7 +84,8 @@ SHOWS_APPS = ClientFacts("some", is_modern=True, shows_apps=True)
 async def test_widgets_are_there_by_what_the_address_says_else_by_what_the_client_can_show(
     ui: list[str], client: ClientFacts, shown: bool
 ) -> None:
-    selection = chosen(tools=["search-actors,call-actor-widget"], **({"ui": ui} if ui else {}))
+    tools = ["search-actors,call-actor-widget"]
+    selection = chosen(tools=tools, ui=ui) if ui else chosen(tools=tools)
     found = await names(selection, client)
     assert [name for name in found if name.endswith("-widget")] == (
         ["call-actor-widget", "search-actors-widget"] if shown else []
