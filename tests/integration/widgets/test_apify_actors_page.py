@@ -164,7 +164,8 @@ async def test_the_policy_allows_pictures_of_the_store_and_nothing_else(browser:
               add("script", { textContent: "window.pwned = 1" });
               add("iframe", { src: "https://evil.example/" });
               await fetch(picture).catch(() => {});
-              await new Promise((resolve) => setTimeout(resolve, 100));
+              // The browser tells when it has got round to it.
+              while (blocked.length < 5) await new Promise((resolve) => setTimeout(resolve, 20));
               return blocked;
             }""",
             PICTURE,
