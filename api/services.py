@@ -9,6 +9,7 @@ from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.inputs.kept_parts import KeptParts
 from outlast.activities.platform_reads.bodies import PlatformBodies
+from outlast.activities.platform_reads.links import RecordLinks
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.activities.spending.usage_store import UsageStore
 from outlast.api.access.callers import CallerResolver
@@ -71,6 +72,7 @@ class Services:
     handoffs: Handoffs
     catalogue: Catalogue
     platform_bodies: PlatformBodies
+    record_links: RecordLinks
     payment_terms: PaymentTerms
     callers: CallerResolver
     sealer: SecretSealer
@@ -126,6 +128,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         handoffs=Handoffs(tasks),
         catalogue=catalogue,
         platform_bodies=PlatformBodies(platform),
+        record_links=RecordLinks(platform),
         payment_terms=PaymentTerms(settings.apify_api_base_url),
         callers=CallerResolver(settings, policy, platform, sealer, audit),
         sealer=sealer,

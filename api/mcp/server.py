@@ -98,6 +98,7 @@ class McpServer:
         task_resources = TaskResources(services.tasks)
         platform = PlatformResources(
             services.platform_bodies,
+            services.record_links,
             services.catalogue,
             services.tasks,
             services.audit,

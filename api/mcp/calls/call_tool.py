@@ -16,6 +16,7 @@ from outlast.api.errors import ApiError, ApproverNeeded, ForbiddenScope, Invalid
 from outlast.api.mcp.calls.client_questions import answerable, ask_task_questions, parsed_answers
 from outlast.api.mcp.calls.pending_calls import PendingCalls
 from outlast.api.mcp.calls.progress_notifications import ProgressReporter
+from outlast.api.mcp.calls.signed_links import SignedLinks
 from outlast.api.mcp.connections import ActorNotLoaded, Client, Connections, payment_signature
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.request_meta import idempotency_key, task_request, tool_mask
@@ -80,6 +81,7 @@ class CallToolHandler:
         self._states = RequestStates(services.sealer)
         self._pending = PendingCalls(services.tasks)
         self._masks = MaskGate(services.settings)
+        self._links = SignedLinks(services.record_links)
 
     async def call(self, ctx: Context, params: CallToolRequestParams) -> dict[str, Any]:
         """The result of `tools/call`. Raises -32602 for an unknown tool."""
@@ -184,6 +186,7 @@ class CallToolHandler:
         meta: dict[str, JsonValue] = {TASK_META: task.id}
         if answer.result is not None:
             result = await self.offer_added_actor(ctx, client, answer.result)
+            result = await self._links.in_answer(client, result)
             if task.reused is not None:
                 meta[REUSED_META] = task.reused.model_dump(mode="json")
                 result = told_origin(result, task.reused)

@@ -34,6 +34,9 @@ class Dialect:
     addresses: tuple[PlatformAddress, ...] = ()
     """Which addresses of the platform's API are resources."""
 
+    signs_links: bool = False
+    """Whether links to what is too large for an answer are signed: whoever has such a link may read it."""
+
     def unknown_resource(self, uri: str, *, is_modern: bool) -> MCPError:
         """The error for a URI that does not exist or belongs to another caller: the two look the same."""
         code = INVALID_PARAMS if is_modern else LEGACY_NOT_FOUND

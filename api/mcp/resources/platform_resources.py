@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from outlast.activities.platform_reads.bodies import PlatformBodies, PlatformBody, PlatformRefusal
+from outlast.activities.platform_reads.links import RecordLinks
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
 from outlast.api.errors import InvalidCall
@@ -31,10 +32,21 @@ class PlatformResources:
     """Lists and reads them, within the rules for the tool that reads the same."""
 
     def __init__(
-        self, bodies: PlatformBodies, catalogue: Catalogue, tasks: TaskClient, audit: AuditLog, *, max_bytes: int
+        self,
+        bodies: PlatformBodies,
+        links: RecordLinks,
+        catalogue: Catalogue,
+        tasks: TaskClient,
+        audit: AuditLog,
+        *,
+        max_bytes: int,
     ) -> None:
-        """Show bodies of `max_bytes` at most. Who has read what sort of thing goes to `audit`."""
+        """Show bodies of `max_bytes` at most, and `links` to larger ones.
+
+        Who has read what sort of thing goes to `audit`.
+        """
         self._bodies = bodies
+        self._links = links
         self._audit = audit
         self._catalogue = catalogue
         self._tasks = tasks
@@ -72,25 +84,32 @@ class PlatformResources:
                 record.note(outcome="refused")
                 refused = _refused(uri, error)
             else:
-                return {"contents": [self._contents(uri, body)]}
+                if body.data is None:
+                    return {"contents": [await self._note(client, uri)]}
+                return {"contents": [_contents(uri, body, body.data)]}
         raise refused
 
-    def _contents(self, uri: str, body: PlatformBody) -> JsonObject:
-        """MCP `TextResourceContents`, or `BlobResourceContents`."""
-        if body.data is None:
-            note = f"It has more than {self._max_bytes} bytes. Read a part of it, with limit and offset,"
-            return {"uri": uri, "mimeType": "text/plain", "text": f"{note} or get it at {uri} with your Apify token."}
-        header = Message()
-        header["Content-Type"] = body.content_type or "application/octet-stream"
-        kind = header.get_content_type()
-        if not body.data or kind.startswith("text/") or kind in _TEXTS or kind.endswith(_TEXT_ENDS):
-            try:
-                text = body.data.decode(header.get_content_charset("utf-8"))
-            except (LookupError, UnicodeDecodeError):
-                pass  # Bytes lose nothing; a text in the wrong encoding does.
-            else:
-                return {"uri": uri, "mimeType": str(header["Content-Type"]), "text": text}
-        return {"uri": uri, "mimeType": kind, "blob": base64.b64encode(body.data).decode()}
+    async def _note(self, client: Client, uri: str) -> JsonObject:
+        """What stands for something large: where to get it. A signed address needs no token."""
+        link = await self._links.signed(client.caller, uri) if dialect_of(client.mode).signs_links else uri
+        where = f"get it at {link}" if link != uri else f"get it at {uri} with your Apify token"
+        text = f"It has more than {self._max_bytes} bytes. Read a part of it, with limit and offset, or {where}."
+        return {"uri": uri, "mimeType": "text/plain", "text": text}
+
+
+def _contents(uri: str, body: PlatformBody, data: bytes) -> JsonObject:
+    """MCP `TextResourceContents`, or `BlobResourceContents`."""
+    header = Message()
+    header["Content-Type"] = body.content_type or "application/octet-stream"
+    kind = header.get_content_type()
+    if not data or kind.startswith("text/") or kind in _TEXTS or kind.endswith(_TEXT_ENDS):
+        try:
+            text = data.decode(header.get_content_charset("utf-8"))
+        except (LookupError, UnicodeDecodeError):
+            pass  # Bytes lose nothing; a text in the wrong encoding does.
+        else:
+            return {"uri": uri, "mimeType": str(header["Content-Type"]), "text": text}
+    return {"uri": uri, "mimeType": kind, "blob": base64.b64encode(data).decode()}
 
 
 def unreadable(uri: str, reason: str, *, code: int = INVALID_PARAMS) -> MCPError:

@@ -27,6 +27,7 @@ from outlast.deploy.local.sandbox.storages.dataset_files import DatasetFiles
 from outlast.deploy.local.sandbox.storages.datasets import Datasets
 from outlast.deploy.local.sandbox.storages.key_value_stores import KeyValueStores
 from outlast.deploy.local.sandbox.storages.request_queues import RequestQueues
+from outlast.deploy.local.sandbox.storages.signed_links import SignedLinks
 from outlast.deploy.local.sandbox.storages.storage_table import Kind, Storages
 from outlast.deploy.local.sandbox.tasks.task_table import SavedTasks
 from outlast.deploy.local.sandbox.testing.counters import Counters
@@ -55,6 +56,7 @@ class Platform:
     schedules: Schedules
     schedules_changed: asyncio.Event
     settlements: Settlements
+    links: SignedLinks
 
     def begin(self) -> None:
         """Starts the background work; needs a running event loop."""
@@ -159,4 +161,5 @@ def build_platform(settings: Settings) -> Platform:
         schedules=Schedules(database),
         schedules_changed=asyncio.Event(),
         settlements=settlements,
+        links=SignedLinks(),
     )

@@ -2,6 +2,7 @@
 
 _NULL_TASK = "The peer answers null, which its own schema does not allow."
 _EXPLICIT = "Ours says in every answer whether it is an error."
+_SIGNING_KEY = "Whoever has the key can read every record of the store: it is in no answer, and so in no history."
 _RUN_OF_NOW = "A call that is not waited for has its run looked at once it has begun: ours says what is known then."
 ON_PURPOSE: dict[tuple[str, str], str] = {
     ("runs", "/structuredContent/items/0/actorTaskId"): _NULL_TASK,
@@ -12,6 +13,10 @@ ON_PURPOSE: dict[tuple[str, str], str] = {
     ("a call that is not waited for", "/structuredContent/stats"): _RUN_OF_NOW,
     ("a call that is not waited for", "/structuredContent/storages/datasets/default/itemCount"): _RUN_OF_NOW,
     ("a call that is not waited for", "/_meta"): _RUN_OF_NOW,
+    ("a store", "/structuredContent/urlSigningSecretKey"): _SIGNING_KEY,
+    ("stores", "/structuredContent/items/0/urlSigningSecretKey"): _SIGNING_KEY,
+    ("a large record", "/isError"): _EXPLICIT,
+    ("a file", "/isError"): _EXPLICIT,
     ("an abort", "/structuredContent/finishedAt"): "Ours answers when the platform says that the run has ended.",
 }
 """By the call and the place in the answer. `_meta` of our own (`outlast/...`) may be in every answer."""

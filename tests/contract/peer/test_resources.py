@@ -1,15 +1,18 @@
 """Resources, prompts and instructions beside those of the peer: addresses of the platform's API, and their errors."""
 
 import base64
+import re
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
 
 from tests.contract.peer.conftest import Both
 from tests.contract.peer.differences import OWN_TEMPLATES, SAID_BY_PEER, any_address
-from tests.contract.peer.test_answers import called, connected
+from tests.contract.peer.test_answers import called, connected, unexplained
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, WireError
+from tests.support.stacks.api_server import connect
 from tests.support.stacks.service import Service
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -76,6 +79,57 @@ async def test_addresses_are_read_as_the_platform_answers_them(both: Both, servi
     large = [(await read(wire, f"{root}/key-value-stores/{store}/records/large"))["contents"][0] for wire in wires]
     assert [entry["mimeType"] for entry in large] == ["text/plain", "text/plain"]
     assert len(large[1]["text"]) < 1_000
+    assert all("signature=" in entry["text"] for entry in large)
+
+
+@REVISIONS
+async def test_files_come_as_what_they_are(both: Both, service: Service, revision: str) -> None:
+    wires = await connected(both, revision)
+    run = await called(wires[1], "call-actor", {"actor": "outlast/sleeper", "input": {"seconds": 0}})
+    store = run["structuredContent"]["storages"]["keyValueStores"]["default"]["id"]
+    for key, content_type in (("picture", "Image/PNG"), ("sound", "audio/mpeg"), ("file", "application/zip; a=b")):
+        put_record(service, store, key, TINY, content_type)
+        given = {"keyValueStoreId": store, "recordKey": key}
+        theirs, ours = [await called(wire, "get-key-value-store-record", given) for wire in wires]
+        assert unexplained("a file", theirs, ours) == [], key
+        assert ours["content"] == theirs["content"]
+        texts = ("summary",)
+        assert [value for name, value in ours["structuredContent"].items() if name not in texts] == [
+            value for name, value in theirs["structuredContent"].items() if name not in texts
+        ]
+
+
+@REVISIONS
+async def test_a_large_record_is_a_link_that_needs_no_token(both: Both, service: Service, revision: str) -> None:
+    """It reads this record and no other, and stands in no history."""
+    wires = await connected(both, revision)
+    run = await called(wires[1], "call-actor", {"actor": "outlast/sleeper", "input": {"seconds": 0}})
+    store = run["structuredContent"]["storages"]["keyValueStores"]["default"]["id"]
+    files = {"a-large-file.bin": b"\0\1" * 150_000, "other.bin": b"\2\3" * 150_000}
+    for key, content in files.items():
+        put_record(service, store, key, content, "application/octet-stream")
+    given = {"keyValueStoreId": store, "recordKey": "a-large-file.bin"}
+    answers = [await called(wire, "get-key-value-store-record", given) for wire in wires]
+    assert unexplained("a large record", *answers) == []
+    links = [next(block for block in answer["content"] if block["type"] == "resource_link") for answer in answers]
+    assert [sorted(link) for link in links] == [sorted(links[0])] * 2
+    signatures = [parse_qs(urlsplit(link["uri"]).query)["signature"] for link in links]
+    assert signatures[0] == signatures[1]
+    async with httpx.AsyncClient(trust_env=False, timeout=30) as anybody:
+        read_by_link = await anybody.get(links[1]["uri"])
+        other = await anybody.get(links[1]["uri"].replace("a-large-file.bin", "other.bin"))
+    assert read_by_link.content == files["a-large-file.bin"]
+    assert other.status_code == 401
+    temporal = await connect(service.temporal_address)
+    history = await temporal.get_workflow_handle(answers[1]["_meta"]["outlast/taskId"]).fetch_history()
+    assert "resource_link" in decoded_payloads(history.to_json())
+    assert signatures[1][0] not in history.to_json() + decoded_payloads(history.to_json())
+
+
+def decoded_payloads(history: str) -> str:
+    """What the payloads of a history say."""
+    found = re.findall(r'"data": ?"([A-Za-z0-9+/=]+)"', history)
+    return "\n".join(base64.b64decode(data).decode(errors="replace") for data in found)
 
 
 @REVISIONS

@@ -38,6 +38,7 @@ class ApifyDialect(Dialect):
 
     state_tool = GET_ACTOR_RUN.name
     addresses = ADDRESSES
+    signs_links = True
 
     def unknown_resource(self, uri: str, *, is_modern: bool) -> MCPError:
         """Says that it cannot be read, in both protocol versions with the code for wrong parameters."""

@@ -57,6 +57,10 @@ class Storages:
             raise not_found(kind.replace("-", " ").capitalize())
         return row
 
+    def any(self, kind: Kind, storage_id: str) -> sqlite3.Row | None:
+        """A storage by its id, whoever's it is."""
+        return self._database.row("SELECT * FROM storages WHERE id = ? AND kind = ?", (storage_id, kind))
+
     def list(
         self, kind: Kind, user_id: str, *, offset: int, limit: int, desc: bool, unnamed: bool
     ) -> tuple[list[sqlite3.Row], int]:

@@ -53,6 +53,8 @@ async def get_key_value_store_record(ctx: ToolContext, given: dict[str, Any]) ->
         "contentType": record.content_type,
         "summary": f"{key}: {record.content_type}, {_size(record)} bytes.",
     }
+    if record.kind == "binary":
+        return ToolResult(content=blocks, structured=structured)
     return with_sentences(structured, more=blocks)
 
 

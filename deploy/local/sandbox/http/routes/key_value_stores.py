@@ -38,7 +38,11 @@ class KeyValueStoreRoutes:
 
     def _described(self, row: sqlite3.Row) -> JsonObject:
         size = self._platform.stores.size_bytes(row["id"])
-        return {"stats": {"readCount": 0, "writeCount": 0, "deleteCount": 0, "listCount": 0, "storageBytes": size}}
+        counts = dict.fromkeys(("readCount", "writeCount", "deleteCount", "listCount"), 0)
+        return {
+            "urlSigningSecretKey": self._platform.links.key_of(row["id"]),
+            "stats": {**counts, "storageBytes": size},
+        }
 
     async def _keys(self, request: Request) -> Response:
         _, row = self._storages.row(request)
@@ -67,13 +71,21 @@ class KeyValueStoreRoutes:
         )
 
     async def _get(self, request: Request) -> Response:
-        _, row = self._storages.row(request)
+        row = self._signed_row(request) or self._storages.row(request)[1]
         found = self._platform.stores.get(row["id"], path_text(request, "key"))
         if found is None:
             raise not_found("Record")
         path, record = found
         name = record["key"] if flag(request, "attachment") else None
         return FileResponse(path, media_type=record["content_type"], filename=name)
+
+    def _signed_row(self, request: Request) -> sqlite3.Row | None:
+        """The store of a signed link: whoever has the link may read the record. None for any other request."""
+        signature, store_id = request.query_params.get("signature"), request.path_params.get("storage_id")
+        if signature is None or store_id is None:
+            return None
+        is_right = self._platform.links.fits(store_id, path_text(request, "key"), signature)
+        return self._platform.storages.any("key-value-store", store_id) if is_right else None
 
     async def _put(self, request: Request) -> Response:
         _, row = self._storages.row(request)
