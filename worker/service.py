@@ -24,6 +24,7 @@ from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.sweep.activities import OutputSweepActivities
 from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
+from outlast.activities.platform_reads.watching import RunWatchActivities
 from outlast.activities.platform_writes.activities import PlatformWriteActivities
 from outlast.activities.runs.activities import RunActivities, RunTiming
 from outlast.activities.spending.activities import SpendingActivities
@@ -254,7 +255,8 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
 
 
 def _platform_objects(platform: ApifyPlatform) -> Sequence[Callable[..., Any]]:
-    return (*platform_reads(platform), PlatformWriteActivities(platform).write_platform)
+    watching, writing = RunWatchActivities(platform), PlatformWriteActivities(platform)
+    return (*platform_reads(platform), watching.watch_run, writing.write_platform)
 
 
 def _web_reads(settings: WorkerSettings) -> Sequence[Callable[..., Any]]:

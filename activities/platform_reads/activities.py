@@ -41,7 +41,7 @@ class PlatformReadActivities:
                 method="GET",
                 url=url_of_path(self._platform, request.path),
                 params=cast(dict[str, object], request.parameters) or None,
-                timeout=timedelta(seconds=request.wait_seconds) + _ATTEMPT_TIMEOUT,
+                timeout=_ATTEMPT_TIMEOUT,
             )
             body = response.read()
             if len(body) > request.max_bytes:

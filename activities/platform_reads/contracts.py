@@ -16,7 +16,6 @@ class PlatformReadInput(Contract):
         default=None,
         description="The members of the object that are answered; None: all. What a history must not hold is not read.",
     )
-    wait_seconds: int = Field(default=0, ge=0, le=60, description="How long the platform may take on purpose.")
 
 
 class PlatformObject(Contract):
@@ -26,3 +25,32 @@ class PlatformObject(Contract):
     """
 
     data: JsonValue = None
+
+
+class WatchRunInput(Contract):
+    """Input of `watch_run`: a run that the caller can see, and how long it is waited for."""
+
+    caller: Caller
+    run_id: str
+    wait_seconds: int = Field(ge=0, le=60)
+
+
+class WatchedRun(Contract):
+    """How a run stands that is waited for."""
+
+    run_id: str
+    actor_name: str | None = Field(default=None, description="As `user/name`; None when it cannot be looked up.")
+    run_status: str
+    run_message: str | None = Field(default=None, description="What the run says; of an ended one, what it said last.")
+
+    @property
+    def in_words(self) -> str:
+        """The same in a line."""
+        said = f" — {self.run_message}" if self.run_message else ""
+        return f"{self.actor_name or 'Actor'}: {self.run_status}{said}"
+
+
+class WatchRunResult(PlatformObject):
+    """The run, and how it stood when it was last looked at, where it was waited for at all."""
+
+    watched: WatchedRun | None = None

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
+from outlast.activities.platform_reads.watching import RunWatchActivities
 from outlast.activities.runs.activities import RunActivities
 from outlast.activities.storages.datasets import DatasetActivities
 from outlast.workflows.session import SessionWorkflow
@@ -24,6 +25,7 @@ WAIT_FOR_RUN: Final = _name_of(RunActivities.wait_for_run)
 ABORT_RUN: Final = _name_of(RunActivities.abort_run)
 CALL_MCP_TOOL: Final = _name_of(McpActorActivities.call_mcp_tool)
 PLAIN_FUNCTION: Final = RUN_PLAIN_FUNCTION
+WATCH_RUN: Final = _name_of(RunWatchActivities.watch_run)
 FETCH_DATASET_ITEMS: Final = _name_of(DatasetActivities.fetch_dataset_items)
 STORE_DATASET: Final = _name_of(OutputActivities.store_dataset)
 STORE_RECORD: Final = _name_of(OutputActivities.store_record)

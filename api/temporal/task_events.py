@@ -23,7 +23,8 @@ from outlast.activities.activity_results import ActivityResults
 from outlast.activities.dispatch.contracts import QUEUED_START_DELAY
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.contracts import StoredDataset, StoredOutput
-from outlast.activities.runs.contracts import AbortResult, RunState
+from outlast.activities.platform_reads.contracts import WatchedRun, WatchRunResult
+from outlast.activities.runs.contracts import FINAL_RUN_STATUSES, AbortResult, RunState
 from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.api.contracts.events import TaskEvent, TaskEventName
 from outlast.api.contracts.tasks import Task
@@ -31,7 +32,7 @@ from outlast.api.temporal import definitions
 from outlast.api.temporal.errors import is_outage, unknown_event_id
 from outlast.api.temporal.history import ABNORMAL_ENDS, OUTAGE_PAUSE_SECONDS, RunFold, follow_history, time_of
 from outlast.api.temporal.question_events import QuestionLog
-from outlast.api.temporal.task_view import QUEUED_MESSAGE, LiveProgress, task_from
+from outlast.api.temporal.task_view import QUEUED_MESSAGE, LiveProgress, task_from, watched_run
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputRequests, SubmitInput
 from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary, ToolOutcome
@@ -58,6 +59,17 @@ class QueueMessage(BaseModel):
 
     status_message: str
     status: TaskStatus
+
+
+class WatchMessage(WatchedRun):
+    """How a run stands that the task waits for and has not started."""
+
+    status_message: str
+
+    @classmethod
+    def of(cls, watched: WatchedRun) -> "WatchMessage":
+        """The message about `watched`."""
+        return cls(**watched.model_dump(), status_message=watched.in_words)
 
 
 class OutputStored(StoredOutput):
@@ -141,20 +153,24 @@ class _TaskFold(RunFold[TaskEvent]):
 
     async def _activity_completed(self, entry: HistoryEvent) -> list[NamedData]:
         activity, result = self._results.read(entry)
+        found: list[NamedData] = []
         match activity:
             case definitions.START_RUN:
-                return [("run_started", await self.decode(result[0], RunState))]
+                found = [("run_started", await self.decode(result[0], RunState))]
             case definitions.WAIT_FOR_RUN:
                 run = await self.decode(result[0], RunState)
-                return self._runs_ended([run] if run.is_final else [])
+                found = self._runs_ended([run] if run.is_final else [])
             case definitions.ABORT_RUN:
-                return self._runs_ended((await self.decode(result[0], AbortResult)).runs)
+                found = self._runs_ended((await self.decode(result[0], AbortResult)).runs)
+            case definitions.WATCH_RUN:
+                found = _watch_ended((await self.decode(result[0], WatchRunResult)).watched)
             case definitions.STORE_DATASET:
-                return self._output_stored((await self.decode(result[0], StoredDataset)).output)
+                found = self._output_stored((await self.decode(result[0], StoredDataset)).output)
             case definitions.STORE_RECORD | definitions.STORE_CONTENT:
-                return self._output_stored(await self.decode(result[0], StoredOutput))
+                found = self._output_stored(await self.decode(result[0], StoredOutput))
             case _:
-                return []
+                pass
+        return found
 
     async def _error_of_end(self, entry: HistoryEvent) -> ErrorEnvelope | None:
         """The error that a workflow was terminated with, because it was stuck; None for operators' terminations."""
@@ -208,6 +224,13 @@ class _TaskFold(RunFold[TaskEvent]):
         """`completed` with the summary of the stored output that it names."""
         stored = self._stored.get(completed.locator or "")
         return CompletedWithOutput(**completed.model_dump(), summary=stored.summary) if stored else completed
+
+
+def _watch_ended(watched: WatchedRun | None) -> list[NamedData]:
+    """The event of a run that was waited for and has ended: the heartbeat that says so may have been seen by nobody."""
+    if watched is None or watched.run_status not in FINAL_RUN_STATUSES:
+        return []
+    return [("status_message", WatchMessage.of(watched))]
 
 
 async def task_events(
@@ -276,23 +299,26 @@ async def _pump_status_messages(
     shown: str | None = None
     try:
         while True:
-            task = await _task_or_outage(handle)
-            if task is None or task.finished_at is not None:
+            found = await _task_or_outage(handle)
+            if found is None or found[0].finished_at is not None:
                 return
-            message = _progress_of(task)
+            task, watched = found
+            message = watched.in_words if watched is not None else _progress_of(task)
             if message and message != shown:
                 shown = message
-                await queue.put(_status_message(task, message))
+                await queue.put(_status_message(task, message, watched))
             await asyncio.sleep(STATUS_POLL_SECONDS)
     except Exception as error:  # noqa: BLE001  # raised again by whoever reads the queue
         await queue.put(error)
 
 
-async def _task_or_outage(handle: WorkflowHandle[Any, Any]) -> Task | None:
-    """The task as soon as the Temporal server answers; None when the workflow is not a task."""
+async def _task_or_outage(handle: WorkflowHandle[Any, Any]) -> tuple[Task, WatchedRun | None] | None:
+    """The task as soon as the Temporal server answers, and a run that it watches; None when it is no task."""
     while True:
         try:
-            return await task_from(await handle.describe(), ui_url=None, namespace="")
+            described = await handle.describe()
+            task = await task_from(described, ui_url=None, namespace="")
+            return (task, await watched_run(described)) if task is not None else None
         except (RPCError, RuntimeError) as error:
             if not is_outage(error):
                 raise
@@ -320,8 +346,10 @@ def _progress_of(task: Task) -> str | None:
     return task.status_message if task.status_message != sent else None
 
 
-def _status_message(task: Task, message: str) -> TaskEvent:
+def _status_message(task: Task, message: str, watched: WatchedRun | None) -> TaskEvent:
     data: dict[str, Any] = {"status_message": message, "status": task.status.value}
+    if watched is not None:
+        data |= watched.model_dump(exclude_none=True)
     if task.run is not None:
         data["run_status"] = task.run.status
     if isinstance(task.progress, LiveProgress):

@@ -15,9 +15,10 @@ from temporalio.converter import DataConverter
 
 from outlast.activities.failures.readable import readable
 from outlast.activities.mcp_actors.contracts import CallPhase
+from outlast.activities.platform_reads.contracts import WatchedRun
 from outlast.activities.runs.contracts import RunState
 from outlast.api.contracts.tasks import Task
-from outlast.api.temporal.definitions import CALL_MCP_TOOL, PLAIN_FUNCTION, WAIT_FOR_RUN
+from outlast.api.temporal.definitions import CALL_MCP_TOOL, PLAIN_FUNCTION, WAIT_FOR_RUN, WATCH_RUN
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputRequest, InputRequests
 from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary
@@ -183,6 +184,14 @@ async def _heartbeat_run(activity: PendingActivityInfo, converter: DataConverter
         return None
     decoded = await converter.decode(activity.heartbeat_details.payloads, [RunState])
     return decoded[0]
+
+
+async def watched_run(description: WorkflowExecutionDescription) -> WatchedRun | None:
+    """The run that the task waits for and has not started itself; None when it waits for none."""
+    for activity in description.raw_description.pending_activities:
+        if activity.activity_type.name == WATCH_RUN and activity.heartbeat_details.payloads:
+            return (await description.data_converter.decode(activity.heartbeat_details.payloads, [WatchedRun]))[0]
+    return None
 
 
 async def _heartbeat_progress(activity: PendingActivityInfo, converter: DataConverter) -> LiveProgress | None:

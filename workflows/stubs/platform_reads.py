@@ -7,9 +7,10 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from outlast.activities.platform_reads.activities import PlatformReadActivities
+    from outlast.activities.platform_reads.watching import RunWatchActivities
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.platform_reads.contracts import PlatformReadInput
+from outlast.activities.platform_reads.contracts import PlatformReadInput, WatchRunInput
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.call_activity import call_activity
 from outlast.workflows.stubs.quick_reads import read_quickly
@@ -29,23 +30,27 @@ class PlatformReads:
 
     async def get(self, *path: str, **parameters: str | int | bool | None) -> JsonObject:
         """The object below `/v2` at this path; parameters that are None are left out."""
-        return cast(JsonObject, await self._read(path, parameters, wait_seconds=0))
+        return cast(JsonObject, await self._read(path, parameters))
 
     async def part(self, *path: str, members: tuple[str, ...]) -> JsonObject:
         """These members of the object at this path, and nothing else of it: the rest is in no history."""
-        return cast(JsonObject, await self._read(path, {}, wait_seconds=0, members=members))
+        return cast(JsonObject, await self._read(path, {}, members=members))
 
     async def run(self, run_id: str, *, wait_seconds: int = 0) -> JsonObject:
-        """A run: when it has ended, or after that time."""
-        parameters = {"waitForFinish": wait_seconds} if wait_seconds else {}
-        return cast(JsonObject, await self._read(("actor-runs", run_id), parameters, wait_seconds=wait_seconds))
+        """A run: when it has ended, or after that time. Whoever shows progress finds it meanwhile."""
+        if not wait_seconds:
+            return await self.get("actor-runs", run_id)
+        request = WatchRunInput(caller=self._call.caller, run_id=run_id, wait_seconds=wait_seconds)
+        summary = f"watch run {run_id}"[:_MAX_SUMMARY_CHARS]
+        # The caller chooses how long that takes: it must keep no workflow task.
+        watched = await call_activity(self._call, RunWatchActivities.watch_run, request, summary=summary)
+        return cast(JsonObject, watched.data)
 
     async def _read(
         self,
         path: tuple[str, ...],
-        parameters: dict[str, str | int | bool | None] | dict[str, int],
+        parameters: dict[str, str | int | bool | None],
         *,
-        wait_seconds: int,
         members: tuple[str, ...] | None = None,
     ) -> JsonValue:
         given = {name: value for name, value in parameters.items() if value is not None}
@@ -55,9 +60,6 @@ class PlatformReads:
             parameters=given,
             max_bytes=_MAX_BYTES if members is None else _MAX_WHOLE_BYTES,
             members=members,
-            wait_seconds=wait_seconds,
         )
         summary, method = f"read {'/'.join(path)}"[:_MAX_SUMMARY_CHARS], PlatformReadActivities.read_platform
-        if wait_seconds:  # The caller chooses how long that takes: it must keep no workflow task.
-            return (await call_activity(self._call, method, request, summary=summary)).data
         return (await read_quickly(self._call, method, request, summary=summary)).data

@@ -69,6 +69,7 @@ class ProgressReporter:
 
     async def _report_events(self) -> None:
         progress, run_id, dialect = 0.0, None, dialect_of(self._client.mode)
+        last: str | None = None
         with suppress(ApiError):
             async for event in await self._tasks.events(self._client.caller, self._task_id):
                 if event.name == "task_completed":
@@ -76,8 +77,9 @@ class ProgressReporter:
                 started = event.data.get("run_id")
                 run_id = started if isinstance(started, str) else run_id
                 note = dialect.progress(ProgressFacts(event.name, event.data, self._actor, run_id))
-                if note is None:
+                if note is None or (note.done is None and note.message == last):
                     continue
+                last = note.message
                 progress = progress + 1 if note.done is None else note.done
                 await self._send(progress, note)
 

@@ -108,9 +108,9 @@ async def test_a_call_that_outlasts_its_wait_goes_on_and_can_be_aborted(both: Bo
         assert aborted[1]["structuredContent"]["status"] == "ABORTED"
 
 
-async def progress_of(wire: Wire, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+async def progress_of(wire: Wire, arguments: dict[str, Any], tool: str = "call-actor") -> list[dict[str, Any]]:
     """What a client that asks for progress is told of a call."""
-    params = {"name": "call-actor", "arguments": arguments, "_meta": {"progressToken": "p"}}
+    params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": "p"}}
     messages = [message async for message in wire.messages("tools/call", params)]
     return [message["params"] for message in messages if message.get("method") == "notifications/progress"]
 
@@ -124,6 +124,28 @@ async def test_progress_names_the_actor_and_carries_the_run(both: Both) -> None:
         assert {tuple(sorted(step)) for step in steps} == {("_meta", "message", "progress", "progressToken")}
         assert all(re.match(r"outlast/sleeper: [A-Z-]+( — |$)", step["message"]) for step in steps), steps
         assert {tuple(step["_meta"]["com.apify/ActorRun"]) for step in steps} == {("runId",)}
+    assert theirs[-1]["message"] == ours[-1]["message"] == "outlast/sleeper: SUCCEEDED"
+
+
+@REVISIONS
+async def test_progress_of_a_run_that_is_waited_for(both: Both, revision: str) -> None:
+    """At once, on each change, and at the end; none of a run that has ended, or that is not waited for."""
+    told: list[list[dict[str, Any]]] = []
+    for wire in await connected(both, revision):
+        slow = {"seconds": 9, "steps": 3, "message": "Out of order"}
+        begun = await called(wire, "call-actor", {"actor": "outlast/sleeper", "input": slow, "waitSecs": 0})
+        run_id = begun["structuredContent"]["runId"]
+        assert await progress_of(wire, {"runId": run_id, "waitSecs": 0}, "get-actor-run") == []
+        steps = await progress_of(wire, {"runId": run_id, "waitSecs": 45}, "get-actor-run")
+        assert await progress_of(wire, {"runId": run_id, "waitSecs": 5}, "get-actor-run") == []
+        assert [step["progress"] for step in steps] == [1 + number for number in range(len(steps))]
+        assert {step["_meta"]["com.apify/ActorRun"]["runId"] for step in steps} == {run_id}
+        assert re.match(r"outlast/sleeper: RUNNING( — |$)", steps[0]["message"]), steps
+        assert any(" — " in step["message"] for step in steps[:-1]), steps
+        told.append(steps)
+    assert told[0][-1]["message"] == told[1][-1]["message"]
+    shapes = [{json.dumps(shape_of(step), sort_keys=True) for step in steps} for steps in told]
+    assert shapes[0] == shapes[1]
 
 
 async def test_only_tools_that_run_actors_are_tasks(both: Both) -> None:

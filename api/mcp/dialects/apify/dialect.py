@@ -30,6 +30,8 @@ from outlast.workflows.tools.loader import ToolSet
 _MAX_URI_CHARS = 200
 _ACTOR_INPUT = "/input/"
 _NO_TASK = {"type": TaskNotFound.slug}
+_TOLD = frozenset({"run_started", "status_message", "run_finished"})
+"""Events of a task of which its client is told, once a run is known."""
 _SEE_SCHEMA = "Compare them with the tool's inputSchema in tools/list."
 
 
@@ -130,10 +132,13 @@ class ApifyDialect(Dialect):
 
     def progress(self, facts: ProgressFacts) -> ProgressNote | None:
         """The Actor, the status of its run and what it says; the run's id is in `_meta` alone."""
-        if facts.run_id is None:
+        if facts.run_id is None or facts.event not in _TOLD:
             return None
-        status = facts.data.get("status") if facts.event == "run_started" else facts.data.get("run_status")
-        said = facts.data.get("status_message")
+        is_watched = {"run_id", "run_status"} <= facts.data.keys()
+        status = facts.data.get("run_status") if facts.event == "status_message" else facts.data.get("status")
+        said = facts.data.get("run_message" if is_watched else "status_message")
+        if facts.event == "run_finished":
+            said = None  # What it last said while it ran says nothing of its end.
         actor = facts.data.get("actor_name") or facts.actor or "Actor"
         message = f"{actor}: {status or 'RUNNING'}" + (f" — {said}" if said else "")
         return ProgressNote(message, meta={USAGE_META: {"runId": facts.run_id}})
