@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.peer.conftest import Both
+from tests.contract.peer.conftest import Both, both_of
 from tests.contract.peer.differences import TASKS_ON_PURPOSE
 from tests.contract.peer.shapes import differences, shape_of
 from tests.contract.peer.test_answers import called, unexplained
@@ -114,6 +114,34 @@ async def test_a_cancelled_task_stays_cancelled_while_its_run_is_aborted(both: B
     assert {task["status"] for task in seen} == {"cancelled"}
     newest = (await ours.request("tasks/list"))["tasks"][0]
     assert newest["taskId"] == task_id or newest["status"] == "working"
+
+
+async def test_the_newest_tasks_are_listed_first(service: Service, peer_url: str) -> None:
+    """The open ones, then those that have ended. The peer lists the oldest first, and those of everybody."""
+    user = service.sandbox.add_user("has-few-tasks")
+    async with both_of(service, peer_url, user.token) as both:
+        orders: list[list[str]] = []
+        for wire in await connected(both):
+            made: list[str] = []
+            for arguments in ({"seconds": 0}, {"seconds": 0}, {"seconds": 300}, {"seconds": 300}):
+                made.append((await as_task(wire, "outlast--sleeper", arguments))["taskId"])
+                if arguments["seconds"] == 0:
+                    await in_status(wire, made[-1], "completed", ".*")
+
+            async def order(wire: Wire = wire, made: list[str] = made) -> list[str]:
+                found, cursor = list[str](), {}
+                while cursor is not None:
+                    page = await wire.request("tasks/list", cursor)
+                    found += [task["taskId"] for task in page["tasks"] if task["taskId"] in made]
+                    cursor = {"cursor": page["nextCursor"]} if "nextCursor" in page else None
+                assert len(found) == len(made)
+                return found
+
+            orders.append([f"number {made.index(task_id) + 1}" for task_id in await eventually(order)])
+            for task_id in made[2:]:
+                await wire.request("tasks/cancel", {"taskId": task_id})
+        assert orders[1] == ["number 4", "number 3", "number 2", "number 1"]
+        assert orders[0] == orders[1][::-1]
 
 
 async def test_a_call_whose_request_is_cancelled_stops_its_run(both: Both, service: Service) -> None:
