@@ -170,9 +170,10 @@ def _fields_in_words(card: JsonObject) -> str:
     """`url: string, maxResults?: number`; a question mark for what need not be given."""
     fields = cast("dict[str, Any]", card.get("inputFields") or {})
     required = fields.get("required") or ()
+    properties = cast("dict[str, Any]", fields.get("properties") or {})
     named = [
         f"{name}{'' if name in required else '?'}: {_type_in_words(field['type'])}"
-        for name, field in (fields.get("properties") or {}).items()
+        for name, field in properties.items()
     ]
     more = cast(int, card.get("inputFieldsTotalCount") or 0) - len(named)
     return f"- **Input fields:** {', '.join(named)}{f' and {more} more' if more > 0 else ''}" if named else ""

@@ -36,7 +36,8 @@ def current_price(actor: JsonObject, now: datetime) -> JsonObject:
         return info
     infos = [each for each in cast(list[JsonValue], actor.get("pricingInfos") or []) if isinstance(each, dict)]
     begun = [each for each in infos if (since := _moment(each.get("startedAt"))) is not None and since <= now]
-    return max(begun, key=lambda each: cast(datetime, _moment(each.get("startedAt"))), default={})
+    newest = sorted(begun, key=lambda each: cast(datetime, _moment(each.get("startedAt"))))
+    return newest[-1] if newest else {}
 
 
 def price_list(info: JsonObject, tier: str) -> JsonObject:
