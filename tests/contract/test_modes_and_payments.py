@@ -5,7 +5,7 @@ import re
 import sys
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -15,6 +15,7 @@ from mcp.client.stdio import stdio_client
 from temporalio.client import WorkflowHandle
 
 from outlast.api.mcp.widgets import widget_page
+from outlast.api.mcp.widgets.surfaces import UI_MODE
 from outlast.workflows.tools.core.payments import PAY_ID, SKYFIRE
 from outlast.workflows.tools.framework.mode import Mode
 from outlast.workflows.tools.framework.phases import ClientPhase
@@ -118,7 +119,9 @@ async def test_instructions_name_the_tools_that_there_are(http: httpx.AsyncClien
 async def test_the_ui_mode_always_has_what_its_widgets_call(http: httpx.AsyncClient, selected: str) -> None:
     tools = await tools_of(Wire(http, MODERN, f"?ui=openai{selected}"))
     pages = [widget_page(page) for page in ("actor-run.html", "search-results.html")]
-    called = {name for page in pages for name in re.findall(r'callTool\("([\w-]+)"', page)}
+    called = {name for page in pages for name in re.findall(r'(?:callTool|ask)\("([\w-]+)"', page)}
+    called |= {str(UI_MODE.facts[tool]) for tool in ("logTool", "searchTool", "detailsTool")}
+    called |= {str(tool) for tool in cast(list[str], UI_MODE.facts["runTools"])}
     assert len(called) == 6
     assert tools.keys() >= called | ONLY_IN_UI
     assert all(tools[name]["_meta"]["openai/widgetAccessible"] for name in called)
