@@ -79,3 +79,10 @@ SCHEMAS_ON_PURPOSE: dict[str, str] = {
     "/items/properties/loose/format": "A time without a zone is no `date-time` of RFC 3339, which JSON Schema means.",
 }
 """By the place in the schema of a dataset."""
+
+
+BAD_TOKEN_ON_PURPOSE = (
+    "Whoever is not known is not served: the connection is refused with 401, so that the client asks for another "
+    "token. The peer finds out with the first call."
+)
+"""Why a token that the platform does not know is refused at connect, over HTTP."""
