@@ -2,15 +2,17 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.contract.peer.differences import LISTED_BESIDES
+from tests.contract.peer.differences import LISTED_BESIDES, OWN_TEMPLATES
 from tests.contract.peer.server import VERSION
+from tests.support.eventually import eventually
 from tests.support.paths import ROOT
-from tests.support.processes.installed import node, npm_package, python_with
+from tests.support.processes.installed import node, npm_package, path_with_node, python_with
 from tests.support.stacks.service import Service
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -19,9 +21,9 @@ QUERY = "tools=actors,docs,runs,storage,outlast/sleeper"
 QUERIES = pytest.mark.parametrize("query", [QUERY, f"{QUERY}&ui=apps"], ids=["plain", "with widgets"])
 
 
-async def output_of(*command: str) -> str:
+async def output_of(*command: str, environment: dict[str, str] | None = None) -> str:
     process = await asyncio.create_subprocess_exec(
-        *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *command, env=environment, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     out, err = await asyncio.wait_for(process.communicate(), 180)
     assert process.returncode == 0, f"{out.decode()[-3000:]}\n{err.decode()[-3000:]}"
@@ -80,3 +82,53 @@ async def test_the_inspector_sees_the_same(
         seen[server] = (names, '"SUCCEEDED"' in answer, "SUCCEEDED in " in answer)
     assert seen["ours"] == seen["peer"]
     assert seen["ours"][1:] == (True, True)
+
+
+async def test_mcpc_sees_the_same(service: Service, peer_url: str, tmp_path: Path) -> None:
+    """It lists, calls, calls as a task, waits with progress, and reads resources."""
+    package = npm_package("@apify/mcpc", "0.2.6")
+    program = (str(node()), str(package / "bin" / "mcpc"))
+    environment = {"PATH": path_with_node(), "HOME": str(tmp_path)}
+    headers = {"Authorization": f"Bearer {service.sandbox.token}"}
+    servers = {
+        "peer": {"type": "http", "url": f"{peer_url}/?{QUERY}", "headers": headers},
+        "ours": {"type": "http", "url": f"{service.api_url}/mcp?mode=apify&{QUERY}", "headers": headers},
+    }
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": servers}))
+    seen: dict[str, Any] = {}
+    for server in servers:
+        session = f"@{server}"
+
+        async def asked(*command: str, session: str = session) -> Any:
+            return json.loads(await output_of(*program, "--json", session, *command, environment=environment))
+
+        connect = (*program, "connect", f"{config}:{server}", session)
+        # mcpc gives its own background process five seconds to start, which a busy machine may need more than once for.
+        await eventually(lambda connect=connect: output_of(*connect, environment=environment))
+        try:
+            seen[server] = await script_of_mcpc(service, asked)
+        finally:
+            await output_of(*program, "close", session, environment=environment)
+    assert seen["ours"] == seen["peer"]
+    assert seen["ours"]["run"][0] == "SUCCEEDED"
+
+
+async def script_of_mcpc(service: Service, asked: Callable[..., Awaitable[Any]]) -> dict[str, Any]:
+    """What mcpc sees of one server, without what is each server's own."""
+    tools = [tool["name"] for tool in await asked("tools-list") if tool["name"] not in LISTED_BESIDES]
+    call = ("tools-call", "call-actor", "actor:=outlast/sleeper", 'input:={"seconds": 0.3, "rows": 2}')
+    run = (await asked(*call))["structuredContent"]
+    dataset = run["storages"]["datasets"]["default"]["id"]
+    state = await asked("tools-call", "get-actor-run", f"runId:={run['runId']}")
+    items = await asked("resources-read", f"{service.sandbox.url}/v2/datasets/{dataset}/items?limit=1&fields=index")
+    templates = await asked("resources-templates-list")
+    as_task = await asked("tools-call", "outlast--sleeper", "seconds:=0", "--task")
+    return {
+        "tools": tools,
+        "run": [run["status"], run["actorName"], sorted(run)],
+        "state": state["structuredContent"]["status"],
+        "items": [content["text"] for content in items["contents"]],
+        "templates": sorted(entry["name"] for entry in templates if entry["name"] not in OWN_TEMPLATES),
+        "task": as_task["structuredContent"]["status"],
+    }
