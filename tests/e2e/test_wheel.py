@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import FormatChecker
+from jsonschema.validators import validator_for
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
@@ -23,7 +24,7 @@ from outlast.deploy.local.temporal_server import TemporalServer
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
 from tests.support.processes.clean_install import CleanInstall, build, install
-from tests.support.processes.installed import node, npm_package
+from tests.support.processes.installed import node, npm_package, python_with
 from tests.support.stacks.sandbox import Sandbox, running_sandbox
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -250,10 +251,20 @@ def test_a_bundle_holds_the_wheel_and_the_registry_is_told_of_both(bundle: Path,
     told = json.loads((bundle / "server.json").read_text())
     assert [package["registryType"] for package in told["packages"]] == ["pypi", "mcpb"]
     assert told["packages"][1]["fileSha256"] == hashlib.sha256(next(bundle.glob("*.mcpb")).read_bytes()).hexdigest()
-    # What the registry's schema of 2025-12-11 demands of names and texts.
-    assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", told["name"])
-    assert max(len(told["title"]), len(told["description"])) <= 100
     assert {package["transport"]["type"] for package in told["packages"]} == {"stdio"}
+
+
+def test_both_files_fit_the_schemas_of_their_makers(bundle: Path) -> None:
+    """The registry's schema comes with a linter, which holds a copy of each that was released."""
+    linter = python_with("skillsaw==0.22.0").parents[1]
+    (registry,) = linter.glob("lib/python*/site-packages/skillsaw/schemas/mcp_registry/v2025_12_11/server.schema.json")
+    mcpb = npm_package("@anthropic-ai/mcpb", "2.1.2") / "dist" / "mcpb-manifest-v0.4.schema.json"
+    for file, path in (("server.json", registry), ("unpacked/manifest.json", mcpb)):
+        told, schema = json.loads((bundle / file).read_text()), json.loads(path.read_text())
+        assert told.get("$schema") in (None, schema.get("$id"))
+        checker = validator_for(schema)(schema, format_checker=FormatChecker())
+        assert [f"{error.json_path}: {error.message}" for error in checker.iter_errors(told)] == []
+        assert [*checker.iter_errors({**told, "version": 1})]
 
 
 async def test_the_bundle_of_desktop_clients_starts_the_server(
