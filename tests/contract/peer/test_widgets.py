@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.contract.peer.conftest import Both
+from tests.contract.peer.conftest import Both, both_of
 from tests.contract.peer.differences import LEFT_OUT_OF_META, LEFT_OUT_OF_PAGES, OWN_WORDS_OF_META
 from tests.contract.peer.shapes import differences, shape_of
+from tests.contract.peer.test_actors import PRICED, with_marks
 from tests.contract.peer.test_answers import beginning, called, unexplained
 from tests.contract.peer.test_lists import SHOWS_APPS, listed
 from tests.contract.peer.test_resources import read
@@ -134,6 +135,24 @@ async def test_answers_have_the_same_keys_types_and_blocks(both: Both, revision:
                 assert "runId=" not in looked["structuredContent"]["nextStep"], "the page follows the run"
                 await called(wires[1], "abort-actor-run", stop)
     assert {label: lines for label, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize("tier", ["", "GOLD", "none-of-these"])
+async def test_pages_are_told_the_same_of_an_actor(service: Service, peer_url: str, tier: str) -> None:
+    """To the value: prices by the tier of the user's plan, pictures, use."""
+    user = service.sandbox.add_user(f"shown-{tier.lower() or 'unset'}", tier=tier)
+    async with both_of(service, peer_url, user.token) as both:
+        wires = await connected(both, MODERN)
+        found: dict[str, list[str]] = {}
+        for name in PRICED:
+            searches = [await called(wire, WIDGETS[0], {"keywords": name}) for wire in wires]
+            shown = [with_marks(answer["structuredContent"]) for answer in searches]
+            for part in ("actors", "widgetActors", "userTier"):
+                found[f"search {name} {part}"] = [*differences(shown[0][part], shown[1][part])]
+            details = [await called(wire, WIDGETS[1], {"actor": f"outlast/{name}"}) for wire in wires]
+            infos = [with_marks(answer["structuredContent"]["actorDetails"]["actorInfo"]) for answer in details]
+            found[f"details {name}"] = [*differences(infos[0], infos[1])]
+        assert {label: lines for label, lines in found.items() if lines} == {}
 
 
 def without_page(answer: dict[str, Any]) -> dict[str, Any]:
