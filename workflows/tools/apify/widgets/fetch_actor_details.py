@@ -9,7 +9,7 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.apify.actors.cards import CARD_MEMBERS, card_as_markdown, card_of
 from outlast.workflows.tools.apify.actors.fetch_actor_details import ACTOR_ARGUMENT, MAX_README_CHARS, no_actor
-from outlast.workflows.tools.apify.actors.pricing import current_price, price_list, tier_of
+from outlast.workflows.tools.apify.actors.pricing import current_price, price_for, tier_of
 from outlast.workflows.tools.apify.answers.blocks import texts
 from outlast.workflows.tools.apify.answers.failures import failing_as
 from outlast.workflows.tools.apify.definition import begun
@@ -33,7 +33,7 @@ async def fetch_actor_details_widget(ctx: ToolContext, given: dict[str, Any]) ->
     actor = normalised_actor(unquoted(given["actor"]))
     details = await ctx.actors.details(actor, max_readme_chars=MAX_README_CHARS, infer_output=False)
     found = await ctx.platform.part("acts", details.card.full_name, members=CARD_MEMBERS)
-    card = card_of(found, price_list(current_price(found, workflow.now()), await tier_of(ctx)))
+    card = card_of(found, price_for(current_price(found, workflow.now()), await tier_of(ctx)))
     shown = shown_actor(found, card)
     structured: JsonObject = {
         "actorDetails": {"actorInfo": shown, "actorCard": card_as_markdown(card), "readme": details.readme or ""}
