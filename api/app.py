@@ -27,6 +27,7 @@ from outlast.api.http.server_card import install_server_card
 from outlast.api.mcp.door import install_mcp
 from outlast.api.metrics import RequestMetrics
 from outlast.api.rest import (
+    batch_routes,
     codec_routes,
     handoff_routes,
     operator_routes,
@@ -60,6 +61,7 @@ TRACED: TelemetryConfig = {
 
 _ROUTES = (
     task_routes,
+    batch_routes,
     handoff_routes,
     provider_routes,
     session_routes,

@@ -236,6 +236,61 @@ class TaskFinished(ApiError):
     title = "The task has already ended"
 
 
+class BatchNotFound(ApiError):
+    """The caller has no such batch. A batch of another caller gives the same error."""
+
+    status = 404
+    slug = "batch-not-found"
+    title = "There is no such batch"
+
+
+class BatchRefused(InvalidCall):
+    """Some of the items are no calls of the tool; nothing was started. The violations name their lines."""
+
+    slug = "batch-refused"
+    title = "Items of the batch are invalid"
+
+
+class BatchTooLarge(ApiError):
+    """The batch has more items, or more bytes, than it may. Nothing was started."""
+
+    status = 413
+    slug = "batch-too-large"
+    title = "The batch is too large"
+
+
+class UnsupportedMedia(ApiError):
+    """The body has a form that is not read here."""
+
+    status = 415
+    slug = "unsupported-media-type"
+    title = "The body has another form"
+
+
+class BatchFinished(ApiError):
+    """The batch has ended, so it cannot be cancelled."""
+
+    status = 409
+    slug = "batch-finished"
+    title = "The batch has already ended"
+
+
+class BatchRunning(ApiError):
+    """The batch has not ended, so nothing of it can be resumed or retried."""
+
+    status = 409
+    slug = "batch-running"
+    title = "The batch is running"
+
+
+class NothingToRun(ApiError):
+    """No item of the batch is left to be resumed or retried."""
+
+    status = 409
+    slug = "nothing-to-run"
+    title = "Nothing of the batch is left to run"
+
+
 class IdempotencyKeyReused(ApiError):
     """The idempotency key was used with another request."""
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import aclosing, contextmanager
 from datetime import timedelta
+from typing import TypeVar
 
 from outlast.activities.contracts import Caller
 from outlast.activities.outputs.contracts import OutputKind, OutputScope, StoredOutput
@@ -18,6 +19,8 @@ from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
 from outlast.api.contracts.outputs import OutputSelection
 from outlast.api.errors import OutputRefusal, OutputStoreUnavailable
+
+Piece = TypeVar("Piece")
 
 
 class StoredOutputs:
@@ -66,6 +69,13 @@ class StoredOutputs:
         """What is selected, as lines of JSON, in pieces."""
         with _refusals():
             async with aclosing(_selected(reader, selection)) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+    async def guarded(self, pieces: AsyncGenerator[Piece]) -> AsyncGenerator[Piece]:
+        """`pieces` of an output, read by somebody else."""
+        with _refusals():
+            async with aclosing(pieces):
                 async for piece in pieces:
                     yield piece
 

@@ -16,11 +16,15 @@ from outlast.api.access.callers import CallerResolver
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.limits.mcp_sessions import McpSessions
 from outlast.api.access.limits.stored_bytes import StoredBytes
+from outlast.api.access.limits.turns import CallerTurns
 from outlast.api.access.policy.recorded import record_changes
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.chain import KEY_PURPOSE
 from outlast.api.audit.files import AuditFiles
 from outlast.api.audit.log import AuditLog
+from outlast.api.batches.client import BatchClient
+from outlast.api.batches.starter import BatchStarter
+from outlast.api.batches.stored_rows import StoredRows
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.offer.payment_terms import PaymentTerms
 from outlast.api.operations import OperationsReader
@@ -70,6 +74,9 @@ class Services:
     certificate_end: datetime | None
     """When the client certificate for Temporal ends, if it has one."""
     handoffs: Handoffs
+    batches: BatchClient
+    stored_rows: StoredRows
+    uploads: CallerTurns
     catalogue: Catalogue
     platform_bodies: PlatformBodies
     record_links: RecordLinks
@@ -89,9 +96,7 @@ class Services:
 def build_services(settings: ApiSettings, client: Client) -> Services:
     """Build the services. Raises `SealError` when the settings name no key ring, and `PolicyError`."""
     sealer = sealer_from(settings)
-    platform = ApifyPlatform(
-        api_base_url=settings.apify_api_base_url, operator_token=settings.apify_token, sealer=sealer
-    )
+    platform = platform_of(settings, sealer)
     catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
     policy = PolicySource(settings.policy_file, base=settings.policy)
     audit = audit_log(settings, sealer)
@@ -107,7 +112,10 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     limits = CallerLimits(policy)
     outputs = StoredOutputs(objects, audit)
     generations = Generations(client, outputs, limits)
-    tasks = TaskClient(client, admission, starter, audit, limits, generations, ui_url=settings.temporal_ui_url)
+    ui_url = settings.temporal_ui_url
+    tasks = TaskClient(client, admission, starter, audit, limits, generations, ui_url=ui_url)
+    batch_starter = BatchStarter(client, objects, policy, stored_bytes, fair=settings.fairness)
+    batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=ui_url)
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     sessions = SessionClient(client, catalogue, kept, session_starts, settings, policy, audit)
     return Services(
@@ -126,6 +134,9 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         certificate_end=temporal_certificate_end(),
         near_deadline=KeptCount(tasks.count_near_deadline, seconds=_NEAR_DEADLINE_SECONDS),
         handoffs=Handoffs(tasks),
+        batches=batches,
+        stored_rows=StoredRows(batches, outputs, platform),
+        uploads=CallerTurns(),
         catalogue=catalogue,
         platform_bodies=PlatformBodies(platform),
         record_links=RecordLinks(platform),
@@ -143,6 +154,12 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         operations=OperationsReader(client),
         raw_payloads=RawPayloads(client),
     )
+
+
+def platform_of(settings: ApiSettings, sealer: SecretSealer) -> ApifyPlatform:
+    """The platform that the settings name."""
+    token = settings.apify_token
+    return ApifyPlatform(api_base_url=settings.apify_api_base_url, operator_token=token, sealer=sealer)
 
 
 def audit_log(settings: ApiSettings, sealer: SecretSealer) -> AuditLog:

@@ -111,6 +111,9 @@ class ApiSettings(Settings):
         description="Without compression, a larger output is an explicit error.",
     )
     max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024, description="Largest request body accepted.")
+    max_batch_bytes: int = Field(
+        default=64 * 1024 * 1024, ge=1024, description="Largest file of a batch's items that may be uploaded."
+    )
     max_body_values: int = Field(
         default=250_000, ge=100, description="Most values in a request body: elements of arrays, entries of objects."
     )

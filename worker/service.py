@@ -12,6 +12,8 @@ from temporalio.client import Client
 from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
 from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.batches.activities import BatchActivities
+from outlast.activities.batches.room import CallersRoom
 from outlast.activities.conversations.activities import ConversationActivities
 from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.conversations.deletion import SessionDeletionActivities
@@ -22,6 +24,7 @@ from outlast.activities.llm.compaction import CompactionActivities
 from outlast.activities.local_reads import LocalReads
 from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
+from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.outputs.sweep.activities import OutputSweepActivities
 from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
 from outlast.activities.platform_reads.watching import RunWatchActivities
@@ -31,11 +34,13 @@ from outlast.activities.spending.activities import SpendingActivities
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.spending.usage_store import UsageStore
 from outlast.activities.stuck_tasks.activities import StuckTaskActivities
+from outlast.worker.batches.item_tasks import WorkflowItemTasks
 from outlast.worker.connection import output_objects, sealer_from
 from outlast.worker.plain_functions import PlainFunctions
 from outlast.worker.platform_reads import platform_reads
 from outlast.worker.settings import WorkerSettings
 from outlast.worker.shared_tools import model_activities, shared_tool_activities, web_activities
+from outlast.workflows.batches.batch import BatchWorkflow
 from outlast.workflows.contracts.queues import (
     FUNCTIONS_TASK_QUEUE,
     MODELS_TASK_QUEUE,
@@ -60,6 +65,7 @@ WORKFLOWS = (
     EndStuckWorkflow,
     DispatchWorkflow,
     NothingToRelease,
+    BatchWorkflow,
 )
 
 
@@ -203,20 +209,14 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
         request_timeout=settings.request_timeout,
         kept=KeptParts(objects, namespace=client.namespace),
     )
-    timing = RunTiming(
-        start_settle=settings.start_settle,
-        poll_min=timedelta(seconds=max(1, round(settings.progress_seconds))),
-        request_timeout=settings.request_timeout,
-    )
     ledgers = Ledgers(
         client, task_queue=TOOLS_TASK_QUEUE, check_after_seconds=settings.reservation_check.total_seconds()
     )
     runs = RunActivities(
-        platform, ledgers, console_url=settings.console, timing=timing, restored=settings.restored_period
+        platform, ledgers, console_url=settings.console, timing=_timing(settings), restored=settings.restored_period
     )
     mcp_actors = McpActorActivities(platform, ledgers)
     outputs = OutputActivities(platform, objects)
-    dispatch = DispatchActivities(client, task_queue=TOOLS_TASK_QUEUE)
     conversations = ConversationBlocks(objects, sealer, namespace=client.namespace)
     tasks = TemporalTasks(client)
     ended_sessions = ConversationSweep(objects, conversations, tasks, grace=settings.sweep_grace)
@@ -224,6 +224,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     spending = SpendingActivities(platform, tasks, UsageStore(objects, namespace=client.namespace))
     models = model_activities(settings, conversations, ledgers)
     compaction = CompactionActivities(models, conversations)
+    batches = _batches(objects, client)
     return Activities(
         short=(
             runs.start_run,
@@ -238,7 +239,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             *_web_reads(settings),
             *shared_tool_activities(settings),
         ),
-        waiting=(runs.wait_for_run, mcp_actors.call_mcp_tool, dispatch.release_queued),
+        waiting=(runs.wait_for_run, mcp_actors.call_mcp_tool, _dispatch(client).release_queued, batches.carry_on_batch),
         outputs=(
             sweep.sweep_page,
             spending.keep_usage,
@@ -246,12 +247,31 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             outputs.store_record,
             outputs.store_content,
             outputs.restore_output,
+            batches.prepare_batch_leg,
+            batches.close_batch,
             SessionDeletionActivities(client, objects, conversations).forget_session,
         ),
         models=(models.call_model, compaction.summarise_piece, compaction.keep_summary),
         functions=(PlainFunctions().run_plain_function,),
         close=models.close,
     )
+
+
+def _timing(settings: WorkerSettings) -> RunTiming:
+    return RunTiming(
+        start_settle=settings.start_settle,
+        poll_min=timedelta(seconds=max(1, round(settings.progress_seconds))),
+        request_timeout=settings.request_timeout,
+    )
+
+
+def _dispatch(client: Client) -> DispatchActivities:
+    return DispatchActivities(client, task_queue=TOOLS_TASK_QUEUE)
+
+
+def _batches(objects: OutputObjects, client: Client) -> BatchActivities:
+    tasks, namespace = WorkflowItemTasks(client), client.namespace
+    return BatchActivities(objects, tasks, lambda place: CallersRoom(client, place), namespace=namespace)
 
 
 def _platform_objects(platform: ApifyPlatform) -> Sequence[Callable[..., Any]]:

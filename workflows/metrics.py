@@ -96,6 +96,12 @@ def count_turn(result: TurnResult) -> None:
     duration.record(timedelta(seconds=result.spent.seconds), labels)
 
 
+def count_batch(status: str, reason: str | None) -> None:
+    """Count a batch that has ended, or stopped."""
+    counter = workflow.metric_meter().create_counter("outlast_batches", "Batches that have ended or stopped.")
+    counter.add(1, {"status": status, "reason": reason or "none"})
+
+
 def count_tool_call(call: ToolCall, status: TaskStatus, result: ToolResult | None) -> None:
     """Count a call whose handler has returned, and record its duration and the bytes of its answer."""
     labels = {"tool": metric_label(call), "executor": executor_kind(call), "outcome": status.value}

@@ -112,8 +112,9 @@ class ToolCallWorkflow:
         await self._complete(ctx, result)
         run = ctx.runs.latest if ctx.guarded is None else await self._guard(ctx, ctx.guarded)
         outcome = self._outcome(ctx, result).model_copy(update={"run": run, "seconds": seconds})
-        # A turn takes its tools' answers from its own history, so they must be whole.
-        return outcome if workflow.info().parent else outcome.without_rows(ctx.recorded_rows)
+        # A turn takes its tools' answers from its own history, and a batch reads those of its items without theirs.
+        is_read_whole = workflow.info().parent or ctx.call.batch_id
+        return outcome if is_read_whole else outcome.without_rows(ctx.recorded_rows)
 
     async def _answer(self, ctx: ToolContext) -> ToolResult:
         try:

@@ -34,6 +34,10 @@ class AuditEvent(StrEnum):
     SESSION_DELETED = "session.deleted"
     SESSION_EXPORTED = "session.exported"
     SESSION_IMPORTED = "session.imported"
+    BATCH_STARTED = "batch.started"
+    BATCH_CANCELLED = "batch.cancelled"
+    BATCH_RETRIED = "batch.retried"
+    BATCH_RESUMED = "batch.resumed"
     OUTPUT_READ = "output.read"
     OUTPUT_DELETED = "output.deleted"
     RESOURCE_READ = "resource.read"
@@ -64,6 +68,7 @@ class AuditRecord(BaseModel):
     tool: Told | None = None
     actor: Told | None = None
     task: Told | None = None
+    batch: Told | None = None
     session: Told | None = None
     turn: Told | None = None
     output: Told | None = Field(default=None, description="Locator.")

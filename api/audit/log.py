@@ -24,6 +24,7 @@ class Subject(TypedDict, total=False):
     tool: str | None
     actor: str | None
     task: str | None
+    batch: str | None
     session: str | None
     turn: str | None
     output: str | None

@@ -86,6 +86,7 @@ class Task(BaseModel):
     executor: Literal["none", "sync", "async"]
     actor: str | None = None
     session_id: str | None = None
+    batch_id: str | None = Field(default=None, description="The batch whose item it is.")
     created_at: datetime
     finished_at: datetime | None = Field(
         default=None, description="When the workflow ended: the answer is there and no run is running."
@@ -112,6 +113,17 @@ class Task(BaseModel):
     def asks_people(self) -> bool:
         """Whether it asks something that a person or a model can answer."""
         return any(not question.is_for_program for question in (self.input_requests or {}).values())
+
+
+class TaskListing(BaseModel):
+    """Which tasks a list has."""
+
+    status: TaskStatus | None = Field(default=None, description="Only tasks in this state.")
+    tool: str | None = Field(default=None, max_length=128, description="Only calls of this tool.")
+    session_id: str | None = Field(default=None, max_length=200, description="Only calls of this session.")
+    batch_id: str | None = Field(default=None, max_length=200, description="Only items of this batch.")
+    page_size: int = Field(default=50, ge=1, le=200, description="Tasks per page.")
+    page_token: str | None = Field(default=None, max_length=4096, description="`next_page_token` of the previous page.")
 
 
 class TaskPage(BaseModel):

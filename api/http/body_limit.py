@@ -6,6 +6,7 @@ from contextlib import suppress
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlast.api.http.problems import body_too_large
+from outlast.api.http.streamed_bodies import is_streamed
 
 _DRAIN_SECONDS = 10
 _DRAIN_TIMES = 8
@@ -26,7 +27,7 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or is_streamed(scope):
             await self._app(scope, receive, send)
             return
         announced = dict(scope["headers"]).get(b"content-length", b"0")

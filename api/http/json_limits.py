@@ -18,6 +18,7 @@ from outlast.api.access.principal import Principal
 from outlast.api.contracts.problems import Problem
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
 from outlast.api.http.problems import problem_response
+from outlast.api.http.streamed_bodies import is_streamed
 
 _SMALL_BYTES = 64 * 1024
 _CHUNK_BYTES = 1024 * 1024
@@ -89,7 +90,7 @@ class StructureLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http" or scope["method"] in _WITHOUT_BODY:
+        if scope["type"] != "http" or scope["method"] in _WITHOUT_BODY or is_streamed(scope):
             await self._app(scope, receive, send)
             return
         body = await _read(receive)

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from outlast.api.contracts.tasks import SubmittedInput, Task, TaskAnswer, TaskPage, TaskRequest
+from outlast.api.contracts.tasks import SubmittedInput, Task, TaskAnswer, TaskListing, TaskPage, TaskRequest
 from outlast.api.http.dependencies import (
     AnswererDep,
     CallerDep,
@@ -18,7 +18,6 @@ from outlast.api.http.dependencies import (
 from outlast.api.http.event_stream import event_stream
 from outlast.api.http.problems import documented_problems
 from outlast.api.http.surrogates import SoundTextRoute
-from outlast.workflows.contracts.tool_calls import TaskStatus
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=SoundTextRoute)
 
@@ -55,17 +54,17 @@ async def start_task(
 async def list_tasks(
     services: ServicesDep,
     caller: CallerDep,
-    status: Annotated[TaskStatus | None, Query(description="Only tasks in this state.")] = None,
-    tool: Annotated[str | None, Query(max_length=128, description="Only calls of this tool.")] = None,
-    session_id: Annotated[str | None, Query(max_length=200, description="Only calls of this session.")] = None,
-    page_size: Annotated[int, Query(ge=1, le=200, description="Tasks per page.")] = 50,
-    page_token: Annotated[
-        str | None, Query(max_length=4096, description="`next_page_token` of the previous page.")
-    ] = None,
+    listing: Annotated[TaskListing, Query()],
 ) -> TaskPage:
     """Your tasks: open ones first, then those that ended last."""
     return await services.tasks.list(
-        caller, status=status, tool=tool, session_id=session_id, page_size=page_size, page_token=page_token
+        caller,
+        status=listing.status,
+        tool=listing.tool,
+        session_id=listing.session_id,
+        batch_id=listing.batch_id,
+        page_size=listing.page_size,
+        page_token=listing.page_token,
     )
 
 

@@ -140,6 +140,19 @@ class Admission:
         quick = is_quick_read(tool) and (permission is None or permission.action == "allow")
         return AdmittedCall(call, _summary(call, fingerprints[0]), fingerprints, reuse=reuse, is_quick=quick)
 
+    async def schema_of(self, caller: Caller, request: TaskRequest) -> JsonObject:
+        """The JSON Schema of the arguments of such calls, with that of the Actor's input where it is known.
+
+        Raises `UnknownToolCalled` and `PlatformUnavailable`.
+        """
+        tool = await self._catalogue.resolve(request.mode or self._settings.mode, request.tool, caller)
+        actor = await self._called_actor(caller, tool, request.arguments)
+        if tool.actor is not None or actor is None or actor.input_schema is None:
+            return tool.input_schema
+        properties = tool.input_schema.get("properties")
+        own = properties if isinstance(properties, dict) else {}
+        return {**tool.input_schema, "properties": {**own, "input": actor.input_schema}}
+
     async def admit_edited(self, caller: Caller, *, mode: str, tool: str, arguments: JsonObject) -> JsonObject:
         """Arguments that a person edited while approving a call, checked and sealed like those of a new call.
 

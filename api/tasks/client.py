@@ -40,7 +40,7 @@ from outlast.api.errors import (
 )
 from outlast.api.tasks.admission import Admission, AdmittedCall
 from outlast.api.tasks.approvers import after_approval
-from outlast.api.tasks.outcomes import abnormal, just_started, status_of
+from outlast.api.tasks.outcomes import just_started, status_of
 from outlast.api.tasks.reuse.asked import Reusable
 from outlast.api.tasks.reuse.generations import Asked, Generations
 from outlast.api.tasks.starter import TaskStarter, task_id_of
@@ -59,6 +59,7 @@ from outlast.api.temporal.visibility import (
     write_page_token,
 )
 from outlast.api.temporal.worker_answers import answer_of_worker
+from outlast.worker.abnormal_ends import abnormal
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.questions import InputAnswer, SubmitInput
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
@@ -313,6 +314,7 @@ class TaskClient:
         status: TaskStatus | None = None,
         tool: str | None = None,
         session_id: str | None = None,
+        batch_id: str | None = None,
         page_size: int = 50,
         page_token: str | None = None,
     ) -> TaskPage:
@@ -322,7 +324,7 @@ class TaskClient:
         """
         # A page of 200 takes the event loop 80 ms, and Temporal's database as long.
         async with self._limits.turn(caller.id, "concurrent_lists"):
-            query = list_query(caller.id, status=status, tool=tool, session_id=session_id)
+            query = list_query(caller.id, status=status, tool=tool, session_id=session_id, batch_id=batch_id)
             token = read_page_token(page_token, query) if page_token else None
             pages = self._client.list_workflows(query, page_size=min(page_size, MAX_PAGE), next_page_token=token)
             with temporal_errors(invalid=BadRequest(_OLD_PAGE)):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from outlast.activities.batches.activities import BatchActivities
 from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.platform_reads.watching import RunWatchActivities
@@ -31,3 +32,4 @@ STORE_DATASET: Final = _name_of(OutputActivities.store_dataset)
 STORE_RECORD: Final = _name_of(OutputActivities.store_record)
 SUBMIT_INPUT: Final = _name_of(ToolCallWorkflow.submit_input)
 STORE_CONTENT: Final = _name_of(OutputActivities.store_content)
+CARRY_ON_BATCH: Final = _name_of(BatchActivities.carry_on_batch)

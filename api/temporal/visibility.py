@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from datetime import datetime
 
+from outlast.activities.batches.contracts import BATCH_WORKFLOW
 from outlast.api.errors import BadRequest
 from outlast.api.temporal.definitions import SESSION_WORKFLOW, TASK_WORKFLOW
 from outlast.workflows.contracts import search_attributes
@@ -14,9 +15,16 @@ from outlast.workflows.contracts.tool_calls import TaskStatus
 _DIGEST_BYTES = 8
 
 
-def list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, session_id: str | None) -> str:
+def list_query(
+    caller_id: str,
+    *,
+    status: TaskStatus | None,
+    tool: str | None,
+    session_id: str | None,
+    batch_id: str | None = None,
+) -> str:
     """The visibility query (Temporal list filter) for a caller's tasks. Raises `BadRequest` for an invalid value."""
-    few = status is TaskStatus.CANCELLED or tool is not None or session_id is not None
+    few = status is TaskStatus.CANCELLED or (tool, session_id, batch_id) != (None, None, None)
     parts = [_tasks_of(caller_id, but_few=few)]
     if status is not None:
         parts.append(_status_query(status))
@@ -24,12 +32,20 @@ def list_query(caller_id: str, *, status: TaskStatus | None, tool: str | None, s
         parts.append(f"{search_attributes.TOOL.name} = {_quoted(tool)}")
     if session_id is not None:
         parts.append(f"{search_attributes.SESSION.name} = {_quoted(session_id)}")
+    if batch_id is not None:
+        parts.append(f"{search_attributes.BATCH.name} = {_quoted(batch_id)}")
     return " AND ".join(parts)
 
 
 def reuse_query(digest: str) -> str:
     """The visibility query for the tasks of calls that are equal."""
     return f"WorkflowType = '{TASK_WORKFLOW}' AND {search_attributes.REUSE.name} = {_quoted(digest)}"
+
+
+def batches_query(caller_id: str, *, only_open: bool) -> str:
+    """The visibility query for a caller's batches."""
+    own = f"WorkflowType = '{BATCH_WORKFLOW}' AND {search_attributes.CALLER.name} = {_quoted(caller_id)}"
+    return f"{own} AND ExecutionStatus = 'Running'" if only_open else f"{own} AND ExecutionStatus != 'ContinuedAsNew'"
 
 
 def tasks_query(caller_id: str | None, status: TaskStatus) -> str:
@@ -128,7 +144,9 @@ def _status_query(status: TaskStatus) -> str:
 
 def _quoted(value: str) -> str:
     if not value.isprintable():
-        raise BadRequest(f"No task has {value[:50]!r} as its tool or session: it holds characters that none can have.")
+        raise BadRequest(
+            f"No task has {value[:50]!r} as its tool, session or batch: it holds characters that none can have."
+        )
     return search_attributes.quoted(value)
 
 

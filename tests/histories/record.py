@@ -20,6 +20,7 @@ from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.turns import turn_workflow_id
 from tests.histories import commands
 from tests.histories.commands import UNRELEASED
+from tests.support.calls.batches import begun, carried_out, ended, sleepers
 from tests.support.calls.questions import asks, result, taken, waiting
 from tests.support.calls.tasks import Event, completed, events, result_of, sleeper_call, started
 from tests.support.calls.turns import named, new_session, streamed
@@ -61,8 +62,25 @@ async def record(api: httpx.AsyncClient, client: Client) -> dict[str, str]:
         "handed_off_call": await _answered(api, "pick_colour", {"colours": ["red", "blue"]}, {"colour": "red"}),
         "approved_call": await _answered(api, "say_message", {"text": "hey", "tone": "loud"}, {"decision": "yes"}),
         "session": session_workflow_id("local", SESSION),
+        **await _batches(api),
         **await _shared_tools(api),
         **await _turn(api),
+    }
+
+
+async def _batches(api: httpx.AsyncClient) -> dict[str, str]:
+    """A batch that is completed, one that is cancelled, and one whose failed items run again."""
+    items = [{"arguments": {"runId": f"absent{number}"}} for number in range(3)]
+    cancelled = await begun(api, sleepers(2, 60))
+    retried = (await carried_out(api, {"tool": "get-actor-run", "items": items}))["id"]
+    await api.post(f"/v1/batches/{cancelled}/cancel")
+    await api.post(f"/v1/batches/{retried}/retry", json={})
+    for batch_id in (cancelled, retried):
+        await ended(api, batch_id)
+    return {
+        "batch": (await carried_out(api, sleepers(3, 0.1, budget_usd="1")))["id"],
+        "cancelled_batch": cancelled,
+        "retried_batch": retried,
     }
 
 

@@ -11,6 +11,7 @@ from temporalio.common import (
     TypedSearchAttributes,
 )
 
+from outlast.activities.batches.contracts import BATCH_ATTRIBUTE
 from outlast.activities.outputs.format.locators import REFERENCES_ATTRIBUTE, references_in
 from outlast.workflows.contracts.tool_calls import TaskStatus, TaskSummary, ToolCall
 
@@ -21,6 +22,8 @@ EXECUTOR = SearchAttributeKey.for_keyword("OutlastExecutor")
 TASK_STATUS = SearchAttributeKey.for_keyword("OutlastTaskStatus")
 CALLER = SearchAttributeKey.for_keyword("OutlastCaller")
 SESSION = SearchAttributeKey.for_keyword("OutlastSession")
+BATCH = SearchAttributeKey.for_keyword(BATCH_ATTRIBUTE)
+"""Of a batch and of its items: the batch's id."""
 
 REUSE = SearchAttributeKey.for_keyword("OutlastReuse")
 """Digest of a call that equal ones may meet; absent where none may."""
@@ -35,7 +38,7 @@ LOCATORS = SearchAttributeKey.for_keyword_list(REFERENCES_ATTRIBUTE)
 APPROVERS = SearchAttributeKey.for_keyword_list("OutlastApprovers")
 """Roles of the callers who may approve the call, where that is not its own caller."""
 
-ALL: Sequence[SearchAttributeKey[str]] = (TOOL, ACTOR, RUN_ID, EXECUTOR, TASK_STATUS, CALLER, SESSION, REUSE)
+ALL: Sequence[SearchAttributeKey[str]] = (TOOL, ACTOR, RUN_ID, EXECUTOR, TASK_STATUS, CALLER, SESSION, REUSE, BATCH)
 """Search attributes of type Keyword."""
 DATETIMES: Sequence[SearchAttributeKey[datetime]] = (RELEASED_AT, NEAR_DEADLINE_AT)
 KEYWORD_LISTS: Sequence[SearchAttributeKey[Sequence[str]]] = (LOCATORS, APPROVERS)
@@ -49,6 +52,12 @@ def of_session(caller_id: str, session_id: str) -> TypedSearchAttributes:
 def of_dispatcher(caller_id: str) -> TypedSearchAttributes:
     """The search attributes of the dispatcher of a caller's queued tasks."""
     return TypedSearchAttributes([SearchAttributePair(CALLER, caller_id)])
+
+
+def of_batch(caller_id: str, batch_id: str, tool: str) -> TypedSearchAttributes:
+    """The search attributes of a batch's own workflow."""
+    pairs = [(CALLER, caller_id), (BATCH, batch_id), (TOOL, tool)]
+    return TypedSearchAttributes([SearchAttributePair(key, value) for key, value in pairs])
 
 
 def query_of_session(caller_id: str, session_id: str) -> str:
@@ -84,6 +93,8 @@ def of_task(
         pairs.append(SearchAttributePair(ACTOR, summary.actor))
     if call.session_id is not None:
         pairs.append(SearchAttributePair(SESSION, call.session_id))
+    if call.batch_id is not None:
+        pairs.append(SearchAttributePair(BATCH, call.batch_id))
     locators = references_in(json.dumps(call.arguments)) if references is None else references
     if locators:
         pairs.append(SearchAttributePair(LOCATORS, locators))

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from outlast.activities.contracts import Contract
 from outlast.activities.outputs.contracts import FieldSummary, OutputKind, OutputScope, StoredOutput
 from outlast.activities.outputs.format.errors import OutputDamaged
-from outlast.activities.outputs.format.locators import locator_for
+from outlast.activities.outputs.format.locators import Locator, locator_for
 
 DIGEST_PREFIX = "sha256:"
 _SEAL = re.compile(rb'\{"checksum":"sha256:([0-9a-f]{64})",')
@@ -47,6 +47,9 @@ class OutputManifest(Contract):
     fields: tuple[FieldSummary, ...] = ()
     summary: str = ""
     parts: tuple[StoredPart, ...]
+    series: str | None = Field(
+        default=None, description="Of an output that grows: what its locator follows from, instead of its digest."
+    )
     created_at: datetime
     expires_at: datetime
 
@@ -60,6 +63,11 @@ class OutputManifest(Contract):
             tool_call_id=self.tool_call_id,
             task_id=self.task_id,
         )
+
+
+def locator_of(manifest: OutputManifest) -> Locator:
+    """The locator of an output: it follows from its call and its content, or from its series when it grows."""
+    return locator_for(manifest.scope, manifest.kind, manifest.series or manifest.digest)
 
 
 def content_digest(parts: tuple[StoredPart, ...]) -> str:
@@ -93,7 +101,7 @@ def _check_consistency(manifest: OutputManifest) -> None:
         content_digest(manifest.parts) == manifest.digest
         and sum(part.raw_size for part in manifest.parts) == manifest.raw_size
         and sum(part.rows for part in manifest.parts) == manifest.rows
-        and str(locator_for(manifest.scope, manifest.kind, manifest.digest)) == manifest.locator
+        and str(locator_of(manifest)) == manifest.locator
     )
     if not is_consistent:
         raise OutputDamaged("Its manifest contradicts itself.")

@@ -25,7 +25,11 @@ KEYS: dict[str, set[Scope]] = {
     "most": {"call", "read", "cancel"},
     "admin": {"read", "admin"},
 }
-DELETES = {("post", "/v1/tasks/{task_id}/cancel"), ("post", "/v1/sessions/{session_id}/turns/{turn_id}/cancel")}
+DELETES = {
+    ("post", "/v1/tasks/{task_id}/cancel"),
+    ("post", "/v1/batches/{batch_id}/cancel"),
+    ("post", "/v1/sessions/{session_id}/turns/{turn_id}/cancel"),
+}
 ANSWERS = {("post", "/v1/tasks/{task_id}/input")}
 FORBIDDEN = "urn:outlast:problem:forbidden-scope"
 

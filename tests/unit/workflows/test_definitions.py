@@ -6,6 +6,7 @@ from temporalio.common import VersioningBehavior
 
 from outlast.activities.dispatch.contracts import LOOK_SIGNAL, RELEASE_SIGNAL
 from outlast.worker.service import WORKFLOWS
+from outlast.workflows.batches.batch import BatchWorkflow
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL
 from outlast.workflows.contracts.sessions import (
     CALL_REFUSED_SIGNAL,
@@ -33,6 +34,7 @@ NAMES: dict[type, tuple[str, set[str], set[str], set[str]]] = {
     RetentionWorkflow: ("RetentionWorkflow", set(), set(), set()),
     DispatchWorkflow: ("DispatchWorkflow", {"look"}, set(), set()),
     NothingToRelease: ("NothingToRelease", {"release"}, set(), set()),
+    BatchWorkflow: ("BatchWorkflow", set(), set(), set()),
 }
 
 
@@ -43,7 +45,7 @@ def test_a_workflow_keeps_its_names(defined: type) -> None:
     assert found == NAMES[defined]
 
 
-PINNED = {ToolCallWorkflow, TurnWorkflow}
+PINNED = {ToolCallWorkflow, TurnWorkflow, BatchWorkflow}
 """Workflows that end on the version that began them. All others move to the current one with their next step."""
 
 

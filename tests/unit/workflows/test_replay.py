@@ -10,6 +10,8 @@ from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from outlast.worker.plugin import OutlastPlugin
+from outlast.workflows.batches.batch import BatchWorkflow
+from outlast.workflows.batches.contracts import BatchOrder, BatchOutcome
 from outlast.workflows.contracts.sessions import SessionState
 from outlast.workflows.contracts.tool_calls import ToolCall, ToolOutcome
 from outlast.workflows.contracts.turns import TurnInput, TurnResult
@@ -38,6 +40,7 @@ def history(name: str) -> WorkflowHistory:
 def test_every_kind_of_call_was_recorded() -> None:
     kinds = {"sync_call", "async_call", "failed_run", "refused_call", "dataset_items", "cancelled_call", "deadline"}
     kinds |= {"handed_off_call", "approved_call", "session", "turn", "turn_session"}
+    kinds |= {"batch", "cancelled_batch", "retried_batch"}
     assert {f"unreleased/{kind}" for kind in ("sync_call", "async_call", "cancelled_call")} <= set(with_local_start())
     for folder in {name.partition("/")[0] for name in RECORDED}:
         assert {f"{folder}/{kind}" for kind in kinds} <= set(RECORDED)
@@ -47,7 +50,9 @@ def test_every_kind_of_call_was_recorded() -> None:
 async def test_a_recorded_history_replays(name: str) -> None:
     # Without debug mode, a machine that stands still for two seconds counts as a deadlock of the workflow.
     replayer = Replayer(
-        workflows=[ToolCallWorkflow, SessionWorkflow, TurnWorkflow], plugins=[OutlastPlugin()], debug_mode=True
+        workflows=[ToolCallWorkflow, SessionWorkflow, TurnWorkflow, BatchWorkflow],
+        plugins=[OutlastPlugin()],
+        debug_mode=True,
     )
     result = await replayer.replay_workflow(history(name), raise_on_replay_failure=False)
     assert result.replay_failure is None, f"{HINT}\n{result.replay_failure}"
@@ -100,10 +105,24 @@ class HastyTurn(TurnWorkflow):
         return await super().run(turn)
 
 
+@workflow.defn(name="BatchWorkflow")
+class HastyBatch(BatchWorkflow):
+    """As the real one, but for a timer that nobody gated."""
+
+    @workflow.init
+    def __init__(self, order: BatchOrder) -> None:
+        super().__init__(order)
+
+    @workflow.run
+    async def run(self, order: BatchOrder) -> BatchOutcome:
+        await asyncio.sleep(1)
+        return await super().run(order)
+
+
 @pytest.mark.parametrize("name", RECORDED)
 async def test_an_ungated_change_is_noticed(name: str) -> None:
     replayer = Replayer(
-        workflows=[HastyToolCall, HastySession, HastyTurn],
+        workflows=[HastyToolCall, HastySession, HastyTurn, HastyBatch],
         plugins=[OutlastPlugin()],
         workflow_runner=UnsandboxedWorkflowRunner(),
     )

@@ -1,0 +1,287 @@
+"""Contracts of batches: options, the state between rounds, and what a round is asked for. Money is exact.
+
+A batch is one tool over many items. A round starts items, awaits them, and writes their rows; its state is flat: its
+size depends on the window, not on the number of items.
+"""
+
+import hashlib
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from outlast.activities.contracts import Contract, JsonObject
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+
+BATCH_WORKFLOW = "BatchWorkflow"
+BATCH_ATTRIBUTE = "OutlastBatch"
+"""Search attribute of a batch's workflow and of its items."""
+
+MAX_CONCURRENCY = 1_000
+MAX_RETRIES = 10
+MAX_KEY_CHARS = 200
+MAX_ITEM_BYTES = 64 * 1024
+"""Size of one item's arguments. Larger inputs of Actors are kept apart from their calls, which items are not."""
+SHARE_JUDGED_FROM = 20
+"""The share of failures counts from so many ended items on: of one item, all may have failed."""
+ROUND_ITEMS = 1_000
+"""Items that one round starts at most."""
+
+ItemStatus = Literal["completed", "failed", "cancelled"]
+BatchOrderOfRows = Literal["given", "any"]
+
+
+class StopRule(Contract):
+    """When a batch stops before all of its items have run. What has stopped can be resumed."""
+
+    failures: int | None = Field(default=None, ge=1, description="Stop when so many items have failed.")
+    failure_share: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description=f"Stop when this share of the ended items has failed; judged from {SHARE_JUDGED_FROM} items on.",
+    )
+    categories: tuple[ErrorCategory, ...] = Field(
+        default=(ErrorCategory.PAYMENT, ErrorCategory.AUTHENTICATION),
+        max_length=len(ErrorCategory),
+        description="Stop when an item fails with one of these: it would refuse the others, too.",
+    )
+    seconds: int | None = Field(default=None, ge=1, description="Stop so many seconds after the start, or the resume.")
+    completed: int | None = Field(default=None, ge=1, description="Stop when so many items are completed: enough.")
+    rows: int | None = Field(default=None, ge=1, description="Stop when the answers have so many rows: enough.")
+    under_way: Literal["finish", "cancel"] = Field(
+        default="finish", description="What becomes of the items that are under way when the batch stops."
+    )
+
+
+class BatchOptions(Contract):
+    """How a batch is carried out."""
+
+    concurrency: int = Field(default=10, ge=1, le=MAX_CONCURRENCY, description="Items under way at a time, at most.")
+    order: BatchOrderOfRows = Field(
+        default="any", description="Order of the rows: that of the items (`given`), or of their ends (`any`)."
+    )
+    retries: dict[ErrorCategory, Annotated[int, Field(ge=0, le=MAX_RETRIES)]] = Field(
+        default={},
+        max_length=len(ErrorCategory),
+        description=f"By category of error: how often an item that fails with it is tried again, {MAX_RETRIES} times "
+        "at most.",
+    )
+    budget_usd: Decimal | None = Field(
+        default=None, gt=0, description="Most that all items may cost together, in US dollars."
+    )
+    stop: StopRule = StopRule()
+
+
+class StopReason(StrEnum):
+    """Why a batch stopped before all of its items had run."""
+
+    CANCELLED = "cancelled"
+    FAILURES = "failures"
+    CATEGORY = "category"
+    MONEY = "money"
+    TIME = "time"
+    ENOUGH = "enough"
+    DEFECT = "defect"
+
+
+class Lines(Contract):
+    """Lines of JSON in the store: the digest of the index that names their blocks."""
+
+    digest: str = Field(pattern="^[0-9a-f]{64}$")
+    count: int = Field(ge=0)
+
+
+class ItemLine(Contract):
+    """One item, as it is kept: where it differs from the batch's call."""
+
+    key: str
+    call: JsonObject = Field(description="Fields of `ToolCall` that are the item's own: its arguments, at least.")
+    summary: JsonObject = Field(description="Fields of `TaskSummary` that are the item's own.")
+
+
+class Slot(Contract):
+    """An item under way: it was started, and its row is not among the results yet."""
+
+    position: int = Field(description="In the list that is carried out.")
+    index: int = Field(description="Of the item, in the order in which it was given; the first is 0.")
+    attempt: int = Field(ge=1, description="The latest; a part of the task's id.")
+    first_attempt: int = Field(default=1, description="The first one since the start, the retry or the resume.")
+    started: bool = Field(default=False, description="Whether its task is known to exist.")
+    reserved_usd: Decimal = Field(default=Decimal(0), description="What the latest attempt may cost.")
+    spent_usd: Decimal = Field(default=Decimal(0), description="What the attempts before it have cost.")
+
+
+class Counts(Contract):
+    """How many items have ended, and how many rows their answers have."""
+
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    rows: int = 0
+
+    @property
+    def ended(self) -> int:
+        """Items with a row."""
+        return self.completed + self.failed + self.cancelled
+
+    def plus(self, status: ItemStatus, rows: int) -> "Counts":
+        """With one more item."""
+        return self.model_copy(update={status: getattr(self, status) + 1, "rows": self.rows + rows})
+
+
+class StoredTail(Contract):
+    """The last part of growing results: it is written anew until it is large enough."""
+
+    key: str
+    size: int
+    raw_size: int
+    rows: int
+    digest: str
+
+
+class ResultsState(Contract):
+    """Where the rows of a batch are. An attempt builds on this, whatever another has written meanwhile."""
+
+    leg: int = Field(default=1, description="The first, or which retry or resume.")
+    parts: str | None = Field(default=None, description="Digest of the object that names the closed parts.")
+    closed: int = Field(default=0, description="Number of closed parts.")
+    tail: StoredTail | None = None
+    rows: int = 0
+
+
+class BatchState(Contract):
+    """What a batch has come to: the result of a round, and the details of its heartbeats."""
+
+    plan: Lines | None = Field(
+        default=None, description="The list of `[index, attempts]` that is carried out; None: all items, in order."
+    )
+    plan_end: int = Field(description="Where the list ends that is carried out now.")
+    cursor: int = Field(default=0, description="All before this position of the list has been started.")
+    beyond: tuple[int, ...] = Field(default=(), description="Later positions whose rows are written already.")
+    under_way: tuple[Slot, ...] = ()
+    counts: Counts = Counts()
+    cost_usd: Decimal = Decimal(0)
+    highest_usd: Decimal = Field(default=Decimal(0), description="What the dearest item has cost.")
+    results: ResultsState = ResultsState()
+    stop: StopReason | None = None
+    stop_words: str | None = Field(default=None, description="The reason in a sentence.")
+    per_minute: float | None = Field(default=None, description="Items that ended in a minute, lately.")
+
+    @property
+    def reserved_usd(self) -> Decimal:
+        """What items under way may cost together, and have cost already."""
+        return sum((slot.reserved_usd + slot.spent_usd for slot in self.under_way), Decimal(0))
+
+    @property
+    def has_more(self) -> bool:
+        """Whether items are left to be started."""
+        return self.cursor < self.plan_end
+
+
+class BatchPlace(Contract):
+    """Whose batch it is, and what all of its items have in common."""
+
+    batch_id: str
+    caller_id: str
+    call: JsonObject = Field(description="The `ToolCall` without what is the items' own.")
+    summary: JsonObject = Field(description="The `TaskSummary` without what is the items' own.")
+    items: Lines
+    starts_runs: bool = Field(description="Whether items start runs of Actors, for which they may have to wait.")
+    is_paid: bool = Field(description="Whether items may cost money.")
+    share: int = Field(ge=1, description="Tasks of the caller that may work at once.")
+    is_fair: bool = Field(default=False, description="Whether callers get equal shares of the workers.")
+    ttl_seconds: int = Field(gt=0, description="How long results are kept.")
+
+    @property
+    def own_limit_usd(self) -> Decimal | None:
+        """What one call may cost by its own budget."""
+        found: JsonValue = self.call
+        for name in ("options", "budget", "max_total_charge_usd"):
+            found = found.get(name) if isinstance(found, dict) else None
+        return Decimal(str(found)) if isinstance(found, int | float | str) else None
+
+
+Step = Literal["run", "drain", "abort"]
+"""Start items; await those under way; cancel those under way, and await them."""
+
+
+class RoundInput(Contract):
+    """Input of `carry_on_batch`."""
+
+    place: BatchPlace
+    options: BatchOptions
+    state: BatchState
+    step: Step = "run"
+    horizon: int = Field(description="No attempt of this round starts anything from this position on.")
+    item_limit_usd: Decimal | None = Field(
+        default=None, description="What an item that is started now may cost; None without a limit."
+    )
+    until: datetime | None = Field(default=None, description="When the batch's time is over.")
+    looks_back: bool = Field(
+        default=False, description="Whether an attempt of the round before may have started items up to `horizon`."
+    )
+
+
+class LegInput(Contract):
+    """Input of `prepare_batch_leg`: which items run again."""
+
+    place: BatchPlace
+    state: BatchState
+    kind: Literal["retry", "resume"]
+    categories: tuple[ErrorCategory, ...] = Field(default=(), description="Of `retry`: only these; empty for all.")
+
+
+class CloseInput(Contract):
+    """Input of `close_batch`."""
+
+    place: BatchPlace
+    state: BatchState
+
+
+class ItemOutcome(Contract):
+    """How the task of an item has ended."""
+
+    status: ItemStatus
+    error: ErrorEnvelope | None = None
+    text: str = ""
+    structured: dict[str, JsonValue] | None = None
+    locator: str | None = None
+    run_id: str | None = None
+    dataset_id: str | None = None
+    cost_usd: Decimal | None = None
+    seconds: float = 0.0
+
+
+class ItemRow(Contract):
+    """A row of the results: one item, and what it has come to."""
+
+    key: str
+    index: int = Field(description="Of the item, in the order in which it was given; the first is 0.")
+    status: ItemStatus
+    task_id: str
+    attempts: int
+    run_id: str | None = None
+    dataset_id: str | None = None
+    cost_usd: float | None = None
+    seconds: float = 0.0
+    rows: int | None = Field(default=None, description="Rows of the answer, when it has rows.")
+    items: list[JsonValue] | None = Field(default=None, description="The rows themselves, when they are few.")
+    locator: str | None = Field(default=None, description="Where the whole answer is stored, when it is large.")
+    result: dict[str, JsonValue] | None = Field(default=None, description="The structured answer, without its rows.")
+    text: str | None = Field(default=None, description="The answer as text, when it has no structured form.")
+    truncated: bool = Field(default=False, description="Whether the answer is too large for a row: see the task.")
+    error: ErrorEnvelope | None = None
+
+
+def item_task_id(batch_id: str, key: str, attempt: int) -> str:
+    """The id of the task of one attempt at an item: whoever starts it again finds it."""
+    digest = hashlib.sha256(f"{batch_id}\n{key}".encode()).hexdigest()[:24]
+    return f"{batch_id}-{digest}" if attempt == 1 else f"{batch_id}-{digest}-{attempt}"
+
+
+def results_series(batch_id: str) -> str:
+    """What the locator of a batch's results follows from, instead of their content."""
+    return f"batch {batch_id}"

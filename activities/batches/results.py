@@ -1,0 +1,215 @@
+"""The results of a batch: one stored output that grows, with a locator from its first row on.
+
+Closed parts never change. The part at the end, the tail, is written anew under a new name until it is large enough; the
+manifest, which makes the rows visible, is replaced last. An attempt builds on the parts that the state names, so that
+no row is there twice whatever another attempt has written.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections import deque
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from pydantic import ValidationError
+
+from outlast.activities.batches.contracts import BatchPlace, ResultsState, StoredTail, results_series
+from outlast.activities.batches.lines import LinesDamaged
+from outlast.activities.contracts import Contract
+from outlast.activities.outputs.contracts import OutputScope
+from outlast.activities.outputs.format.frames import Cutter, compress
+from outlast.activities.outputs.format.locators import Locator, locator_for, scope_of, upload_name
+from outlast.activities.outputs.format.manifest import OutputManifest, StoredPart, content_digest, manifest_text
+from outlast.activities.outputs.format.parts import build_part
+from outlast.activities.outputs.format.payload_keys import StoredPayload, payload_key
+from outlast.activities.outputs.store.access import manifest_key, tombstone_key
+from outlast.activities.outputs.store.object_store import OutputObjects, part_key
+from outlast.activities.outputs.store.reader import OutputReader
+from outlast.activities.outputs.store.summaries import summarise
+
+ROWS_CONTENT_TYPE = "application/x-ndjson"
+CLOSED_BYTES = 2 * 1024 * 1024
+"""The tail is closed when it has so much content."""
+_READERS_SECONDS = 600.0
+"""How long a tail is kept that a longer one has replaced: somebody may be reading it."""
+
+
+_CHAINED = 256
+"""Closed parts that one object names; it names the object before it, so that none is written again and again."""
+
+
+class _Parts(Contract):
+    before: str | None = None
+    parts: tuple[StoredPart, ...] = ()
+
+
+def results_scope(place: BatchPlace) -> OutputScope:
+    """The owner of the results, and the batch in the place of a call."""
+    return OutputScope(caller_id=place.caller_id, tool_call_id=place.batch_id, task_id=place.batch_id)
+
+
+def results_locator(caller_id: str, batch_id: str) -> Locator:
+    """The locator of a batch's results."""
+    scope = OutputScope(caller_id=caller_id, tool_call_id=batch_id, task_id=batch_id)
+    return locator_for(scope, "rows", results_series(batch_id))
+
+
+class ResultsWriter:
+    """Appends rows. Raises what `OutputObjects` raises, and `LinesDamaged` when the state's parts are gone."""
+
+    def __init__(self, objects: OutputObjects, place: BatchPlace, state: ResultsState, *, namespace: str) -> None:
+        """Go on from `state`."""
+        self._objects = objects
+        self._place = place
+        self._namespace = namespace
+        self._scope = results_scope(place)
+        self._upload = upload_name(self._scope, f"results {state.leg}")
+        self.state = state
+        self._closed: tuple[StoredPart, ...] | None = None
+        self._content: bytes | None = None
+        self._old: deque[tuple[float, str]] = deque()
+
+    async def append(self, rows: Sequence[bytes], *, publish: bool = True) -> ResultsState:
+        """Add rows, without their newlines; returns the state that has them. With `publish` readers see them."""
+        closed, content = await self._loaded()
+        content += b"".join(row + b"\n" for row in rows)
+        state = self.state
+        if len(content) >= CLOSED_BYTES:
+            closed = (*closed, await self._stored(content, len(closed)))
+            parts = await self._keep_part(closed[-1])
+            state = state.model_copy(update={"parts": parts, "closed": len(closed), "tail": None})
+            content = b""
+        elif content:
+            tail = StoredTail.model_validate((await self._stored(content, len(closed))).model_dump())
+            state = state.model_copy(update={"tail": tail})
+        self._replace_tail(state)
+        self._closed, self._content = closed, content
+        self.state = state.model_copy(update={"rows": state.rows + len(rows)})
+        if publish:
+            await self.publish()
+        return self.state
+
+    async def publish(self) -> None:
+        """Let readers see what there is."""
+        await self._put(await self._manifest())
+        await self._forget_old_tails()
+
+    async def close(self) -> OutputManifest:
+        """Publish the rows with a description of their fields: there will be no more for now."""
+        manifest = await self._manifest()
+        if manifest.rows:
+            found = await summarise(OutputReader(self._objects, manifest))
+            manifest = manifest.model_copy(update={"fields": found.fields, "summary": found.summary})
+        await self._put(manifest)
+        return manifest
+
+    async def reader(self) -> OutputReader:
+        """Reads the rows of the state."""
+        return OutputReader(self._objects, await self._manifest())
+
+    def after(self) -> "ResultsWriter":
+        """What writes the results of the next leg, from their first row on."""
+        state = ResultsState(leg=self.state.leg + 1)
+        return ResultsWriter(self._objects, self._place, state, namespace=self._namespace)
+
+    async def _loaded(self) -> tuple[tuple[StoredPart, ...], bytes]:
+        """The closed parts, and the content of the tail."""
+        if self._closed is None or self._content is None:
+            self._closed = await self._closed_parts()
+            tail = self.state.tail
+            self._content = b"" if tail is None else await self._content_of(tail)
+        return self._closed, self._content
+
+    async def _closed_parts(self) -> tuple[StoredPart, ...]:
+        """Newest object first; each names the one before it."""
+        lists: list[_Parts] = []
+        digest = self.state.parts
+        while digest is not None:
+            lists.append(await self._parts_of(digest))
+            digest = lists[-1].before
+        return tuple(part for found in reversed(lists) for part in found.parts)
+
+    async def _parts_of(self, digest: str) -> _Parts:
+        text = await self._objects.get(self._parts_key(digest))
+        if text is None or hashlib.sha256(text).hexdigest() != digest:
+            raise LinesDamaged("The list of the parts of a batch's results is not in the store, or was changed.")
+        try:
+            return _Parts.model_validate_json(text)
+        except ValidationError as error:
+            raise LinesDamaged("The list of the parts of a batch's results cannot be read.") from error
+
+    async def _content_of(self, tail: StoredTail) -> bytes:
+        manifest = self._manifest_of((_as_part(tail),))
+        return b"".join([piece async for piece in OutputReader(self._objects, manifest).bytes()])
+
+    async def _stored(self, content: bytes, number: int) -> StoredPart:
+        data, index, digest = await asyncio.to_thread(_built, content)
+        key = part_key(scope_of(self._scope.caller_id), self._upload, number, digest)
+        await self._objects.put(key, data)
+        return StoredPart(key=key, size=len(data), raw_size=index.raw_size, rows=index.rows, digest=index.digest)
+
+    async def _keep_part(self, part: StoredPart) -> str:
+        latest = await self._parts_of(self.state.parts) if self.state.parts is not None else _Parts()
+        if len(latest.parts) < _CHAINED:
+            longer = latest.model_copy(update={"parts": (*latest.parts, part)})
+        else:
+            longer = _Parts(before=self.state.parts, parts=(part,))
+        text = longer.model_dump_json().encode()
+        digest = hashlib.sha256(text).hexdigest()
+        await self._objects.put(self._parts_key(digest), text)
+        return digest
+
+    def _parts_key(self, digest: str) -> str:
+        return payload_key(StoredPayload(self._namespace, self._place.batch_id, digest))
+
+    def _replace_tail(self, state: ResultsState) -> None:
+        before = self.state.tail
+        if before is not None and (state.tail is None or state.tail.key != before.key):
+            self._old.append((time.monotonic(), before.key))
+
+    async def _forget_old_tails(self) -> None:
+        """Delete tails that nobody reads any more. Those of a process that died are left for the sweep."""
+        while self._old and self._old[0][0] < time.monotonic() - _READERS_SECONDS:
+            await self._objects.delete([self._old.popleft()[1]])
+
+    async def _manifest(self) -> OutputManifest:
+        tail = self.state.tail
+        closed = self._closed if self._closed is not None else await self._closed_parts()
+        return self._manifest_of((*closed, *((_as_part(tail),) if tail is not None else ())))
+
+    def _manifest_of(self, parts: tuple[StoredPart, ...]) -> OutputManifest:
+        now = datetime.now(UTC)
+        rows = sum(part.rows for part in parts)
+        return OutputManifest(
+            locator=str(results_locator(self._scope.caller_id, self._place.batch_id)),
+            **self._scope.model_dump(),
+            kind="rows",
+            content_type=ROWS_CONTENT_TYPE,
+            digest=content_digest(parts),
+            raw_size=sum(part.raw_size for part in parts),
+            stored_size=sum(part.size for part in parts),
+            rows=rows,
+            count=rows,
+            summary=f"Results of {self._place.batch_id}: {rows} rows so far, one for each item that has ended.",
+            parts=parts,
+            series=results_series(self._place.batch_id),
+            created_at=now,
+            expires_at=now + timedelta(seconds=self._place.ttl_seconds),
+        )
+
+    async def _put(self, manifest: OutputManifest) -> None:
+        locator = results_locator(self._scope.caller_id, self._place.batch_id)
+        await self._objects.put(manifest_key(locator), manifest_text(manifest))
+        await self._objects.delete([tombstone_key(locator)])
+
+
+def _as_part(tail: StoredTail) -> StoredPart:
+    return StoredPart.model_validate(tail.model_dump())
+
+
+def _built(content: bytes):
+    cutter = Cutter(aligned=True)
+    frames = [frame for part in (*cutter.add(content), *cutter.finish()) for frame in part]
+    part = build_part(compress(frames, aligned=True))
+    return part.data, part.index, hashlib.sha256(part.data).hexdigest()

@@ -1,0 +1,394 @@
+"""`Window`: one round of a batch. It starts items, awaits them, tries some again, and keeps their rows.
+
+Each item under way is a slot with a coroutine of its own. What a round has come to is its `state`: it names the rows
+that are written, and as under way all items whose rows are not, so that whoever goes on from it loses and doubles none.
+"""
+
+import asyncio
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from outlast.activities.batches.contracts import (
+    ROUND_ITEMS,
+    BatchState,
+    ItemLine,
+    ItemOutcome,
+    RoundInput,
+    Slot,
+    StopReason,
+    item_task_id,
+)
+from outlast.activities.batches.items import ItemList
+from outlast.activities.batches.limits import Stop, item_limit, stop_after
+from outlast.activities.batches.metrics import count_item
+from outlast.activities.batches.results import ResultsWriter
+from outlast.activities.batches.rows import row_of, rows_in
+from outlast.activities.batches.tasks import BatchRoom, ItemTasks
+from outlast.activities.batches.waiting import EndsOfItems
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.heartbeat import HandedOver, Heartbeats
+
+ROUND_SECONDS = 300.0
+LONGEST_SILENCE_SHARE = 0.75
+"""Of the heartbeat time-out: an attempt that was silent for longer starts nothing. Another one may be at work."""
+_STARTS_AT_ONCE = 4
+_LOOK_AGAIN_SECONDS = 0.25
+_FLUSH_SECONDS = 1.0
+_GIVEN_AHEAD = 4
+"""With rows in the given order: items that may be ahead of the first one without a row, in windows."""
+_LEAST_AHEAD = 25
+_RATE_SECONDS = 10.0
+_LONGEST_PAUSE_SECONDS = 60.0
+_SUSPENDED = "The worker was suspended for so long that another one may be at work; that one goes on with the batch."
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """An item whose row is not written yet."""
+
+    slot: Slot
+    row: bytes
+    outcome: ItemOutcome
+    rows: int
+    cost_usd: Decimal
+
+
+class Window:
+    """One attempt at a round."""
+
+    def __init__(
+        self,
+        request: RoundInput,
+        items: ItemList,
+        tasks: ItemTasks,
+        results: ResultsWriter,
+        room: BatchRoom,
+        heartbeats: Heartbeats,
+        *,
+        heartbeat_timeout: timedelta,
+    ) -> None:
+        """Go on from `request.state`, with `items` of the batch."""
+        self._request = request
+        self._place = request.place
+        self._options = request.options
+        self._items = items
+        self._tasks = tasks
+        self._results = results
+        self._room = room
+        self._heartbeats = heartbeats
+        self._longest_silence = heartbeat_timeout * LONGEST_SILENCE_SHARE
+        self._ends = EndsOfItems(tasks, request.place.batch_id)
+        self._state = request.state
+        self._slots = {slot.position: slot for slot in request.state.under_way}
+        self._running: dict[int, asyncio.Task[None]] = {}
+        self._ended: dict[int, _Ended] = {}
+        self._rows: deque[_Ended] = deque()
+        self._cursor = request.state.cursor
+        self._beyond = set(request.state.beyond)
+        self._counts = request.state.counts
+        self._cost = request.state.cost_usd
+        self._highest = request.state.highest_usd
+        self._stop: Stop | None = None
+        self._written = 0
+        self._began = time.monotonic()
+        self._starts = asyncio.Semaphore(_STARTS_AT_ONCE)
+        self._starting: set[asyncio.Task[None]] = set()
+        self._flushing = asyncio.Lock()
+        self._changed = asyncio.Event()
+
+    @property
+    def state(self) -> BatchState:
+        """What the batch has come to, as of the rows that are written."""
+        return self._state
+
+    async def carry_on(self, *, looks_back: bool) -> BatchState:
+        """Carry the round out. With `looks_back`, adopt the tasks first that another attempt may have started.
+
+        Raises what the tasks and the store raise; then `settle` says how far it came.
+        """
+        if looks_back:
+            await self._adopt()
+        if self._state.results.rows == 0:
+            await self._results.publish()
+        try:
+            async with asyncio.TaskGroup() as group:
+                flushing = group.create_task(self._flush_often())
+                watching = group.create_task(self._ends.watch())
+                for slot in list(self._slots.values()):
+                    self._run(group, slot)
+                await self._feed(group)
+                for task in (flushing, watching, *self._running.values()):
+                    task.cancel()
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        await self.settle()
+        return self._state
+
+    async def settle(self) -> None:
+        """Write what has ended, and wait for the starts that are on their way: the state has them as under way."""
+        if self._starting:
+            await asyncio.wait(set(self._starting))
+        await self._flush()
+        self._take_stock()
+
+    async def _adopt(self) -> None:
+        known = {*self._slots, *self._beyond}
+        unknown = [at for at in range(self._cursor, self._request.horizon) if at not in known]
+        slots = {(await self._task_of(slot)): slot for slot in [await self._slot_at(at) for at in unknown]}
+        found = await self._tasks.existing(list(slots))
+        for task_id in found:
+            self._slots[slots[task_id].position] = slots[task_id]
+        self._take_stock()
+
+    async def _feed(self, group: asyncio.TaskGroup) -> None:
+        """Start items while there is room, until the round is over."""
+        loop = asyncio.get_running_loop()
+        over_at = loop.time() + ROUND_SECONDS
+        while not self._is_over(too_late=loop.time() >= over_at):
+            if self._may_start() and await self._room.free(len(self._running)) > 0:
+                slot = await self._slot_at(self._cursor)
+                self._slots[slot.position] = slot
+                self._cursor += 1
+                self._room.started()
+                self._run(group, slot)
+                # Those that have begun get to send their starts before the next one is looked at.
+                await asyncio.sleep(0)
+                continue
+            self._changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
+                    await self._changed.wait()
+
+    def _is_over(self, *, too_late: bool) -> bool:
+        if not self._is_trusted:
+            raise HandedOver(_SUSPENDED)
+        self._skip_started()
+        if self._request.step == "run":
+            if self._stop is None and self._request.until is not None and datetime.now(UTC) >= self._request.until:
+                self._stop = StopReason.TIME, "its time is over"
+            if self._stop is not None or self._is_at_horizon or self._needs_another_limit():
+                return True
+            if self._slots or self._has_next:
+                return too_late or self._written >= ROUND_ITEMS
+            return True
+        return not self._slots or too_late
+
+    @property
+    def _has_next(self) -> bool:
+        return self._cursor < self._state.plan_end
+
+    @property
+    def _is_at_horizon(self) -> bool:
+        """Whether another round has to go on: this one may start no more, and there is more."""
+        return self._has_next and self._cursor >= self._request.horizon
+
+    def _skip_started(self) -> None:
+        while self._cursor in self._beyond or self._cursor in self._slots:
+            self._beyond.discard(self._cursor)
+            self._cursor += 1
+
+    def _may_start(self) -> bool:
+        if self._request.step != "run" or not self._has_next or self._cursor >= self._request.horizon:
+            return False
+        if len(self._running) >= self._options.concurrency or not self._is_affordable:
+            return False
+        if self._options.order == "any":
+            return True
+        first = min(self._slots, default=self._cursor)
+        return self._cursor - first < _GIVEN_AHEAD * max(self._options.concurrency, _LEAST_AHEAD)
+
+    @property
+    def _is_trusted(self) -> bool:
+        """Whether no other attempt can have begun: this process was not suspended."""
+        return self._heartbeats.silence < self._longest_silence
+
+    @property
+    def _is_affordable(self) -> bool:
+        if not self._place.is_paid or self._options.budget_usd is None:
+            return True
+        limit = self._request.item_limit_usd
+        return limit is not None and self._cost + self._reserved + limit <= self._options.budget_usd
+
+    @property
+    def _reserved(self) -> Decimal:
+        """What running items may cost, with their earlier attempts."""
+        running = (slot.reserved_usd + slot.spent_usd for at, slot in self._slots.items() if at not in self._ended)
+        return sum(running, Decimal(0))
+
+    def _needs_another_limit(self) -> bool:
+        """Whether no item can be started with this round's limit, and another limit may help, or nothing does."""
+        if self._is_affordable or not self._has_next:
+            return False
+        if not self._running and not self._rows:
+            return True
+        slots = tuple(slot for at, slot in self._slots.items() if at not in self._ended)
+        now = self._state.model_copy(update={"under_way": slots, "cost_usd": self._cost, "highest_usd": self._highest})
+        limit, before = item_limit(self._options, now, own_usd=self._place.own_limit_usd), self._request.item_limit_usd
+        return limit is not None and (before is None or limit < before)
+
+    async def _slot_at(self, position: int) -> Slot:
+        index, attempts = await self._items.planned(position)
+        return Slot(
+            position=position,
+            index=index,
+            attempt=attempts + 1,
+            first_attempt=attempts + 1,
+            reserved_usd=(self._request.item_limit_usd or Decimal(0)) if self._place.is_paid else Decimal(0),
+        )
+
+    async def _task_of(self, slot: Slot) -> str:
+        return item_task_id(self._place.batch_id, (await self._items.item(slot.index)).key, slot.attempt)
+
+    def _run(self, group: asyncio.TaskGroup, slot: Slot) -> None:
+        self._running[slot.position] = group.create_task(self._carry_out(slot))
+
+    async def _carry_out(self, slot: Slot) -> None:
+        """Start the item and await it, and try it again where the options say so."""
+        item = await self._items.item(slot.index)
+        while True:
+            task_id = item_task_id(self._place.batch_id, item.key, slot.attempt)
+            outcome = await self._outcome(slot, item, task_id)
+            again = self._next_attempt(slot, outcome)
+            if again is None:
+                break
+            slot = self._slots[slot.position] = again
+            await asyncio.sleep(min(2.0 ** (slot.attempt - slot.first_attempt), _LONGEST_PAUSE_SECONDS))
+        cost = slot.spent_usd + (outcome.cost_usd or Decimal(0))
+        told = outcome.model_copy(update={"cost_usd": cost if cost or outcome.cost_usd is not None else None})
+        row = row_of(told, key=item.key, index=slot.index, task_id=task_id, attempts=slot.attempt)
+        self._take(_Ended(slot, row, outcome, rows_in(outcome) or 0, cost))
+
+    async def _outcome(self, slot: Slot, item: ItemLine, task_id: str) -> ItemOutcome:
+        if self._request.step == "abort":
+            await self._tasks.cancel(task_id)
+        while True:
+            if self._request.step == "run" and not slot.started:
+                refused = await self._start(slot, item, task_id)
+                if refused is not None:
+                    return refused
+                slot = self._slots[slot.position] = slot.model_copy(update={"started": True})
+            found = await self._ends.outcome(task_id)
+            if found is not None:
+                return found
+            if self._request.step != "run":
+                return ItemOutcome(status="cancelled", text="It had not been started when the batch stopped.")
+            slot = slot.model_copy(update={"started": False})
+
+    async def _start(self, slot: Slot, item: ItemLine, task_id: str) -> ItemOutcome | None:
+        """Start the task, also when this coroutine is cancelled meanwhile; its failure if it cannot be one."""
+        limit = slot.reserved_usd if self._place.is_paid and self._options.budget_usd is not None else None
+        async with self._starts:
+            if not self._is_trusted:
+                raise HandedOver(_SUSPENDED)
+            sent = asyncio.create_task(self._tasks.start(self._place, item, task_id, limit_usd=limit))
+            self._starting.add(sent)
+            sent.add_done_callback(self._starting.discard)
+            try:
+                await asyncio.shield(sent)
+            except ValueError as error:
+                message = f"The item cannot be started: {error}"
+                wrong = ErrorEnvelope.permanent(ErrorCategory.VALIDATION, "", message[:1_000])
+                return ItemOutcome(status="failed", error=wrong)
+        return None
+
+    def _next_attempt(self, slot: Slot, outcome: ItemOutcome) -> Slot | None:
+        """The slot of another attempt; None when the outcome is final."""
+        if self._request.step != "run" or self._stop is not None or outcome.status != "failed":
+            return None
+        retries = self._options.retries.get(outcome.error.category, 0) if outcome.error is not None else 0
+        if slot.attempt - slot.first_attempt >= retries:
+            return None
+        spent = outcome.cost_usd or Decimal(0)
+        budget = self._options.budget_usd
+        if self._place.is_paid and budget is not None and self._cost + self._reserved + spent > budget:
+            return None
+        changes = {"attempt": slot.attempt + 1, "started": False, "spent_usd": slot.spent_usd + spent}
+        return slot.model_copy(update=changes)
+
+    def _take(self, ended: _Ended) -> None:
+        """The item has its answer; its row waits to be written."""
+        position = ended.slot.position
+        del self._running[position]
+        self._ended[position] = ended
+        self._counts = self._counts.plus(ended.outcome.status, ended.rows)
+        self._cost += ended.cost_usd
+        self._highest = max(self._highest, ended.cost_usd)
+        count_item(ended.outcome)
+        if self._stop is None and self._request.step == "run":
+            self._stop = stop_after(self._options.stop, self._counts, ended.outcome)
+        if self._options.order == "any":
+            self._rows.append(ended)
+        self._changed.set()
+
+    def _release_rows(self) -> None:
+        """In the given order, let the rows be written before which none is missing."""
+        waiting = {ended.slot.position for ended in self._rows}
+        for at in sorted(at for at in self._slots if at not in waiting):
+            is_after_gap = self._request.step == "run" and at >= self._cursor
+            if at not in self._ended or is_after_gap:
+                return
+            self._rows.append(self._ended[at])
+
+    async def _flush_often(self) -> None:
+        while True:
+            await asyncio.sleep(_FLUSH_SECONDS)
+            await self._flush()
+
+    async def _flush(self) -> None:
+        """Write the rows that wait. From then on their items are not under way any more."""
+        async with self._flushing:
+            if self._options.order == "given":
+                self._release_rows()
+            if not self._rows:
+                return
+            ready = list(self._rows)
+            # A process that was suspended shows nobody what another one has gone beyond.
+            await self._results.append([ended.row for ended in ready], publish=self._is_trusted)
+            for ended in ready:
+                self._rows.popleft()
+                self._note(ended)
+            self._written += len(ready)
+            self._take_stock()
+
+    def _note(self, ended: _Ended) -> None:
+        position = ended.slot.position
+        del self._slots[position]
+        del self._ended[position]
+        if position >= self._cursor:
+            self._beyond.add(position)
+        self._state = self._state.model_copy(
+            update={
+                "counts": self._state.counts.plus(ended.outcome.status, ended.rows),
+                "highest_usd": max(self._state.highest_usd, ended.cost_usd),
+            }
+        )
+
+    def _take_stock(self) -> None:
+        """Make the state what is written and what is under way, and have the next heartbeat say so."""
+        self._skip_started()
+        reason, words = self._stop or (self._state.stop, self._state.stop_words)
+        unwritten: dict[str, Any] = {
+            "cursor": self._cursor,
+            "beyond": tuple(sorted(self._beyond)),
+            "under_way": tuple(self._slots[at] for at in sorted(self._slots)),
+            "cost_usd": self._cost - sum((ended.cost_usd for ended in self._ended.values()), Decimal(0)),
+            "results": self._results.state,
+            "per_minute": self._rate(),
+            "stop": reason,
+            "stop_words": words,
+        }
+        self._state = self._state.model_copy(update=unwritten)
+        self._heartbeats.send(self._state)
+
+    def _rate(self) -> float | None:
+        """Items that end in a minute, by this round; as before while it is too young to tell."""
+        elapsed = time.monotonic() - self._began
+        before = self._state.per_minute
+        if elapsed < _RATE_SECONDS and before is not None:
+            return before
+        return round(60 * self._written / elapsed, 1) if self._written and elapsed > 0 else before

@@ -1,0 +1,243 @@
+"""`BatchClient`: batches over Temporal. A batch is a workflow; its items are tasks like any other."""
+
+import hashlib
+import json
+import secrets
+from collections.abc import AsyncIterable, Callable
+from dataclasses import dataclass
+
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+from outlast.activities.contracts import Caller
+from outlast.activities.outputs.format.errors import StoreUnavailable
+from outlast.activities.secrets.sealer import SecretSealer
+from outlast.api.access.limits.caller_limits import CallerLimits
+from outlast.api.audit.contracts import AuditEvent
+from outlast.api.audit.log import Action, AuditLog
+from outlast.api.batches.intake import Intake
+from outlast.api.batches.sources import SourceRow
+from outlast.api.batches.starter import BatchStart, BatchStarter
+from outlast.api.contracts.batches import Batch, BatchChanges, BatchPage, BatchSettings, RetryRequest
+from outlast.api.errors import (
+    BadRequest,
+    BatchFinished,
+    BatchNotFound,
+    BatchRunning,
+    IdempotencyKeyReused,
+    NothingToRun,
+    OutputStoreUnavailable,
+)
+from outlast.api.tasks.admission import Admission
+from outlast.api.temporal.batch_view import batch_from, outcome_of
+from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.task_view import memo_model, owner_of
+from outlast.api.temporal.visibility import batches_query, read_page_token, write_page_token
+from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchSummary, LegOrder
+from outlast.workflows.contracts import memo
+
+MAX_PAGE = 100
+_OLD_PAGE = "The page token is no longer valid; list again from the first page."
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """Where the items of a batch come from."""
+
+    read: Callable[[], AsyncIterable[SourceRow]]
+    """Gives the rows from the first one on. It may be called again."""
+    are_texts: bool = False
+    """Whether all values are texts, as in CSV."""
+
+
+class BatchClient:
+    """Starts, describes, lists, cancels, resumes and retries batches, for every front door.
+
+    Each method raises an `outlast.api.errors.ApiError` when it fails, for example `TemporalUnavailable`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        admission: Admission,
+        starter: BatchStarter,
+        sealer: SecretSealer,
+        audit: AuditLog,
+        limits: CallerLimits,
+        *,
+        ui_url: str | None,
+    ) -> None:
+        """Start with `starter` what `admission` lets through; record what callers do in `audit`.
+
+        Lists take turns within the `limits` of their caller. `ui_url` is the root of the Temporal UI, for links.
+        """
+        self._client = client
+        self._admission = admission
+        self._starter = starter
+        self._sealer = sealer
+        self._audit = audit
+        self._limits = limits
+        self._ui_url = ui_url
+
+    async def start(
+        self, caller: Caller, settings: BatchSettings, rows: RowSource, *, idempotency_key: str | None = None
+    ) -> Batch:
+        """Admit all items and start the batch. The same key and request give the same batch.
+
+        Raises what `Intake.admitted` raises, `IdempotencyKeyReused`, `StorageFull`, and `TooManyRequests` when the
+        caller has as many batches at work as it may. Nothing is started then.
+        """
+        async with self._audit.action(AuditEvent.BATCH_STARTED, caller, tool=settings.tool) as action:
+            batch_id = _batch_id(caller, idempotency_key)
+            action.note(batch=batch_id)
+            intake = Intake(self._admission, caller, settings, max_items=self._starter.limits(caller).batch_items)
+            found = await self._existing(caller, batch_id) if idempotency_key is not None else None
+            if found is not None:
+                action.note(outcome="repeated")
+                return await self._repeated(found, self._fingerprints(settings, await intake.digest(rows.read())))
+            return await self._start(batch_id, caller, settings, rows, intake, action)
+
+    async def describe(self, caller: Caller, batch_id: str) -> Batch:
+        """The batch as it is now. Readable while no worker is alive. Raises `BatchNotFound`."""
+        return await self._view(await self._described(caller, batch_id))
+
+    async def list(
+        self, caller: Caller, *, only_open: bool = False, page_size: int = 50, page_token: str | None = None
+    ) -> BatchPage:
+        """The caller's batches: open ones first, then those that ended last. Raises `BadRequest` for a page token."""
+        async with self._limits.turn(caller.id, "concurrent_lists"):
+            query = batches_query(caller.id, only_open=only_open)
+            token = read_page_token(page_token, query) if page_token else None
+            size = min(page_size, MAX_PAGE)
+            pages = self._client.list_workflows(query, page_size=size, next_page_token=token)
+            with temporal_errors(invalid=BadRequest(_OLD_PAGE)):
+                await pages.fetch_next_page(page_size=size)
+            found: dict[str, Batch] = {}
+            for execution in pages.current_page or ():
+                # A batch that was resumed has several runs; the latest comes first.
+                if execution.id in found:
+                    continue
+                batch = await batch_from(execution, ui_url=self._ui_url, namespace=self._client.namespace)
+                if batch is not None:
+                    found[batch.id] = batch
+            next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None
+            return BatchPage(batches=[*found.values()], next_page_token=next_token)
+
+    async def cancel(self, caller: Caller, batch_id: str) -> Batch:
+        """Start nothing more, and cancel what is under way. The batch ends with what there is.
+
+        Raises `BatchFinished`, `BatchNotFound`.
+        """
+        async with self._audit.action(AuditEvent.BATCH_CANCELLED, caller, batch=batch_id):
+            description = await self._described(caller, batch_id)
+            if description.status is not WorkflowExecutionStatus.RUNNING:
+                raise BatchFinished(f"Batch {batch_id} has ended; there is nothing left to cancel.")
+            with temporal_errors(missing=_not_found(batch_id)):
+                await self._client.get_workflow_handle(batch_id).cancel()
+        return await self.describe(caller, batch_id)
+
+    async def resume(self, caller: Caller, batch_id: str, changes: BatchChanges) -> Batch:
+        """Go on with what was not started, or was cancelled. Raises `BatchRunning`, `NothingToRun`, `BatchNotFound`."""
+        async with self._audit.action(AuditEvent.BATCH_RESUMED, caller, batch=batch_id):
+            return await self._go_on(caller, batch_id, changes, LegOrder(kind="resume"))
+
+    async def retry(self, caller: Caller, batch_id: str, request: RetryRequest) -> Batch:
+        """Run failed items again. Raises `BatchRunning`, `NothingToRun`, `BatchNotFound`."""
+        async with self._audit.action(AuditEvent.BATCH_RETRIED, caller, batch=batch_id):
+            return await self._go_on(caller, batch_id, request, LegOrder(kind="retry", categories=request.categories))
+
+    async def _start(
+        self,
+        batch_id: str,
+        caller: Caller,
+        settings: BatchSettings,
+        rows: RowSource,
+        intake: Intake,
+        action: Action,
+    ) -> Batch:
+        await self._starter.check(caller)
+        try:
+            admitted = await intake.admitted(rows.read(), self._starter.writer(batch_id), are_texts=rows.are_texts)
+        except StoreUnavailable as error:
+            raise OutputStoreUnavailable(
+                "The store that keeps the items does not answer. Nothing was started; send the batch again."
+            ) from error
+        action.note(detail=f"{admitted.items.count} items", actor=admitted.first.summary.actor)
+        fingerprints = self._fingerprints(settings, admitted.digest)
+        try:
+            await self._starter.start(self._starter.of(batch_id, caller, settings, admitted, fingerprints[0]))
+        except WorkflowAlreadyStartedError:
+            action.note(outcome="repeated")
+            return await self._repeated(await self._described(caller, batch_id), fingerprints)
+        return await self.describe(caller, batch_id)
+
+    async def _go_on(self, caller: Caller, batch_id: str, changes: BatchChanges, leg: LegOrder) -> Batch:
+        description = await self._described(caller, batch_id)
+        if description.status is WorkflowExecutionStatus.RUNNING:
+            raise BatchRunning(f"Batch {batch_id} has not ended. Cancel it first, or wait for its end.")
+        summary = await memo_model(description, memo.BATCH, BatchSummary)
+        outcome = await self._outcome(description)
+        if summary is None or outcome is None:
+            raise NothingToRun(f"Batch {batch_id} did not end by itself. Start a new one with the items that are left.")
+        counts = outcome.state.counts
+        left = counts.failed if leg.kind == "retry" else summary.total - counts.completed - counts.failed
+        if left <= 0:
+            what = "has failed" if leg.kind == "retry" else "was cancelled or left out"
+            raise NothingToRun(f"No item of batch {batch_id} {what}.")
+        await self._starter.check(caller)
+        order = await self._starter.again(caller, description, changes, leg, outcome.state)
+        summary = summary.model_copy(update={"options": order.options})
+        try:
+            await self._starter.start(BatchStart(order, summary, BatchProgress.of(order.state)))
+        except WorkflowAlreadyStartedError:
+            raise BatchRunning(f"Batch {batch_id} is going on already.") from None
+        return await self.describe(caller, batch_id)
+
+    def _fingerprints(self, settings: BatchSettings, digest: str) -> tuple[str, ...]:
+        """Digests of the request, one per sealing key, see `Admission`."""
+        return self._sealer.digests([settings.model_dump(mode="json", exclude={"tool_mask"}), digest])
+
+    async def _existing(self, caller: Caller, batch_id: str) -> WorkflowExecutionDescription | None:
+        try:
+            return await self._described(caller, batch_id)
+        except BatchNotFound:
+            return None
+
+    async def _repeated(self, found: WorkflowExecutionDescription, fingerprints: tuple[str, ...]) -> Batch:
+        first = await memo_model(found, memo.BATCH, BatchSummary)
+        if first is None or first.fingerprint not in fingerprints:
+            raise IdempotencyKeyReused(
+                f"This key started batch {found.id} with another request. Use a new key for a new batch."
+            )
+        return await self._view(found)
+
+    async def _described(self, caller: Caller, batch_id: str) -> WorkflowExecutionDescription:
+        with temporal_errors(missing=_not_found(batch_id)):
+            description = await self._client.get_workflow_handle(batch_id).describe()
+        if owner_of(description) != caller.id or await memo_model(description, memo.BATCH, BatchSummary) is None:
+            raise _not_found(batch_id)
+        return description
+
+    async def _outcome(self, description: WorkflowExecutionDescription) -> BatchOutcome | None:
+        if description.status is not WorkflowExecutionStatus.COMPLETED:
+            return None
+        with temporal_errors(missing=_not_found(description.id)):
+            return await outcome_of(self._client, description.id, description.run_id)
+
+    async def _view(self, description: WorkflowExecutionDescription) -> Batch:
+        outcome = await self._outcome(description)
+        batch = await batch_from(description, outcome=outcome, ui_url=self._ui_url, namespace=self._client.namespace)
+        if batch is None:
+            raise _not_found(description.id)
+        return batch
+
+
+def _batch_id(caller: Caller, key: str | None) -> str:
+    """The batch's id. With a key, it is a digest of caller and key, so that a repeated request finds the same batch."""
+    if key is None:
+        return f"batch-{secrets.token_hex(16)}"
+    return f"batch-{hashlib.sha256(json.dumps(['batch', caller.id, key]).encode()).hexdigest()[:32]}"
+
+
+def _not_found(batch_id: str) -> BatchNotFound:
+    return BatchNotFound(f"You have no batch {batch_id!r}. Batches are kept as long as Temporal keeps their history.")

@@ -1,0 +1,185 @@
+"""`Intake`: reads the items of a batch and admits each as a single call would be, before anything is started."""
+
+import hashlib
+from collections.abc import AsyncIterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from outlast.activities.batches.contracts import MAX_ITEM_BYTES, ItemLine, Lines
+from outlast.activities.batches.lines import LineWriter
+from outlast.activities.contracts import Caller, JsonObject
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.json_size import MAX_VALUES, has_more_values
+from outlast.activities.outputs.format.json_values import text_of
+from outlast.api.batches.mapping import Mapped, RowMapping, RowRefused, typed
+from outlast.api.batches.sources import SourceRow
+from outlast.api.contracts.batches import BatchSettings
+from outlast.api.contracts.tasks import TaskRequest
+from outlast.api.errors import BatchRefused, BatchTooLarge, InvalidCall, MaskedToolCalled, UnknownToolCalled
+from outlast.api.tasks.admission import Admission, AdmittedCall
+
+MAX_REPORTED = 20
+"""Items that are reported when some are refused. No more are looked at then."""
+
+
+@dataclass
+class _Read:
+    """What was read so far."""
+
+    keys: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    digest: Any = field(default_factory=hashlib.sha256)
+    count: int = 0
+    problems: list[Violation] = field(default_factory=list[Violation])
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """Items that may run."""
+
+    items: Lines
+    first: AdmittedCall
+    digest: str
+    """Of the items as they were sent, to tell a repeated request from another one."""
+
+
+class Intake:
+    """Reads one batch for its caller."""
+
+    def __init__(self, admission: Admission, caller: Caller, settings: BatchSettings, *, max_items: int) -> None:
+        """Admit items as `settings` say, `max_items` at most."""
+        self._admission = admission
+        self._caller = caller
+        self._settings = settings
+        self._max_items = max_items
+        self._mapping = RowMapping(settings.arguments, settings.mapping, settings.key)
+
+    async def admitted(self, rows: AsyncIterable[SourceRow], writer: LineWriter, *, are_texts: bool) -> Admitted:
+        """Admit all items and write them. With `are_texts`, values are texts that the tool may want as numbers.
+
+        Raises `BatchRefused` with the lines of items that are no calls, `BatchTooLarge`, what `Admission.admit` raises
+        of a call that no arguments would mend, and what the rows and the writer raise.
+        """
+        read, first = _Read(), None
+        schema: JsonObject | None = None
+        async for row in rows:
+            item = self._item(row, read)
+            if item is not None and are_texts:
+                schema = schema if schema is not None else await self._schema(item)
+                item = Mapped(item.key, typed(item.arguments, schema))
+            call = await self._admit(row.number, item, read) if item is not None else None
+            if call is not None and item is not None:
+                first = first or call
+                await writer.add(_line(item, row.number, call, first))
+            if len(read.problems) >= MAX_REPORTED:
+                break
+        if read.problems:
+            raise _refused(self._settings.tool, read.problems)
+        if first is None:
+            raise _refused(self._settings.tool, [Violation(path="", message="There are no items.")])
+        return Admitted(await writer.finish(), first, read.digest.hexdigest())
+
+    async def digest(self, rows: AsyncIterable[SourceRow]) -> str:
+        """The digest of the items, without admitting them."""
+        read = _Read()
+        async for row in rows:
+            self._item(row, read)
+        return read.digest.hexdigest()
+
+    def _item(self, row: SourceRow, read: _Read) -> Mapped | None:
+        """The item of a row; None for one that is none, which is noted. Raises `BatchTooLarge`."""
+        read.count += 1
+        if read.count > self._max_items:
+            raise BatchTooLarge(
+                f"The batch has more than {self._max_items} items (`batch_items` in the operator's policy). Nothing "
+                "was started: make several batches of them."
+            )
+        try:
+            if row.problem is not None:
+                raise RowRefused(row.problem)
+            item = self._mapping.item(row.value)
+            content = orjson.dumps(item.arguments, option=orjson.OPT_SORT_KEYS)
+            _check_size(item, content)
+            self._note_key(item.key or str(row.number), row.number, read)
+        except RowRefused as error:
+            read.problems.append(_problem(row.number, str(error)))
+            return None
+        except TypeError as error:
+            read.problems.append(_problem(row.number, f"It cannot be written as JSON: {error}."))
+            return None
+        read.digest.update(orjson.dumps(item.key) + b"\0" + content + b"\n")
+        return item
+
+    def _note_key(self, key: str, number: int, read: _Read) -> None:
+        digest = hashlib.sha256(key.encode(errors="surrogatepass")).digest()[:16]
+        before = read.keys.setdefault(digest, number)
+        if before != number:
+            raise RowRefused(f"Its key {key!r} is that of line {before}, too: each item needs its own.")
+
+    async def _schema(self, item: Mapped) -> JsonObject:
+        return await self._admission.schema_of(self._caller, self._request(item))
+
+    async def _admit(self, number: int, item: Mapped, read: _Read) -> AdmittedCall | None:
+        try:
+            return await self._admission.admit(self._caller, self._request(item))
+        except (UnknownToolCalled, MaskedToolCalled):
+            raise
+        except InvalidCall as error:
+            found = error.envelope.violations or (Violation(path="", message=error.envelope.message),)
+            read.problems += [_problem(number, one.message, one.path) for one in found[:MAX_REPORTED]]
+        except ValidationError as error:
+            read.problems.append(_problem(number, error.errors(include_input=False)[0]["msg"]))
+        return None
+
+    def _request(self, item: Mapped) -> TaskRequest:
+        settings = self._settings
+        return TaskRequest(
+            tool=settings.tool,
+            arguments=item.arguments,
+            mode=settings.mode,
+            options=settings.options,
+            tool_mask=settings.tool_mask,
+        )
+
+
+def _line(item: Mapped, number: int, admitted: AdmittedCall, first: AdmittedCall) -> bytes:
+    """The item as it is kept: where its call differs from the first one's."""
+    call = admitted.call
+    own: JsonObject = {"arguments": call.arguments}
+    if call.permission != first.call.permission:
+        own["permission"] = call.permission.model_dump(mode="json") if call.permission is not None else None
+    summary: JsonObject = {"fingerprint": admitted.summary.fingerprint}
+    if admitted.summary.actor != first.summary.actor:
+        summary["actor"] = admitted.summary.actor
+    return text_of(ItemLine(key=item.key or str(number), call=own, summary=summary).model_dump(mode="json"))
+
+
+def _check_size(item: Mapped, content: bytes) -> None:
+    if len(content) > MAX_ITEM_BYTES:
+        raise RowRefused(
+            f"Its arguments have {len(content)} bytes; an item may have {MAX_ITEM_BYTES}. Put the large part into a "
+            "key-value store or a dataset, and pass its id."
+        )
+    if has_more_values(item.arguments):
+        raise RowRefused(f"Its arguments have more than {MAX_VALUES} values.")
+
+
+def _problem(number: int, message: str, path: str = "") -> Violation:
+    where = f"{path}: " if path else ""
+    return Violation(path=f"/{number}{path}", message=f"Line {number}: {where}{message}")
+
+
+def _refused(tool: str, problems: list[Violation]) -> BatchRefused:
+    shown = problems[:MAX_REPORTED]
+    more = " No more were looked at." if len(problems) >= MAX_REPORTED else ""
+    return BatchRefused(
+        ErrorEnvelope.permanent(
+            ErrorCategory.VALIDATION,
+            tool,
+            f"Nothing was started: {shown[0].message}" + (f" And {len(shown) - 1} more.{more}" if shown[1:] else ""),
+            hint="Correct these lines and send the batch again.",
+            violations=tuple(shown),
+        )
+    )

@@ -1,0 +1,167 @@
+"""From rows to items: which arguments an item has, and which key. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pydantic import JsonValue
+
+from outlast.activities.batches.contracts import MAX_KEY_CHARS
+from outlast.activities.contracts import JsonObject
+
+_LONGEST_LIST = 100
+_ITEM_FIELDS = frozenset({"key", "arguments"})
+_MISSING = object()
+
+
+class RowRefused(ValueError):
+    """A row from which no item can be made. The message is a sentence."""
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """An item before it is admitted. `key` is None when nothing names it."""
+
+    key: str | None
+    arguments: JsonObject
+
+
+@dataclass(frozen=True)
+class RowMapping:
+    """Makes an item of a row."""
+
+    common: JsonObject
+    fields: Mapping[str, str]
+    key: str | None
+
+    def item(self, row: JsonValue) -> Mapped:
+        """The item of `row`. Raises `RowRefused`."""
+        if not isinstance(row, dict):
+            raise RowRefused("It is no JSON object.")
+        key = self._key_of(row)
+        if self.fields:
+            return Mapped(key, merged(self.common, self._mapped(row)))
+        own = row.get("arguments")
+        if isinstance(own, dict) and row.keys() <= _ITEM_FIELDS:
+            return Mapped(key if key is not None else _as_key(row.get("key"), "key"), merged(self.common, own))
+        return Mapped(key, merged(self.common, row))
+
+    def _key_of(self, row: JsonObject) -> str | None:
+        if self.key is None:
+            return None
+        found = _value_at(row, self.key)
+        if found is _MISSING or found is None or found == "":
+            raise RowRefused(f"It has no `{self.key}`, which is to be the item's key.")
+        return _as_key(cast(JsonValue, found), self.key)
+
+    def _mapped(self, row: JsonObject) -> JsonObject:
+        arguments: JsonObject = {}
+        for target, source in self.fields.items():
+            value = _value_at(row, source)
+            if value is _MISSING:
+                raise RowRefused(f"It has no `{source}`, from which `{target}` takes its value.")
+            _place(arguments, target.split("."), cast(JsonValue, value))
+        return arguments
+
+
+def merged(common: JsonObject, own: JsonObject) -> JsonObject:
+    """`own` over `common`, objects field by field."""
+    both = dict(common)
+    for name, value in own.items():
+        before = both.get(name)
+        both[name] = merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return both
+
+
+def typed(arguments: JsonObject, schema: JsonObject) -> JsonObject:
+    """Arguments from CSV, whose values are texts: as numbers and truth values where the schema has those.
+
+    A text that reads as neither stays: the schema's check says what is wrong with it.
+    """
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return arguments
+    return {name: _typed(value, properties.get(name)) for name, value in arguments.items()}
+
+
+def _typed(value: JsonValue, schema: JsonValue) -> JsonValue:
+    if not isinstance(schema, dict):
+        return value
+    if isinstance(value, dict):
+        return typed(value, schema)
+    if isinstance(value, list):
+        return [_typed(entry, schema.get("items")) for entry in value]
+    return _as_type(value, _types_of(schema)) if isinstance(value, str) else value
+
+
+def _as_type(text: str, types: Sequence[str]) -> JsonValue:
+    if "string" in types or not types:
+        return text
+    for kind, read in (("integer", int), ("number", float)):
+        if kind in types and len(text) < 40:
+            try:
+                return read(text)
+            except ValueError:
+                continue
+    truth = {"true": True, "false": False}.get(text.strip().lower())
+    if "boolean" in types and truth is not None:
+        return truth
+    return None if "null" in types and not text else text
+
+
+def _types_of(schema: JsonObject) -> list[str]:
+    kind = schema.get("type")
+    kinds = kind if isinstance(kind, list) else [kind]
+    return [one for one in kinds if isinstance(one, str)]
+
+
+def _as_key(value: JsonValue, field: str) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise RowRefused(f"Its `{field}` is neither a text nor a whole number, so it cannot be a key.")
+    key = str(value)
+    if not 0 < len(key) <= MAX_KEY_CHARS:
+        raise RowRefused(f"Its `{field}` is empty or longer than {MAX_KEY_CHARS} characters, so it cannot be a key.")
+    return key
+
+
+def _value_at(row: JsonValue, path: str) -> object:
+    if isinstance(row, dict) and path in row:
+        return row[path]
+    value: Any = row
+    for part in path.split("."):
+        if isinstance(value, dict) and part in value:
+            value = cast(Any, value)[part]
+        elif isinstance(value, list) and part.isdecimal() and len(part) < 7 and int(part) < len(cast(Any, value)):
+            value = cast(Any, value)[int(part)]
+        else:
+            return _MISSING
+    return value
+
+
+def _place(into: Any, path: Sequence[str], value: JsonValue) -> None:
+    """Write the value at a path, with the objects and lists that lead there."""
+    here, *rest = path
+    if isinstance(into, list):
+        _place_in_list(cast(list[Any], into), here, rest, value)
+        return
+    if not rest:
+        into[here] = value
+        return
+    below = into.setdefault(here, [] if rest[0].isdecimal() else {})
+    if not isinstance(below, dict | list):
+        raise RowRefused(f"The mapping writes into `{here}`, which has a value of its own.")
+    _place(below, rest, value)
+
+
+def _place_in_list(into: list[Any], here: str, rest: Sequence[str], value: JsonValue) -> None:
+    if not here.isdecimal() or len(here) > 3 or int(here) > min(len(into), _LONGEST_LIST):
+        raise RowRefused(f"The mapping's `{here}` is no place in a list: they are 0, 1, 2, in this order.")
+    at = int(here)
+    if at == len(into):
+        into.append({} if not rest or not rest[0].isdecimal() else [])
+    if rest:
+        _place(into[at], rest, value)
+    else:
+        into[at] = value

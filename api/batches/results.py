@@ -1,0 +1,78 @@
+"""The results of a batch for download: as JSON lines or CSV, those of one status only if asked."""
+
+import csv
+import io
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+
+import orjson
+
+from outlast.activities.batches.contracts import ItemStatus
+from outlast.activities.outputs.format.json_values import text_of
+from outlast.activities.outputs.store.reader import OutputReader
+from outlast.api.contracts.batches import ResultsSelection
+
+COLUMNS = (
+    "key",
+    "index",
+    "status",
+    "task_id",
+    "attempts",
+    "run_id",
+    "dataset_id",
+    "cost_usd",
+    "seconds",
+    "rows",
+    "locator",
+    "error_category",
+    "error_message",
+    "items",
+    "result",
+    "text",
+)
+"""Of CSV. Lists and objects are JSON."""
+
+
+async def result_pieces(reader: OutputReader, selection: ResultsSelection) -> AsyncGenerator[bytes]:
+    """The selected rows, in pieces."""
+    form = selection.form
+    if form == "csv":
+        yield _csv_lines([COLUMNS])
+    left = selection.limit
+    async for rows in _batches(reader, selection.status, selection.offset):
+        some = rows if left is None else rows[:left]
+        left = None if left is None else left - len(some)
+        if some:
+            yield b"".join(row + b"\n" for row in some) if form == "jsonl" else _csv_lines(map(_cells, some))
+        if left == 0:
+            return
+
+
+async def _batches(reader: OutputReader, status: ItemStatus | None, offset: int) -> AsyncGenerator[list[bytes]]:
+    if status is None:
+        async for rows in reader.row_batches(offset):
+            yield rows
+        return
+    async for rows in reader.row_batches():
+        chosen = [row for row in rows if orjson.loads(row)["status"] == status]
+        skipped = min(offset, len(chosen))
+        offset -= skipped
+        yield chosen[skipped:]
+
+
+def _cells(row: bytes) -> list[Any]:
+    fields = cast(dict[str, Any], orjson.loads(row))
+    error = cast(dict[str, Any], fields.get("error") or {})
+    fields = {**fields, "error_category": error.get("category"), "error_message": error.get("message")}
+    return [_cell(fields.get(name)) for name in COLUMNS]
+
+
+def _cell(value: object) -> object:
+    return text_of(cast(Any, value)).decode() if isinstance(value, dict | list) else "" if value is None else value
+
+
+def _csv_lines(rows: Any) -> bytes:
+    """RFC 4180."""
+    written = io.StringIO()
+    csv.writer(written).writerows(rows)
+    return written.getvalue().encode(errors="replace")

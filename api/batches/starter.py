@@ -1,0 +1,161 @@
+"""`BatchStarter`: starts the workflows of batches, and those of their retries and resumes."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+
+from outlast.activities.batches.contracts import BatchPlace, BatchState
+from outlast.activities.batches.lines import LineWriter
+from outlast.activities.contracts import Caller
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.api.access.limits.stored_bytes import StoredBytes
+from outlast.api.access.policy.contracts import Limits
+from outlast.api.access.policy.source import PolicySource
+from outlast.api.batches.intake import Admitted
+from outlast.api.contracts.batches import BatchChanges, BatchSettings
+from outlast.api.errors import TooManyRequests
+from outlast.api.metrics import LIMITED
+from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.visibility import batches_query
+from outlast.workflows.batches.batch import BatchWorkflow
+from outlast.workflows.batches.contracts import BatchOrder, BatchProgress, BatchSummary, LegOrder
+from outlast.workflows.contracts import memo, search_attributes
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+
+_LEAST_TTL_SECONDS = 3_600
+"""Results are kept for an hour at least: a batch may wait for as long between two rows."""
+_RETRY_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class BatchStart:
+    """What a batch begins with: the input of its workflow, and what its memo says."""
+
+    order: BatchOrder
+    summary: BatchSummary
+    progress: BatchProgress | None = None
+
+
+class BatchStarter:
+    """Starts what was admitted."""
+
+    def __init__(
+        self, client: Client, objects: OutputObjects, policy: PolicySource, stored: StoredBytes, *, fair: bool
+    ) -> None:
+        """Keep items in `objects`, and apply the limits of the `policy` in force. With `fair`, callers get equal
+        shares of the workers.
+        """
+        self._client = client
+        self._objects = objects
+        self._policy = policy
+        self._stored = stored
+        self._fair = fair
+
+    def limits(self, caller: Caller) -> Limits:
+        """What the caller may use at once."""
+        return self._policy.of(caller.id).limits
+
+    def writer(self, batch_id: str) -> LineWriter:
+        """What keeps the items of a batch."""
+        return LineWriter(self._objects, namespace=self._client.namespace, batch_id=batch_id)
+
+    async def check(self, caller: Caller) -> None:
+        """Raise `StorageFull`, or `TooManyRequests` when as many batches of the caller are at work as may be."""
+        await self._stored.check(caller.id)
+        most = self.limits(caller).batches
+        with temporal_errors():
+            running = (await self._client.count_workflows(batches_query(caller.id, only_open=True))).count
+        if running >= most:
+            LIMITED.labels("batches").inc()
+            raise TooManyRequests(
+                f"{running} of your batches are at work, and {most} may be (`batches` in the operator's policy). "
+                "Nothing was started: repeat the request when one of them has ended.",
+                retry_after_seconds=_RETRY_SECONDS,
+            )
+
+    def of(
+        self, batch_id: str, caller: Caller, settings: BatchSettings, admitted: Admitted, fingerprint: str
+    ) -> BatchStart:
+        """What a batch of the admitted items begins with."""
+        call, summary = admitted.first.call, admitted.first.summary
+        common = call.model_copy(update={"arguments": {}, "batch_id": batch_id})
+        place = BatchPlace(
+            batch_id=batch_id,
+            caller_id=caller.id,
+            call=common.model_dump(mode="json"),
+            summary=summary.model_dump(mode="json"),
+            items=admitted.items,
+            starts_runs=summary.executor != "none",
+            is_paid=summary.executor != "none" or call.proxies_mcp,
+            share=self.limits(caller).concurrent_tasks,
+            is_fair=self._fair,
+            ttl_seconds=max(_LEAST_TTL_SECONDS, call.output.ttl_seconds),
+        )
+        options = settings.batch_options
+        told = BatchSummary(
+            tool=call.tool,
+            mode=call.mode,
+            executor=summary.executor,
+            actor=summary.actor,
+            name=settings.name,
+            total=admitted.items.count,
+            options=options,
+            created_at=datetime.now(UTC),
+            fingerprint=fingerprint,
+        )
+        order = BatchOrder(place=place, options=options, state=BatchState(plan_end=admitted.items.count))
+        return BatchStart(order, told)
+
+    async def again(
+        self,
+        caller: Caller,
+        description: WorkflowExecutionDescription,
+        changes: BatchChanges,
+        leg: LegOrder,
+        state: BatchState,
+    ) -> BatchOrder:
+        """The order to go on from `state`, the end of a run, with what holds for the caller now."""
+        before = await self._order_of(description)
+        given = changes.model_dump(exclude={"categories"}, exclude_none=True)
+        caps = self._policy.caps_of(caller.id)
+        call = {
+            **before.place.call,
+            "caller": caller.model_dump(mode="json"),
+            "caps": caps.model_dump(mode="json") if caps is not None else None,
+        }
+        share = self.limits(caller).concurrent_tasks
+        return BatchOrder(
+            place=before.place.model_copy(update={"call": call, "share": share, "is_fair": self._fair}),
+            options=before.options.model_validate({**before.options.model_dump(), **given}),
+            state=state.model_copy(update={"stop": None, "stop_words": None}),
+            leg=leg,
+        )
+
+    async def start(self, begun: BatchStart) -> None:
+        """Start the workflow. Raises `WorkflowAlreadyStartedError`."""
+        place, memos = begun.order.place, {memo.BATCH: begun.summary}
+        reuse = WorkflowIDReusePolicy.REJECT_DUPLICATE
+        if begun.order.leg is not None:
+            reuse = WorkflowIDReusePolicy.ALLOW_DUPLICATE
+        with temporal_errors():
+            await self._client.start_workflow(
+                BatchWorkflow.run,
+                begun.order,
+                id=place.batch_id,
+                task_queue=TOOLS_TASK_QUEUE,
+                id_reuse_policy=reuse,
+                id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+                memo={**memos, **({memo.BATCH_PROGRESS: begun.progress} if begun.progress is not None else {})},
+                search_attributes=search_attributes.of_batch(place.caller_id, place.batch_id, begun.summary.tool),
+                static_summary=f"{begun.summary.total} calls of {begun.summary.tool} for {place.caller_id}",
+            )
+
+    async def _order_of(self, description: WorkflowExecutionDescription) -> BatchOrder:
+        """The input of a run."""
+        handle = self._client.get_workflow_handle(description.id, run_id=description.run_id)
+        with temporal_errors():
+            first = await anext(aiter(handle.fetch_history_events(page_size=1)))
+            payloads = first.workflow_execution_started_event_attributes.input.payloads
+            return (await self._client.data_converter.decode(payloads, [BatchOrder]))[0]

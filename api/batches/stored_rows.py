@@ -1,0 +1,58 @@
+"""`StoredRows`: batches of rows that are kept already, in a stored output or in a dataset of the platform."""
+
+from collections.abc import AsyncGenerator
+
+from outlast.activities import apify
+from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.contracts import Caller
+from outlast.activities.failures.classify import ToolFailure, classify
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.api.batches.client import BatchClient, RowSource
+from outlast.api.batches.sources import SourceRow, dataset_rows, output_rows
+from outlast.api.contracts.batches import Batch, BatchSettings, RowsOf
+from outlast.api.errors import BatchRefused, OutputRefusal, PlatformUnavailable, Unauthenticated
+from outlast.api.outputs import StoredOutputs
+
+
+class StoredRows:
+    """Starts such batches."""
+
+    def __init__(self, batches: BatchClient, outputs: StoredOutputs, platform: ApifyPlatform) -> None:
+        """Read `outputs`, and datasets of `platform`."""
+        self._batches = batches
+        self._outputs = outputs
+        self._platform = platform
+
+    async def start(
+        self, caller: Caller, settings: BatchSettings, rows: RowsOf, *, idempotency_key: str | None = None
+    ) -> Batch:
+        """Start a batch of the rows that `rows` names.
+
+        Raises as `BatchClient.start` does, `OutputRefusal` for an output that cannot be read or has no rows,
+        `BatchRefused` for a dataset that the caller does not have, and `PlatformUnavailable`.
+        """
+        if rows.dataset is not None:
+            dataset_id = rows.dataset
+            source = RowSource(lambda: self._of_dataset(caller, dataset_id, rows))
+            return await self._batches.start(caller, settings, source, idempotency_key=idempotency_key)
+        reader = await self._outputs.open(caller, rows.output or "")
+        if reader.manifest.kind != "rows":
+            raise OutputRefusal(
+                "bad_selection",
+                ErrorEnvelope.permanent(ErrorCategory.VALIDATION, settings.tool, "This output has no rows."),
+            )
+        source = RowSource(lambda: self._outputs.guarded(output_rows(reader, offset=rows.offset, limit=rows.limit)))
+        return await self._batches.start(caller, settings, source, idempotency_key=idempotency_key)
+
+    async def _of_dataset(self, caller: Caller, dataset_id: str, rows: RowsOf) -> AsyncGenerator[SourceRow]:
+        client = self._platform.client(caller)
+        try:
+            async for row in dataset_rows(client, dataset_id, offset=rows.offset, limit=rows.limit):
+                yield row
+        except (apify.ApifyApiError, ToolFailure, OSError) as error:
+            envelope = classify(error)
+            if envelope.category is ErrorCategory.AUTHENTICATION:
+                raise Unauthenticated(f"Cannot read the dataset {dataset_id}: {envelope.message}") from error
+            if envelope.retryable:
+                raise PlatformUnavailable(f"Cannot read the dataset {dataset_id}: {envelope.message}") from error
+            raise BatchRefused(envelope) from error

@@ -1,0 +1,192 @@
+"""Batches as every front door shows them."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal, Self
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+from outlast.activities.batches.contracts import (
+    MAX_CONCURRENCY,
+    MAX_KEY_CHARS,
+    BatchOptions,
+    ItemStatus,
+    StopReason,
+    StopRule,
+)
+from outlast.activities.failures.contracts import ErrorCategory
+from outlast.workflows.batches.contracts import BatchStatus
+from outlast.workflows.contracts.tool_calls import CallOptions
+from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
+from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
+from outlast.workflows.tools.framework.ids import Id
+
+MAX_MAPPED = 100
+Path = str
+"""A dot path: `input.startUrls.0.url`; a number is a place in a list."""
+
+
+class BatchSettings(KnownFieldsOnly, BatchOptions):
+    """One tool, what all items have in common, and how the batch is carried out."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tool: str = Field(min_length=1, max_length=128, description="Name of the tool, see GET /v1/tools.")
+    arguments: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Arguments of every item; an item's own go over them, objects field by field."
+    )
+    mode: Id | None = Field(default=None, description="As for a task.")
+    name: str | None = Field(default=None, min_length=1, max_length=200, description="For people; any text.")
+    options: CallOptions = Field(
+        default_factory=CallOptions, description="Deadline, budget and output of each item, as for a task."
+    )
+    tool_mask: ToolMask = Field(
+        default=None, validation_alias=AliasChoices("toolMask", "tool_mask"), description=TOOL_MASK_DESCRIPTION
+    )
+    mapping: dict[Path, Path] = Field(
+        default={},
+        max_length=MAX_MAPPED,
+        description="For rows: the argument (dot path) by the row's field (dot path) that it takes its value from. "
+        "Without it, a row is the arguments, or has them as `arguments`, with its `key`.",
+    )
+    key: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="For rows: the field (dot path) whose value names the item. Without it, its number does.",
+    )
+    delimiter: Literal[",", ";", "\t", "|"] = Field(default=",", description="What separates the values of CSV.")
+
+    @property
+    def batch_options(self) -> BatchOptions:
+        """How the batch is carried out."""
+        return BatchOptions.model_validate(self.model_dump(include=set(BatchOptions.model_fields)))
+
+
+class BatchItem(KnownFieldsOnly):
+    """One item."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    key: str | None = Field(
+        default=None, min_length=1, max_length=MAX_KEY_CHARS, description="Names the item within the batch."
+    )
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="Its own arguments.")
+
+
+class RowsOf(KnownFieldsOnly):
+    """Rows that are kept already: those of a stored output, or of a dataset."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    output: str | None = Field(default=None, max_length=200, description="Locator of a stored output with rows.")
+    dataset: str | None = Field(default=None, max_length=200, description="Id or name of a dataset.")
+    offset: int = Field(default=0, ge=0, description="First row, counted from 0.")
+    limit: int | None = Field(default=None, ge=1, description="Rows at most.")
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.output is None) == (self.dataset is None):
+            raise ValueError("give either `output` or `dataset`")
+        return self
+
+
+class BatchRequest(BatchSettings):
+    """A batch with its items, or with the rows that become its items."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "tool": "call-actor",
+                    "arguments": {"actor": "outlast/sleeper"},
+                    "items": [
+                        {"key": "short", "arguments": {"input": {"seconds": 1}}},
+                        {"key": "long", "arguments": {"input": {"seconds": 5}}},
+                    ],
+                    "concurrency": 2,
+                }
+            ]
+        },
+    )
+
+    items: list[BatchItem] | None = Field(default=None, min_length=1, description="The items.")
+    rows: RowsOf | None = Field(default=None, description="The rows that become items, instead of `items`.")
+
+    @model_validator(mode="after")
+    def _items_or_rows(self) -> Self:
+        if (self.items is None) == (self.rows is None):
+            raise ValueError("give either `items` or `rows`")
+        return self
+
+
+class BatchChanges(KnownFieldsOnly):
+    """What is different from now on; all else stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    concurrency: int | None = Field(default=None, ge=1, le=MAX_CONCURRENCY)
+    budget_usd: Decimal | None = Field(default=None, gt=0, description="Of the whole batch, what it has cost included.")
+    stop: StopRule | None = Field(default=None, description="Instead of the rule before. Counts and costs go on.")
+
+
+class RetryRequest(BatchChanges):
+    """Which failed items run again."""
+
+    categories: tuple[ErrorCategory, ...] = Field(
+        default=(), max_length=len(ErrorCategory), description="Only those that failed with one of these; all without."
+    )
+
+
+class Batch(BaseModel):
+    """A batch and its state."""
+
+    id: str
+    name: str | None = None
+    tool: str
+    mode: str
+    actor: str | None = None
+    status: BatchStatus
+    status_message: str | None = Field(default=None, description="What it does, or why it stopped.")
+    stopped_by: StopReason | None = Field(default=None, description="Why it stopped before all items had run.")
+    created_at: datetime
+    finished_at: datetime | None = None
+    total: int = Field(description="Items.")
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    under_way: int = Field(default=0, description="Items that were started and have no row yet.")
+    waiting: int = Field(description="Items that were not started, or are to run again.")
+    rows: int = Field(default=0, description="Rows of the completed items' answers.")
+    cost_usd: float = Field(default=0.0, description="What the ended items have cost.")
+    budget_usd: float | None = None
+    per_minute: float | None = Field(default=None, description="Items that ended in a minute, lately.")
+    seconds_left: float | None = Field(default=None, description="At that rate; absent when it is not known.")
+    results: str = Field(description="Locator of the results: a stored output that grows, one row for each item.")
+    options: BatchOptions
+    workflow_url: str | None = Field(default=None, description="The batch's workflow in the Temporal UI.")
+
+
+Form = Literal["jsonl", "csv"]
+
+
+class ResultsSelection(BaseModel):
+    """Which rows of the results, and in which form."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    form: Form = Field(default="jsonl", alias="format", description="`jsonl`, or `csv` with lists and objects as JSON.")
+    status: ItemStatus | None = Field(default=None, description="Only items of this status, such as `failed`.")
+    offset: int = Field(default=0, ge=0, description="First row, counted from 0; with `status`, of that status.")
+    limit: int | None = Field(default=None, ge=1, description="Rows at most.")
+
+
+class BatchPage(BaseModel):
+    """Batches: open ones first, then those that ended last."""
+
+    batches: list[Batch]
+    next_page_token: str | None = Field(
+        default=None, description="Pass as page_token for the next page; absent on the last."
+    )

@@ -1,0 +1,208 @@
+"""`/v1/batches`: one tool over many inputs. Start, look at, list, cancel, resume and retry; read the results."""
+
+from collections.abc import AsyncGenerator
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import ValidationError
+
+from outlast.activities.contracts import Caller
+from outlast.api.batches.client import RowSource
+from outlast.api.batches.results import result_pieces
+from outlast.api.batches.sources import Media, UploadedBody, inline_rows, uploaded_rows
+from outlast.api.contracts.batches import (
+    Batch,
+    BatchChanges,
+    BatchPage,
+    BatchRequest,
+    BatchSettings,
+    Form,
+    ResultsSelection,
+    RetryRequest,
+)
+from outlast.api.errors import BadRequest, OutputRefusal, UnsupportedMedia
+from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
+from outlast.api.http.problems import documented_problems
+from outlast.api.http.surrogates import SoundTextRoute
+from outlast.api.outputs import begun
+from outlast.api.services import Services
+
+router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=SoundTextRoute)
+
+BatchId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the batch.")]
+_MEDIA: dict[str, Media] = {"application/x-ndjson": "jsonl", "application/jsonl": "jsonl", "text/csv": "csv"}
+_MEDIA_TYPES: dict[Form, str] = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
+_MAX_SETTINGS_CHARS = 32_000
+_REFUSALS = documented_problems(400, 401, 403, 404, 409, 413, 422, 503, 507)
+
+
+@router.post("", status_code=201, response_model=Batch, responses=_REFUSALS)
+async def start_batch(
+    body: BatchRequest, services: ServicesDep, caller: CallerDep, key: IdempotencyKey
+) -> JSONResponse:
+    """Start a batch of the items in the request, or of rows that are stored already.
+
+    Every item is checked as a single call would be. When some are no calls, nothing is started, and the violations name
+    their numbers, counted from 1. With an `Idempotency-Key`, a batch that is sent twice is one batch.
+    """
+    settings = BatchSettings.model_validate(body.model_dump(exclude={"items", "rows"}))
+    if body.items is not None:
+        items = body.items
+        source = RowSource(lambda: inline_rows(items))
+        batch = await services.batches.start(caller, settings, source, idempotency_key=key)
+    else:
+        assert body.rows is not None
+        batch = await services.stored_rows.start(caller, settings, body.rows, idempotency_key=key)
+    return _created(batch)
+
+
+@router.post(
+    "/uploads",
+    status_code=201,
+    response_model=Batch,
+    responses={**_REFUSALS, **documented_problems(415)},
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/x-ndjson": {"schema": {"type": "string"}},
+                "text/csv": {"schema": {"type": "string"}},
+            },
+        }
+    },
+)
+async def upload_batch(
+    request: Request,
+    services: ServicesDep,
+    caller: CallerDep,
+    key: IdempotencyKey,
+    outlast_batch: Annotated[
+        str,
+        Header(
+            alias="Outlast-Batch",
+            max_length=_MAX_SETTINGS_CHARS,
+            description="The batch without its items, as one line of JSON in ASCII: `tool`, and what else the body of "
+            "`POST /v1/batches` may have.",
+        ),
+    ],
+) -> JSONResponse:
+    """Start a batch of the items in a file, JSON lines or CSV with a line of names, sent as the body.
+
+    Violations name the lines of the file.
+    """
+    media = _media_of(request)
+    settings = _settings(outlast_batch)
+    async with services.uploads.turn(caller.id):
+        body = UploadedBody(max_bytes=services.settings.max_batch_bytes)
+        await body.receive(request.stream())
+        delimiter = settings.delimiter
+        rows = RowSource(lambda: uploaded_rows(body, media, delimiter=delimiter), are_texts=media == "csv")
+        batch = await services.batches.start(caller, settings, rows, idempotency_key=key)
+    return _created(batch)
+
+
+@router.get("", responses=documented_problems(400, 401, 503))
+async def list_batches(
+    services: ServicesDep,
+    caller: CallerDep,
+    only_open: Annotated[bool, Query(description="Only batches that have not ended.")] = False,
+    page_size: Annotated[int, Query(ge=1, le=100, description="Batches per page.")] = 50,
+    page_token: Annotated[
+        str | None, Query(max_length=4096, description="`next_page_token` of the previous page.")
+    ] = None,
+) -> BatchPage:
+    """Your batches: open ones first, then those that ended last. Counts of open ones are those of their last round."""
+    return await services.batches.list(caller, only_open=only_open, page_size=page_size, page_token=page_token)
+
+
+@router.get("/{batch_id}", responses=documented_problems(401, 404, 503))
+async def get_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep) -> Batch:
+    """A batch as it is now: counts, rate, time left, money. Works while no worker is alive."""
+    return await services.batches.describe(caller, batch_id)
+
+
+@router.get(
+    "/{batch_id}/results",
+    response_class=StreamingResponse,
+    responses={
+        200: {"description": "One row for each item that has ended, as lines of JSON (x-ndjson) or CSV."},
+        **documented_problems(401, 404, 410, 503),
+    },
+)
+async def get_results(
+    batch_id: BatchId,
+    services: ServicesDep,
+    caller: CallerDep,
+    selection: Annotated[ResultsSelection, Query()],
+) -> StreamingResponse:
+    """The results so far, also while the batch goes on. Read from `offset` on, they continue where an answer ended.
+
+    They are a stored output, too: `results` of the batch is its locator.
+    """
+    batch = await services.batches.describe(caller, batch_id)
+    pieces, form = _results(services, caller, batch.results, selection), selection.form
+    headers = {
+        "Cache-Control": "private, no-store",
+        "Content-Disposition": f'attachment; filename="{batch_id}.{form}"',
+        "X-Content-Type-Options": "nosniff",
+    }
+    return StreamingResponse(await begun(pieces), media_type=_MEDIA_TYPES[form], headers=headers)
+
+
+@router.post("/{batch_id}/cancel", status_code=202, responses=documented_problems(401, 404, 409, 503))
+async def cancel_batch(batch_id: BatchId, services: ServicesDep, caller: CancellerDep) -> Batch:
+    """Start nothing more and cancel what is under way. The batch is `cancelled` when that has ended."""
+    return await services.batches.cancel(caller, batch_id)
+
+
+@router.post("/{batch_id}/resume", status_code=202, responses=_REFUSALS)
+async def resume_batch(batch_id: BatchId, body: BatchChanges, services: ServicesDep, caller: CallerDep) -> Batch:
+    """Go on with a batch that has stopped: with the items that were cancelled, and those that were not started."""
+    return await services.batches.resume(caller, batch_id, body)
+
+
+@router.post("/{batch_id}/retry", status_code=202, responses=_REFUSALS)
+async def retry_batch(batch_id: BatchId, body: RetryRequest, services: ServicesDep, caller: CallerDep) -> Batch:
+    """Run the failed items of a batch that has ended again. Their rows leave the results until they have ended anew."""
+    return await services.batches.retry(caller, batch_id, body)
+
+
+async def _results(
+    services: Services, caller: Caller, locator: str, selection: ResultsSelection
+) -> AsyncGenerator[bytes]:
+    try:
+        reader = await services.outputs.open(caller, locator)
+    except OutputRefusal as refusal:
+        if refusal.status != 404:
+            raise
+        return  # The batch has no rows yet.
+    async for piece in services.outputs.guarded(result_pieces(reader, selection)):
+        yield piece
+
+
+def _media_of(request: Request) -> Media:
+    written = request.headers.get("content-type", "")
+    media = _MEDIA.get(written.partition(";")[0].strip().lower())
+    if media is None:
+        raise UnsupportedMedia(
+            f"The Content-Type header is {written[:100]!r}. Send `application/x-ndjson` for JSON lines, or `text/csv`."
+        )
+    return media
+
+
+def _settings(text: str) -> BatchSettings:
+    try:
+        return BatchSettings.model_validate_json(text)
+    except ValidationError as error:
+        raise RequestValidationError(
+            [{**one, "loc": ("header", "Outlast-Batch", *one["loc"])} for one in error.errors(include_url=False)]
+        ) from error
+    except ValueError as error:
+        raise BadRequest(f"The header Outlast-Batch is no JSON: {error}") from error
+
+
+def _created(batch: Batch) -> JSONResponse:
+    headers = {"Location": f"/v1/batches/{batch.id}"}
+    return JSONResponse(batch.model_dump(mode="json", exclude_none=True), status_code=201, headers=headers)

@@ -1,0 +1,111 @@
+"""Converts Temporal's description of a batch's workflow to a `Batch`. Needs no worker."""
+
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
+
+from outlast.activities.batches.contracts import BatchState, Counts, StopReason
+from outlast.activities.batches.results import results_locator
+from outlast.activities.failures.readable import readable
+from outlast.api.contracts.batches import Batch
+from outlast.api.temporal.definitions import CARRY_ON_BATCH
+from outlast.api.temporal.task_view import memo_model, owner_of
+from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchStatus, BatchSummary
+from outlast.workflows.contracts import memo
+
+_ENDED_ABNORMALLY = frozenset(
+    {WorkflowExecutionStatus.FAILED, WorkflowExecutionStatus.TERMINATED, WorkflowExecutionStatus.TIMED_OUT}
+)
+
+
+async def batch_from(
+    execution: WorkflowExecution,
+    *,
+    outcome: BatchOutcome | None = None,
+    ui_url: str | None,
+    namespace: str,
+) -> Batch | None:
+    """Describe the batch behind `execution`, which has ended with `outcome`; None when the workflow is no batch."""
+    summary = await memo_model(execution, memo.BATCH, BatchSummary)
+    owner = owner_of(execution)
+    if summary is None or owner is None:
+        return None
+    progress = await memo_model(execution, memo.BATCH_PROGRESS, BatchProgress) or BatchProgress.nothing()
+    state = outcome.state if outcome is not None else await _live_state(execution)
+    if state is not None:
+        progress = BatchProgress.of(state)
+    counts = progress.counts
+    return Batch(
+        id=execution.id,
+        name=summary.name,
+        tool=summary.tool,
+        mode=summary.mode,
+        actor=summary.actor,
+        status=_status(execution, outcome, progress, summary.total),
+        status_message=await _message(execution, progress),
+        stopped_by=progress.stop,
+        created_at=summary.created_at,
+        finished_at=execution.close_time,
+        total=summary.total,
+        **counts.model_dump(),
+        under_way=progress.under_way,
+        waiting=max(0, summary.total - counts.ended - progress.under_way),
+        cost_usd=float(progress.cost_usd),
+        budget_usd=float(summary.options.budget_usd) if summary.options.budget_usd is not None else None,
+        per_minute=state.per_minute if state else None,
+        seconds_left=_seconds_left(execution, state, counts, summary.total),
+        results=str(results_locator(owner, execution.id)),
+        options=summary.options,
+        workflow_url=f"{ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{execution.id}" if ui_url else None,
+    )
+
+
+async def outcome_of(client: Client, batch_id: str, run_id: str | None) -> BatchOutcome | None:
+    """How a run of a batch's workflow that was completed has ended. Raises `RPCError`."""
+    handle = client.get_workflow_handle(batch_id, run_id=run_id, result_type=BatchOutcome)
+    return await handle.result(follow_runs=False)
+
+
+def _status(
+    execution: WorkflowExecution, outcome: BatchOutcome | None, progress: BatchProgress, total: int
+) -> BatchStatus:
+    if outcome is not None:
+        return outcome.status
+    if execution.status in _ENDED_ABNORMALLY:
+        return BatchStatus.STOPPED
+    if execution.status is not WorkflowExecutionStatus.COMPLETED:
+        return BatchStatus.WORKING
+    if progress.stop is StopReason.CANCELLED:
+        return BatchStatus.CANCELLED
+    return BatchStatus.COMPLETED if progress.counts.ended == total else BatchStatus.STOPPED
+
+
+async def _live_state(execution: WorkflowExecution) -> BatchState | None:
+    """The details of the heartbeat of the round at work."""
+    if not isinstance(execution, WorkflowExecutionDescription):
+        return None
+    for activity in execution.raw_description.pending_activities:
+        payloads = activity.heartbeat_details.payloads
+        if activity.activity_type.name == CARRY_ON_BATCH and payloads:
+            return (await execution.data_converter.decode(payloads, [BatchState]))[0]
+    return None
+
+
+async def _message(execution: WorkflowExecution, progress: BatchProgress) -> str | None:
+    if progress.stop_words is not None:
+        return f"Stopped: {progress.stop_words}."
+    if execution.status in _ENDED_ABNORMALLY:
+        return "Its workflow did not end by itself; items that were under way may go on as tasks."
+    if isinstance(execution, WorkflowExecutionDescription) and execution.close_time is None:
+        for activity in execution.raw_description.pending_activities:
+            if activity.HasField("last_failure") and activity.attempt > 1:
+                failure = await readable(activity.last_failure, execution.data_converter)
+                return f"Attempt {activity.attempt} of a round, going on: {failure.message}"
+        if execution.raw_description.workflow_extended_info.cancel_requested:
+            return "Cancelling: waiting until the items under way have ended."
+    return None
+
+
+def _seconds_left(execution: WorkflowExecution, state: BatchState | None, counts: Counts, total: int) -> float | None:
+    if execution.close_time is not None or state is None or not state.per_minute or state.stop is not None:
+        return None
+    left = state.plan_end - state.cursor + len(state.under_way) if state.plan is not None else total - counts.ended
+    return round(60 * max(0, left) / state.per_minute, 1)

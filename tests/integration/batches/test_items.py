@@ -1,0 +1,161 @@
+"""Where items come from, and what is refused of them: with its line, before anything is started."""
+
+import json
+
+import httpx
+import pytest
+
+from tests.support.calls.batches import carried_out, doubles, ended, rows_of, sleepers
+from tests.support.stacks.sandbox import Sandbox
+
+JSONL, CSV = {"Content-Type": "application/x-ndjson"}, {"Content-Type": "text/csv"}
+
+
+async def uploaded(
+    api: httpx.AsyncClient, content: str | bytes, settings: dict[str, object], **headers: str
+) -> httpx.Response:
+    sent = {"Outlast-Batch": json.dumps({"tool": "double", **settings}), **headers}
+    return await api.post("/v1/batches/uploads", content=content, headers=sent)
+
+
+async def results(api: httpx.AsyncClient, response: httpx.Response) -> dict[str, int]:
+    assert response.status_code == 201, response.text
+    batch = await ended(api, response.json()["id"])
+    rows = await rows_of(api, batch["id"])
+    assert batch["completed"] == len(rows), rows
+    return {row["key"]: row["result"]["doubled"] for row in rows}
+
+
+async def test_lines_of_json_are_items_or_arguments(api: httpx.AsyncClient) -> None:
+    lines = '{"key": "a", "arguments": {"number": 1}}\n\n{"number": 2}\n{"arguments": {"number": 3}}'
+    assert await results(api, await uploaded(api, lines, {}, **JSONL)) == {"a": 2, "3": 4, "4": 6}
+
+
+async def test_csv_becomes_what_the_tool_wants(api: httpx.AsyncClient) -> None:
+    """Numbers are numbers where the schema has them; a label that reads like one stays a text."""
+    table = '\ufeffsku;count;note\nA-1;3;007\nB-2;"4";"two\nlines"\n'
+    settings = {"mapping": {"number": "count", "label": "note"}, "key": "sku", "delimiter": ";"}
+    response = await uploaded(api, table.encode(), settings, **CSV)
+    assert await results(api, response) == {"A-1": 6, "B-2": 8}
+
+
+async def test_rows_of_a_dataset_and_of_a_stored_output_become_items(api: httpx.AsyncClient, sandbox: Sandbox) -> None:
+    dataset = sandbox.new_dataset([{"id": n, "nested": {"value": n}} for n in range(5)])
+    rows = {"dataset": dataset, "offset": 1, "limit": 3}
+    body = {"tool": "double", "mapping": {"number": "nested.value"}, "key": "id", "rows": rows}
+    batch = await carried_out(api, body)
+    found = await rows_of(api, batch["id"])
+    assert {row["key"]: row["result"]["doubled"] for row in found} == {"1": 2, "2": 4, "3": 6}
+    # The results of a batch are a stored output with rows: another batch takes them up.
+    chained = {"tool": "double", "mapping": {"number": "result.doubled"}, "key": "key"}
+    second = await carried_out(api, {**chained, "rows": {"output": batch["results"]}})
+    found = await rows_of(api, second["id"])
+    assert {row["key"]: row["result"]["doubled"] for row in found} == {"1": 4, "2": 8, "3": 12}
+
+
+async def test_a_mapping_builds_lists_and_objects(api: httpx.AsyncClient, sandbox: Sandbox) -> None:
+    lines = '{"text": "from a line", "for": 0}\n'
+    settings = {
+        "tool": "call-actor",
+        "arguments": {"actor": "outlast/sleeper", "input": {"steps": 1}},
+        "mapping": {"input.message": "text", "input.seconds": "for"},
+    }
+    response = await uploaded(api, lines, settings, **JSONL)
+    batch = await ended(api, response.json()["id"])
+    [row] = await rows_of(api, batch["id"])
+    assert row["items"][0]["message"] == "from a line"
+
+
+async def test_lines_that_are_no_items_are_named_and_nothing_is_started(api: httpx.AsyncClient) -> None:
+    lines = [
+        '{"number": 1}',
+        "{broken",
+        "[1]",
+        '{"number": "many"}',
+        '{"key": "same", "arguments": {"number": 1}}',
+        '{"key": "same", "arguments": {"number": 2}}',
+        json.dumps({"number": 1, "label": "x" * 70_000}),
+        '{"number": 1, "unknown": 1}',
+        '{"number": 1, "label": "\\ud800"}',
+        '{"number": ' + "1" * 200_000 + "}",
+        "[" * 3_000,
+    ]
+    before = (await api.get("/v1/batches")).json()["batches"]
+    refused = await uploaded(api, "\n".join(lines), {}, **JSONL)
+    assert refused.status_code == 422, refused.text
+    problem = refused.json()
+    assert problem["type"] == "urn:outlast:problem:batch-refused"
+    named = {one["path"].split("/")[1] for one in problem["error"]["violations"]}
+    assert named == {"2", "3", "4", "6", "7", "8", "9", "10", "11"}
+    assert "line 5" in next(one["message"] for one in problem["error"]["violations"] if one["path"] == "/6")
+    assert (await api.get("/v1/batches")).json()["batches"] == before
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "headers", "status"),
+    [
+        ("number\n1\n2,3\n", {}, CSV, 422),
+        ("number,number\n1,2\n", {}, CSV, 422),
+        (b"number\n\xff\xfe\n", {}, CSV, 422),
+        ("", {}, JSONL, 422),
+        ('{"number": 1}', {}, {"Content-Type": "application/json"}, 415),
+        ('{"number": 1}', {"tool": "no-such-tool"}, JSONL, 404),
+        ('{"number": 1}', {"concurency": 5}, JSONL, 422),
+        ('{"number": 1}', {"concurrency": 5_000}, JSONL, 422),
+        ('{"number": 1}', {"mapping": {"number": "missing"}}, JSONL, 422),
+        ('{"number": 1}', {"key": "missing"}, JSONL, 422),
+        ('{"a": 1}', {"mapping": {"number.0.x": "a", "number.5.x": "a"}}, JSONL, 422),
+    ],
+)
+async def test_what_cannot_be_a_batch_is_refused(
+    api: httpx.AsyncClient, content: str | bytes, settings: dict[str, object], headers: dict[str, str], status: int
+) -> None:
+    refused = await uploaded(api, content, settings, **headers)
+    assert refused.status_code == status, refused.text
+    assert refused.json()["detail"]
+
+
+async def test_settings_that_are_no_json_are_refused(api: httpx.AsyncClient) -> None:
+    for settings in ("{", "[]", '{"tool": "double"' + " " * 40_000 + "}"):
+        headers = {"Outlast-Batch": settings, **JSONL}
+        refused = await api.post("/v1/batches/uploads", content="{}", headers=headers)
+        assert refused.status_code in (400, 422), refused.text
+
+
+async def test_a_request_has_items_or_rows(api: httpx.AsyncClient) -> None:
+    both = {**doubles(1), "rows": {"dataset": "x"}}
+    for body in ({"tool": "double"}, both, {"tool": "double", "items": []}, {"tool": "double", "rows": {}}):
+        refused = await api.post("/v1/batches", json=body)
+        assert refused.status_code == 422, refused.text
+
+
+async def test_rows_that_are_not_there_are_refused(api: httpx.AsyncClient) -> None:
+    missing = await api.post("/v1/batches", json={"tool": "double", "rows": {"dataset": "AAAAAAAAAAAAAAAAA"}})
+    assert missing.status_code == 422, missing.text
+    malformed = await api.post("/v1/batches", json={"tool": "double", "rows": {"output": "nonsense"}})
+    assert malformed.status_code == 400, malformed.text
+
+
+async def test_results_are_a_stored_output_and_a_table(api: httpx.AsyncClient) -> None:
+    body = doubles(6)
+    body["items"][5]["arguments"]["fails_with"] = "not_found"
+    batch = await carried_out(api, body)
+    info = (await api.get(f"/v1/outputs/{batch['results']}/info")).json()
+    assert (info["kind"], info["count"]) == ("rows", 6)
+    some = await api.get(f"/v1/outputs/{batch['results']}", params={"fields": "key,result.doubled", "limit": 2})
+    assert len(some.text.splitlines()) == 2
+    good = await api.get(f"/v1/outputs/{batch['results']}", params={"filter": "status == 'failed'"})
+    assert [json.loads(line)["key"] for line in good.text.splitlines()] == ["n5"]
+    table = await api.get(f"/v1/batches/{batch['id']}/results", params={"format": "csv", "status": "failed"})
+    assert table.headers["content-type"].startswith("text/csv")
+    names, values = table.text.splitlines()
+    told = dict(zip(names.split(","), values.split(","), strict=True))
+    assert (told["key"], told["status"], told["error_category"]) == ("n5", "failed", "not_found")
+
+
+async def test_a_batch_without_rows_yet_has_empty_results(api: httpx.AsyncClient) -> None:
+    response = await api.post("/v1/batches", json=sleepers(1, 600))
+    batch_id = response.json()["id"]
+    assert await rows_of(api, batch_id) == []
+    await api.post(f"/v1/batches/{batch_id}/cancel")
+    await ended(api, batch_id)

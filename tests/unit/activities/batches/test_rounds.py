@@ -1,0 +1,332 @@
+"""Rounds of a batch, of which any attempt may end anywhere: each item is started once, and has one row."""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from temporalio.activity import ActivityCancellationDetails
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from outlast.activities.batches import window
+from outlast.activities.batches.activities import ROUND_HEARTBEAT_TIMEOUT, BatchActivities
+from outlast.activities.batches.contracts import (
+    BatchOptions,
+    BatchPlace,
+    BatchState,
+    ItemLine,
+    ItemOutcome,
+    ItemRow,
+    Lines,
+    RoundInput,
+    StopReason,
+    StopRule,
+    item_task_id,
+)
+from outlast.activities.batches.lines import LineWriter
+from outlast.activities.batches.results import results_locator
+from outlast.activities.contracts import JsonObject
+from outlast.activities.outputs.format.errors import OutputError
+from outlast.activities.outputs.store.access import open_output
+from outlast.activities.outputs.store.object_store import OutputObjects
+
+BATCH = "batch-0123"
+
+
+class Died(Exception):
+    """The worker, in the middle of something."""
+
+
+class Tasks:
+    """Tasks that end as soon as they are asked, except those that are held; and the death of a worker, as ordered."""
+
+    def __init__(self) -> None:
+        self.started: dict[str, str] = {}
+        self.cancelled: set[str] = set()
+        self.held: set[str] = set()
+        self.calls_left: int | None = None
+        self.cost_usd = Decimal("0.01")
+        self.may_start = asyncio.Event()
+        self.may_start.set()
+        self.most_at_once = 0
+        self._at_once = 0
+
+    async def start(self, place: BatchPlace, item: ItemLine, task_id: str, *, limit_usd: Decimal | None) -> None:
+        await self.may_start.wait()
+        self.started.setdefault(task_id, item.key)
+        self._die_in_time()
+
+    async def outcome(self, task_id: str) -> ItemOutcome | None:
+        self._die_in_time()
+        if task_id not in self.started:
+            return None
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            await asyncio.sleep(0)
+            while self.started[task_id] in self.held and task_id not in self.cancelled:
+                await asyncio.sleep(0.001)
+        finally:
+            self._at_once -= 1
+        status = "cancelled" if task_id in self.cancelled else "completed"
+        return ItemOutcome(status=status, text=self.started[task_id], cost_usd=self.cost_usd)
+
+    async def cancel(self, task_id: str) -> None:
+        if task_id in self.started:
+            self.cancelled.add(task_id)
+
+    async def existing(self, task_ids: Collection[str]) -> frozenset[str]:
+        return frozenset(task_ids) & self.started.keys()
+
+    async def ended(self, batch_id: str, since: datetime) -> frozenset[str]:
+        return frozenset()
+
+    def _die_in_time(self) -> None:
+        if self.calls_left is not None:
+            self.calls_left -= 1
+            if self.calls_left < 0:
+                raise Died
+
+
+class Roomy:
+    """There is room for all."""
+
+    async def free(self, running: int) -> int:
+        return 1_000
+
+    def started(self) -> None:
+        pass
+
+
+class Batch:
+    """A batch of so many items, and what carries it out."""
+
+    def __init__(self, objects: OutputObjects, tasks: Tasks, items: Lines, options: BatchOptions) -> None:
+        self.tasks = tasks
+        self._objects = objects
+        self._activities = BatchActivities(objects, tasks, lambda _: Roomy(), namespace="default")
+        self._options = options
+        self._place = BatchPlace(
+            batch_id=BATCH,
+            caller_id="ann",
+            call={},
+            summary={},
+            items=items,
+            starts_runs=True,
+            is_paid=True,
+            share=10,
+            ttl_seconds=3_600,
+        )
+        self.beat: BatchState | None = None
+        self.count = items.count
+        self.call: JsonObject = {}
+
+    def request(self, state: BatchState | None = None, **changes: object) -> RoundInput:
+        state = state or BatchState(plan_end=self.count)
+        place = self._place.model_copy(update={"call": self.call})
+        fields = {"place": place, "options": self._options, "state": state, "horizon": self.count, **changes}
+        return RoundInput.model_validate(fields)
+
+    async def attempt(
+        self, request: RoundInput, number: int = 1, environment: ActivityEnvironment | None = None
+    ) -> BatchState:
+        """One attempt at a round. It begins with the details of the heartbeat before."""
+        environment = environment or ActivityEnvironment()
+        details = [self.beat.model_dump(mode="json")] if number > 1 and self.beat is not None else []
+        environment.info = dataclasses.replace(
+            environment.info,
+            attempt=number,
+            heartbeat_details=details,
+            heartbeat_timeout=ROUND_HEARTBEAT_TIMEOUT,
+        )
+        environment.on_heartbeat = self._keep
+        return await environment.run(self._activities.carry_on_batch, request)
+
+    async def rows(self) -> list[ItemRow]:
+        try:
+            reader = await open_output(self._objects, str(results_locator("ann", BATCH)), "ann")
+        except OutputError:
+            return []
+        return [ItemRow.model_validate_json(row) async for row in reader.rows()]
+
+    def _keep(self, *details: object) -> None:
+        [self.beat] = [one for one in details if isinstance(one, BatchState)] or [self.beat]
+
+
+Make = Callable[..., "asyncio.Future[Batch]"]
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(window, "_FLUSH_SECONDS", 0.0005)
+    monkeypatch.setattr(window, "_LOOK_AGAIN_SECONDS", 0.001)
+
+    async def make(count: int, **options: object) -> Batch:
+        objects = OutputObjects.open(str(tmp_path))
+        writer = LineWriter(objects, namespace="default", batch_id=BATCH)
+        for number in range(count):
+            line = ItemLine(key=f"k{number}", call={}, summary={})
+            await writer.add(line.model_dump_json().encode())
+        return Batch(objects, Tasks(), await writer.finish(), BatchOptions.model_validate(options))
+
+    return make
+
+
+def expect_all(batch: Batch, rows: list[ItemRow]) -> None:
+    assert sorted(row.index for row in rows) == list(range(batch.count))
+    assert len(set(batch.tasks.started.values())) == len(batch.tasks.started) == batch.count
+
+
+@pytest.mark.parametrize("order", ["any", "given"])
+async def test_a_round_starts_each_item_once_within_its_window(made: Make, order: str) -> None:
+    batch = await made(60, concurrency=7, order=order)
+    state = await batch.attempt(batch.request())
+    rows = await batch.rows()
+    expect_all(batch, rows)
+    assert (state.counts.completed, state.cost_usd, state.under_way) == (60, Decimal("0.60"), ())
+    assert not state.has_more
+    assert batch.tasks.most_at_once <= 7
+    if order == "given":
+        assert [row.index for row in rows] == list(range(60))
+
+
+@pytest.mark.parametrize("order", ["any", "given"])
+@pytest.mark.parametrize("calls", [0, 1, 2, 3, 5, 8, 13, 21, 28, 34, 39])
+async def test_wherever_a_worker_dies_nothing_is_lost_or_doubled(made: Make, order: str, calls: int) -> None:
+    batch = await made(20, concurrency=4, order=order)
+    batch.tasks.calls_left = calls
+    with pytest.raises(ApplicationError):
+        await batch.attempt(batch.request())
+    batch.tasks.calls_left = calls
+    for number in range(2, 30):
+        batch.tasks.calls_left = 3 * number + calls
+        try:
+            state = await batch.attempt(batch.request(), number)
+            break
+        except ApplicationError:
+            continue
+    else:
+        raise AssertionError("It does not get on.")
+    expect_all(batch, await batch.rows())
+    assert (state.counts.completed, state.cost_usd) == (20, Decimal("0.20"))
+
+
+async def test_a_heartbeat_that_never_arrived_costs_nothing(made: Make) -> None:
+    """The next attempt begins where the round did: it finds what was started, and reads its answers again."""
+    batch = await made(20, concurrency=4)
+    batch.tasks.calls_left = 25
+    with pytest.raises(ApplicationError):
+        await batch.attempt(batch.request())
+    batch.tasks.calls_left, batch.beat = None, None
+    state = await batch.attempt(batch.request(), 2)
+    expect_all(batch, await batch.rows())
+    assert state.counts.completed == 20
+
+
+async def cancelled(batch: Batch, request: RoundInput, number: int = 1) -> BatchState:
+    """The state of a round that is cancelled when nothing ends any more."""
+    environment = ActivityEnvironment()
+    running = asyncio.ensure_future(batch.attempt(request, number, environment))
+    while len(batch.tasks.started) < 6:
+        await asyncio.sleep(0.001)
+    environment.cancel(cancellation_details=ActivityCancellationDetails(cancel_requested=True))
+    return await running
+
+
+async def test_a_cancelled_round_says_what_is_under_way_and_the_next_one_ends_that(made: Make) -> None:
+    batch = await made(20, concurrency=4)
+    batch.tasks.held = {f"k{number}" for number in range(2, 20)}
+    state = await cancelled(batch, batch.request())
+    assert {slot.index for slot in state.under_way} == {2, 3, 4, 5}
+    state = await batch.attempt(batch.request(state, step="abort"))
+    assert (state.counts.completed, state.counts.cancelled, state.under_way) == (2, 4, ())
+    assert len(batch.tasks.started) == 6
+    assert {row.index for row in await batch.rows() if row.status == "cancelled"} == {2, 3, 4, 5}
+
+
+async def test_what_an_attempt_started_that_said_nothing_is_found_and_ended(made: Make) -> None:
+    """The worker died after it had started some items, and the batch was cancelled before another one went on."""
+    batch = await made(20, concurrency=4)
+    batch.tasks.held = {f"k{number}" for number in range(20)}
+    batch.tasks.calls_left = 6
+    with pytest.raises(ApplicationError):
+        await batch.attempt(batch.request())
+    there = len(batch.tasks.started)
+    assert there > 0
+    batch.tasks.calls_left = None
+    state = await batch.attempt(batch.request(step="abort", looks_back=True))
+    assert state.counts.cancelled == there == len(batch.tasks.cancelled)
+    # Resumed, it begins with what is left: what is before the cursor or beyond it has its row.
+    batch.tasks.held = set()
+    state = await batch.attempt(batch.request(state))
+    expect_all(batch, await batch.rows())
+
+
+async def test_what_is_found_beyond_the_first_gap_has_one_row(made: Make) -> None:
+    batch = await made(8, concurrency=2)
+    for number in (0, 2, 5):
+        batch.tasks.started[item_task_id(BATCH, f"k{number}", 1)] = f"k{number}"
+    state = await batch.attempt(batch.request(step="abort", looks_back=True))
+    assert {row.index for row in await batch.rows()} == {0, 2, 5}
+    await batch.attempt(batch.request(state))
+    expect_all(batch, await batch.rows())
+
+
+async def test_a_start_that_is_on_its_way_is_waited_for(made: Make) -> None:
+    batch = await made(20, concurrency=4)
+    batch.tasks.held = {f"k{number}" for number in range(20)}
+    batch.tasks.may_start.clear()
+    environment = ActivityEnvironment()
+    running = asyncio.ensure_future(batch.attempt(batch.request(), environment=environment))
+    while batch.beat is None and not batch.tasks.may_start._waiters:
+        await asyncio.sleep(0.001)
+    environment.cancel(cancellation_details=ActivityCancellationDetails(cancel_requested=True))
+    await asyncio.sleep(0.01)
+    assert not running.done()
+    batch.tasks.may_start.set()
+    state = await running
+    assert len(batch.tasks.started) > 0
+    state = await batch.attempt(batch.request(state, step="abort"))
+    assert batch.tasks.cancelled == batch.tasks.started.keys()
+
+
+async def test_a_round_that_drains_starts_nothing(made: Make) -> None:
+    batch = await made(20, concurrency=4)
+    batch.tasks.held = {f"k{number}" for number in range(2, 20)}
+    state = await cancelled(batch, batch.request())
+    batch.tasks.held = set()
+    state = await batch.attempt(batch.request(state, step="drain"))
+    assert (state.counts.completed, state.under_way) == (6, ())
+    assert len(batch.tasks.started) == 6
+
+
+async def test_a_round_stops_as_the_rule_says_and_when_its_time_is_over(made: Make) -> None:
+    batch = await made(20, concurrency=1, stop=StopRule(completed=3))
+    state = await batch.attempt(batch.request())
+    assert (state.stop, state.counts.completed) == (StopReason.ENOUGH, 3)
+    late = await batch.attempt(batch.request(until=datetime.now(UTC)))
+    assert late.stop is StopReason.TIME
+
+
+async def test_a_round_goes_no_further_than_it_may_spend(made: Make) -> None:
+    """Each item may cost ten cents, and does."""
+    batch = await made(20, concurrency=4, budget_usd="0.25")
+    batch.call = {"options": {"budget": {"max_total_charge_usd": "0.10"}}}
+    batch.tasks.cost_usd = Decimal("0.10")
+    state = await batch.attempt(batch.request(item_limit_usd=Decimal("0.10")))
+    assert (state.cost_usd, len(batch.tasks.started)) == (Decimal("0.20"), 2)
+    assert state.stop is None  # The workflow decides whether another limit helps.
+
+
+async def test_a_horizon_ends_the_round_with_what_is_under_way(made: Make) -> None:
+    batch = await made(20, concurrency=4)
+    batch.tasks.held = {"k3", "k4"}
+    state = await batch.attempt(batch.request(horizon=5))
+    assert state.cursor == 5
+    batch.tasks.held = set()
+    state = await batch.attempt(batch.request(state))
+    expect_all(batch, await batch.rows())

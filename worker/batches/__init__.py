@@ -1,0 +1,1 @@
+"""How the items of batches become tasks."""

@@ -1,0 +1,152 @@
+"""`WorkflowItemTasks`: an item of a batch is a `ToolCallWorkflow`, like every other call."""
+
+import asyncio
+from collections.abc import Collection
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from pydantic import ValidationError
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowFailureError
+from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from outlast.activities.batches.contracts import BatchPlace, ItemLine, ItemOutcome
+from outlast.activities.dispatch.contracts import written
+from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.runs.contracts import RunState
+from outlast.activities.spending.contracts import exact_usd
+from outlast.worker.abnormal_ends import abnormal
+from outlast.worker.batches.eager_share import EagerShare
+from outlast.workflows.contracts import memo, search_attributes
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from outlast.workflows.contracts.tool_calls import TaskCompleted, TaskSummary, ToolCall, ToolOutcome
+from outlast.workflows.tool_call import ToolCallWorkflow
+
+_ASKED_AT_ONCE = 20
+
+
+class WorkflowItemTasks:
+    """See `outlast.activities.batches.tasks.ItemTasks`."""
+
+    def __init__(self, client: Client) -> None:
+        """Start workflows with `client`."""
+        self._client = client
+        self._eager = EagerShare(client)
+
+    async def start(self, place: BatchPlace, item: ItemLine, task_id: str, *, limit_usd: Decimal | None) -> None:
+        """Start the item's task; nothing when there is one already."""
+        call, summary = _call_of(place, item, limit_usd)
+        # A run is started within the first task, in ways that were thought through for tasks from a queue only.
+        eager = not place.starts_runs and await self._eager.takes_next()
+        try:
+            await self._client.start_workflow(
+                ToolCallWorkflow.run,
+                call,
+                id=task_id,
+                task_queue=TOOLS_TASK_QUEUE,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+                memo={memo.SUMMARY: summary},
+                search_attributes=search_attributes.of_task(call, summary),
+                static_summary=f"{call.tool} for {place.caller_id}, item of {place.batch_id}",
+                request_eager_start=eager,
+                priority=Priority(fairness_key=place.caller_id[:64]) if place.is_fair else Priority.default,
+            )
+        except WorkflowAlreadyStartedError:
+            return
+
+    async def outcome(self, task_id: str) -> ItemOutcome | None:
+        """How the task has ended, as soon as it has; None when there is none."""
+        handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
+        try:
+            return _outcome_of(await handle.result())
+        except WorkflowFailureError as error:
+            return await _abnormal(task_id, error, await handle.describe())
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return None
+            raise
+
+    async def cancel(self, task_id: str) -> None:
+        """Cancel the task, unless it has ended or does not exist."""
+        try:
+            await self._client.get_workflow_handle(task_id).cancel()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+
+    async def existing(self, task_ids: Collection[str]) -> frozenset[str]:
+        """Those of the tasks that exist."""
+        ordered = sorted(task_ids)
+        found: set[str] = set()
+        for start in range(0, len(ordered), _ASKED_AT_ONCE):
+            some = ordered[start : start + _ASKED_AT_ONCE]
+            there = await asyncio.gather(*(self._exists(task_id) for task_id in some))
+            found.update(task_id for task_id, is_there in zip(some, there, strict=True) if is_there)
+        return frozenset(found)
+
+    async def ended(self, batch_id: str, since: datetime) -> frozenset[str]:
+        """The tasks of a batch that have ended since a moment."""
+        of_batch = f"{search_attributes.BATCH.name} = {search_attributes.quoted(batch_id)}"
+        query = f"WorkflowType = 'ToolCallWorkflow' AND {of_batch} AND CloseTime > '{written(since)}'"
+        return frozenset([one.id async for one in self._client.list_workflows(query, page_size=1_000)])
+
+    async def _exists(self, task_id: str) -> bool:
+        try:
+            await self._client.get_workflow_handle(task_id).describe()
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return False
+            raise
+        return True
+
+
+def _call_of(place: BatchPlace, item: ItemLine, limit_usd: Decimal | None) -> tuple[ToolCall, TaskSummary]:
+    """Raises `ValueError` for an item that is no call."""
+    try:
+        call = ToolCall.model_validate({**place.call, **item.call, "batch_id": place.batch_id})
+        summary = TaskSummary.model_validate(
+            {**place.summary, **item.summary, "created_at": datetime.now(UTC).isoformat()}
+        )
+    except ValidationError as error:
+        raise ValueError("it was written by another version of Outlast") from error
+    options = call.options.model_copy(update={"budget": call.options.budget.within(limit_usd)})
+    return call.model_copy(update={"options": options}), summary
+
+
+def _outcome_of(outcome: ToolOutcome) -> ItemOutcome:
+    result, run = outcome.result, outcome.run
+    error = result.error
+    is_cancelled = error is not None and error.category is ErrorCategory.CANCELLED and not result.structured
+    return ItemOutcome(
+        status="cancelled" if is_cancelled else "failed" if result.is_error else "completed",
+        error=error,
+        text=result.text,
+        structured=result.structured,
+        locator=result.locator,
+        run_id=run.run_id if run else None,
+        dataset_id=run.dataset_id if run else None,
+        cost_usd=_cost(outcome.cost_usd, run),
+        seconds=outcome.seconds,
+    )
+
+
+async def _abnormal(
+    task_id: str, error: WorkflowFailureError, description: WorkflowExecutionDescription
+) -> ItemOutcome:
+    """The outcome of a task whose workflow returned no result. What it has cost stands in its memo."""
+    run = await description.memo_value(memo.RUN_FINISHED, None, type_hint=RunState)
+    completed = await description.memo_value(memo.TASK_COMPLETED, None, type_hint=TaskCompleted)
+    return ItemOutcome(
+        status="cancelled" if isinstance(error.cause, CancelledError) else "failed",
+        error=abnormal(task_id, error),
+        run_id=run.run_id if run else None,
+        dataset_id=run.dataset_id if run else None,
+        cost_usd=_cost(completed.cost_usd if completed else None, run),
+    )
+
+
+def _cost(told: float | None, run: RunState | None) -> Decimal | None:
+    known = told if told is not None else run.usage_total_usd if run is not None else None
+    return exact_usd(known) if known is not None else None

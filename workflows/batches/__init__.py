@@ -1,0 +1,1 @@
+"""Batches: what comes next, and when a batch is over."""

@@ -1,0 +1,183 @@
+"""BatchWorkflow: one tool over many items, in rounds.
+
+A round is an activity that starts items, which are tasks, and awaits them. This workflow decides what the next round
+does, and when the batch is over. Its history has a few events for each round, whatever the number of items.
+"""
+
+import asyncio
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from outlast.activities.batches.activities import (
+        RESULTS_ATTEMPT_TIMEOUT,
+        RESULTS_HEARTBEAT_TIMEOUT,
+        ROUND_ATTEMPT_TIMEOUT,
+        ROUND_HEARTBEAT_TIMEOUT,
+        ROUND_RETRY_POLICY,
+        BatchActivities,
+    )
+
+from outlast.activities.batches.contracts import (
+    BATCH_WORKFLOW,
+    ROUND_ITEMS,
+    BatchState,
+    CloseInput,
+    LegInput,
+    RoundInput,
+    Step,
+    StopReason,
+)
+from outlast.activities.batches.limits import item_limit
+from outlast.workflows.batches.contracts import BatchOrder, BatchOutcome, BatchProgress
+from outlast.workflows.batches.decisions import ROUND_NAMES, next_step, status_of, stopped_without_money
+from outlast.workflows.contracts import memo
+from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE, RUNS_TASK_QUEUE
+from outlast.workflows.metrics import count_batch
+
+
+@workflow.defn(name=BATCH_WORKFLOW)
+class BatchWorkflow:
+    """Its id is the batch's id. It completes with what there is, also when it is cancelled or stops."""
+
+    @workflow.init
+    def __init__(self, order: BatchOrder) -> None:
+        """Go on from the state of `order`."""
+        self._order = order
+        self._state = order.state
+        self._cancelled = order.cancelled
+        self._began = order.began or workflow.now()
+        self._at_work: workflow.ActivityHandle[BatchState] | None = None
+        self._lost_horizon: int | None = None
+        self._told: BatchProgress | None = None
+
+    @workflow.run
+    async def run(self, _order: BatchOrder) -> BatchOutcome:
+        """Carry out round after round. When it is cancelled, what is under way is cancelled, and awaited."""
+        work = asyncio.ensure_future(self._work())
+        while True:
+            try:
+                outcome = await asyncio.shield(work)
+                break
+            except asyncio.CancelledError:
+                self._cancelled = True
+                if self._at_work is not None:
+                    self._at_work.cancel()
+        if outcome is None:
+            changes = {"state": self._state, "leg": None, "began": self._began, "cancelled": self._cancelled}
+            workflow.continue_as_new(self._order.model_copy(update=changes))
+        return outcome
+
+    async def _work(self) -> BatchOutcome | None:
+        """The outcome; None to continue as new."""
+        try:
+            if self._order.leg is not None and not await self._prepare():
+                return self._ended()
+            while (step := self._next_step()) is not None:
+                if workflow.info().is_continue_as_new_suggested():
+                    return None
+                await self._round(step)
+                self._tell()
+            await self._close()
+        except ActivityError as error:
+            self._stop(StopReason.DEFECT, f"it could not go on: {error.cause}")
+        return self._ended()
+
+    def _next_step(self) -> Step | None:
+        if self._cancelled and self._state.stop is None:
+            self._stop(StopReason.CANCELLED, "it was cancelled")
+        if self._lost_horizon is not None:
+            return "abort"
+        if stopped_without_money(self._order, self._state):
+            self._stop(StopReason.MONEY, "what its budget leaves is not enough for another item")
+        return next_step(self._order.options, self._state)
+
+    def _stop(self, reason: StopReason, words: str) -> None:
+        self._state = self._state.model_copy(update={"stop": reason, "stop_words": words})
+
+    async def _round(self, step: Step) -> None:
+        """One round. Of one that is cancelled before it can say what it has started, the next one finds that out."""
+        lost, self._lost_horizon = self._lost_horizon, None
+        horizon = lost or min(self._state.cursor + ROUND_ITEMS, self._state.plan_end)
+        self._at_work = workflow.start_activity_method(
+            BatchActivities.carry_on_batch,
+            self._request(step, horizon, looks_back=lost is not None),
+            task_queue=RUNS_TASK_QUEUE,
+            start_to_close_timeout=ROUND_ATTEMPT_TIMEOUT,
+            heartbeat_timeout=ROUND_HEARTBEAT_TIMEOUT,
+            retry_policy=ROUND_RETRY_POLICY,
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=f"{ROUND_NAMES[step]} from {self._state.cursor} of {self._state.plan_end}",
+        )
+        try:
+            self._state = await self._at_work
+        except ActivityError as error:
+            if not is_cancelled_exception(error):
+                raise
+            self._lost_horizon = horizon
+        finally:
+            self._at_work = None
+
+    def _request(self, step: Step, horizon: int, *, looks_back: bool) -> RoundInput:
+        order, seconds = self._order, self._order.options.stop.seconds
+        return RoundInput(
+            place=order.place,
+            options=order.options,
+            state=self._state,
+            step=step,
+            horizon=horizon,
+            item_limit_usd=item_limit(order.options, self._state, own_usd=order.place.own_limit_usd),
+            until=self._began + timedelta(seconds=seconds) if seconds is not None else None,
+            looks_back=looks_back,
+        )
+
+    async def _prepare(self) -> bool:
+        """Make the list of what runs again; False when the batch was cancelled meanwhile."""
+        leg = self._order.leg
+        assert leg is not None
+        request = LegInput(place=self._order.place, state=self._state, kind=leg.kind, categories=leg.categories)
+        self._at_work = workflow.start_activity_method(
+            BatchActivities.prepare_batch_leg,
+            request,
+            task_queue=OUTPUTS_TASK_QUEUE,
+            start_to_close_timeout=RESULTS_ATTEMPT_TIMEOUT,
+            heartbeat_timeout=RESULTS_HEARTBEAT_TIMEOUT,
+            retry_policy=ROUND_RETRY_POLICY,
+            summary=leg.kind,
+        )
+        try:
+            self._state = await self._at_work
+        except ActivityError as error:
+            if not is_cancelled_exception(error):
+                raise
+            self._stop(StopReason.CANCELLED, "it was cancelled")
+            return False
+        finally:
+            self._at_work = None
+        return True
+
+    async def _close(self) -> None:
+        await workflow.execute_activity_method(
+            BatchActivities.close_batch,
+            CloseInput(place=self._order.place, state=self._state),
+            task_queue=OUTPUTS_TASK_QUEUE,
+            start_to_close_timeout=RESULTS_ATTEMPT_TIMEOUT,
+            heartbeat_timeout=RESULTS_HEARTBEAT_TIMEOUT,
+            retry_policy=ROUND_RETRY_POLICY,
+            summary="describe the results",
+        )
+
+    def _tell(self) -> None:
+        """Have the memo say what the batch has come to: lists show it."""
+        progress = BatchProgress.of(self._state)
+        if progress != self._told:
+            workflow.upsert_memo({memo.BATCH_PROGRESS: progress})
+            self._told = progress
+
+    def _ended(self) -> BatchOutcome:
+        self._tell()
+        status = status_of(self._order.place, self._state)
+        count_batch(status.value, self._state.stop)
+        return BatchOutcome(status=status, state=self._state)

@@ -1,0 +1,86 @@
+"""Contracts of the workflow of a batch: its input, its result, and what its memo says."""
+
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from outlast.activities.batches.contracts import BatchOptions, BatchPlace, BatchState, Counts, StopReason
+from outlast.activities.contracts import Contract
+from outlast.activities.failures.contracts import ErrorCategory
+
+
+class BatchStatus(StrEnum):
+    """State of a batch. All but `working` are final until it is resumed, or its failed items are retried."""
+
+    WORKING = "working"
+    COMPLETED = "completed"
+    STOPPED = "stopped"
+    CANCELLED = "cancelled"
+
+
+class LegOrder(Contract):
+    """What runs again in a batch that had ended."""
+
+    kind: Literal["retry", "resume"]
+    categories: tuple[ErrorCategory, ...] = ()
+
+
+class BatchOrder(Contract):
+    """Input of the workflow."""
+
+    place: BatchPlace
+    options: BatchOptions
+    state: BatchState
+    leg: LegOrder | None = Field(default=None, description="What is to be prepared before anything is started.")
+    began: datetime | None = Field(default=None, description="When the first run of this leg began.")
+    cancelled: bool = False
+
+
+class BatchOutcome(Contract):
+    """Result of the workflow."""
+
+    status: BatchStatus
+    state: BatchState
+
+
+class BatchSummary(Contract):
+    """What the memo says from the start on, so that a batch is readable while no worker is alive."""
+
+    tool: str
+    mode: str
+    executor: Literal["none", "sync", "async"]
+    actor: str | None = None
+    name: str | None = None
+    total: int
+    options: BatchOptions
+    created_at: datetime
+    fingerprint: str = Field(description="Digest of the request, to tell a repeated request from another one.")
+
+
+class BatchProgress(Contract):
+    """What the memo says since the last round."""
+
+    counts: Counts
+    cost_usd: Decimal
+    under_way: int
+    stop: StopReason | None = None
+    stop_words: str | None = None
+
+    @classmethod
+    def nothing(cls) -> "BatchProgress":
+        """What is told of a batch that has not begun."""
+        return cls(counts=Counts(), cost_usd=Decimal(0), under_way=0)
+
+    @classmethod
+    def of(cls, state: BatchState) -> "BatchProgress":
+        """What is told of a state."""
+        return cls(
+            counts=state.counts,
+            cost_usd=state.cost_usd,
+            under_way=len(state.under_way),
+            stop=state.stop,
+            stop_words=state.stop_words,
+        )
