@@ -57,6 +57,12 @@ class BatchSettings(KnownFieldsOnly, BatchOptions):
     )
     delimiter: Literal[",", ";", "\t", "|"] = Field(default=",", description="What separates the values of CSV.")
 
+    @model_validator(mode="after")
+    def _without_reuse(self) -> Self:
+        if self.options.reuse is not None:
+            raise ValueError("items of a batch do not reuse answers: leave out `options.reuse`")
+        return self
+
     @property
     def batch_options(self) -> BatchOptions:
         """How the batch is carried out."""

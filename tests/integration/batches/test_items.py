@@ -102,6 +102,7 @@ async def test_lines_that_are_no_items_are_named_and_nothing_is_started(api: htt
         ('{"number": 1}', {"tool": "no-such-tool"}, JSONL, 404),
         ('{"number": 1}', {"concurency": 5}, JSONL, 422),
         ('{"number": 1}', {"concurrency": 5_000}, JSONL, 422),
+        ('{"number": 1}', {"options": {"reuse": {"max_age": "6h"}}}, JSONL, 422),
         ('{"number": 1}', {"mapping": {"number": "missing"}}, JSONL, 422),
         ('{"number": 1}', {"key": "missing"}, JSONL, 422),
         ('{"a": 1}', {"mapping": {"number.0.x": "a", "number.5.x": "a"}}, JSONL, 422),
