@@ -6,6 +6,7 @@ from outlast.client.blocking.client import Client
 from outlast.client.blocking.transport import Stream
 from outlast.client.client_tools import ClientTool, NoAnswer
 from outlast.client.connection import Connection, find_connection
+from outlast.client.contracts.batches import Batch, BatchPage, BatchRow
 from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff
 from outlast.client.contracts.operations import OpenTask, Operations, QueueState, TaskCounts, WorkerState
 from outlast.client.contracts.outputs import RowSelection, StoredOutput
@@ -56,7 +57,7 @@ from outlast.client.errors import (
     UnexpectedAnswer,
     WaitTimedOut,
 )
-from outlast.client.flows.requests import CallOptions, MessageOptions, SessionOptions
+from outlast.client.flows.requests import BatchOptions, CallOptions, MessageOptions, SessionOptions
 from outlast.client.flows.usage import UsageOptions
 from outlast.client.retries import OnWaiting, RetryPolicy, Waiting
 
@@ -65,6 +66,10 @@ __all__ = [
     "AsyncClient",
     "AsyncStream",
     "BadSettings",
+    "Batch",
+    "BatchOptions",
+    "BatchPage",
+    "BatchRow",
     "Budgets",
     "CallOptions",
     "CapUsage",

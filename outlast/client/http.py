@@ -39,6 +39,7 @@ def built(http: httpx.Client | httpx.AsyncClient, request: HttpRequest, *, strea
         params=list(request.params) or None,
         headers=headers,
         json=request.body,
+        content=request.content,
     )
     if request.timeout_seconds is not None:
         built.extensions["timeout"] = timeout_of(request.timeout_seconds).as_dict()

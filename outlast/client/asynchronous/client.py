@@ -7,10 +7,12 @@ from typing import Self, Unpack
 
 from pydantic import JsonValue
 
+from outlast.client.asynchronous.batches import AsyncBatches
 from outlast.client.asynchronous.outputs import AsyncOutputs
 from outlast.client.asynchronous.sessions import AsyncSessions
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
 from outlast.client.connection import Connection, find_connection
+from outlast.client.contracts.batches import BatchRow
 from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff
 from outlast.client.contracts.operations import Operations
 from outlast.client.contracts.providers import Provider
@@ -20,7 +22,8 @@ from outlast.client.contracts.usage import UsageReport
 from outlast.client.flows import handoffs, tasks
 from outlast.client.flows import operations as operating
 from outlast.client.flows import usage as usages
-from outlast.client.flows.requests import CallOptions, call_body
+from outlast.client.flows.batches import Items, mapped
+from outlast.client.flows.requests import BatchOptions, CallOptions, batch_settings, call_body
 from outlast.client.flows.server import Server
 from outlast.client.flows.tasks import PAGE_SIZE, TaskFilter
 from outlast.client.flows.usage import UsageOptions
@@ -57,6 +60,7 @@ class AsyncClient:
         self.connection = connection or find_connection(url, token, data_dir)
         self._server = Server(self.connection, retries or RetryPolicy(), on_waiting)
         self._transport = AsyncTransport(self.connection, timeout_seconds)
+        self.batches = AsyncBatches(self._server, self._transport)
         self.outputs = AsyncOutputs(self._server, self._transport)
         self.sessions = AsyncSessions(self._server, self._transport)
 
@@ -109,6 +113,20 @@ class AsyncClient:
             tasks.call(self._server, body, options.get("idempotency_key"), timeout_seconds)
         )
 
+    def map(
+        self,
+        tool: str,
+        items: Items,
+        arguments: Mapping[str, JsonValue] | None = None,
+        **options: Unpack[BatchOptions],
+    ) -> AsyncStream[BatchRow]:
+        """Start a batch of `items` when the first row is asked for, and iterate over its results as they come.
+
+        The batch goes on when nobody reads on: `batches.cancel` stops it. See `batches.start` for what items are.
+        """
+        settings = batch_settings(tool, arguments, options)
+        return self._transport.stream(mapped(self._server, settings, items, options.get("idempotency_key")))
+
     async def wait(self, task_id: str, *, timeout_seconds: float | None = None) -> TaskAnswer:
         """Wait for the answer of a task. Raises `TaskFailed`, `WaitTimedOut`."""
         return await self._transport.run(tasks.wait(self._server, task_id, timeout_seconds))
@@ -155,10 +173,11 @@ class AsyncClient:
         status: str | None = None,
         tool: str | None = None,
         session_id: str | None = None,
+        batch_id: str | None = None,
         limit: int | None = None,
     ) -> AsyncStream[Task]:
         """Iterate over your tasks: open ones first, then those that ended last. Pages are read as needed."""
-        return self._transport.stream(tasks.listed(self._server, TaskFilter(status, tool, session_id), limit))
+        return self._transport.stream(tasks.listed(self._server, TaskFilter(status, tool, session_id, batch_id), limit))
 
     async def list_page(
         self,
@@ -166,11 +185,12 @@ class AsyncClient:
         status: str | None = None,
         tool: str | None = None,
         session_id: str | None = None,
+        batch_id: str | None = None,
         page_size: int = PAGE_SIZE,
         page_token: str | None = None,
     ) -> TaskPage:
         """Return one page of your tasks, and the token of the next one."""
-        wanted = TaskFilter(status, tool, session_id)
+        wanted = TaskFilter(status, tool, session_id, batch_id)
         return await self._transport.run(tasks.page(self._server, wanted, page_size, page_token))
 
     async def tools(self, *, mode: str | None = None) -> tuple[Tool, ...]:

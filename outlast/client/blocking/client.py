@@ -7,10 +7,12 @@ from typing import Self, Unpack
 
 from pydantic import JsonValue
 
+from outlast.client.blocking.batches import Batches
 from outlast.client.blocking.outputs import Outputs
 from outlast.client.blocking.sessions import Sessions
 from outlast.client.blocking.transport import Stream, Transport
 from outlast.client.connection import Connection, find_connection
+from outlast.client.contracts.batches import BatchRow
 from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff
 from outlast.client.contracts.operations import Operations
 from outlast.client.contracts.providers import Provider
@@ -20,7 +22,8 @@ from outlast.client.contracts.usage import UsageReport
 from outlast.client.flows import handoffs, tasks
 from outlast.client.flows import operations as operating
 from outlast.client.flows import usage as usages
-from outlast.client.flows.requests import CallOptions, call_body
+from outlast.client.flows.batches import Items, mapped
+from outlast.client.flows.requests import BatchOptions, CallOptions, batch_settings, call_body
 from outlast.client.flows.server import Server
 from outlast.client.flows.tasks import PAGE_SIZE, TaskFilter
 from outlast.client.flows.usage import UsageOptions
@@ -57,6 +60,7 @@ class Client:
         self.connection = connection or find_connection(url, token, data_dir)
         self._server = Server(self.connection, retries or RetryPolicy(), on_waiting)
         self._transport = Transport(self.connection, timeout_seconds)
+        self.batches = Batches(self._server, self._transport)
         self.outputs = Outputs(self._server, self._transport)
         self.sessions = Sessions(self._server, self._transport)
 
@@ -107,6 +111,20 @@ class Client:
         body, key = call_body(tool, arguments, options), options.get("idempotency_key")
         return self._transport.run(tasks.call(self._server, body, key, timeout_seconds))
 
+    def map(
+        self,
+        tool: str,
+        items: Items,
+        arguments: Mapping[str, JsonValue] | None = None,
+        **options: Unpack[BatchOptions],
+    ) -> Stream[BatchRow]:
+        """Start a batch of `items` when the first row is asked for, and iterate over its results as they come.
+
+        The batch goes on when nobody reads on: `batches.cancel` stops it. See `batches.start` for what items are.
+        """
+        settings = batch_settings(tool, arguments, options)
+        return self._transport.stream(mapped(self._server, settings, items, options.get("idempotency_key")))
+
     def wait(self, task_id: str, *, timeout_seconds: float | None = None) -> TaskAnswer:
         """Wait for the answer of a task. Raises `TaskFailed`, `WaitTimedOut`."""
         return self._transport.run(tasks.wait(self._server, task_id, timeout_seconds))
@@ -153,10 +171,11 @@ class Client:
         status: str | None = None,
         tool: str | None = None,
         session_id: str | None = None,
+        batch_id: str | None = None,
         limit: int | None = None,
     ) -> Stream[Task]:
         """Iterate over your tasks: open ones first, then those that ended last. Pages are read as needed."""
-        return self._transport.stream(tasks.listed(self._server, TaskFilter(status, tool, session_id), limit))
+        return self._transport.stream(tasks.listed(self._server, TaskFilter(status, tool, session_id, batch_id), limit))
 
     def list_page(
         self,
@@ -164,11 +183,12 @@ class Client:
         status: str | None = None,
         tool: str | None = None,
         session_id: str | None = None,
+        batch_id: str | None = None,
         page_size: int = PAGE_SIZE,
         page_token: str | None = None,
     ) -> TaskPage:
         """Return one page of your tasks, and the token of the next one."""
-        wanted = TaskFilter(status, tool, session_id)
+        wanted = TaskFilter(status, tool, session_id, batch_id)
         return self._transport.run(tasks.page(self._server, wanted, page_size, page_token))
 
     def tools(self, *, mode: str | None = None) -> tuple[Tool, ...]:

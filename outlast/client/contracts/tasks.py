@@ -119,6 +119,7 @@ class Task(Response):
     executor: str = ""
     actor: str | None = None
     session_id: str | None = None
+    batch_id: str | None = None
     created_at: datetime
     finished_at: datetime | None = None
     expires_at: datetime | None = None

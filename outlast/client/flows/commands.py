@@ -4,20 +4,24 @@ A `Flow[T]` gives a `T` in the end; an `Emitting[T]` gives any number of them on
 transport sends the result of each command back into the generator, or throws `TransportFailure` into it.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
 from pydantic import JsonValue
 
 T = TypeVar("T")
+Changed = TypeVar("Changed")
 
 Params = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One request. `path` starts with a slash; `timeout_seconds` is the longest silence, None the client's own."""
+    """One request. `path` starts with a slash; `timeout_seconds` is the longest silence, None the client's own.
+
+    `content` is sent as it is, `body` as JSON.
+    """
 
     method: str
     path: str
@@ -25,6 +29,7 @@ class HttpRequest:
     headers: dict[str, str] = field(default_factory=dict[str, str])
     body: JsonValue = None
     timeout_seconds: float | None = None
+    content: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +117,22 @@ def read_stream() -> Flow[bytes | None]:
     reply = yield ReadStream()
     assert not isinstance(reply, HttpResponse)
     return reply
+
+
+def each(reading: Emitting[T], change: Callable[[T], Changed]) -> Emitting[Changed]:
+    """What `change` makes of each item."""
+    try:
+        command = next(reading)
+        while True:
+            if isinstance(command, Item):
+                yield Item(change(command.value))
+                command = next(reading)
+                continue
+            try:
+                reply = yield command
+            except TransportFailure as failure:
+                command = reading.throw(failure)
+            else:
+                command = reading.send(reply)
+    except StopIteration:
+        return

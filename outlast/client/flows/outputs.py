@@ -9,15 +9,16 @@ from outlast.client.contracts.outputs import RowSelection, StoredOutput
 from outlast.client.errors import OutlastError, RateLimited, Unavailable
 from outlast.client.flows.commands import (
     CloseStream,
-    Command,
     Emitting,
     Flow,
     HttpRequest,
     Item,
     Params,
     TransportFailure,
+    each,
     read_stream,
 )
+from outlast.client.flows.lines import read_lines
 from outlast.client.flows.server import Attempts, Server, begin_stream, request
 from outlast.client.problems import parsed
 
@@ -61,46 +62,17 @@ def lines(server: Server, locator: str, wanted: RowSelection) -> Emitting[bytes]
     Goes on after a cut connection, except where an expression decides and some rows came already: then nobody knows
     how far the server had read, and it raises `ConnectionFailed`.
     """
-    attempts = Attempts(server, server.policy.request_seconds)
-    count = 0
-    while wanted.limit is None or count < wanted.limit:
-        try:
-            yield from begin_stream(server, _request(locator, params=_selection(wanted, count)), attempts)
-            rest = b""
-            while (piece := (yield from read_stream())) is not None:
-                attempts.succeeded()
-                *whole, rest = (rest + piece).split(b"\n")
-                for line in whole:
-                    count += 1
-                    yield Item(line + b"\n")
-            if rest:
-                yield Item(rest)
-            return
-        except TransportFailure as failure:
-            trouble: OutlastError = server.failure(failure)
-        except (RateLimited, Unavailable) as busy:
-            trouble = busy
-        yield CloseStream()
-        if count and wanted.evaluates:
-            raise trouble
-        yield from attempts.pause(trouble)
+
+    def left(done: int) -> HttpRequest | None:
+        over = wanted.limit is not None and done >= wanted.limit
+        return None if over else _request(locator, params=_selection(wanted, done))
+
+    yield from read_lines(server, left, goes_on=not wanted.evaluates)
 
 
 def rows(server: Server, locator: str, wanted: RowSelection) -> Emitting[JsonValue]:
     """The selected rows."""
-    reading = lines(server, locator, wanted)
-    command: Command | Item[bytes] = next(reading)
-    while True:
-        try:
-            if isinstance(command, Item):
-                yield Item(_ROW.validate_python(json.loads(command.value)))
-                command = next(reading)
-            else:
-                command = reading.send((yield command))
-        except TransportFailure as failure:
-            command = reading.throw(failure)
-        except StopIteration:
-            return
+    yield from each(lines(server, locator, wanted), lambda line: _ROW.validate_python(json.loads(line)))
 
 
 def _path(locator: str) -> str:

@@ -39,6 +39,42 @@ class CallOptions(TypedDict, total=False):
     """The same key with the same call gives the same task. Without it every call is a new task."""
 
 
+class BatchOptions(TypedDict, total=False):
+    """How a batch is carried out. What is left out, or None, is as the server has it. Money is in US dollars."""
+
+    mode: str | None
+    name: str | None
+    """For people; any text."""
+    concurrency: int | None
+    """Items under way at a time, at most."""
+    order: str | None
+    """`given`: rows come in the order of the items; `any`: as the items end."""
+    retries: Mapping[str, int] | None
+    """By category of error: how often an item that fails with it is tried again."""
+    budget_usd: float | None
+    """What all items may cost together."""
+    stop: Mapping[str, JsonValue] | None
+    """When it stops: `failures`, `failure_share`, `categories`, `seconds`, `completed`, `rows`, `under_way`."""
+    mapping: Mapping[str, str] | None
+    """The argument (dot path) by the field of a row (dot path) that it takes its value from."""
+    key: str | None
+    """The field of a row that is its item's key."""
+    delimiter: str | None
+    """What separates the values of CSV."""
+    deadline_seconds: float | None
+    """After this an item fails, and its run is aborted."""
+    max_usd: float | None
+    """What one item's run may cost."""
+    max_items: int | None
+    """Rows that one item's run may produce."""
+    max_run_seconds: float | None
+    keep_output_seconds: float | None
+    """How long stored outputs of items, and the results, are kept."""
+    tool_mask: Mapping[str, bool] | None
+    idempotency_key: str | None
+    """The same key with the same batch gives the same batch. Without it every batch is a new one."""
+
+
 class MessageOptions(TypedDict, total=False):
     """How one message is answered. What is left out, or None, is as the session has it."""
 
@@ -97,12 +133,6 @@ def tool_name(name: str) -> str:
 
 def call_body(tool: str, arguments: Mapping[str, JsonValue] | None, options: CallOptions) -> Body:
     """The body of `POST /v1/tasks`."""
-    max_usd = options.get("max_usd")
-    budget = given(
-        max_total_charge_usd=None if max_usd is None else str(max_usd),
-        max_items=options.get("max_items"),
-        max_run_seconds=_whole_seconds(options.get("max_run_seconds")),
-    )
     return given(
         tool=tool_name(tool),
         arguments=dict(arguments or {}),
@@ -113,9 +143,35 @@ def call_body(tool: str, arguments: Mapping[str, JsonValue] | None, options: Cal
         toolMask=_mask(options.get("tool_mask")),
         options=given(
             deadline_seconds=_whole_seconds(options.get("deadline_seconds")),
-            budget=budget or None,
+            budget=_budget(options),
             output=_output(options.get("compress"), options.get("keep_output_seconds")),
             reuse=given(max_age=options.get("reuse"), refresh=options.get("refresh") or None) or None,
+        ),
+    )
+
+
+def batch_settings(tool: str, arguments: Mapping[str, JsonValue] | None, options: BatchOptions) -> Body:
+    """What `POST /v1/batches` takes of a batch, without its items."""
+    retries, stop, mapping = options.get("retries"), options.get("stop"), options.get("mapping")
+    budget = options.get("budget_usd")
+    return given(
+        tool=tool_name(tool),
+        arguments=dict(arguments or {}),
+        mode=options.get("mode"),
+        name=options.get("name"),
+        concurrency=options.get("concurrency"),
+        order=options.get("order"),
+        retries=None if retries is None else dict(retries),
+        budget_usd=None if budget is None else str(budget),
+        stop=None if stop is None else dict(stop),
+        mapping=None if mapping is None else dict(mapping),
+        key=options.get("key"),
+        delimiter=options.get("delimiter"),
+        toolMask=_mask(options.get("tool_mask")),
+        options=given(
+            deadline_seconds=_whole_seconds(options.get("deadline_seconds")),
+            budget=_budget(options),
+            output=_output(None, options.get("keep_output_seconds")),
         ),
     )
 
@@ -162,6 +218,18 @@ def message_body(message: str | Sequence[Body] | None, message_id: str, options:
 def given(**values: JsonValue) -> Body:
     """The values that are not None."""
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _budget(options: CallOptions | BatchOptions) -> JsonValue:
+    max_usd = options.get("max_usd")
+    return (
+        given(
+            max_total_charge_usd=None if max_usd is None else str(max_usd),
+            max_items=options.get("max_items"),
+            max_run_seconds=_whole_seconds(options.get("max_run_seconds")),
+        )
+        or None
+    )
 
 
 def _mask(mask: Mapping[str, bool] | None) -> JsonValue:

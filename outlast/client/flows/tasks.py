@@ -31,6 +31,7 @@ class TaskFilter:
     status: str | None = None
     tool: str | None = None
     session_id: str | None = None
+    batch_id: str | None = None
 
 
 def start(server: Server, body: Mapping[str, JsonValue], idempotency_key: str | None) -> Flow[Task]:
@@ -92,7 +93,13 @@ def _result_once(server: Server, task_id: str, wait_seconds: float) -> Flow[Task
 
 def page(server: Server, wanted: TaskFilter, page_size: int, page_token: str | None) -> Flow[TaskPage]:
     """One page of tasks: open ones first, then those that ended last."""
-    filters = {"status": wanted.status, "tool": wanted.tool, "session_id": wanted.session_id, "page_token": page_token}
+    filters = {
+        "status": wanted.status,
+        "tool": wanted.tool,
+        "session_id": wanted.session_id,
+        "batch_id": wanted.batch_id,
+        "page_token": page_token,
+    }
     params = (("page_size", str(page_size)), *((name, value) for name, value in filters.items() if value is not None))
     response = yield from request(server, HttpRequest("GET", "/v1/tasks", params=params))
     return parsed(TaskPage, response, server.url)

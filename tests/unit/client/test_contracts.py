@@ -8,13 +8,26 @@ from typing import get_args
 
 from pydantic import BaseModel
 
+from outlast.activities.batches.contracts import BatchOptions, ItemRow
 from outlast.activities.failures.contracts import ErrorEnvelope, Violation
 from outlast.activities.llm import contracts as llm
 from outlast.activities.llm.controls import ModelControls
 from outlast.activities.outputs.contracts import FieldSummary, StoredOutput
 from outlast.activities.runs.contracts import RunState
-from outlast.api.contracts import events, operations, outputs, problems, providers, sessions, tasks, tools, usage
+from outlast.api.contracts import (
+    batches,
+    events,
+    operations,
+    outputs,
+    problems,
+    providers,
+    sessions,
+    tasks,
+    tools,
+    usage,
+)
 from outlast.api.rest.operator_routes import Readiness
+from outlast.client.contracts import batches as client_batches
 from outlast.client.contracts import events as client_events
 from outlast.client.contracts import operations as client_operations
 from outlast.client.contracts import outputs as client_outputs
@@ -32,6 +45,9 @@ ANSWERS: dict[type[BaseModel], type[Response]] = {
     RunState: client_tasks.Run,
     StoredOutput: client_outputs.StoredOutput,
     Violation: client_tasks.Violation,
+    ItemRow: client_batches.BatchRow,
+    batches.Batch: client_batches.Batch,
+    batches.BatchPage: client_batches.BatchPage,
     events.HandoffList: client_events.HandoffList,
     events.OpenHandoff: client_events.OpenHandoff,
     llm.ImagePart: client_sessions.MessagePart,
@@ -85,6 +101,13 @@ EVENTS: tuple[type[BaseModel], ...] = (events.TaskEvent, events.TurnStreamEvent,
 
 REQUESTS: tuple[type[BaseModel], ...] = (
     ModelControls,
+    batches.BatchChanges,
+    batches.BatchItem,
+    batches.BatchRequest,
+    batches.BatchSettings,
+    batches.ResultsSelection,
+    batches.RetryRequest,
+    batches.RowsOf,
     outputs.OutputSelection,
     sessions.ControlsRequest,
     sessions.MessageRequest,
@@ -92,6 +115,7 @@ REQUESTS: tuple[type[BaseModel], ...] = (
     sessions.SessionRequest,
     sessions.SessionTitle,
     tasks.SubmittedInput,
+    tasks.TaskListing,
     tasks.TaskRequest,
     tools.CallBody,
     usage.UsageQuery,
@@ -99,6 +123,7 @@ REQUESTS: tuple[type[BaseModel], ...] = (
 """What the API takes."""
 
 READ_OTHERWISE: dict[type[BaseModel], str] = {
+    BatchOptions: "part of a batch, which the client passes on as JSON",
     FieldSummary: "for a person who reads the whole document of an output",
     events.AnswerEvent: "data of an event, which the client passes on as JSON",
     events.HandoffChange: "the client gives HandoffEvent with an OpenHandoff",
@@ -162,7 +187,7 @@ def test_the_client_requires_no_field_that_the_api_may_leave_out() -> None:
 def test_every_contract_of_the_api_is_compared() -> None:
     own = {
         model
-        for module in (events, outputs, problems, providers, sessions, tasks, tools, usage)
+        for module in (batches, events, outputs, problems, providers, sessions, tasks, tools, usage)
         for model in _models_of(module)
     }
     nested = {

@@ -5,14 +5,16 @@ from typing import Any
 
 import pytest
 
+from outlast.client.asynchronous.batches import AsyncBatches
 from outlast.client.asynchronous.client import AsyncClient
 from outlast.client.asynchronous.outputs import AsyncOutputs
 from outlast.client.asynchronous.sessions import AsyncSessions
+from outlast.client.blocking.batches import Batches
 from outlast.client.blocking.client import Client
 from outlast.client.blocking.outputs import Outputs
 from outlast.client.blocking.sessions import Sessions
 
-PAIRS = [(Client, AsyncClient), (Outputs, AsyncOutputs), (Sessions, AsyncSessions)]
+PAIRS = [(Client, AsyncClient), (Batches, AsyncBatches), (Outputs, AsyncOutputs), (Sessions, AsyncSessions)]
 
 
 def public_members(kind: type) -> dict[str, Any]:
