@@ -37,6 +37,7 @@ _COMMANDS = {
     "usage": ("commands.usage", "usage", _TASKS),
     "sessions": ("commands.sessions", "app", _TASKS),
     "tasks": ("commands.tasks", "app", _TASKS),
+    "batch": ("batches.command", "app", _TASKS),
     "output": ("commands.outputs", "app", _TASKS),
     "tools": ("commands.tools", "app", _TASKS),
     "admin": ("commands.admin", "app", _STACK),
@@ -46,7 +47,7 @@ _COMMANDS = {
     "bench": ("commands.bench_tools", "app", _STACK),
 }
 """The module of each command, its function or its own commands there, and where the help shows it."""
-_ASKING = frozenset({"call", "output", "providers", "sessions", "tasks", "tools", "usage"})
+_ASKING = frozenset({"batch", "call", "output", "providers", "sessions", "tasks", "tools", "usage"})
 """Commands that ask a server and do no more: they start no process, and run no code of the user's."""
 
 

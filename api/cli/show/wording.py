@@ -12,6 +12,7 @@ STATUS_MARKS = {
     "ready": ("●", "blue"),
     "input_required": ("?", "magenta"),
     "cancelled": ("■", "yellow"),
+    "stopped": ("■", "yellow"),
     "aborted": ("■", "yellow"),
     "failed": ("✗", "red"),
     "timed-out": ("✗", "red"),

@@ -10,7 +10,7 @@ from outlast.client.blocking.transport import Stream, Transport
 from outlast.client.contracts.batches import Batch, BatchPage, BatchRow
 from outlast.client.files import whole_file
 from outlast.client.flows import batches
-from outlast.client.flows.batches import PAGE_SIZE, Items, RowFilter
+from outlast.client.flows.batches import JSON_LINES, PAGE_SIZE, Items, RowFilter
 from outlast.client.flows.requests import BatchOptions, batch_settings, given
 from outlast.client.flows.server import Server
 
@@ -50,6 +50,17 @@ class Batches:
         """
         settings, key = batch_settings(tool, arguments, options), options.get("idempotency_key")
         return self._transport.run(batches.start_file(self._server, settings, Path(path), key))
+
+    def start_lines(
+        self,
+        tool: str,
+        lines: bytes,
+        arguments: Mapping[str, JsonValue] | None = None,
+        **options: Unpack[BatchOptions],
+    ) -> Batch:
+        """Start a batch of lines of JSON, each an item or a row. Raises `InvalidRequest` as `start` does."""
+        settings, key = batch_settings(tool, arguments, options), options.get("idempotency_key")
+        return self._transport.run(batches.upload(self._server, settings, lines, JSON_LINES, key))
 
     def start_rows(
         self,

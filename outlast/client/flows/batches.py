@@ -23,7 +23,8 @@ START_SECONDS = 600.0
 """How long the server may take to check the items of a batch: a hundred thousand take it a minute or two."""
 PAGE_SIZE = 50
 _LOOK_SECONDS = 1.0
-_MEDIA = {".jsonl": "application/x-ndjson", ".ndjson": "application/x-ndjson", ".csv": "text/csv"}
+JSON_LINES = "application/x-ndjson"
+_MEDIA = {".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".csv": "text/csv"}
 
 Arguments = Mapping[str, JsonValue]
 Items = Iterable[Arguments] | Mapping[str, Arguments]
@@ -43,7 +44,7 @@ def start(server: Server, settings: Body, items: Items, idempotency_key: str | N
     """Start a batch of items. With a `mapping` or a `key` in the settings, each is a row; else its arguments."""
     are_rows = "mapping" in settings or "key" in settings
     content = b"".join(_line(item) for item in _entries(items, are_rows=are_rows))
-    return (yield from upload(server, settings, content, "application/x-ndjson", idempotency_key))
+    return (yield from upload(server, settings, content, JSON_LINES, idempotency_key))
 
 
 def start_file(server: Server, settings: Body, path: Path, idempotency_key: str | None) -> Flow[Batch]:

@@ -1,0 +1,1 @@
+"""`outlast batch`: one tool for many inputs."""

@@ -1,0 +1,113 @@
+"""`outlast batch`, typed by a user beside a real stack."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.calls.batches import ended
+from tests.support.stacks.service import Service
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    said: str
+
+
+class Shell:
+    """Where a user types."""
+
+    def __init__(self, service: Service, folder: Path) -> None:
+        self.folder = folder
+        self._url = service.api_url
+
+    async def outlast(self, *arguments: str, typed: str = "") -> Ended:
+        command: Sequence[str] = (sys.executable, "-m", "outlast.api.cli", *arguments, "--url", self._url)
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*command, cwd=self.folder, stdin=pipe, stdout=pipe, stderr=pipe)
+        out, said = await process.communicate(typed.encode())
+        assert process.returncode is not None
+        return Ended(process.returncode, out.decode(), said.decode())
+
+
+@pytest.fixture
+def shell(service: Service, tmp_path: Path) -> Shell:
+    return Shell(service, tmp_path)
+
+
+def lines(*items: dict[str, Any]) -> str:
+    return "\n".join(json.dumps(item) for item in items)
+
+
+async def test_a_file_is_carried_out_and_its_results_are_saved(shell: Shell) -> None:
+    (shell.folder / "in.csv").write_text("who,number\nann,1\nbob,2\n")
+    given = ("batch", "run", "double", "in.csv", "-m", "number=number", "--key", "who", "-o", "out.csv")
+    first = await shell.outlast(*given)
+    assert first.code == 0, first.said
+    assert "2 completed" in first.said
+    table = (shell.folder / "out.csv").read_text().splitlines()
+    assert sorted(line.split(",")[0] for line in table) == ["ann", "bob", "key"]
+    # The same command meets the same batch; --again does not.
+    listed = json.loads((await shell.outlast("batch", "ls", "--limit", "1", "--json")).out)["batches"]
+    again = await shell.outlast(*given)
+    assert (again.code, "--again starts it anew" in again.said) == (0, True)
+    after = json.loads((await shell.outlast("batch", "ls", "--limit", "1", "--json")).out)["batches"]
+    assert after[0]["id"] == listed[0]["id"]
+    anew = await shell.outlast(*given, "--again", "--json")
+    assert json.loads(anew.out)["id"] != listed[0]["id"]
+
+
+async def test_lines_that_do_not_fit_are_told(shell: Shell) -> None:
+    refused = await shell.outlast("batch", "run", "double", "-", typed=lines({"number": 1}, {"number": "x"}))
+    assert refused.code == 2
+    assert "Line 2" in refused.said
+    assert (await shell.outlast("batch", "run", "double")).code == 2
+    assert (await shell.outlast("batch", "run", "double", "absent.csv")).code == 2
+    assert (await shell.outlast("batch", "show", "batch-nothing")).code != 0
+
+
+async def test_failed_items_are_shown_and_retried(shell: Shell, api: httpx.AsyncClient) -> None:
+    failing = {"number": 2, "fails_with": "timeout", "fails_until": 1}
+    ran = await shell.outlast("batch", "run", "double", "-", typed=lines({"number": 1}, failing))
+    assert ran.code == 1
+    assert "1 failed" in ran.said
+    batch_id = next(word for word in ran.said.split() if word.startswith("batch-"))
+    assert batch_id in next(line for line in ran.said.splitlines() if "retry" in line)
+    [row] = (await shell.outlast("batch", "results", batch_id, "--status", "failed")).out.splitlines()
+    assert json.loads(row)["error"]["category"] == "timeout"
+    retried = await shell.outlast("batch", "retry", batch_id, "--category", "timeout")
+    assert retried.code == 0, retried.said
+    shown = await shell.outlast("batch", "show", batch_id)
+    assert "2 completed" in shown.out
+    table = await shell.outlast("batch", "results", batch_id, "--csv", "--rows", ":1")
+    assert len(table.out.splitlines()) == 2
+    assert (await shell.outlast("batch", "results", batch_id, "--csv", "--follow")).code == 2
+
+
+async def test_a_batch_is_left_followed_cancelled_and_resumed(shell: Shell, api: httpx.AsyncClient) -> None:
+    items = lines({"seconds": 600}, {"seconds": 0})
+    left = await shell.outlast("batch", "run", "outlast/sleeper", "-", "-a", "steps=1", "--detach", typed=items)
+    batch_id = left.out.strip()
+    assert batch_id.startswith("batch-")
+    cancelled = await shell.outlast("batch", "cancel", batch_id)
+    assert cancelled.code == 0, cancelled.said
+    watched = await shell.outlast("batch", "show", batch_id, "--watch")
+    assert watched.code == 1
+    followed = await shell.outlast("batch", "results", batch_id, "--follow")
+    assert {json.loads(line)["status"] for line in followed.out.splitlines()} <= {"completed", "cancelled"}
+    given = ("--stop", "seconds=1", "--stop", "under_way=cancel", "--detach", "--json")
+    resumed = await shell.outlast("batch", "resume", batch_id, *given)
+    assert json.loads(resumed.out)["options"]["stop"]["seconds"] == 1
+    assert (await ended(api, batch_id))["stopped_by"] == "time"
+    tasks = json.loads((await shell.outlast("tasks", "ls", "--batch", batch_id, "--json")).out)["tasks"]
+    assert {task["batch_id"] for task in tasks} == {batch_id}
