@@ -13,10 +13,11 @@ from outlast.api.adapters.model_calls import ModelCall, Outcome
 from outlast.api.adapters.offered import OfferedTools, definition_named
 from outlast.api.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.api.errors import ApiError, BadRequest, InvalidCall, MaskedToolCalled, UnknownToolCalled, tool_error
+from outlast.api.front_calls import FrontCall
+from outlast.api.front_tools import FrontTools
 from outlast.api.offer.portable_schemas import portable
 from outlast.api.services import Services
 from outlast.api.tasks.still_working import still_working
-from outlast.api.tasks.tools import TaskTools
 from outlast.workflows.contracts.tool_calls import CallOptions, ToolResult
 from outlast.workflows.tools.common.dev.invalid import invalid_result
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
@@ -56,7 +57,7 @@ class CallRunner:
         self._tasks = services.tasks
         self._catalogue = services.catalogue
         self._max_wait_seconds = services.settings.max_wait_seconds
-        self._task_tools = TaskTools(services.tasks)
+        self._front_tools = FrontTools(services)
         self._masks = MaskGate(services.settings)
 
     async def run(
@@ -130,7 +131,15 @@ class CallRunner:
             except MaskedToolCalled as error:
                 await self._tasks.report_refused_call(principal.caller, scope.session_id, error.envelope)
                 raise
-            return Outcome(call, definition.name, await self._task_tools.call(principal, definition, arguments))
+            front = FrontCall(
+                principal,
+                definition,
+                arguments,
+                mode=offered.tools.mode,
+                mask=self._masks.effective(scope.tool_mask),
+                offered=tuple(offered.tools.tools),
+            )
+            return Outcome(call, definition.name, await self._front_tools.call(front))
         request = ConnectedTaskRequest(
             tool=definition.name,
             arguments=arguments,

@@ -6,10 +6,10 @@ from mcp.server.context import CallNext, HandlerResult
 
 from outlast.api.access.policy.contracts import ALL_SCOPES, Scope
 from outlast.api.errors import ForbiddenScope
+from outlast.api.front_tools import FRONT_TOOL_SCOPES
 from outlast.api.mcp.connections import Connections
 from outlast.api.mcp.protocol.api_errors import as_mcp_error
 from outlast.api.mcp.protocol.versions import Context
-from outlast.api.tasks.tools import TASK_TOOL_SCOPES
 
 _FREE = frozenset({"initialize", "ping", "server/discover"})
 _SCOPES: Mapping[str, tuple[Scope, ...]] = {
@@ -26,7 +26,7 @@ def scopes_of_request(method: str, tool: str | None) -> tuple[Scope, ...]:
     if method in _FREE or method.startswith("notifications/"):
         return ()
     if method == "tools/call":
-        return TASK_TOOL_SCOPES.get(tool or "", ("call",))
+        return FRONT_TOOL_SCOPES.get(tool or "", ("call",))
     return _SCOPES.get(method, _OTHERS)
 
 

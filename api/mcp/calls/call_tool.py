@@ -13,6 +13,8 @@ from pydantic import JsonValue
 from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.contracts.tasks import ConnectedTaskRequest, Task, TaskAnswer, TaskRequest
 from outlast.api.errors import ApiError, ApproverNeeded, ForbiddenScope, InvalidCall, MaskedToolCalled, TaskFinished
+from outlast.api.front_calls import FrontCall
+from outlast.api.front_tools import FrontTools
 from outlast.api.mcp.calls.client_questions import answerable, ask_task_questions, parsed_answers
 from outlast.api.mcp.calls.pending_calls import PendingCalls
 from outlast.api.mcp.calls.progress_notifications import ProgressReporter
@@ -34,7 +36,6 @@ from outlast.api.mcp.protocol.versions import (
 from outlast.api.offer.mcp_results import call_result
 from outlast.api.services import Services
 from outlast.api.tasks.reuse.told import told_origin
-from outlast.api.tasks.tools import TaskTools
 from outlast.api.tasks.wait_argument import split_wait
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
 from outlast.workflows.stubs.failures import ToolError
@@ -77,7 +78,7 @@ class CallToolHandler:
         self._tasks = services.tasks
         self._connections = connections
         self._on_tools_changed = on_tools_changed
-        self._task_tools = TaskTools(services.tasks)
+        self._front_tools = FrontTools(services)
         self._states = RequestStates(services.sealer)
         self._pending = PendingCalls(services.tasks)
         self._masks = MaskGate(services.settings)
@@ -89,7 +90,7 @@ class CallToolHandler:
         tools = await self._connections.tools(client)
         definition = self._find_tool(tools, params)
         if definition.in_front:
-            result = await self._call_task_tool(client, tools, definition, params)
+            result = await self._call_front_tool(client, tools, definition, params)
             return call_result(await self.offer_added_actor(ctx, client, result), mode=client.mode)
         client.principal.require("call")
         _require_client_needs(ctx, definition)
@@ -142,15 +143,26 @@ class CallToolHandler:
             data = {**envelope.model_dump(mode="json"), "input": shown_input(params.arguments or {})}
             raise dialect_of(tools.mode).unknown_tool(params.name, envelope, data, tools) from error
 
-    async def _call_task_tool(
+    async def _call_front_tool(
         self, client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams
     ) -> ToolResult:
-        """The result of a tool that manages tasks (`get-task`, ...): it runs here, not in a workflow."""
+        """The result of a tool that manages tasks or batches (`get-task`, ...): it runs here, not in a workflow."""
+        meta = _meta_of(params)
+        mask = self._masks.effective(tool_mask(meta))
         try:
-            self._masks.admit(definition.name, self._masks.effective(tool_mask(_meta_of(params))), tools.tools)
+            self._masks.admit(definition.name, mask, tools.tools)
         except MaskedToolCalled as error:
             return ToolResult.failed(error.envelope)
-        return await self._task_tools.call(client.principal, definition, params.arguments or {})
+        call = FrontCall(
+            client.principal,
+            definition,
+            params.arguments or {},
+            mode=client.mode,
+            mask=mask,
+            offered=tuple(tools.tools),
+            idempotency_key=idempotency_key(meta),
+        )
+        return await self._front_tools.call(call)
 
     async def _run_call(self, ctx: Context, call: ParsedCall, params: CallToolRequestParams) -> dict[str, Any]:
         responses = dict(params.input_responses or {})

@@ -39,6 +39,7 @@ class Category(StrEnum):
     STORAGE = "storage"
     TASKS = "tasks"
     SCHEDULES = "schedules"
+    BATCHES = "batches"
     EXPERIMENTAL = "experimental"
     DEV = "dev"
     UI = "ui"

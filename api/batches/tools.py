@@ -1,0 +1,187 @@
+"""The tools that start and look after batches. They run without a workflow of their own."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from outlast.activities.contracts import JsonObject
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.api.access.policy.contracts import Scope
+from outlast.api.batches.client import BatchClient, RowSource
+from outlast.api.batches.results import result_pieces
+from outlast.api.batches.sources import inline_rows
+from outlast.api.batches.stored_rows import StoredRows
+from outlast.api.contracts.batches import Batch, BatchItem, BatchSettings, ResultsSelection, RowsOf
+from outlast.api.errors import ApiError, InvalidCall, OutputRefusal, tool_error
+from outlast.api.front_calls import FrontCall
+from outlast.api.outputs import StoredOutputs
+from outlast.api.tasks.client import TaskClient
+from outlast.workflows.batches.contracts import BatchStatus
+from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
+from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.default.batches import (
+    BatchArguments,
+    GetBatchArguments,
+    GetBatchResultsArguments,
+    StartBatchArguments,
+)
+from outlast.workflows.tools.framework.tool import invalid_arguments
+
+BATCH_TOOL_SCOPES: Mapping[str, tuple[Scope, ...]] = {
+    "start-batch": ("call",),
+    "get-batch": ("read",),
+    "get-batch-results": ("read",),
+    "cancel-batch": ("cancel",),
+}
+"""For each tool, the scopes of which a key needs one."""
+MAX_ANSWER_BYTES = 48 * 1024
+_LOOK_SECONDS = 1.0
+Handler = Callable[[FrontCall, Any], Awaitable[ToolResult]]
+
+
+class BatchTools:
+    """Runs the batch tools for a caller, who sees only its own batches."""
+
+    def __init__(self, batches: BatchClient, rows: StoredRows, outputs: StoredOutputs, tasks: TaskClient) -> None:
+        """Answer from `batches`; `tasks` knows the operator's rules about front-door tools."""
+        self._batches = batches
+        self._rows = rows
+        self._outputs = outputs
+        self._tasks = tasks
+        self._handlers: dict[str, Handler] = {
+            "start-batch": self._start,
+            "get-batch": self._get,
+            "get-batch-results": self._results,
+            "cancel-batch": self._cancel,
+        }
+
+    async def call(self, call: FrontCall) -> ToolResult:
+        """The tool's answer. Errors are answers too."""
+        definition = call.definition
+        try:
+            call.principal.require(*BATCH_TOOL_SCOPES[definition.name])
+            self._tasks.check_front_door_tool(call.principal.caller, definition)
+            return await self._handlers[definition.name](call, definition.parse(call.arguments))
+        except ToolError as error:
+            return ToolResult.failed(error.envelope)
+        except ApiError as error:
+            return ToolResult.failed(tool_error(error, definition.name))
+
+    async def _start(self, call: FrontCall, asked: StartBatchArguments) -> ToolResult:
+        caller, settings = call.principal.caller, _settings(call, asked)
+        _check_offered(call, asked.tool)
+        if asked.items is not None:
+            items = [BatchItem(key=item.key, arguments=item.arguments) for item in asked.items]
+            source = RowSource(lambda: inline_rows(items))
+            batch = await self._batches.start(caller, settings, source, idempotency_key=call.idempotency_key)
+        else:
+            rows = RowsOf(output=asked.locator, dataset=asked.dataset_id)
+            batch = await self._rows.start(caller, settings, rows, idempotency_key=call.idempotency_key)
+        return _state(batch, "It has begun. Call get-batch, with waitSecs, to see how far it is.")
+
+    async def _get(self, call: FrontCall, asked: GetBatchArguments) -> ToolResult:
+        clock = asyncio.get_running_loop()
+        until = clock.time() + asked.wait_secs
+        while True:
+            batch = await self._batches.describe(call.principal.caller, asked.batch_id)
+            left = until - clock.time()
+            if batch.status is not BatchStatus.WORKING or left <= 0:
+                return _state(batch, _next_step(batch))
+            await asyncio.sleep(min(_LOOK_SECONDS, left))
+
+    async def _results(self, call: FrontCall, asked: GetBatchResultsArguments) -> ToolResult:
+        caller = call.principal.caller
+        batch = await self._batches.describe(caller, asked.batch_id)
+        try:
+            reader = await self._outputs.open(caller, batch.results)
+        except OutputRefusal as refusal:
+            if refusal.status != 404:
+                raise
+            return _state(batch, "There are no results yet.")
+        chosen = ResultsSelection(status=asked.status, offset=asked.offset, limit=asked.limit)
+        lines: list[bytes] = []
+        size = 0
+        async for piece in self._outputs.guarded(result_pieces(reader, chosen)):
+            for line in piece.splitlines():
+                size += len(line) + 1
+                if size > MAX_ANSWER_BYTES and lines:
+                    return _rows(batch, lines, asked.offset)
+                lines.append(line)
+        return _rows(batch, lines, asked.offset)
+
+    async def _cancel(self, call: FrontCall, asked: BatchArguments) -> ToolResult:
+        batch = await self._batches.cancel(call.principal.caller, asked.batch_id)
+        return _state(batch, "It ends when what is under way has ended; get-batch says when.")
+
+
+def _settings(call: FrontCall, asked: StartBatchArguments) -> BatchSettings:
+    """Raises `ToolError` for settings that the API refuses."""
+    if sum(source is not None for source in (asked.items, asked.locator, asked.dataset_id)) != 1:
+        message = "Give `items`, a `locator` or a `datasetId`: one of them."
+        raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, call.definition.name, message))
+    stop = {"failures": asked.stop_after_failures, "completed": asked.enough}
+    try:
+        return BatchSettings(
+            tool=asked.tool,
+            arguments=asked.arguments,
+            mode=call.mode,
+            name=asked.name,
+            mapping=asked.mapping,
+            key=asked.key,
+            concurrency=asked.concurrency,
+            budget_usd=asked.budget_usd,
+            stop={name: value for name, value in stop.items() if value is not None},  # pyright: ignore[reportArgumentType]  # pydantic reads it
+            tool_mask=dict(call.mask) if call.mask is not None else None,
+        )
+    except ValidationError as error:
+        raise ToolError(invalid_arguments(call.definition.name, ())) from error
+
+
+def _check_offered(call: FrontCall, tool: str) -> None:
+    """A model reaches by a batch what it could call itself: the tools of its connection."""
+    if call.offered and tool not in call.offered:
+        raise InvalidCall(
+            ErrorEnvelope.permanent(
+                ErrorCategory.PERMISSION,
+                call.definition.name,
+                f"There is no tool {tool!r} on this connection.",
+                hint="Choose one of the available tools.",
+                allowed_tools=tuple(name for name in call.offered if name not in BATCH_TOOL_SCOPES),
+            )
+        )
+
+
+def _state(batch: Batch, next_step: str) -> ToolResult:
+    counts = f"{batch.completed} completed, {batch.failed} failed, {batch.cancelled} cancelled"
+    left = f"{batch.under_way} under way, {batch.waiting} not started"
+    cost = f"Cost so far: {batch.cost_usd:g} US dollars."
+    lines = [f"{batch.id} ({batch.tool}, {batch.total} items) is {batch.status.value}: {counts}, {left}. {cost}"]
+    if batch.seconds_left is not None:
+        lines.append(f"It will take about {batch.seconds_left:.0f} seconds more.")
+    if batch.status_message:
+        lines.append(batch.status_message)
+    structured: JsonObject = {"batch": batch.model_dump(mode="json", exclude_none=True)}
+    return _text([*lines, next_step], structured)
+
+
+def _next_step(batch: Batch) -> str:
+    if batch.status is BatchStatus.WORKING:
+        return "It goes on. Call get-batch again, with waitSecs; get-batch-results has the results so far."
+    return f"Its results are stored as {batch.results}; get-batch-results shows them."
+
+
+def _rows(batch: Batch, lines: list[bytes], offset: int) -> ToolResult:
+    total, end = batch.completed + batch.failed + batch.cancelled, offset + len(lines)
+    head = (
+        f"{len(lines)} rows from {offset} on, of {batch.id}, which is {batch.status.value}; {total} items have ended."
+    )
+    more = [f"Call get-batch-results with offset {end} for more."] if end < total else []
+    structured: JsonObject = {"items": [orjson.loads(line) for line in lines], "nextOffset": end}
+    return _text([head, *(line.decode() for line in lines), *more], structured)
+
+
+def _text(lines: list[str], structured: JsonObject) -> ToolResult:
+    return ToolResult(content=(TextContent(text="\n".join(lines)),), structured=structured)

@@ -1,0 +1,133 @@
+"""Tools that start and look after batches: one tool over many inputs. The front door answers them itself."""
+
+from decimal import Decimal
+
+from pydantic import Field, JsonValue
+
+from outlast.activities.batches.contracts import MAX_CONCURRENCY, MAX_KEY_CHARS, ItemStatus
+from outlast.workflows.tools.framework.ids import Id
+from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, tool
+
+MAX_WAIT_SECONDS = 50
+"""Many clients give up after 60 seconds."""
+MAX_ITEMS = 1_000
+"""More come from a stored output, a dataset, or a file by REST."""
+MAX_ROWS = 100
+
+
+class Item(Arguments):
+    """One item of a batch."""
+
+    key: str | None = Field(
+        default=None, min_length=1, max_length=MAX_KEY_CHARS, description="Names the item; its number does without."
+    )
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="The item's own arguments of the tool.")
+
+
+class StartBatchArguments(Arguments):
+    """One tool, its inputs, and what they may use."""
+
+    tool: Id = Field(description="Name of the tool to call for each item, such as call-actor.")
+    arguments: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Arguments that all items have; an item's own go over them."
+    )
+    items: list[Item] | None = Field(
+        default=None, min_length=1, max_length=MAX_ITEMS, description="The items. Give items, a locator or a dataset."
+    )
+    locator: Id | None = Field(default=None, description="A stored output whose rows are the items.")
+    dataset_id: Id | None = Field(default=None, alias="datasetId", description="A dataset whose rows are the items.")
+    mapping: dict[str, str] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="For rows: argument (dot path) by the field (dot path) that it takes its value from, as in "
+        '{"input.startUrls.0.url": "page"}.',
+    )
+    key: Id | None = Field(default=None, description="For rows: the field whose value names the item.")
+    concurrency: int = Field(default=10, ge=1, le=MAX_CONCURRENCY, description="Items under way at a time.")
+    budget_usd: Decimal | None = Field(
+        default=None, gt=0, alias="budgetUsd", description="Most that all items may cost together, in US dollars."
+    )
+    stop_after_failures: int | None = Field(
+        default=None, ge=1, alias="stopAfterFailures", description="Stop when so many items have failed."
+    )
+    enough: int | None = Field(default=None, ge=1, description="Stop when so many items are completed.")
+    name: Id | None = Field(default=None, description="For people; any text.")
+
+
+class BatchArguments(Arguments):
+    """Names a batch."""
+
+    batch_id: Id = Field(alias="batchId", description="Id of the batch.")
+
+
+class GetBatchArguments(BatchArguments):
+    """Which batch, and how long to wait for its end."""
+
+    wait_secs: float = Field(
+        default=0, ge=0, le=MAX_WAIT_SECONDS, alias="waitSecs", description="Seconds to wait for its end."
+    )
+
+
+class GetBatchResultsArguments(BatchArguments):
+    """Which results of which batch."""
+
+    status: ItemStatus | None = Field(default=None, description="Only items of this status, such as failed.")
+    offset: int = Field(default=0, ge=0, description="First row, counted from 0.")
+    limit: int = Field(default=20, ge=1, le=MAX_ROWS, description="Rows to return at most.")
+
+
+def _batch_tool(name: str, title: str, description: str, model: type[Arguments], *, read_only: bool) -> Tool:
+    annotations = ToolAnnotations(
+        title=title,
+        read_only=read_only,
+        destructive=name == "cancel-batch",
+        idempotent=name != "start-batch",
+        open_world=name == "start-batch",
+    )
+    return (
+        tool(name)
+        .category(Category.BATCHES)
+        .describe(description)
+        .annotate(annotations)
+        .args(model)
+        .front_door()
+        .build()
+    )
+
+
+BATCH_TOOLS: tuple[Tool, ...] = (
+    _batch_tool(
+        "start-batch",
+        "Start batch",
+        "Call one tool for many inputs at once, as a durable batch with one budget. Every item is checked first; when "
+        "one does not fit, nothing is started and the answer names it. The answer comes at once, with the batch's id; "
+        "use get-batch to see how far it is and get-batch-results for the results so far.",
+        StartBatchArguments,
+        read_only=False,
+    ),
+    _batch_tool(
+        "get-batch",
+        "Get batch",
+        "Get the state of a batch: how many items are completed, failed and left, what it has cost, and how long it "
+        "will take. Set `waitSecs` to wait for its end.",
+        GetBatchArguments,
+        read_only=True,
+    ),
+    _batch_tool(
+        "get-batch-results",
+        "Get batch results",
+        "Get the results of a batch so far, also while it goes on: a row for each item that has ended, with its key, "
+        "status, cost, and its answer or error. Use `offset` to go on where the last answer ended, and `status` for "
+        "the failed items only.",
+        GetBatchResultsArguments,
+        read_only=True,
+    ),
+    _batch_tool(
+        "cancel-batch",
+        "Cancel batch",
+        "Start nothing more of a batch and cancel what is under way, so that it costs nothing more. The results so "
+        "far stay.",
+        BatchArguments,
+        read_only=False,
+    ),
+)
