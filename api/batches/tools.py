@@ -108,9 +108,9 @@ class BatchTools:
             for line in piece.splitlines():
                 size += len(line) + 1
                 if size > MAX_ANSWER_BYTES and lines:
-                    return _rows(batch, lines, asked.offset)
+                    return _rows(batch, lines, asked.offset, more=True)
                 lines.append(line)
-        return _rows(batch, lines, asked.offset)
+        return _rows(batch, lines, asked.offset, more=len(lines) == asked.limit)
 
     async def _cancel(self, call: FrontCall, asked: BatchArguments) -> ToolResult:
         batch = await self._batches.cancel(call.principal.caller, asked.batch_id)
@@ -173,14 +173,12 @@ def _next_step(batch: Batch) -> str:
     return f"Its results are stored as {batch.results}; get-batch-results shows them."
 
 
-def _rows(batch: Batch, lines: list[bytes], offset: int) -> ToolResult:
-    total, end = batch.completed + batch.failed + batch.cancelled, offset + len(lines)
-    head = (
-        f"{len(lines)} rows from {offset} on, of {batch.id}, which is {batch.status.value}; {total} items have ended."
-    )
-    more = [f"Call get-batch-results with offset {end} for more."] if end < total else []
+def _rows(batch: Batch, lines: list[bytes], offset: int, *, more: bool) -> ToolResult:
+    ended, end = batch.completed + batch.failed + batch.cancelled, offset + len(lines)
+    head = f"{len(lines)} rows of {batch.id}, from row {offset} on. It is {batch.status.value}; {ended} items have ended."
+    next_step = [f"Call get-batch-results with offset {end} for more."] if more else []
     structured: JsonObject = {"items": [orjson.loads(line) for line in lines], "nextOffset": end}
-    return _text([head, *(line.decode() for line in lines), *more], structured)
+    return _text([head, *(line.decode() for line in lines), *next_step], structured)
 
 
 def _text(lines: list[str], structured: JsonObject) -> ToolResult:
