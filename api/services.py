@@ -1,6 +1,6 @@
 """The services of the API process, built once from its settings and shared by every front door."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from temporalio.client import Client
@@ -76,7 +76,6 @@ class Services:
     handoffs: Handoffs
     batches: BatchClient
     stored_rows: StoredRows
-    uploads: CallerTurns
     catalogue: Catalogue
     platform_bodies: PlatformBodies
     record_links: RecordLinks
@@ -91,6 +90,8 @@ class Services:
     usage: UsageReader
     operations: OperationsReader
     raw_payloads: RawPayloads
+    uploads: CallerTurns = field(default_factory=CallerTurns)
+    """Of files with the items of batches, which are read one after the other for each caller."""
 
 
 def build_services(settings: ApiSettings, client: Client) -> Services:
@@ -136,7 +137,6 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         handoffs=Handoffs(tasks),
         batches=batches,
         stored_rows=StoredRows(batches, outputs, platform),
-        uploads=CallerTurns(),
         catalogue=catalogue,
         platform_bodies=PlatformBodies(platform),
         record_links=RecordLinks(platform),

@@ -22,7 +22,7 @@ from outlast.api.tasks.client import TaskClient
 from outlast.workflows.batches.contracts import BatchStatus
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.tools.default.batches import (
+from outlast.workflows.tools.common.batches.batch_tools import (
     BatchArguments,
     GetBatchArguments,
     GetBatchResultsArguments,
@@ -175,7 +175,9 @@ def _next_step(batch: Batch) -> str:
 
 def _rows(batch: Batch, lines: list[bytes], offset: int, *, more: bool) -> ToolResult:
     ended, end = batch.completed + batch.failed + batch.cancelled, offset + len(lines)
-    head = f"{len(lines)} rows of {batch.id}, from row {offset} on. It is {batch.status.value}; {ended} items have ended."
+    head = (
+        f"{len(lines)} rows of {batch.id}, from row {offset} on. It is {batch.status.value}; {ended} items have ended."
+    )
     next_step = [f"Call get-batch-results with offset {end} for more."] if more else []
     structured: JsonObject = {"items": [orjson.loads(line) for line in lines], "nextOffset": end}
     return _text([head, *(line.decode() for line in lines), *next_step], structured)

@@ -12,6 +12,7 @@ from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.runtime.masks import is_active
 from outlast.workflows.tools import apify, default, openai
 from outlast.workflows.tools.common.actors.add_actor import ADD_ACTOR
+from outlast.workflows.tools.common.batches.batch_tools import BATCH_TOOLS
 from outlast.workflows.tools.common.conversation.respond import REACT_EMOJI, SEND_UPDATE
 from outlast.workflows.tools.common.conversation.skill import LOAD_SKILL_SUPPORTING, SKILL
 from outlast.workflows.tools.common.dev.get_html_skeleton import GET_HTML_SKELETON
@@ -65,6 +66,7 @@ MODE_ALIASES: Mapping[str, str] = MappingProxyType({"apps": "openai", "true": "o
 
 COMMON: tuple[Tool, ...] = (
     *TASK_TOOLS,
+    *BATCH_TOOLS,
     ADD_ACTOR,
     GET_ACTOR_RUN_LIST,
     GET_ACTOR_LOG,

@@ -37,8 +37,8 @@ def test_arguments_of_tools(mode: Any) -> None:
         return  # Its schemas are those of a peer; the activities bound what stands in an address.
     tools = (*mode.tools, *COMMON, *ON_DEMAND.values())
     found = {(tool.name, name) for tool in tools for name in endless(tool.input_schema)}
-    # Texts with commas instead of a list, and a number: the parsed value has limits.
-    assert {name for _, name in found} <= {"fields", "omit", "flatten", "maxTotalChargeUsd"}
+    # Texts with commas instead of a list, and numbers: the parsed value has limits.
+    assert {name for _, name in found} <= {"fields", "omit", "flatten", "maxTotalChargeUsd", "budgetUsd"}
 
 
 @pytest.mark.parametrize("model", [TaskRequest, SessionRequest, MessageRequest])

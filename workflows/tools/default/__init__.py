@@ -1,7 +1,6 @@
 """Default mode: a call waits for its run and answers with the rows, as plain content."""
 
 from outlast.workflows.runtime.executors import SyncActorExecutor
-from outlast.workflows.tools.default.batches import BATCH_TOOLS
 from outlast.workflows.tools.default.call_actor import call_actor_tool
 from outlast.workflows.tools.default.call_actor_task import call_actor_task_tool
 from outlast.workflows.tools.default.fetch_actor_details import FETCH_ACTOR_DETAILS
@@ -27,6 +26,5 @@ MODE = Mode(
         call_actor_tool(_EXECUTOR),
         GET_ACTOR_RUN,
         call_actor_task_tool(_EXECUTOR),
-        *BATCH_TOOLS,
     ),
 )

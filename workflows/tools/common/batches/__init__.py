@@ -1,0 +1,1 @@
+"""Tools that start batches and look after them."""
