@@ -112,7 +112,7 @@ async def test_a_batch_cancelled_while_its_worker_is_dead_leaves_nothing_running
     assert (await chaos.http.post(f"/v1/batches/{batch_id}/cancel")).status_code == 202
     chaos.stack.worker.start()
     batch = await ended(chaos, batch_id)
-    assert batch["status"] == "cancelled"
+    assert (batch["status"], batch["status_message"]) == ("cancelled", "Stopped: it was cancelled.")
     chaos.expect_nothing_running()
     assert set(chaos.books.runs_per_operation()) <= {1}
     stopped = await rows_of(chaos, batch_id)

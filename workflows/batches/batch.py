@@ -8,7 +8,7 @@ import asyncio
 from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, RetryState, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from outlast.activities.batches.activities import (
@@ -114,7 +114,7 @@ class BatchWorkflow:
         try:
             self._state = await self._at_work
         except ActivityError as error:
-            if not is_cancelled_exception(error):
+            if not _is_cancelled(error):
                 raise
             self._lost_horizon = horizon
         finally:
@@ -150,7 +150,7 @@ class BatchWorkflow:
         try:
             self._state = await self._at_work
         except ActivityError as error:
-            if not is_cancelled_exception(error):
+            if not _is_cancelled(error):
                 raise
             self._stop(StopReason.CANCELLED, "it was cancelled")
             return False
@@ -181,3 +181,8 @@ class BatchWorkflow:
         status = status_of(self._order.place, self._state)
         count_batch(status.value, self._state.stop)
         return BatchOutcome(status=status, state=self._state)
+
+
+def _is_cancelled(error: ActivityError) -> bool:
+    """Whether it ended because of a cancellation: an attempt that fails after one, or dies, is not repeated."""
+    return is_cancelled_exception(error) or error.retry_state is RetryState.CANCEL_REQUESTED

@@ -182,6 +182,29 @@ async def test_of_a_round_that_said_nothing_the_next_one_finds_out_what_it_start
     ]
 
 
+async def test_a_round_that_fails_when_it_is_cancelled_is_looked_after(client: Client) -> None:
+    """As without a store: Temporal does not repeat what it was asked to cancel."""
+
+    async def carry_on(request: RoundInput) -> BatchState:
+        if request.step == "abort":
+            return request.state
+        try:
+            while True:
+                activity.heartbeat()
+                await asyncio.sleep(0.02)
+        except asyncio.CancelledError:
+            raise ApplicationError("The store is away.") from None
+
+    rounds = Rounds(carry_on)
+    async with serving(client, rounds) as queue:
+        handle = await begun(client, queue, 100)
+        await eventually(lambda: rounds.asked)
+        await handle.cancel()
+        outcome = await handle.result()
+    assert (outcome.status, outcome.state.stop) == (BatchStatus.CANCELLED, StopReason.CANCELLED)
+    assert [(request.step, request.looks_back) for request in rounds.asked] == [("run", False), ("abort", True)]
+
+
 async def test_a_budget_that_leaves_nothing_for_an_item_stops_the_batch(client: Client) -> None:
     async def carry_on(request: RoundInput) -> BatchState:
         assert request.item_limit_usd is not None
