@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import httpx
+import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -133,7 +134,7 @@ async def test_batches_of_others_are_unknown(service: Service, api: httpx.AsyncC
     """Of another account, told by its token."""
     mine = await begun(api, sleepers(1))
     token = service.sandbox.add_user("stranger-with-batches").token
-    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as strange:
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, trust_env=False) as strange:
         transport = streamable_http_client(f"{service.api_url}/mcp?tools=batches", http_client=strange)
         async with Client(transport, mode=MODERN) as mcp:
             for name in ("get-batch", "get-batch-results", "cancel-batch"):
