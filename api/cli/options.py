@@ -17,7 +17,8 @@ UrlOption = Annotated[
     typer.Option(
         "--url",
         envvar="OUTLAST_URL",
-        help="Address of the API. Without it: that of the stack that runs on the data directory.",
+        show_default="the stack that runs on the data directory",
+        help="Address of the API.",
         rich_help_panel=_SERVER,
     ),
 ]
