@@ -39,7 +39,7 @@ from outlast.deploy.local.processes.restarts import RestartPolicy
 from outlast.deploy.local.processes.status import ProcessState, ProcessStatus
 from outlast.deploy.local.reloading import ToolReloader
 from outlast.deploy.local.state import StackState, read_state, write_state
-from outlast.deploy.local.tool_modules import check_tool_modules, require_watcher
+from outlast.deploy.local.tool_modules import check_tool_modules
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STARTS_ON_OTHER_PORTS = 3
@@ -128,8 +128,6 @@ class Stack:
             raise StackInterruptedError(self._interrupted_by) from None
 
     async def _start(self) -> None:
-        if self._config.reload_tools:
-            require_watcher()
         tool_files = await check_tool_modules(self._config)
         if self._config.reload_tools and not tool_files:
             raise ToolModuleError("--reload has no files to watch: name modules of your own with --tools-from.")

@@ -5,15 +5,15 @@ They are loaded in a process of their own. Nothing of them stays in the stack, s
 
 import asyncio
 import hashlib
-import importlib.util
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 from pydantic import TypeAdapter
+from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]  # types of anyio are left open
 
 from outlast.deploy.local.config import StackConfig
-from outlast.deploy.local.errors import EmbeddedMissingError, ToolModuleError
+from outlast.deploy.local.errors import ToolModuleError
 
 _COMMAND = (sys.executable, "-P", "-B", "-m", "outlast.workflows.tools.loadable")
 _DIGESTS = TypeAdapter(dict[Path, str])
@@ -54,17 +54,8 @@ async def check_tool_modules(config: StackConfig) -> SourceFiles:
     return _DIGESTS.validate_json(found)
 
 
-def require_watcher() -> None:
-    """Raise `EmbeddedMissingError` when files cannot be watched."""
-    if importlib.util.find_spec("watchfiles") is None:
-        raise EmbeddedMissingError("--reload needs watchfiles. Add it with: pip install 'outlast[embedded]'")
-
-
 async def changes_of(files: SourceFiles) -> AsyncGenerator[None]:
     """Yield after each change of a Python file in the folders of these files."""
-    # Of the extra `embedded`. Its types name trio, which is not installed.
-    from watchfiles import awatch  # noqa: PLC0415  # pyright: ignore[reportUnknownVariableType]
-
     folders = {file.parent for file in files}
     seen = dict(files)
     # It also yields without a change every few seconds: a change that was made before the watch began is found then.

@@ -27,6 +27,8 @@ ROWS = {
     if row.startswith("| `")
     for name in re.findall(r"`([A-Z_]+\*?)`", row.split("|")[1])
 }
+
+
 def variable(name: str, field: FieldInfo) -> str:
     alias = field.validation_alias
     return str(alias.choices[0]) if isinstance(alias, AliasChoices) else f"OUTLAST_{name.upper()}"
