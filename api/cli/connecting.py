@@ -15,6 +15,9 @@ RETRIES = RetryPolicy(first_contact_seconds=0)
 """Somebody sits in front of it: when nothing has ever answered, the command says so at once."""
 
 
+_NO_RETRIES = RetryPolicy(first_contact_seconds=0, request_seconds=0)
+
+
 @asynccontextmanager
 async def connected(output: Output, options: Options) -> AsyncGenerator[Context]:
     """What an action works with. The client's errors leave the block as `CliError`."""
@@ -22,6 +25,12 @@ async def connected(output: Output, options: Options) -> AsyncGenerator[Context]
         connection = find_connection(options.url, options.token, options.data_dir, environment={})
         async with AsyncClient(connection=connection, retries=RETRIES, on_waiting=waiting_note(output)) as client:
             yield Context(output, client, options)
+
+
+def trying_once(options: Options) -> AsyncClient:
+    """A client that repeats nothing: for a look at a server that may be down. Raises `BadSettings`, `NoServer`."""
+    connection = find_connection(options.url, options.token, options.data_dir, environment={})
+    return AsyncClient(connection=connection, retries=_NO_RETRIES)
 
 
 def waiting_note(output: Output) -> Callable[[Waiting | None], None]:

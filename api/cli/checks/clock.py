@@ -1,13 +1,16 @@
 """This machine's clock, compared with those that it has to agree with."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 import httpx
 
 from outlast.api.cli.checks.check import Check, fail, ok, skip, warn
+
+Clock = Callable[[], Awaitable[datetime | None]]
+"""Asks a server what time it is, in whole seconds; gives None where it does not answer or does not say."""
 
 _NAME = "Clock"
 _TIMEOUT_SECONDS = 5
@@ -17,12 +20,12 @@ _TOO_FAR_SECONDS = 120
 _ADVICE = "Set the clock by NTP (chrony, systemd-timesyncd) on the machine that is wrong."
 
 
-async def check_clock(servers: Mapping[str, str]) -> Check:
-    """This machine agrees with the servers, by their names and addresses, on what time it is.
+async def check_clock(clocks: Mapping[str, Clock]) -> Check:
+    """This machine agrees with these servers, by their names, on what time it is.
 
-    Servers tell it in whole seconds (the header `Date`). One that does not answer is a row of its own elsewhere.
+    A server that does not answer is a row of its own elsewhere.
     """
-    off = {name: skew for name, url in servers.items() if (skew := await _skew(url)) is not None}
+    off = {name: skew for name, clock in clocks.items() if (skew := await _skew(clock)) is not None}
     if not off:
         return skip(_NAME, "nobody answers to compare it with")
     name, worst = max(off.items(), key=lambda one: abs(one[1]))
@@ -34,16 +37,21 @@ async def check_clock(servers: Mapping[str, str]) -> Check:
     return ok(_NAME, f"as that of {', '.join(off)}")
 
 
-async def _skew(url: str) -> float | None:
-    """By how many seconds the server's clock is ahead of this one; None when it does not say."""
+async def clock_at(url: str) -> datetime | None:
+    """What time the HTTP server at `url` says it is (the header `Date`, RFC 9110 section 6.6.1)."""
     loopback = httpx.URL(url).host in ("127.0.0.1", "::1", "localhost")
     try:
         async with httpx.AsyncClient(trust_env=not loopback, timeout=_TIMEOUT_SECONDS) as http:
-            asked = time.time()
             answer = await http.head(url)
-            between = (asked + time.time()) / 2
-        told: datetime = parsedate_to_datetime(answer.headers["Date"])
+        return parsedate_to_datetime(answer.headers["Date"])
     except (httpx.HTTPError, KeyError, ValueError):
         return None
-    # The header leaves parts of a second out: half a second on average.
-    return told.timestamp() + 0.5 - between
+
+
+async def _skew(clock: Clock) -> float | None:
+    """By how many seconds that clock is ahead of this one; None when it does not say."""
+    asked = time.time()
+    told = await clock()
+    between = (asked + time.time()) / 2
+    # Fractions of a second are left out: half a second on average.
+    return None if told is None else told.timestamp() + 0.5 - between

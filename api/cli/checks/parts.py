@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from pydantic import SecretStr
 
 from outlast.activities.secrets.files import secret_from_file
 from outlast.api.cli.checks.check import Check, fail, ok, skip, warn
+from outlast.api.cli.checks.clock import Clock, clock_at
 from outlast.api.cli.client_errors import cli_error
+from outlast.api.cli.connecting import trying_once
 from outlast.api.cli.options import Options
 from outlast.api.cli.show.wording import counted
 from outlast.client import (
@@ -23,10 +26,8 @@ from outlast.client import (
     OutlastError,
     PermissionDenied,
     Readiness,
-    RetryPolicy,
     Unauthenticated,
     UnexpectedAnswer,
-    find_connection,
 )
 from outlast.deploy.local.keys import SANDBOX_TOKEN_FILE
 from outlast.deploy.local.outside import APIFY_API_BASE_URL
@@ -34,7 +35,6 @@ from outlast.deploy.local.processes.status import ProcessState
 from outlast.deploy.local.state import StackState
 
 _TIMEOUT_SECONDS = 5
-_NO_RETRIES = RetryPolicy(first_contact_seconds=0, request_seconds=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +71,27 @@ def check_stack(around: Surroundings) -> Check:
 async def check_server(options: Options, around: Surroundings) -> list[Check]:
     """The API, and through it Temporal, the worker, the credential and the tools."""
     try:
-        connection = find_connection(options.url, options.token, options.data_dir, environment={})
-        async with AsyncClient(connection=connection, retries=_NO_RETRIES) as client:
+        async with trying_once(options) as client:
             readiness = await client.readiness()
-            api = ok("API", connection.url)
+            api = ok("API", client.connection.url)
             return [api, *_check_readiness(readiness, around), *await _check_access(client)]
     except (ConnectionFailed, UnexpectedAnswer) as error:
         return [fail("API", error.message, error.hint or ""), *_unasked("Temporal", "Worker", "Credential", "Tools")]
 
 
-def clocks(options: Options, around: Surroundings) -> dict[str, str]:
-    """Addresses of the servers whose clocks matter: the platform's, and the API's where it is another machine."""
-    found: dict[str, str] = {}
+def clocks(options: Options, around: Surroundings) -> dict[str, Clock]:
+    """The clocks that this machine's has to agree with: the platform's and the API's."""
     base_url, _, _ = _platform_of(around)
-    if base_url:
-        found["the platform"] = base_url
-    with suppress(ConnectionFailed):  # a row of its own says so
-        found["the API"] = find_connection(options.url, options.token, options.data_dir, environment={}).url
-    return found
+    found: dict[str, Clock] = {"the API": partial(_time_of_the_api, options)}
+    return {"the platform": partial(clock_at, base_url), **found} if base_url else found
+
+
+async def _time_of_the_api(options: Options) -> datetime | None:
+    try:
+        async with trying_once(options) as client:
+            return await client.server_time()
+    except ConnectionFailed:  # a row of its own says so
+        return None
 
 
 async def check_platform(around: Surroundings) -> Check:

@@ -1,6 +1,7 @@
 """`outlast.AsyncClient`."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
@@ -228,6 +229,18 @@ class AsyncClient:
     async def operations(self) -> Operations:
         """Return how the server is doing: your open tasks; with the scope `admin` all tasks, queues and workers."""
         return await self._transport.run(operating.operations(self._server))
+
+    async def metrics(self) -> str:
+        """Return the metrics of the process that answers, in the text format of Prometheus. Asks once, without a
+        token.
+        """
+        return await self._transport.run(operating.metrics(self._server))
+
+    async def server_time(self) -> datetime | None:
+        """Return what time the server's clock shows, in whole seconds; None when it does not say. Asks once, without a
+        token.
+        """
+        return await self._transport.run(operating.server_time(self._server))
 
     async def readiness(self) -> Readiness:
         """Return whether the server can take tasks. Asks once, without a token."""

@@ -1,6 +1,7 @@
 """`outlast.Client`."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
@@ -226,6 +227,18 @@ class Client:
     def operations(self) -> Operations:
         """Return how the server is doing: your open tasks; with the scope `admin` all tasks, queues and workers."""
         return self._transport.run(operating.operations(self._server))
+
+    def metrics(self) -> str:
+        """Return the metrics of the process that answers, in the text format of Prometheus. Asks once, without a
+        token.
+        """
+        return self._transport.run(operating.metrics(self._server))
+
+    def server_time(self) -> datetime | None:
+        """Return what time the server's clock shows, in whole seconds; None when it does not say. Asks once, without a
+        token.
+        """
+        return self._transport.run(operating.server_time(self._server))
 
     def readiness(self) -> Readiness:
         """Return whether the server can take tasks. Asks once, without a token."""

@@ -1,12 +1,32 @@
 """How a server is doing."""
 
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+
 from outlast.client.contracts.operations import Operations
 from outlast.client.flows.commands import Flow, HttpRequest
-from outlast.client.flows.server import Server, request
-from outlast.client.problems import parsed
+from outlast.client.flows.server import Server, probe, request
+from outlast.client.problems import api_error, parsed
 
 
 def operations(server: Server) -> Flow[Operations]:
     """How it is doing now."""
     response = yield from request(server, HttpRequest("GET", "/v1/operations"))
     return parsed(Operations, response, server.url)
+
+
+def metrics(server: Server) -> Flow[str]:
+    """Its metrics, asked for once, without a credential."""
+    response = yield from probe(server, "/metrics")
+    if response.is_error:
+        raise api_error(response)
+    return response.body.decode(errors="replace")
+
+
+def server_time(server: Server) -> Flow[datetime | None]:
+    """What time it says it is, asked once, without a credential."""
+    response = yield from probe(server, "/healthz")
+    try:
+        return parsedate_to_datetime(response.headers["date"])
+    except (KeyError, ValueError):
+        return None

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from outlast.api.access.policy.key_edits import add_key
 from outlast.api.cli.checks import machine, settings
 from outlast.api.cli.checks import temporal as temporal_rows
 from outlast.api.cli.checks.check import Check
-from outlast.api.cli.checks.clock import check_clock
+from outlast.api.cli.checks.clock import check_clock, clock_at
 from outlast.api.cli.checks.parts import Surroundings
 from outlast.api.cli.checks.policy import check_policy
 from outlast.worker.search_attributes import DATETIME, register_search_attributes
@@ -45,6 +46,7 @@ from tests.support.stacks.service import Service
 
 Usage = namedtuple("Usage", "free")  # noqa: PYI024 (as `shutil` has it)
 Rows = dict[str, tuple[str, str]]
+NOBODY = partial(clock_at, "http://127.0.0.1:1")
 
 
 def told(check: Check) -> tuple[str, str]:
@@ -203,12 +205,12 @@ def server_whose_clock_is(off: timedelta) -> Iterator[str]:
 )
 async def test_a_clock_that_is_wrong(seconds: int, health: str, finding: str) -> None:
     with server_whose_clock_is(timedelta(seconds=seconds)) as url:
-        found = told(await check_clock({"it": url, "nobody": "http://127.0.0.1:1"}))
+        found = told(await check_clock({"it": partial(clock_at, url), "nobody": NOBODY}))
     assert (found[0], finding in found[1]) == (health, True)
 
 
 async def test_a_clock_that_nobody_compares() -> None:
-    assert (await check_clock({"nobody": "http://127.0.0.1:1"})).health == "skip"
+    assert (await check_clock({"nobody": NOBODY})).health == "skip"
 
 
 @pytest.mark.parametrize(
