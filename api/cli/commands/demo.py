@@ -64,7 +64,7 @@ def demo(
 
     Starts the stack on the data directory, or joins the one that runs there already.
     """
-    output = Output(as_json=as_json)
+    output = Output(as_json=as_json or log_format == "json")
     given = {
         "data_dir": data_dir,
         "actors": tuple(actors) if actors else None,

@@ -16,6 +16,7 @@ from outlast.api.cli.fork_server.asking import carried_out_by_fork, leave_fork_s
 from outlast.api.cli.install.command import install, uninstall
 from outlast.api.cli.options import DEFAULT_DATA_DIR
 from outlast.api.cli.running import finish
+from outlast.api.cli.show.logged_output import LoggedOutput
 from outlast.api.cli.show.output import Output
 from outlast.api.cli.stack_options import StackDataDirOption, ToolsFromOption
 from outlast.loading import loading
@@ -128,9 +129,17 @@ def mcp(
     flags = ConnectionFlags({name: [value] for name, value in given.items() if value is not None}, token)
     folders = tuple(actor_dir) if actor_dir else None
     stack = {"data_dir": data_dir, "actors": folders, "tools_from": tools_from}
+    output = _output()
+    finish(output, lambda: serve(output, flags, stack))
+
+
+def _output() -> Output:
+    """What the command says, in the form of this process's log: both go to standard error."""
+    if os.environ.get("OUTLAST_LOG_FORMAT") == "json":
+        return LoggedOutput("outlast.mcp")
     output = Output(as_json=False)
     output.err.soft_wrap = True  # Clients log standard error line by line: one line per message.
-    finish(output, lambda: serve(output, flags, stack))
+    return output
 
 
 def _refuse_flags_before(context: typer.Context) -> None:

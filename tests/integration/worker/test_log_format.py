@@ -14,7 +14,7 @@ from tests.support.stacks.stack_config import clean_environment
 
 pytestmark = pytest.mark.timeout(300)  # each process imports all of Outlast
 
-NOISY_TOOLS = """
+NOISE = """
 import gc, logging, sys, threading, warnings
 
 class Leaves:
@@ -26,12 +26,17 @@ worker = threading.Thread(target=lambda: 1 / 0, name="reader")
 worker.start()
 worker.join()
 Leaves()
+"""
+NOISY_TOOLS = (
+    NOISE
+    + """
 logging.getLogger("uvicorn.error").error("from uvicorn")
 logging.getLogger("temporalio.core").warning("from the SDK")
 gc.freeze = {}.popitem  # the next thing that the process does ends it
 
 TOOLS = []
 """
+)
 
 
 def lines_of(module: str, folder: Path, **settings: str) -> list[dict[str, Any]]:
@@ -70,3 +75,39 @@ def test_bad_settings_are_json_too(tmp_path: Path, module: str) -> None:
     (line,) = lines_of(module, tmp_path, OUTLAST_LOG_LEVEL="shout")
     assert line["level"] == "error"
     assert "OUTLAST_LOG_LEVEL" in line["event"]
+
+
+def test_every_line_of_the_sandbox_is_json_too() -> None:
+    program = f"""
+from outlast.deploy.local.sandbox.log_pipeline import configure_logging
+
+configure_logging("json")
+{NOISE}
+{{}}["nobody handles this"]
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=240)
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert "an old name" in next(line for line in lines if line["logger"] == "py.warnings")["message"]
+    exceptions = [line["exception"] for line in lines if line["logger"] == "sandbox"]
+    for text in ("ZeroDivisionError", "nobody can catch this", "KeyError: 'nobody handles this'"):
+        assert [trace for trace in exceptions if text in trace], exceptions
+
+
+def test_every_line_of_a_stdio_server_is_json_too(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "outlast.api.cli", "mcp", "--data-dir", str(tmp_path / "data")],
+        cwd=tmp_path,
+        env=clean_environment(
+            PATH=os.environ["PATH"], OUTLAST_LOG_FORMAT="json", APIFY_TOKEN="t", APIFY_API_BASE_URL="http://127.0.0.1:1"
+        ),
+        input="",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert done.returncode != 0
+    assert {line["logger"] for line in lines} == {"outlast.mcp"}
+    assert lines[-1]["level"] == "error"
+    assert "http://127.0.0.1:1" in lines[-1]["event"]

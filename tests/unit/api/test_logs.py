@@ -62,9 +62,9 @@ def test_a_text_log_has_no_line_that_a_caller_wrote() -> None:
 def test_a_text_log_of_the_sandbox_platform_has_none_either() -> None:
     program = f"""
 import logging
-from outlast.deploy.local.sandbox.__main__ import _configure_logging
+from outlast.deploy.local.sandbox.log_pipeline import configure_logging
 
-_configure_logging("text")
+configure_logging("text")
 logging.getLogger("sandbox").error("no Actor %s", {HOSTILE!r})
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
