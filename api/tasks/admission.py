@@ -1,7 +1,8 @@
 """Admission: decides whether a tool call may start, before anything is started or paid for.
 
-`Admission.admit` reads from top to bottom: find the tool; check that the caller may call it; check that the call fits;
-seal its secrets. The result is the call in the form that a workflow's history may hold.
+`Admission.admit` reads from top to bottom: find the tool; check that the caller may call it; check that the call fits,
+and is paid for; decide which equal calls may answer it; seal its secrets. The result is the call in the form that a
+workflow's history may hold.
 """
 
 from collections.abc import Mapping
