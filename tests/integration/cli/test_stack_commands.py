@@ -141,6 +141,16 @@ def test_a_misspelt_setting_stops_up_before_anything_starts(
     assert not (tmp_path / "data").exists()
 
 
+def test_doctor_has_a_row_for_a_misspelt_setting(outlast: Outlast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTLAST_API_KEY", "ada:secret-secret-secret")
+    ended = outlast("doctor", "--json")
+    rows = [check for check in ended.document["checks"] if check["name"] == "Settings"]
+    assert [(row["health"], row["finding"]) for row in rows] == [
+        ("fail", "OUTLAST_API_KEY is not a setting of Outlast. Did you mean OUTLAST_API_KEYS?")
+    ]
+    assert "secret-secret" not in ended.said + str(rows)
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
