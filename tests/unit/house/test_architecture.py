@@ -4,12 +4,15 @@ import ast
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[3]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
 FLOORS = ("workflows", "activities", "worker", "api", "deploy")
 LINT = Path(sys.executable).with_name("lint-imports")
 
@@ -38,18 +41,30 @@ def test_imports_point_down_and_each_contract_notices_when_they_do_not(house: Pa
         "Floors": ("activities/failures/classify.py", "import outlast.workflows.contracts.tool_calls"),
         "The stack": ("deploy/local/plan.py", "import outlast.api.settings"),
         "Front doors": ("api/adapters/runner.py", "import outlast.api.rest.task_routes"),
-        "Contracts lie": ("activities/contracts.py", "import httpx"),
+        "Only the command line": ("api/tasks/shares.py", "import outlast.deploy.local.config"),
+        "What the front doors share": ("api/offer/planned_runs.py", "import mcp"),
+        "Contracts lie": ("activities/dispatch/contracts.py", "import httpx"),
         "Workflow code": ("workflows/contracts/tool_calls.py", "import apify_client"),
         "Tools:": ("workflows/tools/core/actor_names.py", "import outlast.workflows.tools.default.call_actor"),
     }
     for path, line in forbidden.values():
         with (house / path).open("a") as file:
             file.write(f"\n{line}\n")
+    assert len(forbidden) == len(CONTRACTS), "each contract of pyproject.toml is broken once"
     broken = lint_imports(house)
     told = [line for line in broken.stdout.splitlines() if " BROKEN" in line]
     assert broken.returncode != 0
     for contract in forbidden:
         assert any(line.startswith(contract) for line in told), f"{contract} was not noticed:\n{broken.stdout}"
+
+
+def test_every_module_of_contracts_of_the_lowest_floor_lies_on_the_ground() -> None:
+    (ground,) = (contract for contract in CONTRACTS if contract["name"].startswith("Contracts lie"))
+    there = {
+        "outlast." + ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in (ROOT / "activities").rglob("contracts.py")
+    }
+    assert there - set(ground["source_modules"]) == set()
 
 
 _MODE_NAMES = frozenset({"mode", "ui_mode"})
