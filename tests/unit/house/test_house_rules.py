@@ -15,6 +15,7 @@ MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
 MAX_MODULES = 20
 DRAWERS = {"utils.py", "helpers.py", "common.py", "misc.py"}
+COPIED = {"interruption.py"}
 # Written in pieces, so that this file does not break its own rule.
 ADDRESSES_OF_HERE = re.compile(
     "|".join(["/work" + "/", "pythonhosted" + r"\.org", "pypi" + r"\.org/", "registry" + r"\.npmjs"])
@@ -58,6 +59,15 @@ def test_no_module_is_a_drawer_for_everything(modules: list[Path]) -> None:
 def test_no_folder_is_flat(modules: list[Path]) -> None:
     folders = Counter(path.parent.relative_to(ROOT) for path in modules if path.name != "__init__.py")
     assert {str(folder): number for folder, number in folders.items() if number > MAX_MODULES} == {}
+
+
+def test_the_copies_of_a_module_of_actors_are_equal(modules: list[Path]) -> None:
+    """The folder of an Actor is built alone, so what several of them need lies in each."""
+    copies: dict[str, set[str]] = {}
+    for path in modules:
+        if path.name in COPIED and path.is_relative_to(ROOT / "deploy" / "local" / "actors"):
+            copies.setdefault(path.name, set()).add(path.read_text())
+    assert {name: len(texts) for name, texts in copies.items()} == dict.fromkeys(COPIED, 1)
 
 
 def test_every_module_and_package_says_what_it_is_for(modules: list[Path]) -> None:
