@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 import pytest
 from apify_client import ApifyClientAsync
-from apify_client._models import Run
 from apify_client.errors import ApifyApiError
 
+from outlast.activities.apify import Run
 from tests.integration.sandbox.server import SandboxServer
 from tests.support.eventually import eventually
 
