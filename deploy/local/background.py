@@ -25,7 +25,7 @@ _CLOCK_SECONDS = 5
 """A process that began later than this after `started_at` is not the one that wrote it: the kernel reused its id."""
 
 _LEFT_RUNNING: list["subprocess.Popen[bytes]"] = []
-"""Stacks that go on without us: Python warns about a process that is forgotten while it runs."""
+"""Stacks that were started here and go on without us: Python warns about a process that is forgotten while it runs."""
 
 
 def start_process(config: StackConfig, *options: str) -> "subprocess.Popen[bytes]":
@@ -38,7 +38,7 @@ def start_process(config: StackConfig, *options: str) -> "subprocess.Popen[bytes
     given = config.model_dump_json(exclude={"environment"})
     command = [sys.executable, "-P", "-m", "outlast.deploy.local.on_demand", given, *options]
     with private_file(log, "ab") as output:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -47,6 +47,8 @@ def start_process(config: StackConfig, *options: str) -> "subprocess.Popen[bytes
             start_new_session=True,
             umask=UMASK,
         )
+    _LEFT_RUNNING[:] = [*(earlier for earlier in _LEFT_RUNNING if earlier.poll() is None), process]
+    return process
 
 
 async def start_detached(config: StackConfig) -> StackState:
@@ -61,7 +63,6 @@ async def start_detached(config: StackConfig) -> StackState:
         while process.poll() is None:
             state = find_running(config.data_dir)
             if state is not None and state.instance_id == config.instance_id and state.is_ready:
-                _LEFT_RUNNING.append(process)
                 return state
             await asyncio.sleep(_LOOK_SECONDS)
     except asyncio.CancelledError:

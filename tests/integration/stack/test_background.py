@@ -65,7 +65,6 @@ async def test_a_second_detached_stack_is_told_who_has_the_directory(tmp_path: P
         await eventually(lambda: find_running(tmp_path) is None)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the new stack outlives its starter
 async def test_who_joins_a_stack_that_is_just_stopping_gets_a_new_one(tmp_path: Path) -> None:
     """Its API does not answer any more, and holds its end up."""
     config = api_config(tmp_path)
