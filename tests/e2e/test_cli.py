@@ -3,17 +3,19 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from outlast.api.cli.fork_server.protocol import LOCK_NAME, SOCKET_NAME
+from tests.support.console_examples import page_of_reason
 from tests.support.eventually import eventually
 from tests.support.paths import ROOT
 from tests.support.processes.terminal import on_terminal, outlast_command
@@ -58,7 +60,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def demo(data_dir: Path) -> Ended:
     """`outlast demo` where nothing has ever run."""
     environment = stack_environment()
-    return run(environment, "demo", "--data-dir", str(data_dir), "--max-pages", "5")
+    return run(environment, "demo", "--data-dir", str(data_dir))
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +92,31 @@ def test_the_demo_shows_rows_of_real_pages_and_where_to_see_the_task(demo: Ended
     assert "/namespaces/default/workflows/" in demo.out
     assert "brings the stack back with this task in it" in demo.err
     assert max(map(len, [line for line in demo.out.splitlines() if "://" not in line])) <= 80
+
+
+def test_the_readme_shows_what_the_demo_prints(demo: Ended) -> None:
+    """Pages are crawled in any order, and their words are counted anew whenever somebody writes one."""
+    readme = page_of_reason(ROOT / "README.md", "compared in tests/e2e/test_cli.py")
+    (shown,) = readme.examples
+    notes, header, table = _without_ports(shown.printed).partition("PAGE")
+    rows = [line for line in table.splitlines() if line.startswith("/site/")]
+    there = {_row(line) for line in demo.out.splitlines() if line.startswith("/site/")}
+    assert len(rows) == 3
+    assert {_row(line) for line in rows} - there == set()
+    for row in rows:
+        table = table.replace(f"{row}\n", "")
+    for part, printed in ((f"{notes}\n...", demo.err), (header + table, demo.out)):
+        assert readme.difference(replace(shown, printed=part), _without_ports(printed), demo.code) is None
+
+
+def _without_ports(text: str) -> str:
+    return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:PORT", text)
+
+
+def _row(line: str) -> tuple[str, str, str]:
+    """Page, title and the beginning of the text."""
+    page, title, _, text = re.split(r"\s{2,}", line.strip())
+    return page, title, text
 
 
 def test_the_task_of_the_demo_is_there_again_when_the_stack_is_up(demo: Ended, stack: RunningStack) -> None:

@@ -23,7 +23,7 @@ _PROGRESS = re.compile(r"(?:^ +\d+:\d\d  .*\n)+", re.MULTILINE)
 _TIME = r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|\+00:00)?"
 _PLATFORM_ID = r"\b(?=\w*\d)(?=\w*[a-z])(?=\w*[A-Z])\w{17}\b"
 _ID = rf"out_[a-z2-7]+(?:_[a-z2-7]+)*|[a-z][a-z0-9-]*-[0-9a-f]{{20,32}}(?![0-9a-f])|{_PLATFORM_ID}"
-_NUMBER = r"\d[\d,]*\.\d+|\b\d:\d\d\b|\d+(?= GB| series)|(?<=process )\d+"
+_NUMBER = r"\d[\d,]*\.\d+|\b\d:\d\d\b|\d+(?= GB| series| s\b)|(?<=process )\d+"
 _VERSION = r"(?<=version )[0-9a-f]{12}|\b3\.\d\d\.\d+\b"
 """Of a worker, or of Python."""
 _VOLATILE = re.compile(rf"(?P<time>{_TIME})|(?P<id>{_ID})|(?P<any>\.\.\.|…|{_VERSION})|(?P<number>{_NUMBER})")
