@@ -17,7 +17,7 @@ with loading():
     from outlast.api.access.permissions import PermissionRules, idle_roles, idle_rules
     from outlast.api.app import build_app
     from outlast.api.errors import TemporalUnavailable
-    from outlast.api.http.connections import limited_protocol
+    from outlast.api.http.client_connections import limited_protocol
     from outlast.api.services import build_services
     from outlast.api.settings import ApiSettings
     from outlast.api.startup_checks import settings_problems

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
 
 from outlast.activities import apify
-from outlast.api.access.limits.turns import CallerTurns
+from outlast.api.access.limits.caller_slots import CallerSlots
 from outlast.api.adapters import routes as adapter_routes
 from outlast.api.audit.origin import RequestOrigins
 from outlast.api.http.body_limit import BodyLimit
@@ -99,7 +99,7 @@ def build_app(services: Services) -> FastAPI:
     settings = services.settings
     # The one added last is the first to see a request.
     limits = JsonLimits(max_values=settings.max_body_values, max_depth=settings.max_body_depth)
-    app.add_middleware(StructureLimit, limits=limits, turns=CallerTurns(services.limits.served))
+    app.add_middleware(StructureLimit, limits=limits, slots=CallerSlots(services.limits.served))
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.add_middleware(RequestLimits, limits=services.limits)
     app.add_middleware(CredentialsFirst, callers=services.callers)

@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 
 from temporalio.client import Client, WorkflowExecution
 
+from outlast.api.access.limits.caller_slots import CallerSlots
 from outlast.api.access.limits.token_bucket import Clock
-from outlast.api.access.limits.turns import CallerTurns
 from outlast.api.access.principal import Principal
 from outlast.api.contracts.operations import OpenTask, Operations, TaskCounts
 from outlast.api.temporal.errors import temporal_errors
@@ -45,7 +45,7 @@ class OperationsReader:
         """Read through `client`."""
         self._client = client
         self._clock = clock
-        self._turns = CallerTurns()
+        self._slots = CallerSlots()
         self._kept: dict[str, _Kept[Operations]] = {}
         self._ended: dict[str, _Kept[tuple[int, ...]]] = {}
 
@@ -55,7 +55,7 @@ class OperationsReader:
         Raises `TemporalUnavailable`.
         """
         whose = _ALL if "admin" in principal.scopes else principal.caller.id
-        async with self._turns.turn(principal.caller.id):
+        async with self._slots.slot(principal.caller.id):
             kept = self._kept.get(whose)
             if kept is None or self._clock() >= kept.until:
                 found = await self._read(whose or None)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from temporalio.client import Client
 
 from outlast.activities.apify_platform import ApifyPlatform
-from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.conversations.conversation_blocks import ConversationBlocks
 from outlast.activities.inputs.kept_parts import KeptParts
 from outlast.activities.platform_reads.bodies import PlatformBodies
 from outlast.activities.platform_reads.links import RecordLinks
@@ -19,8 +19,8 @@ from outlast.api.access.limits.stored_bytes import StoredBytes
 from outlast.api.access.limits.turns import CallerTurns
 from outlast.api.access.policy.recorded import record_changes
 from outlast.api.access.policy.source import PolicySource
+from outlast.api.audit.audit_files import AuditFiles
 from outlast.api.audit.chain import KEY_PURPOSE
-from outlast.api.audit.files import AuditFiles
 from outlast.api.audit.log import AuditLog
 from outlast.api.batches.client import BatchClient
 from outlast.api.batches.starter import BatchStarter

@@ -11,7 +11,7 @@ from outlast.activities.outputs.contracts import (
     DEFAULT_TTL_SECONDS,
     OutputPolicy,
 )
-from outlast.api.access.oauth.addresses import LOOPBACK, address_problem
+from outlast.api.access.oauth.issuer_addresses import LOOPBACK, address_problem
 from outlast.api.access.permissions import PermissionRules
 from outlast.api.access.policy.contracts import CallerEntry, Caps, Limits, PermissionEntry, Policy
 from outlast.worker.settings import Settings

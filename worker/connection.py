@@ -14,8 +14,8 @@ from temporalio.service import TLSConfig
 
 from outlast.activities.outputs.store.encrypted_objects import EncryptedObjects
 from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.activities.secrets.files import secret_from_file, store_credentials
 from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.activities.secrets.secret_files import secret_from_file, store_credentials
 from outlast.worker.otlp.plugins import tracing_plugins
 from outlast.worker.payloads.codec import EncryptingCodec
 from outlast.worker.plugin import OutlastPlugin

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from pydantic_settings import BaseSettings
 
-from outlast.activities.secrets.files import names_of, secret_file_variables
+from outlast.activities.secrets.secret_files import names_of, secret_file_variables
 from outlast.worker.settings import WorkerSettings
 
 PREFIX = "OUTLAST_"

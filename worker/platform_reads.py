@@ -6,7 +6,7 @@ from typing import Any
 from outlast.activities.actors.activities import ActorActivities
 from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.platform_reads.activities import PlatformReadActivities
-from outlast.activities.runs.log import RunLogActivities
+from outlast.activities.runs.run_log import RunLogActivities
 from outlast.activities.storages.datasets import DatasetActivities
 from outlast.activities.storages.listings import ListingActivities
 from outlast.activities.storages.records import RecordActivities

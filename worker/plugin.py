@@ -11,7 +11,7 @@ from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.worker.payloads.contexts import AlikePayloadsRunner
 from outlast.worker.payloads.converter import lean_data_converter
 from outlast.worker.payloads.external_storage import external_storage
-from outlast.workflows.versions import VersionedRunner
+from outlast.workflows.versioning import VersionedRunner
 
 PASSED_THROUGH = (
     # Workflow code is deterministic by review and by replay tests, and uses contracts and activity signatures for their

@@ -15,7 +15,7 @@ from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.batches.activities import BatchActivities
 from outlast.activities.batches.room import CallersRoom
 from outlast.activities.conversations.activities import ConversationActivities
-from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.conversations.conversation_blocks import ConversationBlocks
 from outlast.activities.conversations.deletion import SessionDeletionActivities
 from outlast.activities.conversations.sweep import ConversationSweep
 from outlast.activities.dispatch.activities import DispatchActivities

@@ -13,8 +13,8 @@ from temporalio.worker import WorkerDeploymentConfig
 
 from outlast.activities.llm.providers.models import ModelLimits
 from outlast.activities.llm.providers.prices import Price
-from outlast.activities.runs.restored import RestoredInterval
-from outlast.activities.secrets.files import read_secret_files
+from outlast.activities.runs.unknown_runs import RestoredInterval
+from outlast.activities.secrets.secret_files import read_secret_files
 from outlast.activities.stuck_tasks.contracts import StuckLimits
 from outlast.paths import default_data_dir
 from outlast.worker.log_lines import TaskLines
@@ -355,7 +355,7 @@ class WorkerSettings(Settings):
 
     @property
     def deployment(self) -> WorkerDeploymentConfig | None:
-        """The version of the worker; None when it is not versioned. `workflows/versions.py` says what moves on."""
+        """The version of the worker; None when it is not versioned. `workflows/versioning.py` says what moves on."""
         if self.build_id is None:
             return None
         version = WorkerDeploymentVersion(deployment_name=self.deployment_name, build_id=self.build_id)

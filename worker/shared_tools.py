@@ -6,13 +6,13 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.conversations.conversation_blocks import ConversationBlocks
 from outlast.activities.llm.activities import ModelActivities
 from outlast.activities.llm.providers.provider import Provider
 from outlast.activities.llm.request_hooks import CHAT_PARAMS_HOOKS
 from outlast.activities.llm.streaming import WorkflowDeltas
 from outlast.activities.skills.activities import SkillActivities
-from outlast.activities.skills.folder import SkillFolder
+from outlast.activities.skills.skill_folder import SkillFolder
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.web.activities import WebActivities
 from outlast.activities.web.address_rules import AddressRules, WebAddress
@@ -22,7 +22,7 @@ from outlast.activities.web.skeletons import HtmlSkeletons
 from outlast.activities.webhooks.activities import WebhookActivities
 from outlast.activities.workspaces.activities import Commands, WorkspaceActivities
 from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, refused, sandbox_uid
-from outlast.activities.workspaces.files import WorkspaceFiles, Workspaces
+from outlast.activities.workspaces.workspace_folders import WorkspaceFiles, Workspaces
 from outlast.worker.settings import WorkerSettings
 from outlast.workflows.tools.extensions import extension_entries
 

@@ -1,4 +1,4 @@
-"""RetentionWorkflow: removes stored outputs that have expired. A Temporal Schedule starts it (worker/schedules.py)."""
+"""RetentionWorkflow: removes stored outputs that have expired. A Temporal Schedule starts it: worker/sweep_schedule."""
 
 from pydantic import Field
 from temporalio import workflow

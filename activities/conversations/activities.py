@@ -7,8 +7,8 @@ from datetime import timedelta
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.conversations.contracts import Block, KeepMessagesInput
+from outlast.activities.conversations.conversation_blocks import ConversationBlocks
 from outlast.activities.conversations.references import ConversationRef
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure

@@ -13,8 +13,8 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExec
 from temporalio.common import RetryPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.conversations.contracts import ForgetSessionInput, ForgottenSession
+from outlast.activities.conversations.conversation_blocks import ConversationBlocks
 from outlast.activities.conversations.references import ConversationOwner
 from outlast.activities.conversations.removal import remove_conversation
 from outlast.activities.failures.activity_failure import as_activity_failure

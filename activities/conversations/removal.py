@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.conversations.conversation_blocks import ConversationBlocks
 from outlast.activities.conversations.references import ConversationOwner
 from outlast.activities.outputs.format.locators import scope_of
 from outlast.activities.outputs.store.access import Tombstone

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.conversations.conversation_blocks import ConversationBlocks
 from outlast.activities.conversations.references import ConversationOwner
 from outlast.activities.conversations.removal import leave_tombstone
 from outlast.activities.conversations.sealed_blocks import conversations_prefix, owner_of

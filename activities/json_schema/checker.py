@@ -16,7 +16,7 @@ from outlast.activities.json_schema.violations import as_violations, quick_viola
 _PROCESSES = 2
 _PATIENCE = 5
 """The processes run after everything else: on a busy machine they wait longer than they work."""
-_MODULE = "outlast.activities.json_schema.process"
+_MODULE = "outlast.activities.json_schema.checker_process"
 
 
 class SchemaChecker:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.conversations.conversation_blocks import ConversationBlocks
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.provider_error import NOT_CONFIGURED, UNKNOWN_PROVIDER, ProviderError
 from outlast.activities.heartbeat import heartbeating

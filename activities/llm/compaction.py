@@ -5,8 +5,8 @@ from temporalio import activity
 
 from outlast.activities.contracts import Caller, Contract
 from outlast.activities.conversations.activities import store_awaited
-from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.conversations.contracts import Block
+from outlast.activities.conversations.conversation_blocks import ConversationBlocks
 from outlast.activities.conversations.references import ConversationOwner, ConversationRef
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.provider_error import ProviderError

@@ -5,8 +5,8 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.conversations.contracts import Block
+from outlast.activities.conversations.conversation_blocks import ConversationBlocks
 from outlast.activities.conversations.references import ConversationRef
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.llm.contracts import CallModelInput

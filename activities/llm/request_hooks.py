@@ -6,7 +6,7 @@ from outlast.activities.failures.provider_error import REFUSED_HERE, ProviderErr
 from outlast.activities.llm.contracts import CallModelInput
 from outlast.activities.llm.controls import ChatParams, ChatParamsHook
 from outlast.activities.llm.providers.models import ModelLimits, model_of
-from outlast.activities.llm.providers.refusals import refused_controls, refused_output_limit
+from outlast.activities.llm.providers.unsupported_controls import refused_controls, refused_output_limit
 
 CHAT_PARAMS_HOOKS = "CHAT_PARAMS_HOOKS"
 """Attribute of a tools module (OUTLAST_TOOLS_FROM): functions from `ChatParams` to `ChatParams`."""

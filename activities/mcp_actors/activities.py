@@ -76,10 +76,10 @@ class McpActorActivities:
             url, token = await _standby_address(self._platform, request.caller, request.actor)
             arguments = cast(dict[str, Any], self._platform.open_input(dict(request.arguments), request.caller))
             with loading():
-                from outlast.activities.mcp_actors import sessions  # noqa: PLC0415 (a fifth of a worker's start)
+                from outlast.activities.mcp_actors import actor_sessions  # noqa: PLC0415 (a fifth of a worker's start)
 
             async with heartbeating() as heartbeats:
-                answer = await sessions.call_tool(url, token, request, arguments, heartbeats)
+                answer = await actor_sessions.call_tool(url, token, request, arguments, heartbeats)
             return _answer_of(answer, request)
 
     async def _check_caps(self, request: CallMcpToolInput) -> None:
@@ -101,9 +101,9 @@ async def fetch_mcp_tools(platform: ApifyPlatform, caller: Caller, actor: str) -
     """The tools of an Actor that is an MCP server. Raises `ToolFailure`, and what `apify-client` raises."""
     url, token = await _standby_address(platform, caller, actor)
     with loading():
-        from outlast.activities.mcp_actors import sessions  # noqa: PLC0415 (see above)
+        from outlast.activities.mcp_actors import actor_sessions  # noqa: PLC0415 (see above)
 
-    return McpToolList(actor=actor, tools=await sessions.list_tools(url, token))
+    return McpToolList(actor=actor, tools=await actor_sessions.list_tools(url, token))
 
 
 def standby_url(api_base_url: str, *, full_name: str, actor_id: str, path: str) -> str:

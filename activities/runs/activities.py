@@ -30,10 +30,10 @@ from outlast.activities.runs.final_rows import with_few_rows
 from outlast.activities.runs.local_start import LOCAL_START_AGE, LocalStart, is_refusal
 from outlast.activities.runs.mapping import exceeded_limit, run_state, start_options
 from outlast.activities.runs.metrics import count_run_event
-from outlast.activities.runs.restored import RestoredInterval
 from outlast.activities.runs.saved_tasks import start_saved_task
 from outlast.activities.runs.spending import reserved_limit, settle_run
 from outlast.activities.runs.start_recovery import StartedRuns
+from outlast.activities.runs.unknown_runs import RestoredInterval
 from outlast.activities.secrets.sealer import SealError
 from outlast.activities.spending.ledger import Ledgers
 

@@ -1,6 +1,6 @@
 """Activities that read skills: named documents that tell a model how to do something.
 
-Signatures only: the folder of skills (`activities.skills.folder`) reads YAML, which workflow code must not import.
+Signatures only: the folder of skills (`skill_folder` beside it) reads YAML, which workflow code must not import.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class SkillFile(Contract):
 
 
 class Skills(Protocol):
-    """The operator's skills (`outlast.activities.skills.folder.SkillFolder`)."""
+    """The operator's skills (`outlast.activities.skills.skill_folder.SkillFolder`)."""
 
     def load(self, name: str) -> SkillDocument:
         """The main document of a skill. Raises `ToolFailure`."""

@@ -72,7 +72,7 @@ class CommandOutcome(Contract):
 
 
 class Files(Protocol):
-    """Reads files in workspaces (`outlast.activities.workspaces.files`)."""
+    """Reads files in workspaces (`outlast.activities.workspaces.workspace_folders`)."""
 
     def read(self, request: ReadFileInput) -> FileLines:
         """Lines of a file. Raises `ToolFailure`."""

@@ -24,8 +24,8 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.workspaces.activities import WORKSPACE, CommandInput, CommandOutcome, WorkspaceOwner
 from outlast.activities.workspaces.bounded_output import BoundedOutput
-from outlast.activities.workspaces.files import Workspaces
 from outlast.activities.workspaces.seccomp import open_filter
+from outlast.activities.workspaces.workspace_folders import Workspaces
 
 SANDBOX_UID = 65_534
 """The user (nobody) as which a worker that is root runs commands."""

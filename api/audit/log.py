@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import TypedDict, Unpack
 
 from outlast.activities.contracts import Caller
+from outlast.api.audit.audit_files import AuditError, AuditFiles
 from outlast.api.audit.contracts import AuditEvent, AuditRecord
-from outlast.api.audit.files import AuditError, AuditFiles
 from outlast.api.audit.origin import current_origin
 from outlast.api.errors import ApiError, AuditUnavailable
 from outlast.api.metrics import AUDIT_RECORDS

@@ -12,8 +12,8 @@ from typing import cast
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from outlast.api.access.limits.large_bodies import BodyTurn
-from outlast.api.access.limits.turns import CallerTurns
+from outlast.api.access.limits.caller_slots import CallerSlots
+from outlast.api.access.limits.large_bodies import BodySlot
 from outlast.api.access.principal import Principal
 from outlast.api.contracts.problems import Problem
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
@@ -22,7 +22,7 @@ from outlast.api.http.streamed_bodies import is_streamed
 
 _SMALL_BYTES = 64 * 1024
 _CHUNK_BYTES = 1024 * 1024
-"""What is looked at at a time: the other threads get their turn in between."""
+"""What is looked at at a time: the other threads do their work in between."""
 _BRACKETS = b"[]{}"
 _BLANKS = b" \t\r\n"
 _NOT_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
@@ -82,11 +82,11 @@ class JsonLimits:
 class StructureLimit:
     """ASGI middleware; responds 422 to bodies over the limits. Reads the whole body, so a limit of size comes first."""
 
-    def __init__(self, app: ASGIApp, *, limits: JsonLimits, turns: CallerTurns) -> None:
-        """Let bodies within `limits` through to `app`, the large ones of each caller in `turns`."""
+    def __init__(self, app: ASGIApp, *, limits: JsonLimits, slots: CallerSlots) -> None:
+        """Let bodies within `limits` through to `app`, the large ones of each caller in `slots`."""
         self._app = app
         self._limits = limits
-        self._turns = turns
+        self._slots = slots
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -100,18 +100,18 @@ class StructureLimit:
             await self._serve(body, self._limits.excess(body), scope, receive, send)
             return
         principal: Principal | None = scope.get(PRINCIPAL_STATE)
-        turn = BodyTurn(self._turns, principal.caller.id if principal is not None else "")
+        slot = BodySlot(self._slots, principal.caller.id if principal is not None else "")
 
         async def ending(message: Message) -> None:
-            turn.end()
+            slot.end()
             await send(message)
 
         try:
-            await turn.begin()
+            await slot.begin()
             excess = await asyncio.to_thread(self._limits.excess, body)
             await self._serve(body, excess, scope, receive, ending)
         finally:
-            turn.end()
+            slot.end()
 
     async def _serve(self, body: bytes, excess: str | None, scope: Scope, receive: Receive, send: Send) -> None:
         if excess is not None:

@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, contextmanager
 
 from outlast.activities.contracts import Caller
-from outlast.activities.conversations.blocks import BlockAfter, ConversationBlocks
 from outlast.activities.conversations.contracts import Block, PromptHead
+from outlast.activities.conversations.conversation_blocks import BlockAfter, ConversationBlocks
 from outlast.activities.conversations.references import ConversationOwner, ConversationRef
 from outlast.activities.conversations.removal import why_removed
 from outlast.activities.conversations.sealed_blocks import ConversationDamaged

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from outlast.activities.contracts import Caller
 from outlast.activities.llm.controls import ModelControls
-from outlast.activities.llm.providers.definitions import Definition, canonical_definitions
+from outlast.activities.llm.providers.tool_definitions import Definition, canonical_definitions
 from outlast.api.access.permissions import PermissionRules, by_name, ids_in
 from outlast.api.contracts.sessions import SessionRequest
 from outlast.api.offer.catalogue import Catalogue

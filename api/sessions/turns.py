@@ -42,7 +42,7 @@ from outlast.api.sessions.client import SessionClient
 from outlast.api.sessions.kept import KeptConversations
 from outlast.api.sessions.model_options import check_allowed, model_options
 from outlast.api.sessions.profile import carried_rules
-from outlast.api.sessions.retries import as_before, asked_options
+from outlast.api.sessions.retried_turns import as_before, asked_options
 from outlast.api.sessions.views import abnormal_turn, running_turn, turn_view
 from outlast.api.settings import ApiSettings
 from outlast.api.temporal.errors import temporal_errors

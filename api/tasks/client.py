@@ -45,12 +45,12 @@ from outlast.api.tasks.reuse.asked import Reusable
 from outlast.api.tasks.reuse.generations import Asked, Generations
 from outlast.api.tasks.starter import TaskStarter, task_id_of
 from outlast.api.tasks.submitted_input import answer_error, answer_event, require_answering, sealed_answers
-from outlast.api.temporal.definitions import TASK_WORKFLOW
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.recorded_facts import RecordedFacts
 from outlast.api.temporal.recorded_rows import whole_outcome
 from outlast.api.temporal.task_events import position_of, stream_events, task_events
 from outlast.api.temporal.task_view import memo_model, owner_of, task_from
+from outlast.api.temporal.temporal_names import TASK_WORKFLOW
 from outlast.api.temporal.visibility import (
     approvals_query,
     list_query,
@@ -142,7 +142,7 @@ class TaskClient:
             return await self._meet(caller, admitted, admitted.reuse, task_id if idempotency_key else None, action)
         try:
             # What is beyond the limit would wait in Temporal's database, in front of others.
-            async with self._limits.turn(caller.id, "concurrent_starts"):
+            async with self._limits.awaited_slot(caller.id, "concurrent_starts"):
                 status = await self._starter.start(admitted, task_id)
         except WorkflowAlreadyStartedError:
             action.note(outcome="repeated")
@@ -165,7 +165,7 @@ class TaskClient:
         keyed = replace(admitted, summary=summary)
 
         async def start(task_id: str) -> Task:
-            async with self._limits.turn(caller.id, "concurrent_starts"):
+            async with self._limits.awaited_slot(caller.id, "concurrent_starts"):
                 status = await self._starter.start(keyed, task_id)
             _log_start(admitted.call, task_id, status)
             return just_started(task_id, summary, status, self._workflow_url(task_id))
@@ -323,7 +323,7 @@ class TaskClient:
         Raises `BadRequest` for a page token that is not one of ours.
         """
         # A page of 200 takes the event loop 80 ms, and Temporal's database as long.
-        async with self._limits.turn(caller.id, "concurrent_lists"):
+        async with self._limits.awaited_slot(caller.id, "concurrent_lists"):
             query = list_query(caller.id, status=status, tool=tool, session_id=session_id, batch_id=batch_id)
             token = read_page_token(page_token, query) if page_token else None
             pages = self._client.list_workflows(query, page_size=min(page_size, MAX_PAGE), next_page_token=token)

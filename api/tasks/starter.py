@@ -10,7 +10,7 @@ from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReus
 
 from outlast.activities.contracts import Caller
 from outlast.activities.dispatch.contracts import QUEUED_START_DELAY
-from outlast.api.access.limits.large_bodies import end_body_turn
+from outlast.api.access.limits.large_bodies import leave_body_slot
 from outlast.api.access.limits.stored_bytes import StoredBytes
 from outlast.api.tasks.admission import AdmittedCall
 from outlast.api.tasks.large_arguments import LargeArguments
@@ -63,7 +63,7 @@ class TaskStarter:
         if call.tool != RESTORE_TOOL:
             await self._stored.check(caller_id)
         light = await self._arguments.lighten(call, task_id)
-        end_body_turn()
+        leave_body_slot()
         with temporal_errors():
             if call.session_id is not None:
                 await self._sessions.ensure(caller_id, call.session_id)

@@ -17,8 +17,8 @@ from outlast.activities.activity_results import ActivityResults
 from outlast.activities.runs.contracts import RunState
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable, TaskNotFound
-from outlast.api.temporal.definitions import START_RUN
 from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.temporal_names import START_RUN
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolOutcome
 

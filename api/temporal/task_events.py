@@ -28,7 +28,7 @@ from outlast.activities.runs.contracts import FINAL_RUN_STATUSES, AbortResult, R
 from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.api.contracts.events import TaskEvent, TaskEventName
 from outlast.api.contracts.tasks import Task
-from outlast.api.temporal import definitions
+from outlast.api.temporal import temporal_names
 from outlast.api.temporal.errors import is_outage, unknown_event_id
 from outlast.api.temporal.history import ABNORMAL_ENDS, OUTAGE_PAUSE_SECONDS, RunFold, follow_history, time_of
 from outlast.api.temporal.question_events import QuestionLog
@@ -155,18 +155,18 @@ class _TaskFold(RunFold[TaskEvent]):
         activity, result = self._results.read(entry)
         found: list[NamedData] = []
         match activity:
-            case definitions.START_RUN:
+            case temporal_names.START_RUN:
                 found = [("run_started", await self.decode(result[0], RunState))]
-            case definitions.WAIT_FOR_RUN:
+            case temporal_names.WAIT_FOR_RUN:
                 run = await self.decode(result[0], RunState)
                 found = self._runs_ended([run] if run.is_final else [])
-            case definitions.ABORT_RUN:
+            case temporal_names.ABORT_RUN:
                 found = self._runs_ended((await self.decode(result[0], AbortResult)).runs)
-            case definitions.WATCH_RUN:
+            case temporal_names.WATCH_RUN:
                 found = _watch_ended((await self.decode(result[0], WatchRunResult)).watched)
-            case definitions.STORE_DATASET:
+            case temporal_names.STORE_DATASET:
                 found = self._output_stored((await self.decode(result[0], StoredDataset)).output)
-            case definitions.STORE_RECORD | definitions.STORE_CONTENT:
+            case temporal_names.STORE_RECORD | temporal_names.STORE_CONTENT:
                 found = self._output_stored(await self.decode(result[0], StoredOutput))
             case _:
                 pass
@@ -190,7 +190,7 @@ class _TaskFold(RunFold[TaskEvent]):
     async def _answered(self, entry: HistoryEvent) -> list[NamedData]:
         """Events for clients' answers. Other updates, such as questions of a proxied server, give no events."""
         update = entry.workflow_execution_update_accepted_event_attributes.accepted_request.input
-        if update.name != definitions.SUBMIT_INPUT or not update.args.payloads:
+        if update.name != temporal_names.SUBMIT_INPUT or not update.args.payloads:
             return []
         return list(self._questions.answered(await self.decode(update.args.payloads[0], SubmitInput)))
 

@@ -18,7 +18,7 @@ from outlast.activities.mcp_actors.contracts import CallPhase
 from outlast.activities.platform_reads.contracts import WatchedRun
 from outlast.activities.runs.contracts import RunState
 from outlast.api.contracts.tasks import Task
-from outlast.api.temporal.definitions import CALL_MCP_TOOL, PLAIN_FUNCTION, WAIT_FOR_RUN, WATCH_RUN
+from outlast.api.temporal.temporal_names import CALL_MCP_TOOL, PLAIN_FUNCTION, WAIT_FOR_RUN, WATCH_RUN
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputRequest, InputRequests
 from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from outlast.activities.batches.contracts import BATCH_WORKFLOW
 from outlast.api.errors import BadRequest
-from outlast.api.temporal.definitions import SESSION_WORKFLOW, TASK_WORKFLOW
+from outlast.api.temporal.temporal_names import SESSION_WORKFLOW, TASK_WORKFLOW
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.tool_calls import TaskStatus
 

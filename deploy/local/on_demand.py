@@ -14,18 +14,18 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from outlast.deploy.local.addresses import StackAddresses
-from outlast.deploy.local.background import LOG_NAME, start_process
 from outlast.deploy.local.config import StackConfig
+from outlast.deploy.local.detached import LOG_NAME, start_process
 from outlast.deploy.local.embedded import require_embedded
 from outlast.deploy.local.errors import DataDirectoryInUseError, NotReadyError, StackError
-from outlast.deploy.local.events import OnEvent, StackEvent
 from outlast.deploy.local.outside import look_outside
 from outlast.deploy.local.plan import components_to_run
 from outlast.deploy.local.private_files import private_data_dir
-from outlast.deploy.local.processes.logs import tail
+from outlast.deploy.local.processes.log_files import tail
 from outlast.deploy.local.processes.readiness import answers_http
 from outlast.deploy.local.stack import Stack
+from outlast.deploy.local.stack_addresses import StackAddresses
+from outlast.deploy.local.stack_events import OnEvent, StackEvent
 from outlast.deploy.local.state import find_running
 
 _UNUSED_SECONDS = 10.0

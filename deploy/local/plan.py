@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from outlast.deploy.local import keys, ports
-from outlast.deploy.local.addresses import StackAddresses, http_url
+from outlast.deploy.local import ports, stack_secrets
 from outlast.deploy.local.backups.restored import resumed_interval
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.environments import plain_environment, without_secrets_of_others
@@ -18,6 +17,7 @@ from outlast.deploy.local.ports import PortPicker, PortWish
 from outlast.deploy.local.private_files import private_folder
 from outlast.deploy.local.processes.process import ChildSpec
 from outlast.deploy.local.processes.readiness import Probe, always, answers_http
+from outlast.deploy.local.stack_addresses import StackAddresses, http_url
 from outlast.deploy.local.temporal_server import TemporalServer
 
 LOOPBACK = "127.0.0.1"
@@ -186,7 +186,7 @@ class Planner:
             command += ["--actors", str(actors.absolute())]
         ready = answers_http(f"{self._url('sandbox')}/sandbox/healthz")
         # Not on the command line, which every user of the machine can read.
-        token = {"OUTLAST_SANDBOX_TOKEN": keys.ensure_sandbox_token(self._data_dir)}
+        token = {"OUTLAST_SANDBOX_TOKEN": stack_secrets.ensure_sandbox_token(self._data_dir)}
         return self._spec(Component.SANDBOX, tuple(command), self._plain_environment() | token, ready)
 
     def _worker(self) -> ChildSpec:
@@ -273,7 +273,7 @@ def _sandbox_environment(
     if addresses.sandbox_url is None:
         return {}
     return {
-        "APIFY_TOKEN": keys.ensure_sandbox_token(data_dir),
+        "APIFY_TOKEN": stack_secrets.ensure_sandbox_token(data_dir),
         "OUTLAST_DEFAULT_ACTORS": inherited.get("OUTLAST_DEFAULT_ACTORS", DEFAULT_SANDBOX_ACTORS),
         "OUTLAST_DOCS_SITE_URL": addresses.docs_site_url,
     }
@@ -282,4 +282,4 @@ def _sandbox_environment(
 def _seal_keys_file(inherited: Mapping[str, str], data_dir: Path) -> str | None:
     if inherited.get("OUTLAST_SEAL_KEYS"):
         return None
-    return inherited.get("OUTLAST_SEAL_KEYS_FILE") or str(keys.ensure_seal_keys(data_dir))
+    return inherited.get("OUTLAST_SEAL_KEYS_FILE") or str(stack_secrets.ensure_seal_keys(data_dir))

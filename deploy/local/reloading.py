@@ -6,8 +6,8 @@ from pathlib import Path
 
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.errors import ToolModuleError
-from outlast.deploy.local.events import OnEvent, StackEvent, StackEventKind
 from outlast.deploy.local.processes.process import SupervisedProcess
+from outlast.deploy.local.stack_events import OnEvent, StackEvent, StackEventKind
 from outlast.deploy.local.tool_modules import SourceFiles, changes_of, check_tool_modules
 
 _LOAD_TOOLS = (Component.WORKER, Component.API)

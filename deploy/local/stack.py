@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import Self
 
 from outlast.deploy.local import preflight
-from outlast.deploy.local.addresses import StackAddresses
 from outlast.deploy.local.backups.last_version import take_over_data
 from outlast.deploy.local.backups.restore import require_finished_restore
 from outlast.deploy.local.config import Component, StackConfig
@@ -28,7 +27,6 @@ from outlast.deploy.local.errors import (
     SupervisionError,
     ToolModuleError,
 )
-from outlast.deploy.local.events import OnEvent, StackEvent, StackEventKind, ignore_event
 from outlast.deploy.local.lock import DataDirectoryLock
 from outlast.deploy.local.outside import Outside, look_outside
 from outlast.deploy.local.plan import Planner, StackPlan, components_to_run, lost_a_port, pick_ports
@@ -38,6 +36,8 @@ from outlast.deploy.local.processes.process import ChildSpec, Observers, Supervi
 from outlast.deploy.local.processes.restarts import RestartPolicy
 from outlast.deploy.local.processes.status import ProcessState, ProcessStatus
 from outlast.deploy.local.reloading import ToolReloader
+from outlast.deploy.local.stack_addresses import StackAddresses
+from outlast.deploy.local.stack_events import OnEvent, StackEvent, StackEventKind, ignore_event
 from outlast.deploy.local.state import StackState, read_state, write_state
 from outlast.deploy.local.tool_modules import check_tool_modules
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from outlast.deploy.local.addresses import StackAddresses
 from outlast.deploy.local.private_files import private_file
 from outlast.deploy.local.processes.status import ProcessState, ProcessStatus
+from outlast.deploy.local.stack_addresses import StackAddresses
 
 FILE_NAME = "stack.json"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 
 from outlast.deploy.grafana.boards import BOARDS
-from outlast.worker.schedules import SWEEP_SCHEDULE_ID
+from outlast.worker.sweep_schedule import SWEEP_SCHEDULE_ID
 from tests.pictures.drawing import as_svg
 from tests.pictures.telling import told
 from tests.soak.load import BUDGET, Load

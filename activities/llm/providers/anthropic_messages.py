@@ -23,13 +23,13 @@ from outlast.activities.llm.contracts import (
     Usage,
 )
 from outlast.activities.llm.providers.capabilities import MATRIX
-from outlast.activities.llm.providers.definitions import read_definitions
 from outlast.activities.llm.providers.extra_fields import with_extra
 from outlast.activities.llm.providers.parsing import is_from, sent_arguments, tool_call, without_loose_reasoning
 from outlast.activities.llm.providers.provider import Listener
 from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
+from outlast.activities.llm.providers.tool_definitions import read_definitions
 from outlast.activities.llm.providers.tool_media import PDF, SHOWN, result_content, shown_to
 
 _ID = "anthropic"

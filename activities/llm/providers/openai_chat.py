@@ -24,7 +24,6 @@ from outlast.activities.llm.contracts import (
     Usage,
 )
 from outlast.activities.llm.providers.capabilities import MATRIX
-from outlast.activities.llm.providers.definitions import Definition, read_definitions
 from outlast.activities.llm.providers.extra_fields import with_extra
 from outlast.activities.llm.providers.parsing import (
     is_from,
@@ -38,6 +37,7 @@ from outlast.activities.llm.providers.schemas import is_strict, loose_schema_war
 from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
 from outlast.activities.llm.providers.sdk_streams import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
+from outlast.activities.llm.providers.tool_definitions import Definition, read_definitions
 from outlast.activities.llm.providers.tool_media import PICTURES, data_url, result_content, shown_to
 
 _ARGUMENTS = TypeAdapter(dict[str, JsonValue])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from outlast.activities.llm.providers.capabilities import Capabilities
-from outlast.activities.llm.providers.definitions import Definition
+from outlast.activities.llm.providers.tool_definitions import Definition
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from outlast.activities.outputs.format.locators import Locator, locator_for, sco
 from outlast.activities.outputs.format.manifest import OutputManifest, StoredPart, content_digest, manifest_text
 from outlast.activities.outputs.format.parts import FOOTER_BYTES, Part, build_part, index_length, parse_index
 from outlast.activities.outputs.store.access import load_manifest, manifest_key, tombstone_key
-from outlast.activities.outputs.store.background import in_background
 from outlast.activities.outputs.store.object_store import OutputObjects, StoredObject, part_key, parts_prefix
 from outlast.activities.outputs.store.reader import OutputReader
 from outlast.activities.outputs.store.summaries import summarise
+from outlast.activities.outputs.store.threads import in_background
 
 _PARTS_IN_FLIGHT = 2
 """Parts that are compressed or stored while the next one arrives. Each holds its content: this limits memory use."""

@@ -8,27 +8,27 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
+from outlast.api.access.limits.caller_slots import CallerSlots, ServedCallers
 from outlast.api.access.limits.token_bucket import Clock, TokenBucket
-from outlast.api.access.limits.turns import CallerTurns, ServedCallers
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import TooManyRequests
 from outlast.api.metrics import LIMITED
 
 Slot = Literal["open_streams", "waiting_requests", "concurrent_queries"]
-Turn = Literal["concurrent_starts", "concurrent_lists"]
+AwaitedSlot = Literal["concurrent_starts", "concurrent_lists"]
 
 _IDLE_CALLERS = 1_000
 """From so many callers on, those that have not called for a while are forgotten."""
 _SLOT_RETRY_SECONDS = 2
-_TURN_WAIT_SECONDS = 30.0
-_TURN_RETRY_SECONDS = 10
+_AWAITED_SECONDS = 30.0
+_AWAITED_RETRY_SECONDS = 10
 _WORDS: dict[Slot, str] = {
     "open_streams": "event streams are open",
     "waiting_requests": "requests wait for their answers",
     "concurrent_queries": "queries of stored outputs run",
 }
-_DONE_IN_TURNS: dict[Turn, str] = {
+_AWAITED: dict[AwaitedSlot, str] = {
     "concurrent_starts": "tasks are started",
     "concurrent_lists": "lists of tasks are read",
 }
@@ -49,7 +49,7 @@ class CallerLimits:
         self._clock = clock
         self._usages: dict[str, _Usage] = {}
         self.served = ServedCallers()
-        self._turns: dict[Turn, CallerTurns] = {turn: CallerTurns(self.served) for turn in _DONE_IN_TURNS}
+        self._awaited: dict[AwaitedSlot, CallerSlots] = {name: CallerSlots(self.served) for name in _AWAITED}
 
     def take_request(self, caller_id: str) -> None:
         """Count one request. Raises `TooManyRequests`."""
@@ -84,24 +84,24 @@ class CallerLimits:
             held[slot] -= 1
 
     @asynccontextmanager
-    async def turn(self, caller_id: str, turn: Turn) -> AsyncGenerator[None]:
-        """Wait for one of the caller's turns, and hold it until the end of the block.
+    async def awaited_slot(self, caller_id: str, name: AwaitedSlot) -> AsyncGenerator[None]:
+        """Wait for one of the caller's slots of this name, and hold it until the end of the block.
 
         Raises `TooManyRequests` when it has not come within thirty seconds.
         """
-        most: int = getattr(self._limits(caller_id), turn)
+        most: int = getattr(self._limits(caller_id), name)
         async with AsyncExitStack() as held:
             try:
                 await held.enter_async_context(
-                    self._turns[turn].turn(caller_id, at_once=most, wait_seconds=_TURN_WAIT_SECONDS)
+                    self._awaited[name].slot(caller_id, at_once=most, wait_seconds=_AWAITED_SECONDS)
                 )
             except TimeoutError:
-                LIMITED.labels(turn).inc()
+                LIMITED.labels(name).inc()
                 raise TooManyRequests(
-                    f"Your {_DONE_IN_TURNS[turn]} {most} at a time (`{turn}` in the operator's policy), and so many "
-                    f"wait that this one has had no turn within {_TURN_WAIT_SECONDS:g} seconds. Nothing was started: "
+                    f"Your {_AWAITED[name]} {most} at a time (`{name}` in the operator's policy), and so many "
+                    f"wait that this one was not begun within {_AWAITED_SECONDS:g} seconds. Nothing was started: "
                     "repeat the request after the time in `Retry-After`.",
-                    retry_after_seconds=_TURN_RETRY_SECONDS,
+                    retry_after_seconds=_AWAITED_RETRY_SECONDS,
                 ) from None
             yield
 

@@ -7,40 +7,40 @@ together would hold it for the sum of that, again and again, and every step of a
 import asyncio
 from contextvars import ContextVar
 
-from outlast.api.access.limits.turns import CallerTurns
+from outlast.api.access.limits.caller_slots import CallerSlots
 
-_turn: ContextVar["BodyTurn | None"] = ContextVar("outlast_body_turn", default=None)
+_slot: ContextVar["BodySlot | None"] = ContextVar("outlast_body_slot", default=None)
 
 
-class BodyTurn:
-    """A request's turn to have its large body worked on. It ends before the request does when the request waits."""
+class BodySlot:
+    """A slot for the work on the large body of a request. It is left before the request does when the request waits."""
 
-    def __init__(self, turns: CallerTurns, caller_id: str) -> None:
-        """A turn of this caller, which has not begun."""
-        self._turns = turns
+    def __init__(self, slots: CallerSlots, caller_id: str) -> None:
+        """One of this caller, not taken yet."""
+        self._slots = slots
         self._caller_id = caller_id
         self._ended = asyncio.Event()
         self._begun = asyncio.Event()
         self._holding: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Wait for the turn; the code that serves the request may end it with `end_body_turn`."""
+        """Wait for the slot; the code that serves the request may leave it with `leave_body_slot`."""
         self._holding = asyncio.create_task(self._hold())
         await self._begun.wait()
-        _turn.set(self)
+        _slot.set(self)
 
     def end(self) -> None:
-        """Let the caller's next large body have its turn. Does nothing the second time."""
+        """Leave the slot to the caller's next large body. Does nothing the second time."""
         self._ended.set()
 
     async def _hold(self) -> None:
-        async with self._turns.turn(self._caller_id):
+        async with self._slots.slot(self._caller_id):
             self._begun.set()
             await self._ended.wait()
 
 
-def end_body_turn() -> None:
+def leave_body_slot() -> None:
     """The request that is being served has dealt with its body; from here on it only waits."""
-    turn = _turn.get()
-    if turn is not None:
-        turn.end()
+    slot = _slot.get()
+    if slot is not None:
+        slot.end()

@@ -16,9 +16,9 @@ from pydantic_settings import BaseSettings
 from outlast.activities.outputs.format.errors import StoreUnavailable
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.api.cli.checks.check import Check, fail, ok, skip, warn
-from outlast.api.cli.checks.parts import Surroundings, check_platform
+from outlast.api.cli.checks.components import Surroundings, check_platform
 from outlast.api.settings import ApiSettings
-from outlast.deploy.local.sandbox.actors.catalogue import broken_folders
+from outlast.deploy.local.sandbox.actors.actor_catalogue import broken_folders
 from outlast.worker.connection import output_objects
 from outlast.worker.environment import unknown_variables
 from outlast.worker.settings import Settings, WorkerSettings, settings_errors

@@ -12,8 +12,8 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.api.cli.checks.check import Check, fail, ok, skip, warn
-from outlast.api.cli.checks.parts import Surroundings
-from outlast.api.cli.checks.retention import check_retention
+from outlast.api.cli.checks.components import Surroundings
+from outlast.api.cli.checks.namespace_retention import check_retention
 from outlast.api.cli.show.wording import counted, duration
 from outlast.api.contracts.operations import QueueState, WorkerState
 from outlast.api.temporal.queue_states import served_queues

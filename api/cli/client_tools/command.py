@@ -54,9 +54,9 @@ async def serve(
     from outlast.api.cli.ask.prompts import typed_lines  # noqa: PLC0415
     from outlast.api.cli.client_tools.consent import Consent  # noqa: PLC0415 (httpx)
     from outlast.api.cli.client_tools.devtools import checked_browser_url  # noqa: PLC0415
-    from outlast.api.cli.client_tools.offered import offered  # noqa: PLC0415
+    from outlast.api.cli.client_tools.handoff_answers import Serving  # noqa: PLC0415
     from outlast.api.cli.client_tools.own_tools import own_tools  # noqa: PLC0415
-    from outlast.api.cli.client_tools.serving import Serving  # noqa: PLC0415
+    from outlast.api.cli.client_tools.tool_list import offered  # noqa: PLC0415
 
     browser_url = checked_browser_url(browser_url, allow_remote=allow_remote)
     tools = offered(browser_url, own_tools(tools_from or ""))

@@ -10,8 +10,8 @@ from rich.markup import escape
 from outlast.api.cli.errors import CliError, ExitCode
 from outlast.api.cli.options import JsonOption
 from outlast.api.cli.running import finish
-from outlast.api.cli.show.durations import parse_duration
 from outlast.api.cli.show.output import Output
+from outlast.api.cli.show.parse_durations import parse_duration
 
 if TYPE_CHECKING:
     from outlast.api.temporal.namespace_setup import SetupStep

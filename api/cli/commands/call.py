@@ -11,7 +11,7 @@ from outlast.api.cli.completion import complete_tool
 from outlast.api.cli.errors import CliError, ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, run_action
-from outlast.api.cli.show.durations import parse_duration
+from outlast.api.cli.show.parse_durations import parse_duration
 
 if TYPE_CHECKING:
     from outlast.client import CallOptions, Task, TaskAnswer
@@ -158,7 +158,7 @@ def _told_origin(task: "Task") -> str:
 
 async def see_through(context: Context, task: "Task") -> "TaskAnswer":
     """Follow `task` on the screen until its handler has returned; its answer."""
-    from outlast.api.cli.show.watching import going_on, show_progress  # noqa: PLC0415 (httpx)
+    from outlast.api.cli.show.follow_task import going_on, show_progress  # noqa: PLC0415 (httpx)
 
     context.interrupted = going_on(context, task.id)
     url = context.client.connection.url
@@ -172,7 +172,7 @@ async def see_through(context: Context, task: "Task") -> "TaskAnswer":
 
 def show_answer(context: Context, answer: "TaskAnswer") -> ExitCode:
     """Print an answer; the exit code that goes with it."""
-    from outlast.api.cli.show.watching import exit_code_of, summary_line  # noqa: PLC0415 (httpx)
+    from outlast.api.cli.show.follow_task import exit_code_of, summary_line  # noqa: PLC0415 (httpx)
 
     output, task = context.output, answer.task
     if output.as_json:

@@ -47,11 +47,11 @@ async def diagnose(output: Output, options: Options) -> ExitCode:
 
 
 async def _all_checks(options: Options) -> "list[Check]":
-    from outlast.api.cli.checks import clock, issuer, limits, machine, parts, policy, settings, temporal  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
+    from outlast.api.cli.checks import clock, components, issuer, limits, machine, policy, settings, temporal  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
     from outlast.client.connection import running_stack  # noqa: PLC0415
 
     data_dir, environment = options.data_dir, dict(os.environ)
-    around = parts.Surroundings(data_dir, running_stack(data_dir), environment)
+    around = components.Surroundings(data_dir, running_stack(data_dir), environment)
     return [
         machine.check_python(),
         machine.check_data_dir(data_dir),
@@ -64,14 +64,14 @@ async def _all_checks(options: Options) -> "list[Check]":
         settings.check_actors(_actor_folders(environment)),
         machine.check_temporal_server(environment),
         *([] if around.state else machine.check_ports(environment)),
-        parts.check_stack(around),
-        *await parts.check_server(options, around),
+        components.check_stack(around),
+        *await components.check_server(options, around),
         await limits.check_limits(options),
-        await parts.check_platform(around),
+        await components.check_platform(around),
         await issuer.check_issuer(),
-        await parts.check_metrics(around),
-        await parts.check_temporal_ui(around),
-        await clock.check_clock(parts.clocks(options, around)),
+        await components.check_metrics(around),
+        await components.check_temporal_ui(around),
+        await clock.check_clock(components.clocks(options, around)),
         temporal.check_certificate(environment),
         *await temporal.check_namespace(around),
     ]

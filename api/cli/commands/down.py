@@ -21,7 +21,7 @@ def down(data_dir: StackDataDirOption = DEFAULT_DATA_DIR, as_json: JsonOption = 
 
 async def stop(output: Output, data_dir: Path) -> ExitCode:
     """Stop it and wait until it is gone; that none runs is no error."""
-    from outlast.deploy.local.background import stop_running  # noqa: PLC0415 (psutil, httpx)
+    from outlast.deploy.local.detached import stop_running  # noqa: PLC0415 (psutil, httpx)
     from outlast.deploy.local.errors import StackError  # noqa: PLC0415
 
     try:

@@ -24,8 +24,8 @@ from outlast.loading import loading
 if TYPE_CHECKING:
     from outlast.api.mcp.stdio import LocalConnection
     from outlast.api.settings import ApiSettings
-    from outlast.deploy.local.addresses import StackAddresses
     from outlast.deploy.local.config import StackConfig
+    from outlast.deploy.local.stack_addresses import StackAddresses
 
 _CONNECTION = "What this connection offers"
 _SERVER = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from outlast.api.cli.ask.spans import Span, parse_span
+from outlast.api.cli.ask.ranges import Span, parse_span
 from outlast.api.cli.errors import BadInput, CliError, ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, finish, run_action
@@ -161,7 +161,7 @@ async def get_output(context: Context, locator: str, part: Part, file: Path | No
 
 async def _into_file(context: Context, locator: str, part: Part, file: Path) -> ExitCode:
     from outlast.api.cli.show.wording import size  # noqa: PLC0415 (rich)
-    from outlast.client.files import whole_file  # noqa: PLC0415 (httpx)
+    from outlast.client.whole_files import whole_file  # noqa: PLC0415 (httpx)
 
     written = 0
     try:

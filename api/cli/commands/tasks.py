@@ -12,7 +12,7 @@ from outlast.api.cli.completion import complete_asking, complete_task, complete_
 from outlast.api.cli.errors import ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, run_action
-from outlast.api.cli.show.durations import parse_duration
+from outlast.api.cli.show.parse_durations import parse_duration
 
 if TYPE_CHECKING:
     from outlast.client import Task
@@ -222,7 +222,7 @@ async def list_tasks(context: Context, listing: Listing) -> ExitCode:
 
 async def list_waiting(context: Context) -> ExitCode:
     """Print what waits for the caller."""
-    from outlast.api.cli.show.waiting import show_waiting  # noqa: PLC0415 (pydantic)
+    from outlast.api.cli.show.open_handoffs import show_waiting  # noqa: PLC0415 (pydantic)
 
     return await show_waiting(context)
 
@@ -241,7 +241,7 @@ async def get_task(context: Context, task_id: str) -> ExitCode:
 
 async def watch_task(context: Context, task_id: str, after: str | None) -> ExitCode:
     """Print a task's events to the end."""
-    from outlast.api.cli.show.watching import exit_code_of, going_on, show_events, summary_line  # noqa: PLC0415 (httpx)
+    from outlast.api.cli.show.follow_task import exit_code_of, going_on, show_events, summary_line  # noqa: PLC0415 (httpx)
 
     task = await context.client.get(task_id)
     context.interrupted = going_on(context, task_id)
@@ -254,7 +254,7 @@ async def watch_task(context: Context, task_id: str, after: str | None) -> ExitC
 
 async def task_result(context: Context, task_id: str, wait_seconds: float) -> ExitCode:
     """Print what a task has come to."""
-    from outlast.api.cli.show.watching import going_on  # noqa: PLC0415 (httpx)
+    from outlast.api.cli.show.follow_task import going_on  # noqa: PLC0415 (httpx)
 
     if wait_seconds > 0:
         context.interrupted = going_on(context, task_id)
@@ -263,7 +263,7 @@ async def task_result(context: Context, task_id: str, wait_seconds: float) -> Ex
 
 async def cancel_task(context: Context, task_id: str, *, wait: bool) -> ExitCode:
     """Ask for a task to be cancelled and, if told to, stay until it has ended."""
-    from outlast.api.cli.show.watching import going_on, show_progress, summary_line  # noqa: PLC0415 (httpx)
+    from outlast.api.cli.show.follow_task import going_on, show_progress, summary_line  # noqa: PLC0415 (httpx)
 
     output = context.output
     task = await context.client.cancel(task_id)

@@ -11,7 +11,7 @@ import typer
 from outlast.api.cli.errors import ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, run_action
-from outlast.api.cli.show.durations import parse_duration
+from outlast.api.cli.show.parse_durations import parse_duration
 
 if TYPE_CHECKING:
     from outlast.api.cli.show.top_view import TopView

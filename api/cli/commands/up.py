@@ -82,7 +82,7 @@ def up(
 
 async def start(output: Output, given: Mapping[str, Any]) -> ExitCode:
     """Start the stack in the background and return when it is ready."""
-    from outlast.deploy.local.background import start_detached  # noqa: PLC0415
+    from outlast.deploy.local.detached import start_detached  # noqa: PLC0415
     from outlast.deploy.local.embedded import require_embedded  # noqa: PLC0415
     from outlast.deploy.local.errors import StackError  # noqa: PLC0415
     from outlast.deploy.local.outside import look_outside  # noqa: PLC0415
@@ -144,7 +144,7 @@ def stack_config(given: Mapping[str, Any]) -> "StackConfig":
 async def refuse_wrong_settings(config: "StackConfig") -> None:
     """Raise `BadInput`, a line for each setting that is wrong, before anything is started."""
     from outlast.api.cli.checks.check import Health  # noqa: PLC0415
-    from outlast.api.cli.checks.parts import Surroundings  # noqa: PLC0415
+    from outlast.api.cli.checks.components import Surroundings  # noqa: PLC0415
     from outlast.api.cli.checks.settings import check_all  # noqa: PLC0415
 
     checks = await check_all(Surroundings(config.data_dir, None, config.environment), config.actors)

@@ -11,8 +11,15 @@ from rich.markup import escape
 
 from outlast.api.cli.errors import BadInput, ExitCode
 from outlast.api.cli.install.changes import Change, installed, planned
+from outlast.api.cli.install.client_entries import (
+    Server,
+    entry,
+    headers_of,
+    is_temporary,
+    outlast_command,
+    variables_of,
+)
 from outlast.api.cli.install.clients import CLIENTS, ClientName, Machine, McpClient, this_machine
-from outlast.api.cli.install.entries import Server, entry, headers_of, is_temporary, outlast_command, variables_of
 from outlast.api.cli.options import JsonOption
 from outlast.api.cli.running import finish
 from outlast.api.cli.show.output import Output

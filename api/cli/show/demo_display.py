@@ -9,9 +9,9 @@ from outlast.api.cli.commands.call import see_through
 from outlast.api.cli.errors import CliError, ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR
 from outlast.api.cli.running import Context
+from outlast.api.cli.show.follow_task import summary_line
 from outlast.api.cli.show.rows import fetch_rows
 from outlast.api.cli.show.tables import Column, FittingTable
-from outlast.api.cli.show.watching import summary_line
 from outlast.api.cli.show.wording import counted, one_line, styled_status
 from outlast.client import Task, TaskAnswer
 from outlast.paths import checkout

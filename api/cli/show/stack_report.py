@@ -14,8 +14,8 @@ from outlast.api.cli.show.entries import Entries
 from outlast.api.cli.show.output import Output
 from outlast.api.cli.show.tables import Column, FittingTable
 from outlast.api.cli.show.wording import duration
-from outlast.deploy.local.addresses import StackAddresses
-from outlast.deploy.local.events import StackEvent, StackEventKind
+from outlast.deploy.local.stack_addresses import StackAddresses
+from outlast.deploy.local.stack_events import StackEvent, StackEventKind
 
 _MARKS = {
     StackEventKind.READY: "[green]✓[/]",

@@ -102,7 +102,7 @@ class Generations:
 
     async def _listed(self, caller: Caller, digest: str) -> int:
         """The newest number that visibility knows; 0 for none."""
-        async with self._limits.turn(caller.id, "concurrent_lists"):
+        async with self._limits.awaited_slot(caller.id, "concurrent_lists"):
             with temporal_errors():
                 found = self._client.list_workflows(reuse_query(digest), limit=_LISTED, page_size=_LISTED)
                 numbers = [int(execution.id.rpartition("-")[2]) async for execution in found]

@@ -24,9 +24,9 @@ from urllib.parse import quote, unquote, urlsplit
 
 from outlast.deploy.local.backups.archive import ArchiveWriter, BackupManifest
 from outlast.deploy.local.backups.errors import BackupError
-from outlast.deploy.local.keys import SANDBOX_TOKEN_FILE, SEAL_KEYS_FILE
 from outlast.deploy.local.outside import look_outside
 from outlast.deploy.local.private_files import private_file
+from outlast.deploy.local.stack_secrets import SANDBOX_TOKEN_FILE, SEAL_KEYS_FILE
 
 POLICY_FILE = "policy.toml"
 _TEMPORAL_DATABASE = "temporal/temporal.db"

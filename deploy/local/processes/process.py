@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outlast.deploy.local.errors import NotReadyError, SupervisionError
-from outlast.deploy.local.events import OnEvent, StackEvent, StackEventKind
 from outlast.deploy.local.private_files import UMASK, private_file, private_folder
-from outlast.deploy.local.processes import logs
+from outlast.deploy.local.processes import log_files
 from outlast.deploy.local.processes.orphans import die_with_parent
 from outlast.deploy.local.processes.readiness import Probe, holds_ports, read_ready_file
 from outlast.deploy.local.processes.restarts import RestartPauses, RestartPolicy
 from outlast.deploy.local.processes.status import ProcessState, ProcessStatus
+from outlast.deploy.local.stack_events import OnEvent, StackEvent, StackEventKind
 
 _PROBE_INTERVAL_SECONDS = 0.05
 _SHOWN_LOG_LINES = 5
@@ -76,7 +76,7 @@ class SupervisedProcess:
 
         Raises `NotReadyError`, with the end of the child's log, when it ends or its time is up before that.
         """
-        logs.rotate(self.spec.log_path)
+        log_files.rotate(self.spec.log_path)
         self._report(StackEventKind.STARTING, f"starting {self.spec.name}")
         process = await self._spawn()
         await self._wait_ready(process)
@@ -227,7 +227,7 @@ class SupervisedProcess:
         return ending if code < 0 and -code in _ASKED_TO_END else self._with_log(ending)
 
     def _with_log(self, what: str) -> str:
-        end = logs.tail(self.spec.log_path, lines=_SHOWN_LOG_LINES, start=self._log_start)
+        end = log_files.tail(self.spec.log_path, lines=_SHOWN_LOG_LINES, start=self._log_start)
         return f"{what} The end of {self.spec.log_path}:\n{end}" if end else f"{what} It wrote nothing to its log."
 
     def _set_status(self, **changes: object) -> None:

@@ -8,7 +8,7 @@ import sys
 import threading
 from types import TracebackType
 
-from outlast.deploy.local.sandbox.clock import iso
+from outlast.deploy.local.sandbox.times_and_ids import iso
 
 log = logging.getLogger("sandbox")
 

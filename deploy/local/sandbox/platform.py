@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from outlast.deploy.local.sandbox.accounts.limits import Limits
 from outlast.deploy.local.sandbox.accounts.users import User, Users, token_from_file
-from outlast.deploy.local.sandbox.actors.catalogue import Catalogue, load_catalogue
+from outlast.deploy.local.sandbox.actors.actor_catalogue import Catalogue, load_catalogue
 from outlast.deploy.local.sandbox.database import Database
 from outlast.deploy.local.sandbox.http.errors import not_found
 from outlast.deploy.local.sandbox.payments.agentic import payment_of
@@ -21,6 +21,7 @@ from outlast.deploy.local.sandbox.runs.in_process import Surroundings
 from outlast.deploy.local.sandbox.runs.run_table import Run, Runs
 from outlast.deploy.local.sandbox.runs.supervisor import Supervisor
 from outlast.deploy.local.sandbox.runs.webhooks import Webhooks
+from outlast.deploy.local.sandbox.saved_tasks.task_table import SavedTasks
 from outlast.deploy.local.sandbox.schedules.schedule_table import Schedules
 from outlast.deploy.local.sandbox.settings import SHIPPED_ACTORS, Settings
 from outlast.deploy.local.sandbox.storages.dataset_files import DatasetFiles
@@ -29,7 +30,6 @@ from outlast.deploy.local.sandbox.storages.key_value_stores import KeyValueStore
 from outlast.deploy.local.sandbox.storages.request_queues import RequestQueues
 from outlast.deploy.local.sandbox.storages.signed_links import SignedLinks
 from outlast.deploy.local.sandbox.storages.storage_table import Kind, Storages
-from outlast.deploy.local.sandbox.tasks.task_table import SavedTasks
 from outlast.deploy.local.sandbox.testing.counters import Counters
 from outlast.deploy.local.sandbox.testing.faults import Faults
 

@@ -8,9 +8,9 @@ from pydantic import JsonValue
 
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
 from outlast.client.contracts.outputs import RowSelection, StoredOutput
-from outlast.client.files import whole_file
 from outlast.client.flows import outputs
 from outlast.client.flows.server import Server
+from outlast.client.whole_files import whole_file
 
 
 class AsyncOutputs:

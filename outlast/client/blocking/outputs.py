@@ -7,9 +7,9 @@ from pydantic import JsonValue
 
 from outlast.client.blocking.transport import Stream, Transport
 from outlast.client.contracts.outputs import RowSelection, StoredOutput
-from outlast.client.files import whole_file
 from outlast.client.flows import outputs
 from outlast.client.flows.server import Server
+from outlast.client.whole_files import whole_file
 
 
 class Outputs:

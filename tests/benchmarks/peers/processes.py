@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from outlast.deploy.local.processes.logs import tail
+from outlast.deploy.local.processes.log_files import tail
 from outlast.deploy.local.processes.orphans import die_with_parent
 from tests.support.eventually import eventually
 

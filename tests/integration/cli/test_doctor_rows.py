@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.api.cli.checks import machine, parts
+from outlast.api.cli.checks import components, machine
 from outlast.api.cli.checks.check import Check
 from outlast.deploy.local.errors import MissingServerError
 from outlast.deploy.local.state import StackAddresses, StackState
@@ -87,12 +87,12 @@ def test_a_default_port_that_is_taken_is_no_failure(monkeypatch: pytest.MonkeyPa
 async def test_parts_of_a_stack_that_do_not_answer(tmp_path: Path) -> None:
     addresses = StackAddresses(metrics_url=NOWHERE, temporal_ui_url=NOWHERE, sandbox_url=NOWHERE)
     state = StackState(pid=1, started_at="", addresses=addresses, parts={}, ports={})
-    around = parts.Surroundings(tmp_path, state, {})
-    assert told(await parts.check_metrics(around)) == ("fail", f"{NOWHERE} serves no metrics")
-    assert told(await parts.check_temporal_ui(around)) == ("warn", f"{NOWHERE} does not answer")
-    assert told(await parts.check_platform(around)) == ("fail", f"{NOWHERE}: no token")
+    around = components.Surroundings(tmp_path, state, {})
+    assert told(await components.check_metrics(around)) == ("fail", f"{NOWHERE} serves no metrics")
+    assert told(await components.check_temporal_ui(around)) == ("warn", f"{NOWHERE} does not answer")
+    assert told(await components.check_platform(around)) == ("fail", f"{NOWHERE}: no token")
     elsewhere = {"APIFY_TOKEN": "apify_api_planted", "APIFY_API_BASE_URL": NOWHERE}
-    assert told(await parts.check_platform(parts.Surroundings(tmp_path, None, elsewhere))) == (
+    assert told(await components.check_platform(components.Surroundings(tmp_path, None, elsewhere))) == (
         "fail",
         f"{NOWHERE} does not answer",
     )

@@ -11,7 +11,7 @@ from temporalio.client import Client
 from outlast.deploy.grafana.board import Board, Panel
 from outlast.deploy.grafana.boards import BOARDS
 from outlast.deploy.grafana.rendering import as_json
-from outlast.worker.schedules import SWEEP_SCHEDULE_ID
+from outlast.worker.sweep_schedule import SWEEP_SCHEDULE_ID
 from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.calls.turns import new_session, sent
 from tests.support.eventually import eventually

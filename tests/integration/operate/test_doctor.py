@@ -37,7 +37,7 @@ from outlast.api.cli.checks import machine, settings
 from outlast.api.cli.checks import temporal as temporal_rows
 from outlast.api.cli.checks.check import Check
 from outlast.api.cli.checks.clock import check_clock, clock_at
-from outlast.api.cli.checks.parts import Surroundings
+from outlast.api.cli.checks.components import Surroundings
 from outlast.api.cli.checks.policy import check_policy
 from outlast.worker.search_attributes import DATETIME, register_search_attributes
 from outlast.workflows.contracts.queues import QUEUES, TOOLS_TASK_QUEUE

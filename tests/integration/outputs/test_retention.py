@@ -19,7 +19,7 @@ from outlast.activities.outputs.format.payload_keys import payloads_prefix
 from outlast.activities.outputs.store.access import open_output
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.outputs.store.writer import OutputWriter
-from outlast.worker.schedules import SWEEP_SCHEDULE_ID, ensure_sweep_schedule
+from outlast.worker.sweep_schedule import SWEEP_SCHEDULE_ID, ensure_sweep_schedule
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.retention import RetentionInput, RetentionWorkflow

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from outlast.api.cli.checks.check import Check
-from outlast.api.cli.checks.parts import Surroundings
+from outlast.api.cli.checks.components import Surroundings
 from outlast.api.cli.checks.temporal import check_namespace
 from outlast.deploy.local.config import Component
 from outlast.deploy.local.stack import Stack

@@ -17,10 +17,10 @@ from outlast.deploy.local.errors import (
     StackError,
     SupervisionError,
 )
-from outlast.deploy.local.events import StackEvent
 from outlast.deploy.local.ports import any_free
 from outlast.deploy.local.processes.restarts import RestartPolicy
 from outlast.deploy.local.stack import Stack
+from outlast.deploy.local.stack_events import StackEvent
 from outlast.deploy.local.state import find_running, read_state
 from tests.support.eventually import eventually
 from tests.support.stacks.stack_config import (

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.conversations.conversation_blocks import ConversationBlocks
 from outlast.activities.conversations.references import ConversationOwner
 from outlast.activities.conversations.sealed_blocks import conversation_prefix
 from outlast.activities.conversations.sweep import ConversationSweep

@@ -13,8 +13,8 @@ from outlast.activities.llm.contracts import (
     ToolCallPart,
     ToolResultPart,
 )
-from outlast.activities.llm.providers.definitions import Definition, canonical_definitions
 from outlast.activities.llm.providers.provider import Provider
+from outlast.activities.llm.providers.tool_definitions import Definition, canonical_definitions
 from outlast.worker.settings import WorkerSettings
 from outlast.worker.shared_tools import configured_providers
 from tests.support.providers.server import KEY, ProviderServer

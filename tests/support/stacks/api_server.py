@@ -11,7 +11,7 @@ from temporalio.client import Client
 
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.api.app import build_app
-from outlast.api.http.connections import limited_protocol
+from outlast.api.http.client_connections import limited_protocol
 from outlast.api.services import build_services
 from outlast.api.settings import ApiSettings
 from outlast.worker.plugin import OutlastPlugin

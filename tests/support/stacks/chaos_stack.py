@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from outlast.deploy.local.processes.logs import tail
+from outlast.deploy.local.processes.log_files import tail
 from outlast.deploy.local.processes.readiness import Probe, always, answers_http
 from outlast.deploy.local.temporal_server import TemporalServer
 from outlast.worker.ready_file import read_ready_file

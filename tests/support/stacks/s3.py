@@ -15,7 +15,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from outlast.deploy.local.processes.logs import tail
+from outlast.deploy.local.processes.log_files import tail
 from outlast.deploy.local.processes.orphans import die_with_parent
 from tests.support.ports import free_port
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from outlast.deploy.local.processes.logs import tail
+from outlast.deploy.local.processes.log_files import tail
 from outlast.deploy.local.processes.orphans import die_with_parent
 from outlast.deploy.local.temporal_server import TemporalServer
 from tests.support.ports import free_port

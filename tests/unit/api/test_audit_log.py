@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from outlast.activities.contracts import Caller
 from outlast.activities.secrets.sealer import SecretSealer
+from outlast.api.audit.audit_files import AuditError, AuditFiles
 from outlast.api.audit.chain import KEY_PURPOSE
 from outlast.api.audit.contracts import AuditEvent, AuditRecord
-from outlast.api.audit.files import AuditError, AuditFiles
 from outlast.api.audit.log import AuditLog
 from outlast.api.audit.verify import ChainReport, verify
 from outlast.api.errors import AuditUnavailable, TaskNotFound

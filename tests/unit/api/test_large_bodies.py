@@ -1,4 +1,4 @@
-"""Turns of large bodies: one of each caller at a time, with a rest while others are served."""
+"""Slots of large bodies: one of each caller at a time, with a rest while others are served."""
 
 import asyncio
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from outlast.activities.contracts import Caller
-from outlast.api.access.limits.large_bodies import BodyTurn, end_body_turn
-from outlast.api.access.limits.turns import CallerTurns, ServedCallers
+from outlast.api.access.limits.caller_slots import CallerSlots, ServedCallers
+from outlast.api.access.limits.large_bodies import BodySlot, leave_body_slot
 from outlast.api.access.principal import Principal
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
 from outlast.api.http.json_limits import JsonLimits, StructureLimit
@@ -37,12 +37,12 @@ async def settled() -> None:
 
 
 @pytest.mark.parametrize("others", [True, False])
-async def test_a_turn_is_followed_by_a_rest_if_others_are_served(others: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slot_is_followed_by_a_rest_if_others_are_served(others: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(asyncio.get_running_loop())
     monkeypatch.setattr(clock.loop, "time", clock.time)
     served = ServedCallers()
-    turns = CallerTurns(served)
-    first, second, third = (BodyTurn(turns, "busy") for _ in range(3))
+    slots = CallerSlots(served)
+    first, second, third = (BodySlot(slots, "busy") for _ in range(3))
     await first.begin()
     waiting = [asyncio.create_task(one.begin()) for one in (second, third)]
     await settled()
@@ -76,12 +76,12 @@ async def test_a_callers_large_bodies_reach_the_server_one_by_one_until_they_are
         arrived.append(scope["path"])
         await go_on.wait()
         if scope["path"] == "/1":
-            end_body_turn()
+            leave_body_slot()
         else:
             await send({"type": "http.response.start", "status": 200, "headers": []})
         await leave.wait()
 
-    limited = StructureLimit(app, limits=JsonLimits(max_values=10, max_depth=10), turns=CallerTurns())
+    limited = StructureLimit(app, limits=JsonLimits(max_values=10, max_depth=10), slots=CallerSlots())
 
     def request(caller_id: str, path: str, body: bytes = LARGE) -> asyncio.Task[None]:
         principal = Principal(Caller(id=caller_id))

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from outlast.api.cli.checks.clock import check_clock
+from outlast.api.cli.checks.components import Surroundings, clocks
 from outlast.api.cli.checks.limits import check_limits
-from outlast.api.cli.checks.parts import Surroundings, clocks
 from outlast.api.cli.options import Options
-from outlast.deploy.local.addresses import StackAddresses
 from outlast.deploy.local.lock import DataDirectoryLock
+from outlast.deploy.local.stack_addresses import StackAddresses
 from outlast.deploy.local.state import StackState, write_state
 
 NEAR = 'outlast_limit_near_ratio{caller="key:flo",limit="queued_tasks"} 1.0'
@@ -28,9 +28,8 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    server: Server
-
     def do_GET(self) -> None:
+        assert isinstance(self.server, Server)
         self.server.asked.append(self.path)
         body = f"# TYPE outlast_limit_near_ratio gauge\n{NEAR}\n".encode()
         self.send_response(200)
@@ -39,8 +38,8 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *args: object) -> None:
-        pass
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its name there)
+        """Nothing is logged."""
 
 
 @pytest.fixture

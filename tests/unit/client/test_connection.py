@@ -6,8 +6,8 @@ import pytest
 
 from outlast.api.cli.options import Options
 from outlast.client import BadSettings, NoServer, find_connection
-from outlast.deploy.local.addresses import StackAddresses
 from outlast.deploy.local.lock import DataDirectoryLock
+from outlast.deploy.local.stack_addresses import StackAddresses
 from outlast.deploy.local.state import StackState, write_state
 
 TOKEN = "sk-very-secret-0123456789"

@@ -74,7 +74,6 @@ async def test_the_routes(tmp_path: Path) -> None:
         seal_keys=SecretStr(SEAL_KEYS),
         oauth_issuer="https://login.example",
         oauth_audience="https://tools.example/mcp",
-        temporal_address="127.0.0.1:1",
     )
     app = api_app.build_app(build_services(settings, await connect(settings, lazy=True)))
     routes = [*app.routes, *(route for module in api_app._ROUTES for route in module.router.routes)]

@@ -15,6 +15,25 @@ MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
 MAX_MODULES = 20
 DRAWERS = {"utils.py", "helpers.py", "common.py", "misc.py"}
+FLOORS = {"api", "worker", "workflows", "activities", "deploy", "outlast"}
+SAME_ROLE = frozenset(
+    "activities answer app arguments client command connection contracts definition dialect errors events instructions "
+    "limits metrics pieces registry removal server settings transport verify views wording".split()
+)
+"""What a module is in its room: the same in each."""
+SAME_SUBJECT = frozenset(
+    "actors anthropic_messages backup cards datasets failures handoffs input_schema issuer key_value_stores ledger "
+    "openai_chat openai_responses operations outputs payments permissions plain_functions platform_reads policy "
+    "problems providers questions request_queues rows run_log runs saved_tasks schedules search_attributes selection "
+    "sessions signed_links spending storages tasks tools turns usage users violations".split()
+)
+"""What modules of several floors or rooms are about: one thing, and each has its part of the work with it."""
+TOOLS_OF_MODES = frozenset(
+    "abort_actor_run call_actor call_actor_task create_actor_task fetch_actor_details fetch_apify_docs get_actor_run "
+    "get_actor_run_list get_dataset_items get_key_value_store_record present_run schedule_tools search_actors "
+    "search_apify_docs".split()
+)
+"""Tools that several modes define, each in a module with the tool's name."""
 COPIED = {"interruption.py"}
 # Written in pieces, so that this file does not break its own rule.
 ADDRESSES_OF_HERE = re.compile(
@@ -59,6 +78,23 @@ def test_no_module_is_a_drawer_for_everything(modules: list[Path]) -> None:
 def test_no_folder_is_flat(modules: list[Path]) -> None:
     folders = Counter(path.parent.relative_to(ROOT) for path in modules if path.name != "__init__.py")
     assert {str(folder): number for folder, number in folders.items() if number > MAX_MODULES} == {}
+
+
+def recurring_names(modules: list[Path]) -> set[str]:
+    """The names that several modules of the floors have, and of the stack. Actors and dashboards are left out: an Actor
+    is a program of its own, and a dashboard has the name of what it shows.
+    """
+    floors = [path for path in modules if path.relative_to(ROOT).parts[0] in FLOORS]
+    apart = (ROOT / "deploy" / "local" / "actors", ROOT / "deploy" / "grafana")
+    names = Counter(path.stem for path in floors if not any(path.is_relative_to(folder) for folder in apart))
+    return {name for name, number in names.items() if number > 1} - {"__init__", "__main__"}
+
+
+def test_modules_of_one_name_are_about_the_same(modules: list[Path]) -> None:
+    """Who gives a module a name that there is already, adds it to one of the lists, or finds a name that says more."""
+    found = recurring_names(modules)
+    assert found - SAME_ROLE - SAME_SUBJECT - TOOLS_OF_MODES == set()
+    assert (SAME_ROLE | SAME_SUBJECT | TOOLS_OF_MODES) - found == set(), "these names are unique by now"
 
 
 def test_the_copies_of_a_module_of_actors_are_equal(modules: list[Path]) -> None:

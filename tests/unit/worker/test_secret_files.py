@@ -5,7 +5,12 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from outlast.activities.secrets.files import is_secret, read_secret_files, secret_file_variables, store_credentials
+from outlast.activities.secrets.secret_files import (
+    is_secret,
+    read_secret_files,
+    secret_file_variables,
+    store_credentials,
+)
 from outlast.api.settings import ApiSettings
 from outlast.worker.settings import WorkerSettings, settings_errors
 

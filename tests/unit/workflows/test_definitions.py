@@ -20,7 +20,7 @@ from outlast.workflows.retention import RetentionWorkflow
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.turn import TurnWorkflow
-from outlast.workflows.versions import behaviour_of
+from outlast.workflows.versioning import behaviour_of
 
 NAMES: dict[type, tuple[str, set[str], set[str], set[str]]] = {
     ToolCallWorkflow: ("ToolCallWorkflow", {"release"}, {"submit_input"}, set()),

@@ -16,7 +16,7 @@ from outlast.workflows.tools.common.list_tabs import LIST_TABS
 from outlast.workflows.tools.common.list_tabs.answer import NOTHING_FOUND, TabList, tab_list
 from outlast.workflows.tools.common.list_tabs.arguments import ListTabsArguments
 from outlast.workflows.tools.common.list_tabs.patterns import compiled
-from outlast.workflows.tools.common.list_tabs.selection import NO_HOST, chosen, matching, ordered
+from outlast.workflows.tools.common.list_tabs.tab_selection import NO_HOST, chosen, matching, ordered
 from outlast.workflows.tools.common.list_tabs.tabs import MAX_TABS, MAX_TITLE_CHARS, MAX_URL_CHARS, BrowserTabs, Tab
 
 ORDERS = ("title", "url", "host", "windowId", "tabId", "mode", "loading")

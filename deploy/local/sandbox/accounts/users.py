@@ -9,10 +9,10 @@ from pathlib import Path
 
 from starlette.requests import Request
 
-from outlast.deploy.local.sandbox.clock import derived_id, now
 from outlast.deploy.local.sandbox.database import Database
 from outlast.deploy.local.sandbox.http.errors import ApiError
 from outlast.deploy.local.sandbox.payments.contracts import Payer, Payment
+from outlast.deploy.local.sandbox.times_and_ids import derived_id, now
 
 
 @dataclass(frozen=True, slots=True)

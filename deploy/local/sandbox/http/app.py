@@ -16,11 +16,11 @@ from outlast.deploy.local.sandbox.http.errors import (
     handle_no_route,
     handle_wrong_method,
 )
+from outlast.deploy.local.sandbox.http.routes.actor_events import EventRoutes
 from outlast.deploy.local.sandbox.http.routes.actor_tasks import ActorTaskRoutes
 from outlast.deploy.local.sandbox.http.routes.actors import ActorRoutes
 from outlast.deploy.local.sandbox.http.routes.control import ControlRoutes
 from outlast.deploy.local.sandbox.http.routes.datasets import DatasetRoutes
-from outlast.deploy.local.sandbox.http.routes.events import EventRoutes
 from outlast.deploy.local.sandbox.http.routes.key_value_stores import KeyValueStoreRoutes
 from outlast.deploy.local.sandbox.http.routes.request_queues import RequestQueueRoutes
 from outlast.deploy.local.sandbox.http.routes.runs import RunRoutes

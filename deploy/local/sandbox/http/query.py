@@ -11,9 +11,9 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from outlast.deploy.local.sandbox.clock import parse_iso
 from outlast.deploy.local.sandbox.http.errors import ApiError, invalid_parameter
 from outlast.deploy.local.sandbox.json_object import JsonObject
+from outlast.deploy.local.sandbox.times_and_ids import parse_iso
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 

@@ -14,10 +14,10 @@ from typing import cast
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from outlast.deploy.local.sandbox.clock import now
 from outlast.deploy.local.sandbox.http.errors import ApiError
 from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.payments.contracts import Payment
+from outlast.deploy.local.sandbox.times_and_ids import now
 
 REQUIRED_HEADER = "payment-required"
 SIGNATURE_HEADER = "payment-signature"

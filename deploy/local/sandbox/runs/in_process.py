@@ -12,11 +12,11 @@ from typing import cast
 
 import orjson
 
-from outlast.deploy.local.sandbox.clock import iso, now
 from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.runs.run_table import Run
 from outlast.deploy.local.sandbox.storages.datasets import Datasets
 from outlast.deploy.local.sandbox.storages.key_value_stores import KeyValueStores
+from outlast.deploy.local.sandbox.times_and_ids import iso, now
 
 
 @dataclass(frozen=True, slots=True)

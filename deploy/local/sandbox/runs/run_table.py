@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, fields
 
 import orjson
 
-from outlast.deploy.local.sandbox.clock import iso, iso_or_none, now
 from outlast.deploy.local.sandbox.database import Database, Value
 from outlast.deploy.local.sandbox.http.errors import not_found
 from outlast.deploy.local.sandbox.json_object import JsonObject
+from outlast.deploy.local.sandbox.times_and_ids import iso, iso_or_none, now
 
 FINAL_STATUSES = frozenset({"SUCCEEDED", "FAILED", "ABORTED", "TIMED-OUT"})
 OPEN_STATUSES = ("READY", "RUNNING", "TIMING-OUT", "ABORTING")

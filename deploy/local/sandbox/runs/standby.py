@@ -27,10 +27,10 @@ from starlette.routing import Route
 from outlast.deploy.local.ports import any_free
 from outlast.deploy.local.processes.orphans import die_with_parent
 from outlast.deploy.local.sandbox.accounts.users import User, Users
-from outlast.deploy.local.sandbox.actors.catalogue import Catalogue
-from outlast.deploy.local.sandbox.actors.folder import Actor
+from outlast.deploy.local.sandbox.actors.actor_catalogue import Catalogue
+from outlast.deploy.local.sandbox.actors.actor_folder import Actor
 from outlast.deploy.local.sandbox.http.errors import ApiError
-from outlast.deploy.local.sandbox.runs.environment import standby_environment
+from outlast.deploy.local.sandbox.runs.actor_environment import standby_environment
 
 if TYPE_CHECKING:
     import httpx

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outlast.deploy.local.sandbox.accounts.users import Users
-from outlast.deploy.local.sandbox.actors.catalogue import Catalogue
-from outlast.deploy.local.sandbox.actors.folder import Actor
-from outlast.deploy.local.sandbox.clock import iso, now
+from outlast.deploy.local.sandbox.actors.actor_catalogue import Catalogue
+from outlast.deploy.local.sandbox.actors.actor_folder import Actor
 from outlast.deploy.local.sandbox.json_object import JsonObject
-from outlast.deploy.local.sandbox.runs.environment import actor_environment
+from outlast.deploy.local.sandbox.runs.actor_environment import actor_environment
 from outlast.deploy.local.sandbox.runs.execution import (
     CoroutineExecution,
     Execution,
@@ -27,9 +26,10 @@ from outlast.deploy.local.sandbox.runs.execution import (
     start_process,
 )
 from outlast.deploy.local.sandbox.runs.in_process import IN_PROCESS_ACTORS, Surroundings
-from outlast.deploy.local.sandbox.runs.log import RunLog
+from outlast.deploy.local.sandbox.runs.run_log import RunLog
 from outlast.deploy.local.sandbox.runs.run_table import Run, Runs
 from outlast.deploy.local.sandbox.settings import Settings
+from outlast.deploy.local.sandbox.times_and_ids import iso, now
 
 logger = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import orjson
 
-from outlast.deploy.local.sandbox.clock import iso, new_id, now
 from outlast.deploy.local.sandbox.database import Database
 from outlast.deploy.local.sandbox.http.errors import ApiError, invalid_parameter, not_found
 from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.runs.run_table import Run, Runs
 from outlast.deploy.local.sandbox.settings import Settings
+from outlast.deploy.local.sandbox.times_and_ids import iso, new_id, now
 
 logger = logging.getLogger(__name__)
 

@@ -11,14 +11,14 @@ from typing import cast
 import orjson
 
 from outlast.deploy.local.sandbox.accounts.users import User
-from outlast.deploy.local.sandbox.clock import now
 from outlast.deploy.local.sandbox.http.errors import ApiError
 from outlast.deploy.local.sandbox.http.routes.starts import Start, StartedBy, StartOptions, start_run
 from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.platform import Platform
+from outlast.deploy.local.sandbox.saved_tasks.task_table import merged_input
 from outlast.deploy.local.sandbox.schedules.cron import next_time
 from outlast.deploy.local.sandbox.schedules.schedule_table import RUN_TASK, Schedule
-from outlast.deploy.local.sandbox.tasks.task_table import merged_input
+from outlast.deploy.local.sandbox.times_and_ids import now
 
 logger = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from typing import cast
 
 import orjson
 
-from outlast.deploy.local.sandbox.clock import iso, iso_or_none, new_id, now
 from outlast.deploy.local.sandbox.database import Database
 from outlast.deploy.local.sandbox.http.errors import ApiError, not_found
 from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.schedules.cron import next_time
+from outlast.deploy.local.sandbox.times_and_ids import iso, iso_or_none, new_id, now
 
 RUN_ACTOR, RUN_TASK = "RUN_ACTOR", "RUN_ACTOR_TASK"
 _TARGETS = {RUN_ACTOR: "actorId", RUN_TASK: "actorTaskId"}

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import orjson
 
-from outlast.deploy.local.sandbox.clock import now
 from outlast.deploy.local.sandbox.database import Database
 from outlast.deploy.local.sandbox.http.errors import ApiError
 from outlast.deploy.local.sandbox.storages.dataset_files import DatasetFiles
+from outlast.deploy.local.sandbox.times_and_ids import now
 
 NO_LIMIT = 999_999_999_999
 _SMALL_BYTES = 128 * 1024

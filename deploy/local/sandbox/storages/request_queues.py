@@ -9,10 +9,10 @@ import sqlite3
 
 import orjson
 
-from outlast.deploy.local.sandbox.clock import iso, now
 from outlast.deploy.local.sandbox.database import Database
 from outlast.deploy.local.sandbox.http.errors import ApiError, invalid_parameter, not_found
 from outlast.deploy.local.sandbox.json_object import JsonObject
+from outlast.deploy.local.sandbox.times_and_ids import iso, now
 
 
 def request_id_of(unique_key: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from typing import Literal
 
-from outlast.deploy.local.sandbox.clock import new_id, now
 from outlast.deploy.local.sandbox.database import Database, Value
 from outlast.deploy.local.sandbox.http.errors import ApiError, not_found
+from outlast.deploy.local.sandbox.times_and_ids import new_id, now
 
 Kind = Literal["dataset", "key-value-store", "request-queue"]
 KINDS: tuple[Kind, ...] = ("dataset", "key-value-store", "request-queue")

@@ -15,9 +15,9 @@ from typing import Any, cast
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from outlast.deploy.local.sandbox.clock import now
 from outlast.deploy.local.sandbox.http.errors import ApiError, error_response
 from outlast.deploy.local.sandbox.json_object import JsonObject
+from outlast.deploy.local.sandbox.times_and_ids import now
 
 REQUEST_ACTIONS = ("status", "delay", "drop_before", "drop_after", "truncate", "status_after", "delay_after", "hang")
 STATE_ACTIONS = ("late_runs", "hide_list_user_agent", "late_item_count")

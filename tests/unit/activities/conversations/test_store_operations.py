@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from obstore.store import LocalStore
 
-from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.conversations.contracts import Block
+from outlast.activities.conversations.conversation_blocks import ConversationBlocks
 from outlast.activities.conversations.references import ConversationOwner, ConversationRef
 from outlast.activities.conversations.sealed_blocks import conversation_prefix, conversations_prefix
 from outlast.activities.conversations.sweep import ConversationSweep

@@ -7,7 +7,7 @@ from pydantic import Field
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.tools.answers.answer import Answer, answered
 from outlast.workflows.tools.common.list_tabs.arguments import GroupBy
-from outlast.workflows.tools.common.list_tabs.selection import TabGroup
+from outlast.workflows.tools.common.list_tabs.tab_selection import TabGroup
 from outlast.workflows.tools.common.list_tabs.tabs import MAX_TABS, Tab, TabMode
 
 NOTHING_FOUND = "No tabs found matching the criteria."

@@ -9,7 +9,7 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES
 from outlast.workflows.tools.common.list_tabs.answer import TabList, tab_list
 from outlast.workflows.tools.common.list_tabs.arguments import ListTabsArguments
-from outlast.workflows.tools.common.list_tabs.selection import chosen
+from outlast.workflows.tools.common.list_tabs.tab_selection import chosen
 from outlast.workflows.tools.common.list_tabs.tabs import BrowserTabs
 from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool

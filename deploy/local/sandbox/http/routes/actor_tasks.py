@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from outlast.deploy.local.sandbox.accounts.users import User
-from outlast.deploy.local.sandbox.actors.folder import Actor
+from outlast.deploy.local.sandbox.actors.actor_folder import Actor
 from outlast.deploy.local.sandbox.http.errors import ApiError
 from outlast.deploy.local.sandbox.http.query import (
     body_bytes,
@@ -21,7 +21,7 @@ from outlast.deploy.local.sandbox.http.query import (
 from outlast.deploy.local.sandbox.http.routes.starts import Start, StartedBy, StartOptions, start_run
 from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.platform import Platform
-from outlast.deploy.local.sandbox.tasks.task_table import SavedTask, merged_input
+from outlast.deploy.local.sandbox.saved_tasks.task_table import SavedTask, merged_input
 
 _MAX_PAGE = 1000
 _MAX_WAIT_SECONDS = 60

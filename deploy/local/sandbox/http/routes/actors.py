@@ -7,10 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from outlast.deploy.local.sandbox.actors.catalogue import is_visible
-from outlast.deploy.local.sandbox.actors.folder import Actor
+from outlast.deploy.local.sandbox.actors.actor_catalogue import is_visible
+from outlast.deploy.local.sandbox.actors.actor_folder import Actor
 from outlast.deploy.local.sandbox.actors.input_schema import prepared_input
-from outlast.deploy.local.sandbox.clock import derived_id, iso
 from outlast.deploy.local.sandbox.http.errors import not_found
 from outlast.deploy.local.sandbox.http.query import (
     JsonObject,
@@ -23,6 +22,7 @@ from outlast.deploy.local.sandbox.http.query import (
 )
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.runs.run_table import pricing_info
+from outlast.deploy.local.sandbox.times_and_ids import derived_id, iso
 
 
 class ActorRoutes:

@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from outlast.deploy.local.sandbox.clock import iso
 from outlast.deploy.local.sandbox.http.errors import ApiError
 from outlast.deploy.local.sandbox.http.query import (
     JsonObject,
@@ -24,6 +23,7 @@ from outlast.deploy.local.sandbox.http.query import (
 from outlast.deploy.local.sandbox.http.routes.storages import StorageRoutes, path_text
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.storages.request_queues import request_id_of
+from outlast.deploy.local.sandbox.times_and_ids import iso
 
 _DEFAULT_HEAD = 100
 _MAX_PAGE = 10_000

@@ -7,7 +7,6 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from outlast.deploy.local.sandbox.accounts.users import User
-from outlast.deploy.local.sandbox.clock import now
 from outlast.deploy.local.sandbox.http.errors import ApiError
 from outlast.deploy.local.sandbox.http.query import (
     body_bytes,
@@ -21,8 +20,9 @@ from outlast.deploy.local.sandbox.http.query import (
 )
 from outlast.deploy.local.sandbox.http.routes.starts import Start, StartedBy, StartOptions, start_run
 from outlast.deploy.local.sandbox.platform import Platform
-from outlast.deploy.local.sandbox.runs.log import read_log
+from outlast.deploy.local.sandbox.runs.run_log import read_log
 from outlast.deploy.local.sandbox.runs.run_table import Run
+from outlast.deploy.local.sandbox.times_and_ids import now
 
 MAX_WAIT_SECONDS = 60
 MAX_SYNC_SECONDS = 300

@@ -8,15 +8,15 @@ from starlette.requests import Request
 
 from outlast.deploy.local.sandbox.accounts.limits import checked_memory
 from outlast.deploy.local.sandbox.accounts.users import User
-from outlast.deploy.local.sandbox.actors.folder import Actor
+from outlast.deploy.local.sandbox.actors.actor_folder import Actor
 from outlast.deploy.local.sandbox.actors.input_schema import prepared_input
-from outlast.deploy.local.sandbox.clock import new_id, now
 from outlast.deploy.local.sandbox.http.errors import ApiError, invalid_parameter
 from outlast.deploy.local.sandbox.http.query import integer_or_none, number_or_none
 from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.runs.run_table import Run
 from outlast.deploy.local.sandbox.runs.webhooks import parse_webhooks
+from outlast.deploy.local.sandbox.times_and_ids import new_id, now
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from outlast.deploy.local.sandbox.accounts.users import User
-from outlast.deploy.local.sandbox.clock import iso, now
 from outlast.deploy.local.sandbox.http.errors import not_found
 from outlast.deploy.local.sandbox.http.query import body_object, data_response, flag, integer, page
 from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.storages.storage_table import Kind
+from outlast.deploy.local.sandbox.times_and_ids import iso, now
 
 # Paths of a run below which its default storages are found.
 RUN_PREFIXES = (

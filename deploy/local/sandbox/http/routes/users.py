@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from outlast.deploy.local.sandbox.clock import iso
 from outlast.deploy.local.sandbox.http.errors import not_found
 from outlast.deploy.local.sandbox.http.query import data_response, flag, integer, page
 from outlast.deploy.local.sandbox.platform import Platform
+from outlast.deploy.local.sandbox.times_and_ids import iso
 
 
 class UserRoutes:

@@ -15,7 +15,7 @@ from outlast.deploy.local.config import StackConfig
 from outlast.deploy.local.errors import NotReadyError, StackError
 from outlast.deploy.local.plan import STOP_GRACE_SECONDS
 from outlast.deploy.local.private_files import UMASK, private_data_dir, private_file, private_folder
-from outlast.deploy.local.processes.logs import tail
+from outlast.deploy.local.processes.log_files import tail
 from outlast.deploy.local.state import StackState, find_running
 
 LOG_NAME = "stack.log"

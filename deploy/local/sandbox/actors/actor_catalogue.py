@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from outlast.deploy.local.sandbox.accounts.users import User
-from outlast.deploy.local.sandbox.actors.folder import Actor, BrokenActorError, read_actor_folder
+from outlast.deploy.local.sandbox.actors.actor_folder import Actor, BrokenActorError, read_actor_folder
 from outlast.deploy.local.sandbox.http.errors import ApiError
 
 logger = logging.getLogger(__name__)

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from outlast.deploy.local.sandbox.actors.folder import Actor
-from outlast.deploy.local.sandbox.clock import iso
+from outlast.deploy.local.sandbox.actors.actor_folder import Actor
 from outlast.deploy.local.sandbox.runs.run_table import Run, pricing_info
+from outlast.deploy.local.sandbox.times_and_ids import iso
 
 _INHERITED = (
     "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from outlast.deploy.local.sandbox.clock import iso, now
+from outlast.deploy.local.sandbox.times_and_ids import iso, now
 
 _CHUNK_BYTES = 64 * 1024
 _POLL_SECONDS = 0.1

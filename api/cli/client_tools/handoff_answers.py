@@ -12,7 +12,7 @@ from rich.markup import escape
 from outlast.api.cli.client_errors import cli_error
 from outlast.api.cli.client_tools.consent import Consent
 from outlast.api.cli.client_tools.devtools import JsonObject
-from outlast.api.cli.client_tools.offered import Offered
+from outlast.api.cli.client_tools.tool_list import Offered
 from outlast.api.cli.show.output import Output
 from outlast.client import (
     ApiError,

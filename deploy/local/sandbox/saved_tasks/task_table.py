@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from outlast.deploy.local.sandbox.actors.folder import Actor
-from outlast.deploy.local.sandbox.clock import iso, new_id, now
+from outlast.deploy.local.sandbox.actors.actor_folder import Actor
 from outlast.deploy.local.sandbox.database import Database
 from outlast.deploy.local.sandbox.http.errors import ApiError, not_found
 from outlast.deploy.local.sandbox.json_object import JsonObject
+from outlast.deploy.local.sandbox.times_and_ids import iso, new_id, now
 
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{1,61})[a-zA-Z0-9]")
 _OPTIONS = ("build", "timeoutSecs", "memoryMbytes", "maxItems", "maxTotalChargeUsd", "restartOnError")

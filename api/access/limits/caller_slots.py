@@ -1,20 +1,20 @@
-"""Taking turns: what one caller asks for again and again waits behind itself, not in front of others."""
+"""Slots of callers: what one caller asks for again and again waits behind itself, not in front of others."""
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
-_SERVED_LATELY_SECONDS = 1.0
+_RECENT_SECONDS = 1.0
 _REST_TIMES = 2
-"""A rest is so many times as long as the turn before it."""
+"""A rest is so many times as long as the use of the slot before it."""
 _MAX_REST_SECONDS = 2.0
 _MAX_SECONDS = 3.0
-"""Of a turn with its rest."""
+"""Of a use with its rest."""
 
 
 class ServedCallers:
-    """Remembers whose requests this process has served of late."""
+    """Remembers whose requests this process has served within the last second."""
 
     def __init__(self) -> None:
         """Nobody's yet."""
@@ -31,14 +31,14 @@ class ServedCallers:
     def others_than(self, caller_id: str) -> bool:
         """Whether another caller has been served within the last second."""
         other, at = self._latest if self._latest[0] != caller_id else self._before
-        return other != "" and asyncio.get_running_loop().time() - at < _SERVED_LATELY_SECONDS
+        return other != "" and asyncio.get_running_loop().time() - at < _RECENT_SECONDS
 
 
-class CallerTurns:
-    """Lets each caller do a thing so many times at a time in this process. More wait for their turn, in order.
+class CallerSlots:
+    """Lets each caller do a thing so many times at a time in this process. More wait for a slot, in order.
 
-    While others are served, a rest follows each turn, in which the caller's next one waits. A turn makes room for the
-    next one after three seconds at the latest: what stands still should not keep all the rest from being answered.
+    While others are served, a rest follows each use of a slot, in which the caller's next one waits. A slot is free for
+    the next one after three seconds at the latest: what stands still should not keep all the rest from being answered.
     """
 
     def __init__(self, served: ServedCallers | None = None) -> None:
@@ -47,12 +47,12 @@ class CallerTurns:
         self._gates: WeakValueDictionary[tuple[str, int], asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def turn(
+    async def slot(
         self, caller_id: str, *, at_once: int = 1, wait_seconds: float | None = None
     ) -> AsyncGenerator[None]:
-        """Wait for one of this caller's `at_once` turns; it lasts until the end of the block.
+        """Wait for one of this caller's `at_once` slots, and hold it until the end of the block.
 
-        Raises `TimeoutError` when the turn has not come within `wait_seconds`.
+        Raises `TimeoutError` when none is free within `wait_seconds`.
         """
         # Whoever waits, is at work or rests holds the gate; it goes with the last of them.
         gate = self._gates.setdefault((caller_id, at_once), asyncio.Semaphore(at_once))

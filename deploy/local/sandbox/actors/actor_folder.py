@@ -19,8 +19,8 @@ from typing import Any, cast
 
 import orjson
 
-from outlast.deploy.local.sandbox.clock import derived_id
 from outlast.deploy.local.sandbox.json_object import JsonObject
+from outlast.deploy.local.sandbox.times_and_ids import derived_id
 
 DEFAULT_OWNER = "outlast"
 DEFAULT_MEMORY_MBYTES = 1024

@@ -12,7 +12,7 @@ import httpx
 import psutil
 from pydantic import SecretStr
 
-from outlast.activities.secrets.files import secret_from_file
+from outlast.activities.secrets.secret_files import secret_from_file
 from outlast.api.cli.checks.check import Check, fail, ok, skip, warn
 from outlast.api.cli.checks.clock import Clock, clock_at
 from outlast.api.cli.client_errors import cli_error
@@ -29,9 +29,9 @@ from outlast.client import (
     Unauthenticated,
     UnexpectedAnswer,
 )
-from outlast.deploy.local.keys import SANDBOX_TOKEN_FILE
 from outlast.deploy.local.outside import APIFY_API_BASE_URL
 from outlast.deploy.local.processes.status import ProcessState
+from outlast.deploy.local.stack_secrets import SANDBOX_TOKEN_FILE
 from outlast.deploy.local.state import StackState
 
 _TIMEOUT_SECONDS = 5

@@ -1,11 +1,11 @@
-"""Turns of callers: in order, so many at once, each caller for itself, and given back whatever happens."""
+"""Slots of callers: in order, so many at once, each caller for itself, and given back whatever happens."""
 
 import asyncio
 
 import pytest
 
 from outlast.api.access.limits.caller_limits import CallerLimits
-from outlast.api.access.limits.turns import CallerTurns
+from outlast.api.access.limits.caller_slots import CallerSlots
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import TooManyRequests
@@ -19,17 +19,17 @@ async def settled() -> None:
 
 
 async def test_more_than_so_many_wait_in_order_and_nobody_else_does() -> None:
-    turns, leave, begun = CallerTurns(), [asyncio.Event() for _ in range(4)], list[int]()
+    slots, leave, begun = CallerSlots(), [asyncio.Event() for _ in range(4)], list[int]()
 
     async def take(number: int) -> None:
-        async with turns.turn("busy", at_once=2):
+        async with slots.slot("busy", at_once=2):
             begun.append(number)
             await leave[number].wait()
 
     tasks = [asyncio.create_task(take(number)) for number in range(4)]
     await settled()
     assert begun == [0, 1]
-    async with asyncio.timeout(5), turns.turn("another"):
+    async with asyncio.timeout(5), slots.slot("another"):
         pass
     leave[1].set()
     await settled()
@@ -40,14 +40,14 @@ async def test_more_than_so_many_wait_in_order_and_nobody_else_does() -> None:
     assert begun == [0, 1, 2, 3]
 
 
-async def test_a_turn_makes_room_after_three_seconds_and_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slot_is_left_after_three_seconds_and_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     loop, ahead = asyncio.get_running_loop(), 0.0
     real_time = loop.time
     monkeypatch.setattr(loop, "time", lambda: real_time() + ahead)
-    turns, leave, begun = CallerTurns(), asyncio.Event(), list[int]()
+    slots, leave, begun = CallerSlots(), asyncio.Event(), list[int]()
 
     async def take(number: int) -> None:
-        async with turns.turn("busy"):
+        async with slots.slot("busy"):
             begun.append(number)
             await leave.wait()
 
@@ -60,7 +60,7 @@ async def test_a_turn_makes_room_after_three_seconds_and_only_once(monkeypatch: 
     await settled()
     assert begun == [0, 1]
     with pytest.raises(TimeoutError):
-        async with turns.turn("busy", wait_seconds=0):
+        async with slots.slot("busy", wait_seconds=0):
             pass
     # The second one holds the only place: that the first one ends now makes no room once more.
     tasks[0].cancel()
@@ -71,17 +71,17 @@ async def test_a_turn_makes_room_after_three_seconds_and_only_once(monkeypatch: 
     assert begun == [0, 1, 2, 3]
 
 
-async def test_a_turn_ends_with_an_error_and_with_a_caller_that_leaves() -> None:
-    turns = CallerTurns()
+async def test_a_slot_is_left_with_an_error_and_with_a_caller_that_leaves() -> None:
+    slots = CallerSlots()
     with pytest.raises(ValueError, match="no"):
-        async with turns.turn("one"):
+        async with slots.slot("one"):
             raise ValueError("no")
 
     async def wait() -> None:
-        async with turns.turn("one"):
+        async with slots.slot("one"):
             pass
 
-    async with turns.turn("one"):
+    async with slots.slot("one"):
         leaving = asyncio.create_task(wait())
         await settled()
         leaving.cancel()
@@ -90,8 +90,8 @@ async def test_a_turn_ends_with_an_error_and_with_a_caller_that_leaves() -> None
         await wait()
 
 
-async def test_what_has_no_turn_within_half_a_minute_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of turns is that of the policy in force."""
+async def test_what_is_not_begun_within_half_a_minute_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of slots is that of the policy in force."""
     loop, ahead = asyncio.get_running_loop(), 0.0
     real_time = loop.time
     monkeypatch.setattr(loop, "time", lambda: real_time() + ahead)
@@ -99,7 +99,7 @@ async def test_what_has_no_turn_within_half_a_minute_is_refused(monkeypatch: pyt
     leave, begun = asyncio.Event(), list[int]()
 
     async def read(number: int) -> None:
-        async with limits.turn("busy", "concurrent_lists"):
+        async with limits.awaited_slot("busy", "concurrent_lists"):
             begun.append(number)
             await leave.wait()
 

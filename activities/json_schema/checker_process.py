@@ -1,4 +1,4 @@
-"""`python -m outlast.activities.json_schema.process SECONDS`: applies one schema to one value, in a process of its own.
+"""`python -m outlast.activities.json_schema.checker_process SECONDS`: applies one schema to one value, on its own.
 
 A schema of the outside world can take any time and memory, and the validator cannot be interrupted, so the kernel
 limits both: after so many seconds of processor time it ends the process with `SIGPROF`. Standard input: a line with the
