@@ -1,4 +1,4 @@
-"""What activities use of apify-client, which is loaded when one of these names is first used.
+"""The names of apify-client that activities use. It is loaded when one of them is first used.
 
 It takes a quarter of a second to load, most of it for the two hundred models of its answers, and no process needs it
 before its first request to the platform. Processes that serve `load` it beside their first work.

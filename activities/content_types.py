@@ -1,4 +1,4 @@
-"""What a content type says about bytes: their kind, and how they are decoded."""
+"""Content types: the kind of bytes that one names, and how they are decoded."""
 
 import codecs
 from typing import Literal

@@ -1,4 +1,4 @@
-"""What requests to the platform carry so that a run can be found again, and who pays for it."""
+"""Marks in requests to the platform, by which a run can be found again, and the account that pays for it."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

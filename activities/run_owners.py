@@ -1,4 +1,4 @@
-"""Whose run it is: each start names its caller in the User-Agent, which the platform stores as `run.meta.userAgent`.
+"""Owners of runs: each start names its caller in the User-Agent, which the platform stores as `run.meta.userAgent`.
 
 The name is a keyed digest: it tells the account's other users nothing, and nobody makes the one of another caller.
 """

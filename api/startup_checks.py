@@ -1,4 +1,4 @@
-"""What the API checks of its settings before it listens, beyond what each setting checks by itself."""
+"""Checks of the API's settings before it listens, beyond those that each setting makes by itself."""
 
 import re
 

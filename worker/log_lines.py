@@ -1,4 +1,4 @@
-"""What becomes of log lines: which lines about tasks are written, and how a line of text stays one.
+"""Rules for log lines: which lines about tasks are written, and how a line of text stays one.
 
 What a caller sent can neither begin a line of its own nor steer a terminal.
 """

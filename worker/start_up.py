@@ -1,4 +1,4 @@
-"""What each process of Outlast does first: its settings are read and checked, and its log is set up."""
+"""First steps of each process of Outlast: its settings are read and checked, and its log is set up."""
 
 import logging
 import os

@@ -1,1 +1,1 @@
-"""What happens, durably: deterministic code without I/O."""
+"""Workflows: deterministic code without I/O."""

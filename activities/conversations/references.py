@@ -1,4 +1,4 @@
-"""What histories hold of a conversation: a reference to its last block, see `conversations.contracts`."""
+"""References to conversations, which histories hold: each names the last block, see `conversations.contracts`."""
 
 import re
 from typing import Annotated

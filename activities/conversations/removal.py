@@ -1,4 +1,4 @@
-"""What remains of a removed conversation: a tombstone, so that its session answers why it is gone.
+"""Tombstones of removed conversations, so that a session answers why it is gone.
 
 The sweep deletes tombstones after 30 days, with those of outputs.
 """

@@ -82,7 +82,7 @@ _BY_PROVIDER_KIND = {
     "api_error": ErrorCategory.PLATFORM,
     "request_too_large": ErrorCategory.VALIDATION,
 }
-"""What providers call their failures, where that says more than the status (their API references, errors)."""
+"""The names of providers for their failures, where they say more than the status (their API references, errors)."""
 
 _BY_TYPE: tuple[tuple[type[BaseException], ErrorCategory], ...] = (
     (asyncio.CancelledError, ErrorCategory.CANCELLED),

@@ -1,4 +1,4 @@
-"""What a caller may set of a model's answer, and what a request hook may change. Pure."""
+"""The controls of a model's answer that a caller may set, and those that a request hook may change. Pure."""
 
 from collections.abc import Callable
 from typing import Literal

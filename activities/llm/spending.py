@@ -1,4 +1,4 @@
-"""What calls of models mean to their caller's ledger: none begins when a cap is used up, and each is booked."""
+"""Calls of models in their caller's ledger: none begins when a cap is used up, and each is booked."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""Bodies of the platform's API as they are, for whoever shows them to a caller at once: they are in no history."""
+"""Bodies of the platform's API as they are, to be shown to a caller at once: they are in no history."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Links to records by which whoever has one may read them. They are made when an answer is sent, and kept nowhere."""
+"""Links to records, with which anybody may read them. They are made when an answer is sent, and kept nowhere."""
 
 import logging
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
@@ -19,7 +19,8 @@ class RecordLinks:
         self._platform = platform
 
     async def signed(self, caller: Caller, uri: str) -> str:
-        """The address of a record with its signature; as it is where there is none to be had, and any other address.
+        """The address of a record with its signature. Any other address is returned as it is, and so is that of a
+        record for which the platform gives no signature.
 
         A payment that came with a call is for the call alone: nothing is asked of the platform with it.
         """

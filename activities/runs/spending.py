@@ -1,4 +1,4 @@
-"""What a run means to its caller's ledger: reserved before its start, settled at its end, released without one."""
+"""Runs in their caller's ledger: reserved before their start, settled at their end, released without one."""
 
 from decimal import Decimal
 

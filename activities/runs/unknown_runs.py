@@ -1,4 +1,4 @@
-"""What a restored system looks for: runs that its workflows do not know of, started after the backup was made."""
+"""Runs that the workflows of a restored system do not know of: started after the backup was made."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,1 +1,1 @@
-"""What paid calls may cost, and what they did cost."""
+"""Money: the caps of paid calls, and what they did cost."""

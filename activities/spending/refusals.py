@@ -1,4 +1,4 @@
-"""What a cap refuses, in words: what is left of it, and when there is more."""
+"""Refusals of a cap, in words: what is left of it, and when there is more."""
 
 from datetime import UTC, datetime
 from decimal import Decimal

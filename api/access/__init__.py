@@ -1,1 +1,1 @@
-"""Who calls, and which tools a request may use."""
+"""Callers, and the tools that a request may use."""

@@ -1,4 +1,4 @@
-"""Who is calling: from a bearer token to a `Principal`."""
+"""Callers: from a bearer token to a `Principal`."""
 
 import asyncio
 import hmac

@@ -1,4 +1,4 @@
-"""Who may call what: the operator's rules (the policy file, then OUTLAST_PERMISSIONS), decided for each call.
+"""Permissions: the operator's rules (the policy file, then OUTLAST_PERMISSIONS), decided for each call.
 
 A rule is `CALLER:TOOL=ACTION`. Caller and tool may have `*` in them; a caller's own id may have colons, a tool's name
 has none. The first rule that fits decides; for a call that fits none, the policy's `unmatched` does. A call of an Actor
@@ -184,7 +184,7 @@ def idle_rules(rules: PermissionRules) -> list[str]:
 
 
 def idle_roles(policy: Policy) -> list[str]:
-    """One line for each role that rules demand and nobody has: such calls wait in vain."""
+    """One line for each role that rules demand and nobody has: nobody can approve such calls."""
     held = policy.defaults.roles.union(*(policy.of(caller).roles for caller in policy.callers))
     demanded = dict.fromkeys(entry.approver for entry in policy.rules if entry.approver)
     return [

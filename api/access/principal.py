@@ -1,4 +1,4 @@
-"""Who is calling, and what the credential may be used for. Workflows get the `Caller` alone: scopes stay in front."""
+"""The caller of a request, with the scopes of its credential. Workflows get the `Caller` alone, without scopes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -42,4 +42,4 @@ class Principal:
 
 
 LOCAL = Principal(Caller(id="local"), ALL_SCOPES)
-"""Whoever calls on loopback where no key is configured: the operator."""
+"""The caller on loopback where no key is configured: the operator."""

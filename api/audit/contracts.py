@@ -1,4 +1,4 @@
-"""What a line of the audit log says."""
+"""The lines of the audit log."""
 
 from datetime import UTC, datetime
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""What callers have spent, as every front door shows it."""
+"""The spending of callers, as every front door shows it."""
 
 from datetime import date, datetime
 from typing import Annotated, Literal

@@ -1,1 +1,1 @@
-"""What every HTTP route shares: problem documents, limits, event streams, the OpenAPI document."""
+"""Shared by all HTTP routes: problem documents, limits, event streams, the OpenAPI document."""

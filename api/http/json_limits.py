@@ -22,7 +22,7 @@ from outlast.api.http.streamed_bodies import is_streamed
 
 _SMALL_BYTES = 64 * 1024
 _CHUNK_BYTES = 1024 * 1024
-"""What is looked at at a time: the other threads do their work in between."""
+"""Bytes that are checked at a time: other threads run in between."""
 _BRACKETS = b"[]{}"
 _BLANKS = b" \t\r\n"
 _NOT_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))

@@ -1,4 +1,4 @@
-"""What operators and probes ask: `/healthz`, `/readyz`, `/metrics`, `/v1/operations`."""
+"""Routes for operators and probes: `/healthz`, `/readyz`, `/metrics`, `/v1/operations`."""
 
 from collections import Counter
 from collections.abc import Iterable

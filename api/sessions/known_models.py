@@ -1,4 +1,4 @@
-"""What is known of providers and their models. Pure."""
+"""Providers and their models, as far as they are known. Pure."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet

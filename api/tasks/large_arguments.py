@@ -1,4 +1,4 @@
-"""What a call's workflow does not have to decode: large parts of an Actor's input go to the store, marks into the call.
+"""Large arguments: large parts of an Actor's input go to the store, marks into the call; workflows do not decode them.
 
 Everything else that a workflow would have to decode has limits: it would stop the worker for everybody.
 """

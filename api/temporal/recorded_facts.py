@@ -1,4 +1,4 @@
-"""What a task's description does not say, read from its history: how its run began, and what it has come to.
+"""Facts of a task that its description lacks, read from its history: how its run began, and its result.
 
 What a history says once it says for ever, so what was read is kept.
 """

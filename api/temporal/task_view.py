@@ -26,7 +26,7 @@ from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, Task
 Model = TypeVar("Model", bound=BaseModel)
 
 QUEUED_MESSAGE = "Queued: it begins when fewer of your other tasks are at work."
-"""What a task says that waits for its caller's share."""
+"""Status message of a task that waits for its caller's share."""
 
 _WORKER_PATIENCE = timedelta(seconds=3)
 _HARMLESS_ATTEMPTS = 2

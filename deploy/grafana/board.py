@@ -1,4 +1,4 @@
-"""What a dashboard is made of: panels with queries, and where each of them leads."""
+"""The parts of a dashboard: panels with queries and links."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

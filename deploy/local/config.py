@@ -1,4 +1,4 @@
-"""What a stack is made of."""
+"""The configuration of a stack."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What can go wrong with a stack, each with a message that says what to do."""
+"""Errors of a stack, each with a message that says what to do."""
 
 import signal
 

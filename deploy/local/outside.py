@@ -1,4 +1,4 @@
-"""What the user's environment already has, and the stack therefore does not start."""
+"""Services that the user's environment names, which the stack therefore does not start."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

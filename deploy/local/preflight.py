@@ -1,4 +1,4 @@
-"""What is looked at before a stack starts anything."""
+"""Checks before a stack starts anything."""
 
 import asyncio
 import time

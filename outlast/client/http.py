@@ -1,4 +1,4 @@
-"""What both transports share: httpx's settings, requests and errors in the terms of the flows."""
+"""Shared by both transports: httpx's settings, requests and errors in the terms of the flows."""
 
 import ssl
 

@@ -1,1 +1,1 @@
-"""What is sent to an OpenTelemetry collector: the spans of calls, in all processes, and metrics."""
+"""Export to an OpenTelemetry collector: the spans of calls, in all processes, and metrics."""

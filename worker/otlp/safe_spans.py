@@ -1,4 +1,4 @@
-"""What a span may tell: names, sizes, durations and ids; never arguments, outputs, secrets or texts of errors.
+"""Contents of a span: names, sizes, durations and ids; never arguments, outputs, secrets or texts of errors.
 
 The libraries that make spans (FastAPI, the MCP SDK, tools of others) put queries, messages of exceptions and stack
 traces into them. So every span passes here before it is sent, and loses what is not on the list.

@@ -1,1 +1,1 @@
-"""What a killed worker followed is followed on by another one within seconds, not after a heartbeat time-out."""
+"""Takeover: another worker follows the runs of a killed one within seconds, not after a heartbeat time-out."""

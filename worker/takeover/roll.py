@@ -80,7 +80,7 @@ class DeadWorker:
         self._entry = entry
 
     def let_go(self) -> None:
-        """Leave it to whoever looks next."""
+        """Leave it to the next worker that looks."""
         self._file.close()
 
     def forget(self) -> None:

@@ -1,4 +1,4 @@
-"""What the operator's rules say of a call, wherever they are kept."""
+"""Rulings of the operator's rules on a call."""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol, get_args
@@ -8,7 +8,7 @@ from pydantic import Field
 from outlast.activities.contracts import Contract
 
 Action = Literal["allow", "ask", "deny"]
-"""What a rule of the operator does with a call, the strictest last."""
+"""Effect of a rule on a call, the strictest last."""
 
 
 class DecidingRule(Protocol):

@@ -1,1 +1,1 @@
-"""What surrounds a handler while it runs: context, executor, questions, masks."""
+"""The surroundings of a handler while it runs: context, executor, questions, masks."""

@@ -1,1 +1,1 @@
-"""What a handler calls: one stub per room of the activities."""
+"""Stubs for handlers: one per room of the activities."""

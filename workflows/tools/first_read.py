@@ -1,4 +1,4 @@
-"""What a tool's handler reads first, found without a workflow.
+"""The first read of a tool's handler, found without a workflow.
 
 Such a read can begin before the workflow does, see `worker.eager.read_ahead`.
 """

@@ -1,4 +1,4 @@
-"""What a turn has used, and whether it may continue. Pure."""
+"""Budgets of a turn: what it has used, and whether it may continue. Pure."""
 
 from typing import TypeVar
 

@@ -1,4 +1,4 @@
-"""What is known of single models: windows, output limits, reasoning, sight. Data, by the start of the name.
+"""Facts about models: windows, output limits, reasoning, sight. Data, by the start of the name.
 
 Sources: the model pages of OpenAI, Anthropic and Z.ai, November 2026. An operator adds or corrects limits with
 OUTLAST_MODEL_LIMITS, and names models there that are not known here: those have careful defaults.

@@ -14,7 +14,7 @@ _WRONG_SECONDS = 60
 _MAX_TOKENS = 10_000
 _MAX_ADDRESSES = 10_000
 _IPV6_NETWORK_BITS = 64
-"""Whoever has one IPv6 address has its whole network of 64 bits (RFC 4291, section 2.5.4)."""
+"""A host with one IPv6 address has its whole network of 64 bits (RFC 4291, section 2.5.4)."""
 
 WRONG_TOKEN = "The bearer token is neither a known API key nor a valid Apify token."  # noqa: S105  # a message
 

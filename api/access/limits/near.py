@@ -1,4 +1,4 @@
-"""Who is near a limit, for operators: as metrics, of which `outlast doctor` reads the second."""
+"""Callers near a limit, for operators: as metrics, of which `outlast doctor` reads the second."""
 
 from collections.abc import Iterable, Mapping
 from heapq import nlargest

@@ -1,4 +1,4 @@
-"""What an authorization server publishes of itself: its metadata (RFC 8414, OpenID Connect Discovery) and its keys."""
+"""The metadata that an authorization server publishes (RFC 8414, OpenID Connect Discovery), and its keys."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What a policy file says. Every model rejects keys that it does not know, so that a misspelt one changes nothing."""
+"""The contents of a policy file. Every model rejects keys that it does not know: no misspelt one is ignored."""
 
 from datetime import UTC, datetime
 from pathlib import Path

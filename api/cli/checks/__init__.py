@@ -1,1 +1,1 @@
-"""What `outlast doctor` looks at."""
+"""The checks of `outlast doctor`."""

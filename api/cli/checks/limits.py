@@ -1,4 +1,4 @@
-"""Who is near a limit, as the API tells in its metrics."""
+"""Callers near a limit, from the metrics of the API."""
 
 from prometheus_client.parser import text_string_to_metric_families
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from outlast.api.cli.fork_server.protocol import own_code
 
 _AFTER_SECONDS = 1.0
-"""Whoever has started this process has a client to serve first, on the same processors."""
+"""The process that has started this one serves its client first, on the same processors."""
 
 if __name__ == "__main__":
     _code = own_code()  # before anything else is loaded: what is installed meanwhile is not this code

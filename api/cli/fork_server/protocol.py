@@ -1,4 +1,4 @@
-"""What a command and the fork server of its data directory say to each other, over a Unix socket.
+"""The protocol between a command and the fork server of its data directory, over a Unix socket.
 
 The command sends a `Request` and its standard streams; the fork answers READY, gets GO, and from then on the streams
 are its own. The command passes its signals on, one byte each; the last byte of the fork is its exit code.

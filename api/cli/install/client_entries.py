@@ -1,4 +1,4 @@
-"""What is written into a client's configuration: the program `outlast mcp`, or the address of a server."""
+"""Entries in a client's configuration: the program `outlast mcp`, or the address of a server."""
 
 import re
 import sys

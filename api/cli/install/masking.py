@@ -1,4 +1,4 @@
-"""What a change looks like to its user: the lines that go and come, without secrets."""
+"""A change as its user sees it: the lines that are removed and added, without secrets."""
 
 import json
 import re

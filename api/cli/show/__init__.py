@@ -1,1 +1,1 @@
-"""What the command line prints: tables, progress, answers."""
+"""The output of the command line: tables, progress, answers."""

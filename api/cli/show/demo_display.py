@@ -1,4 +1,4 @@
-"""What the demo shows: the task on its way, the rows it gave, and where they can be seen."""
+"""The output of the demo: the task's progress, its rows, and the addresses where they can be seen."""
 
 from typing import Any
 from urllib.parse import urlsplit

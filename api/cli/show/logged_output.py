@@ -1,4 +1,4 @@
-"""What a command says, as log lines: for a process whose standard error is read by a program."""
+"""The output of a command as log lines, for a process whose standard error is read by a program."""
 
 import json
 from datetime import UTC, datetime

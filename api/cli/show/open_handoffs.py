@@ -1,4 +1,4 @@
-"""What waits for the caller, as `outlast tasks waiting` shows it."""
+"""The open hand-offs of a caller, as `outlast tasks waiting` shows them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

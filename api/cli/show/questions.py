@@ -1,4 +1,4 @@
-"""What a task asks, and for an approval what would be approved."""
+"""Questions of a task; for an approval, the call that would be approved."""
 
 import json
 

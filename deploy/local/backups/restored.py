@@ -1,4 +1,4 @@
-"""What a restored stack has to know: between which moments the system that it continues went on without it.
+"""The interval that a restored stack has to know: in it, the system that it continues went on without it.
 
 Runs that were started then are known to the platform and not to the restored workflows, which look for them before they
 start any, see docs/decisions/0002-one-paid-run.md.

@@ -1,1 +1,1 @@
-"""What the client gives and takes, as frozen pydantic models."""
+"""Contracts of the client: frozen pydantic models."""

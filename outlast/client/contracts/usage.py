@@ -1,4 +1,4 @@
-"""What was spent, as the server tells it."""
+"""Spending, as the server reports it."""
 
 from datetime import date, datetime
 

@@ -1,4 +1,4 @@
-"""What a flow asks its transport for.
+"""The commands of a flow to its transport.
 
 A `Flow[T]` gives a `T` in the end; an `Emitting[T]` gives any number of them on the way, each as an `Item`. The
 transport sends the result of each command back into the generator, or throws `TransportFailure` into it.

@@ -1,4 +1,4 @@
-"""What waits for the caller: as it is now, and as it comes and goes."""
+"""Open hand-offs: as a list, and as a stream of changes."""
 
 from collections.abc import Sequence
 

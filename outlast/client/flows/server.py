@@ -37,7 +37,7 @@ class Server:
         return replace(request, headers=headers)
 
     def failure(self, error: TransportFailure) -> ConnectionFailed:
-        """The transport's failure as the client's error. Whoever breaks a connection off was there."""
+        """The transport's failure as the client's error. A server that breaks a connection off was there."""
         self.was_reached = self.was_reached or error.kind != "refused"
         if error.kind == "refused" and not self.was_reached:
             message = f"Nothing answers at {self.url}."

@@ -1,4 +1,4 @@
-"""What a schedule runs: between the platform's API and the modes, which name things in their own ways."""
+"""Actions of a schedule: between the platform's API and the modes, which name things in their own ways."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a plain function may know of its call, and how it says how far it is."""
+"""The context of a plain function: facts of its call, and reports of progress."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

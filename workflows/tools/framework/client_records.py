@@ -1,4 +1,4 @@
-"""What a result says about the client phase of its call: who answered what, or why nobody did."""
+"""Records of the client phase in a call's result: who answered what, or why nobody did."""
 
 import json
 from typing import Any, cast

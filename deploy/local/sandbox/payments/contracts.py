@@ -1,4 +1,4 @@
-"""What comes with a request that is paid by itself."""
+"""Payments that come with a request."""
 
 from __future__ import annotations
 
