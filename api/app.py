@@ -8,7 +8,7 @@ from functools import partial
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
 
-from outlast.activities import apify
+from outlast.activities.platform import apify
 from outlast.api.access.limits.caller_slots import CallerSlots
 from outlast.api.adapters import routes as adapter_routes
 from outlast.api.audit.origin import RequestOrigins

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 
 from temporalio.client import Client
 
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.conversations.conversation_blocks import ConversationBlocks
 from outlast.activities.inputs.kept_parts import KeptParts
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_reads.bodies import PlatformBodies
 from outlast.activities.platform_reads.links import RecordLinks
 from outlast.activities.secrets.sealer import SecretSealer

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from outlast.activities.actors.activities import ActorActivities
-from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_reads.activities import PlatformReadActivities
 from outlast.activities.runs.run_log import RunLogActivities
 from outlast.activities.storages.datasets import DatasetActivities

@@ -11,7 +11,6 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.batches.activities import BatchActivities
 from outlast.activities.batches.room import CallersRoom
 from outlast.activities.conversations.activities import ConversationActivities
@@ -27,6 +26,7 @@ from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.outputs.sweep.activities import OutputSweepActivities
 from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_reads.watching import RunWatchActivities
 from outlast.activities.platform_writes.activities import PlatformWriteActivities
 from outlast.activities.runs.activities import RunActivities, RunTiming

@@ -5,9 +5,9 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from outlast.activities import apify
 from outlast.activities.actors import contracts as contract
 from outlast.activities.contracts import JsonObject
+from outlast.activities.platform import apify
 
 _STORE_PAGE = "https://apify.com"
 _MAX_EVENTS = 20

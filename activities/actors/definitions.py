@@ -2,8 +2,8 @@
 
 from pydantic import Field, TypeAdapter, field_validator
 
-from outlast.activities import apify
 from outlast.activities.contracts import Contract, JsonObject
+from outlast.activities.platform import apify
 
 _OBJECT = TypeAdapter(JsonObject)
 

@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
 from temporalio.exceptions import CancelledError as TemporalCancelled
 
-from outlast.activities import apify
 from outlast.activities.failures import provider_error as refusals
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.failures.provider_error import ProviderError
+from outlast.activities.platform import apify
 from outlast.activities.secrets.sealer import SealError
 
 MAX_MESSAGE_CHARS = 2_000

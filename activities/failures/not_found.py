@@ -6,9 +6,9 @@ import asyncio
 import re
 from typing import Literal
 
-from outlast.activities import apify
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.platform import apify
 
 Kind = Literal["run", "dataset", "key-value store"]
 

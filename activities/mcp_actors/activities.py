@@ -15,7 +15,6 @@ from temporalio import activity
 from temporalio.common import RetryPolicy
 
 from outlast.activities.actors.definitions import fetch_actor_definition
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure
@@ -29,6 +28,7 @@ from outlast.activities.mcp_actors.contracts import (
     McpToolList,
 )
 from outlast.activities.mcp_actors.failures import mcp_failure
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.spending.contracts import ReserveInput, Spend
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.spending.refusals import refused_by_cap

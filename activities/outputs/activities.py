@@ -13,8 +13,6 @@ from pydantic import BaseModel
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from outlast.activities import apify
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.content_types import kind_of
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure
@@ -38,6 +36,8 @@ from outlast.activities.outputs.store.access import open_output
 from outlast.activities.outputs.store.dataset_source import rows_from
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.outputs.store.writer import OutputWriter
+from outlast.activities.platform import apify
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 from outlast.activities.storages.rows import fetch_page
 

@@ -9,11 +9,11 @@ import orjson
 from pydantic import JsonValue
 from temporalio import activity
 
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.failures.not_found import not_found
 from outlast.activities.heartbeat import activity_scope
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_reads.contracts import PlatformObject, PlatformReadInput
 
 _ATTEMPT_TIMEOUT = timedelta(seconds=30)

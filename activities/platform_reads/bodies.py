@@ -9,11 +9,11 @@ import impit
 import orjson
 from pydantic import JsonValue
 
-from outlast.activities import apify
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.platform import apify
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_reads.activities import unsigned, url_of_path
 
 _TIMEOUT = timedelta(seconds=30)

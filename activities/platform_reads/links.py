@@ -3,8 +3,8 @@
 import logging
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import Caller
+from outlast.activities.platform.apify_platform import ApifyPlatform
 
 log = logging.getLogger("outlast.api")
 

@@ -7,11 +7,11 @@ import orjson
 from pydantic import JsonValue
 from temporalio import activity
 
-from outlast.activities import apify
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.heartbeat import Heartbeats, heartbeating
+from outlast.activities.platform import apify
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_reads.activities import unsigned, url_of_path
 from outlast.activities.platform_reads.contracts import WatchedRun, WatchRunInput, WatchRunResult
 from outlast.activities.runs.contracts import FINAL_RUN_STATUSES

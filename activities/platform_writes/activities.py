@@ -8,10 +8,10 @@ import orjson
 from pydantic import JsonValue
 from temporalio import activity
 
-from outlast.activities import apify
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import JsonObject
 from outlast.activities.heartbeat import activity_scope
+from outlast.activities.platform import apify
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_reads.activities import unsigned, url_of_path
 from outlast.activities.platform_reads.contracts import PlatformObject
 from outlast.activities.platform_writes.contracts import PlatformWriteInput

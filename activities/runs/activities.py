@@ -9,14 +9,14 @@ from pydantic import BaseModel
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from outlast.activities import apify
-from outlast.activities.apify_platform import DEFAULT_REQUEST_TIMEOUT, ApifyPlatform
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure, classify, failure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.heartbeat import HandedOver, Heartbeats, heartbeating
 from outlast.activities.local_reads import GoesOver
-from outlast.activities.request_marks import marked_as
+from outlast.activities.platform import apify
+from outlast.activities.platform.apify_platform import DEFAULT_REQUEST_TIMEOUT, ApifyPlatform
+from outlast.activities.platform.request_marks import marked_as
 from outlast.activities.runs.contracts import (
     AbortResult,
     AbortRunInput,

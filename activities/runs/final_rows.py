@@ -4,8 +4,8 @@ import time
 
 from temporalio import activity
 
-from outlast.activities import apify
 from outlast.activities.failures.classify import redact
+from outlast.activities.platform import apify
 from outlast.activities.runs.contracts import EndedRun, WaitRunInput
 from outlast.activities.storages.contracts import DatasetItemsInput
 from outlast.activities.storages.described_pages import fetch_described_page

@@ -8,9 +8,9 @@ import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 
-from outlast.activities import apify
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.local_reads import GoesOver
+from outlast.activities.platform import apify
 from outlast.activities.runs.contracts import LocalTerms
 from outlast.activities.secrets.sealer import SealError
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any, Literal
 
-from outlast.activities import apify
+from outlast.activities.platform import apify
 from outlast.activities.runs.contracts import Budget, RunSpec, RunState
 
 

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 from temporalio import activity
 
-from outlast.activities import apify
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.failures.not_found import explain_not_found
 from outlast.activities.heartbeat import activity_scope
+from outlast.activities.platform import apify
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.runs.contracts import RunLog, RunLogInput
 from outlast.activities.storages.rows import lines_of
 

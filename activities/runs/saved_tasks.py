@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from outlast.activities import apify
+from outlast.activities.platform import apify
 
 _PARAMETERS = {
     "build": "build",

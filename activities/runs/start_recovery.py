@@ -8,8 +8,8 @@ import asyncio
 import time
 from datetime import datetime, timedelta
 
-from outlast.activities import apify
-from outlast.activities.request_marks import OPERATION_MARKER
+from outlast.activities.platform import apify
+from outlast.activities.platform.request_marks import OPERATION_MARKER
 
 _PAGE = 100
 _DETAILS_AT_ONCE = 10

@@ -6,11 +6,11 @@ from decimal import Decimal
 
 from temporalio import activity
 
-from outlast.activities import apify
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
+from outlast.activities.platform import apify
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.runs.contracts import FINAL_RUN_STATUSES
 from outlast.activities.runs.metrics import count_run_event
 from outlast.activities.runs.start_recovery import StartedRuns

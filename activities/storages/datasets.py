@@ -4,8 +4,8 @@ import asyncio
 
 from temporalio import activity
 
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.heartbeat import activity_scope
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage, DatasetSchema, DatasetSchemaInput
 from outlast.activities.storages.described_pages import fetch_described_page, fetch_known_page
 from outlast.activities.storages.item_schema import schema_of_items, simplified_schema

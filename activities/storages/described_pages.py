@@ -8,9 +8,9 @@ from typing import TypedDict, TypeVar
 from pydantic import JsonValue
 from temporalio import activity
 
-from outlast.activities import apify
 from outlast.activities.failures.classify import redact
 from outlast.activities.failures.not_found import explain_not_found
+from outlast.activities.platform import apify
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 from outlast.activities.storages.item_schema import schema_of_items, simplified_schema
 from outlast.activities.storages.rows import fetch_page

@@ -9,12 +9,12 @@ from urllib.parse import quote
 import orjson
 from temporalio import activity
 
-from outlast.activities import apify
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.content_types import decoded, kind_of
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.not_found import explain_not_found, not_found
 from outlast.activities.heartbeat import activity_scope
+from outlast.activities.platform import apify
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.storages.contracts import Record, RecordInput
 
 _KEYS_TO_NAME = 10

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 import orjson
 from pydantic import JsonValue
 
-from outlast.activities import apify
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.not_found import not_found
+from outlast.activities.platform import apify
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 
 _SHOWN_ENTRIES = 3

@@ -8,10 +8,10 @@ from functools import partial
 from cachetools import TTLCache
 from pydantic import SecretStr
 
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import classify
 from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.apify_tokens import policy_token
 from outlast.api.access.key_hashes import PREFIX

@@ -9,11 +9,11 @@ from cachetools import LRUCache, TTLCache
 from pydantic import JsonValue
 
 from outlast.activities.actors.definitions import ActorDefinition, actor_of_saved_task, fetch_actor_definition
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import classify
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.mcp_actors.activities import fetch_mcp_tools
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.api.errors import InvalidCall, PlatformUnavailable, Unauthenticated, UnknownToolCalled
 from outlast.workflows.tools.core.actor_mcp import proxied_tools
 from outlast.workflows.tools.core.actor_names import (

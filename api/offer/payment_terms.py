@@ -12,7 +12,7 @@ import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.request_marks import PROTOCOL_HEADER
+from outlast.activities.platform.request_marks import PROTOCOL_HEADER
 
 log = logging.getLogger("outlast.api")
 

@@ -4,10 +4,10 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from outlast.activities import apify
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.outputs.format.frames import MAX_ROW_BYTES
+from outlast.activities.platform import apify
 
 _FIRST_PAGE_ROWS = 1_000
 _MOST_PAGE_ROWS = 50_000

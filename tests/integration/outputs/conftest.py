@@ -8,9 +8,9 @@ import pytest
 from apify_client import ApifyClient
 from pydantic import SecretStr
 
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets.sealer import SecretSealer
 from tests.support.stacks.s3 import S3Server, running_s3
 from tests.support.stacks.sandbox import Sandbox, running_sandbox

@@ -9,11 +9,11 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.mcp_actors.activities import fetch_mcp_tools
 from outlast.activities.mcp_actors.contracts import McpAnswer
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.activities.spending.contracts import Settlement, Spend
 from outlast.activities.spending.ledger import Ledgers

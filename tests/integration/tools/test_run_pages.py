@@ -7,8 +7,8 @@ from apify_client import ApifyClient
 from pydantic import SecretStr
 from temporalio.testing import ActivityEnvironment
 
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import Caller
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 from outlast.activities.storages.datasets import DatasetActivities

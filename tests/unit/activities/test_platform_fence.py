@@ -6,8 +6,8 @@ from typing import Any
 import impit
 import pytest
 
-from outlast.activities.platform_fence import PlatformFence
-from outlast.activities.run_owners import RunOwners
+from outlast.activities.platform.platform_fence import PlatformFence
+from outlast.activities.platform.run_owners import RunOwners
 from outlast.activities.secrets.sealer import SecretSealer
 
 ROOT = "https://api.apify.test/v2/"

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import Caller
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.policy.source import PolicySource

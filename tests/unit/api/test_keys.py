@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
-from outlast.activities.apify_platform import ApifyPlatform
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.key_hashes import KeyHash, new_key

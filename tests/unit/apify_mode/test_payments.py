@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import Caller, CallPayment
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.offer.payment_terms import PaymentTerms
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_reads.activities import unsigned, url_of_path
 from outlast.activities.secrets.sealer import SecretSealer
 

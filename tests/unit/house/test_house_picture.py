@@ -30,6 +30,12 @@ def test_every_room_of_a_floor_is_in_the_picture(box: dict[str, list[list[str]]]
     assert packages_in(ROOT / str(box["folder"])) - {room[0] for room in box["rooms"]} == set()
 
 
+def test_the_page_names_every_module_beside_the_rooms_of_the_activities() -> None:
+    """They are what several rooms need; whatever has one purpose gets a room."""
+    loose = {path.name for path in (ROOT / "activities").glob("*.py")} - {"__init__.py"}
+    assert {name for name in loose if f"`{name}`" not in PAGE and f"`activities/{name}`" not in PAGE} == set()
+
+
 def test_the_picture_is_drawn_from_its_source() -> None:
     drawn = runpy.run_path(str(PICTURES / "draw.py"))["draw"]()
     assert (ROOT / "docs" / "architecture.svg").read_text() == drawn, "run `make docs`"

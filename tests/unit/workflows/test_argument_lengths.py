@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.failures.classify import RETRYABLE, ToolFailure, category_of_status
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.contracts.sessions import MessageRequest, SessionRequest
 from outlast.api.contracts.tasks import TaskRequest

@@ -1,6 +1,6 @@
 """apify-client's transport, with what Outlast adds to its requests.
 
-Only `ApifyPlatform` imports this, for its first client: it loads apify-client (`activities/apify.py`).
+Only `ApifyPlatform` imports this, for its first client: it loads apify-client (`activities/platform/apify.py`).
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -9,8 +9,8 @@ from types import MappingProxyType
 import impit
 from apify_client.http_clients import ImpitHttpClientAsync
 
-from outlast.activities.platform_fence import PlatformFence
-from outlast.activities.request_marks import OPERATION_MARKER, PAYMENT_HEADER, current_mark
+from outlast.activities.platform.platform_fence import PlatformFence
+from outlast.activities.platform.request_marks import OPERATION_MARKER, PAYMENT_HEADER, current_mark
 from outlast.activities.spans import answered_with, platform_request
 
 

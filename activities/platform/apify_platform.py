@@ -13,15 +13,15 @@ from cachetools import LRUCache
 from pydantic import JsonValue, SecretStr
 from pydantic_core import from_json, to_json
 
-from outlast.activities import apify
 from outlast.activities.contracts import Caller, CallPayment, SealedSecret
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.inputs.kept_marks import is_mark
 from outlast.activities.inputs.kept_parts import KeptParts
-from outlast.activities.platform_fence import PlatformFence
-from outlast.activities.request_marks import PROTOCOL_HEADER, SIGNATURE_HEADERS
-from outlast.activities.run_owners import RunOwners
+from outlast.activities.platform import apify
+from outlast.activities.platform.platform_fence import PlatformFence
+from outlast.activities.platform.request_marks import PROTOCOL_HEADER, SIGNATURE_HEADERS
+from outlast.activities.platform.run_owners import RunOwners
 from outlast.activities.secrets.sealed_json import is_sealed, open_values
 from outlast.activities.secrets.sealer import SecretSealer
 
@@ -163,7 +163,7 @@ class ApifyPlatform:
         self, token: SecretStr | None, fenced_for: str | None, payment_headers: Mapping[str, str] = _NO_HEADERS
     ) -> "apify.ApifyClientAsync":
         apify.load()
-        from outlast.activities.marking_client import MarkingHttpClient  # noqa: PLC0415 (a part of apify-client)
+        from outlast.activities.platform.marking_client import MarkingHttpClient  # noqa: PLC0415 (a part of apify-client)
 
         clear = token.get_secret_value() if token is not None else None
         http_client = MarkingHttpClient(

@@ -14,7 +14,7 @@ from cachetools import LRUCache
 from pydantic_core import to_json
 
 from outlast.activities.contracts import Contract, JsonObject
-from outlast.activities.run_owners import RunOwners
+from outlast.activities.platform.run_owners import RunOwners
 
 Send = Callable[[str], Awaitable[impit.Response]]
 """Sends a GET of a URL with the caller's headers."""
