@@ -15,7 +15,7 @@ from outlast.activities.dispatch.contracts import (
     LOOK_SIGNAL,
     NOTHING_TO_RELEASE_WORKFLOW,
     RELEASE_SIGNAL,
-    DispatchOrder,
+    DispatchInput,
 )
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
 
@@ -25,35 +25,35 @@ class DispatchWorkflow:
     """One per caller. The API starts it, or tells it to look, before it queues a task."""
 
     @workflow.init
-    def __init__(self, order: DispatchOrder) -> None:
-        """Release as `order` says, until a later one comes."""
-        self._order = order
-        self._told = False
+    def __init__(self, request: DispatchInput) -> None:
+        """Release as `request` says, until a later one comes."""
+        self._request = request
+        self._signalled = False
 
     @workflow.signal(name=LOOK_SIGNAL)
-    def look(self, order: DispatchOrder) -> None:
-        """A task may be queued; from now on, `order` holds."""
-        self._order = order
-        self._told = True
+    def look(self, request: DispatchInput) -> None:
+        """A task may be queued; from now on, `request` holds."""
+        self._request = request
+        self._signalled = True
 
     @workflow.run
-    async def run(self, _order: DispatchOrder) -> None:
+    async def run(self, _request: DispatchInput) -> None:
         """Release tasks, round by round, until none has been queued for a while."""
         while True:
-            self._told = False
+            self._signalled = False
             may_end = await workflow.execute_activity_method(
                 DispatchActivities.release_queued,
-                self._order,
+                self._request,
                 task_queue=RUNS_TASK_QUEUE,
                 start_to_close_timeout=DISPATCH_ATTEMPT_TIMEOUT,
                 heartbeat_timeout=DISPATCH_HEARTBEAT_TIMEOUT,
                 retry_policy=DISPATCH_RETRY_POLICY,
-                summary=f"{self._order.share} tasks of {self._order.caller_id} at once",
+                summary=f"{self._request.share} tasks of {self._request.caller_id} at once",
             )
-            if may_end and not self._told:
+            if may_end and not self._signalled:
                 return
             if workflow.info().is_continue_as_new_suggested():
-                workflow.continue_as_new(self._order)
+                workflow.continue_as_new(self._request)
 
 
 @workflow.defn(name=NOTHING_TO_RELEASE_WORKFLOW)

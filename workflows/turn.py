@@ -379,7 +379,7 @@ class TurnWorkflow:
     async def _kept(self, report: TurnReport) -> TurnResult:
         """The result, as soon as the messages of this turn are stored. A turn that cannot be stored has failed."""
         turn = self._input
-        order = KeepMessagesInput(
+        request = KeepMessagesInput(
             owner=ConversationOwner(caller_id=turn.caller.id, session_id=turn.session_id),
             conversation=conversation_before(turn, self._state),
             messages=self._state.messages,
@@ -391,7 +391,7 @@ class TurnWorkflow:
             with tool_errors("conversation"):
                 kept = await workflow.execute_activity_method(
                     ConversationActivities.keep_messages,
-                    order,
+                    request,
                     start_to_close_timeout=KEEP_ATTEMPT_TIMEOUT,
                     retry_policy=KEEP_RETRY_POLICY,
                     summary="keep the messages",

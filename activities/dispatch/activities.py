@@ -14,14 +14,14 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from outlast.activities.dispatch.contracts import (
     NOTHING_TO_RELEASE_WORKFLOW,
     RELEASE_SIGNAL,
-    DispatchOrder,
+    DispatchInput,
     counting_query,
     queued_query,
 )
 from outlast.activities.heartbeat import activity_scope
 
 ROUND = timedelta(minutes=2)
-"""How long one activity releases tasks. The next one has the limits of the latest order."""
+"""How long one activity releases tasks. The next one has the limits of the latest request."""
 LINGER = timedelta(minutes=1)
 """How long nothing must be queued before a dispatcher ends. The API tells it before it queues a task, so the task has
 that long to appear in Temporal's lists."""
@@ -43,14 +43,14 @@ class DispatchActivities:
         self._task_queue = task_queue
 
     @activity.defn
-    async def release_queued(self, order: DispatchOrder) -> bool:
+    async def release_queued(self, request: DispatchInput) -> bool:
         """Release the caller's queued tasks for a while. Returns whether it can end: nothing was queued for long.
 
         An attempt that begins in the middle of another's work sees the tasks which that one released last as queued
         still; it releases them again, which changes nothing, before any others.
         """
         async with activity_scope(hands_over=True):
-            queue = CallerQueue(self._client, order, self._task_queue)
+            queue = CallerQueue(self._client, request, self._task_queue)
             began = busy_at = time.monotonic()
             while (now := time.monotonic()) - began < ROUND.total_seconds():
                 if await queue.release():
@@ -66,11 +66,11 @@ class DispatchActivities:
 class CallerQueue:
     """The queued tasks of one caller, as one process sees them."""
 
-    def __init__(self, client: Client, order: DispatchOrder, task_queue: str) -> None:
+    def __init__(self, client: Client, request: DispatchInput, task_queue: str) -> None:
         """Release as many at once as `order` says, to work on `task_queue`."""
         self._client = client
         self._task_queue = task_queue
-        self._order = order
+        self._request = request
         self._waiting: deque[tuple[datetime, str]] = deque()
         self._released: set[str] = set()
         self._released_through: datetime | None = None
@@ -84,7 +84,7 @@ class CallerQueue:
             await self._list()
         if not self._waiting:
             return bool(self._released)
-        room = self._order.share - await self._count()
+        room = self._request.share - await self._count()
         # Tasks that started in the same instant go together: the count cannot tell which of them was released.
         while self._waiting and (room > 0 or self._waiting[0][0] == self._released_through):
             started_at, task_id = self._waiting.popleft()
@@ -96,14 +96,14 @@ class CallerQueue:
 
     async def _list(self) -> None:
         """All queued tasks, the first one first. Temporal's lists begin with the last one."""
-        query = queued_query(self._order.caller_id)
+        query = queued_query(self._request.caller_id)
         found = [(one.start_time, one.id) async for one in self._client.list_workflows(query, page_size=_PAGE)]
         # Lists lag behind: what was released a moment ago is still in them.
         self._released &= {task_id for _, task_id in found}
         self._waiting.extend(sorted(one for one in found if one[1] not in self._released))
 
     async def _count(self) -> int:
-        query = counting_query(self._order.caller_id, released_through=self._released_through)
+        query = counting_query(self._request.caller_id, released_through=self._released_through)
         return (await self._client.count_workflows(query)).count
 
     async def _signal(self, task_id: str) -> None:

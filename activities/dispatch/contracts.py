@@ -8,7 +8,7 @@ from outlast.activities.contracts import Contract
 
 DISPATCH_WORKFLOW = "DispatchWorkflow"
 LOOK_SIGNAL = "look"
-"""Signal to a dispatcher that a task may be queued, with the `DispatchOrder` that holds from now on."""
+"""Signal to a dispatcher that a task may be queued, with the `DispatchInput` that holds from now on."""
 RELEASE_SIGNAL = "release"
 """Signal to a queued task that it may begin. A second one changes nothing."""
 
@@ -20,7 +20,7 @@ STARTING_COUNTS_FOR = timedelta(seconds=20)
 """How long a call of an Actor counts before its run has started. Later it waits for the platform, not for a worker."""
 
 
-class DispatchOrder(Contract):
+class DispatchInput(Contract):
     """Whose tasks to release, and how many of them may work at once."""
 
     caller_id: str

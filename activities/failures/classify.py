@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
 from temporalio.exceptions import CancelledError as TemporalCancelled
 
-from outlast.activities.failures import provider_error as refusals
+from outlast.activities.failures import provider_error
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.failures.provider_error import ProviderError
 from outlast.activities.platform import apify
@@ -57,12 +57,12 @@ _BY_STATUS = {
 }
 
 _BY_PROVIDER_KIND = {
-    refusals.CONNECTION: ErrorCategory.NETWORK,
-    refusals.TIMEOUT: ErrorCategory.TIMEOUT,
-    refusals.NOT_CONFIGURED: ErrorCategory.AUTHENTICATION,
-    refusals.UNKNOWN_PROVIDER: ErrorCategory.VALIDATION,
-    refusals.REFUSED_HERE: ErrorCategory.VALIDATION,
-    refusals.TOO_LONG: ErrorCategory.VALIDATION,
+    provider_error.CONNECTION: ErrorCategory.NETWORK,
+    provider_error.TIMEOUT: ErrorCategory.TIMEOUT,
+    provider_error.NOT_CONFIGURED: ErrorCategory.AUTHENTICATION,
+    provider_error.UNKNOWN_PROVIDER: ErrorCategory.VALIDATION,
+    provider_error.REFUSED_HERE: ErrorCategory.VALIDATION,
+    provider_error.TOO_LONG: ErrorCategory.VALIDATION,
     # OpenAI answers 429 both for too many requests and for an account without money.
     "insufficient_quota": ErrorCategory.PAYMENT,
     "billing_error": ErrorCategory.PAYMENT,

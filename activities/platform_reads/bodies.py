@@ -63,7 +63,7 @@ class PlatformBodies:
                 stream=True,
             )
             try:
-                content_type, data = response.headers.get("content-type"), await _read(response, max_bytes)
+                content_type, data = response.headers.get("content-type"), await _read_body(response, max_bytes)
             finally:
                 await response.aclose()
         except ToolFailure as error:
@@ -76,7 +76,7 @@ class PlatformBodies:
         return PlatformBody(content_type, _unsigned(data) if is_object else data)
 
 
-async def _read(response: "apify.HttpResponse", max_bytes: int) -> bytes | None:
+async def _read_body(response: "apify.HttpResponse", max_bytes: int) -> bytes | None:
     data = bytearray()
     async for chunk in response.aiter_bytes():
         data += chunk

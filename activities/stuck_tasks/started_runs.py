@@ -45,7 +45,7 @@ class StartedRuns:
         if not events:
             return ()
         for event in events:
-            await self._read(event)
+            await self._read_event(event)
         began = events[0].event_time.ToDatetime(tzinfo=UTC)
         scheduled = tuple(
             AbortRunInput(
@@ -59,7 +59,7 @@ class StartedRuns:
         )
         return (*await self._started_locally(events[0], began), *scheduled)
 
-    async def _read(self, event: HistoryEvent) -> None:
+    async def _read_event(self, event: HistoryEvent) -> None:
         activity, result = self._results.read(event)
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             scheduled = event.activity_task_scheduled_event_attributes

@@ -120,7 +120,7 @@ class DocsLibrary:
         listed = [page for pages in found if not isinstance(pages, BaseException) for page in pages]
         if not listed and failures:
             raise failures[0]
-        entries = await self._read(listed, deadline)
+        entries = await self._read_listed(listed, deadline)
         return await asyncio.to_thread(DocsIndex, entries)
 
     async def _listed(self, site: DocsSite) -> list[Listed]:
@@ -149,7 +149,7 @@ class DocsLibrary:
     def _is_ours(self, address: WebAddress) -> bool:
         return any(address.is_below(site.root) for site in self._sites)
 
-    async def _read(self, listed: Sequence[Listed], deadline: float) -> list[Entry]:
+    async def _read_listed(self, listed: Sequence[Listed], deadline: float) -> list[Entry]:
         """What the pages say, as many as there is time for; the others are found by their titles and addresses."""
         slots = asyncio.Semaphore(_FETCHES_AT_ONCE)
 

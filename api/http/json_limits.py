@@ -93,7 +93,7 @@ class StructureLimit:
         if scope["type"] != "http" or scope["method"] in _WITHOUT_BODY or is_streamed(scope):
             await self._app(scope, receive, send)
             return
-        body = await _read(receive)
+        body = await _read_body(receive)
         if body is None:
             return
         if len(body) <= _SMALL_BYTES:
@@ -120,7 +120,7 @@ class StructureLimit:
             await self._app(scope, _again(body, receive), send)
 
 
-async def _read(receive: Receive) -> bytes | None:
+async def _read_body(receive: Receive) -> bytes | None:
     """The whole body; None when the client has gone."""
     pieces: list[bytes] = []
     while True:

@@ -27,7 +27,7 @@ from outlast.api.offer.planned_runs import planned_actors
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.approvers import Approvers
 from outlast.api.tasks.arguments import ArgumentCheck
-from outlast.api.tasks.reuse.asked import Reusable, ReuseRules, may_reuse
+from outlast.api.tasks.reuse.reuse_rules import Reusable, ReuseRules, may_reuse
 from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
 from outlast.api.tasks.wait_argument import without_wait
 from outlast.workflows.contracts.permissions import PermissionRuling

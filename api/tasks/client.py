@@ -41,8 +41,8 @@ from outlast.api.errors import (
 from outlast.api.tasks.admission import Admission, AdmittedCall
 from outlast.api.tasks.approvers import after_approval
 from outlast.api.tasks.outcomes import just_started, status_of
-from outlast.api.tasks.reuse.asked import Reusable
-from outlast.api.tasks.reuse.generations import Asked, Generations
+from outlast.api.tasks.reuse.generations import Generations, ReusableCall
+from outlast.api.tasks.reuse.reuse_rules import Reusable
 from outlast.api.tasks.starter import TaskStarter, task_id_of
 from outlast.api.tasks.submitted_input import answer_error, answer_event, require_answering, sealed_answers
 from outlast.api.temporal.errors import temporal_errors
@@ -170,7 +170,7 @@ class TaskClient:
             _log_start(admitted.call, task_id, status)
             return just_started(task_id, summary, status, self._workflow_url(task_id))
 
-        task = await self._generations.meet(Asked(caller, reuse, request_key), self, start)
+        task = await self._generations.meet(ReusableCall(caller, reuse, request_key), self, start)
         action.note(task=task.id, outcome="reused" if task.reused else "ok")
         return task
 

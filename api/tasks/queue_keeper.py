@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, suppress
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from outlast.activities.dispatch.contracts import DispatchOrder, queued_query
+from outlast.activities.dispatch.contracts import DispatchInput, queued_query
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import TemporalUnavailable
-from outlast.api.temporal.dispatching import tell_dispatcher
+from outlast.api.temporal.dispatching import signal_dispatcher
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.task_view import owner_of
 from outlast.workflows.contracts import search_attributes
@@ -60,5 +60,5 @@ class QueueKeeper:
             if caller_id is None:
                 return
             share = self._policy.of(caller_id).limits.concurrent_tasks
-            await tell_dispatcher(self._client, DispatchOrder(caller_id=caller_id, share=share))
+            await signal_dispatcher(self._client, DispatchInput(caller_id=caller_id, share=share))
             others += f" AND {search_attributes.CALLER.name} != {search_attributes.quoted(caller_id)}"

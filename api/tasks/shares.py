@@ -16,14 +16,14 @@ from cachetools import LRUCache
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from outlast.activities.dispatch.contracts import DispatchOrder, counting_query, queued_query
+from outlast.activities.dispatch.contracts import DispatchInput, counting_query, queued_query
 from outlast.api.access.limits.token_bucket import Clock
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import TooManyRequests
 from outlast.api.metrics import LIMITED
 from outlast.api.tasks.quiet_moments import Start, quiet_moment
-from outlast.api.temporal.dispatching import tell_dispatcher
+from outlast.api.temporal.dispatching import signal_dispatcher
 from outlast.api.temporal.errors import temporal_errors
 
 log = logging.getLogger("outlast.api")
@@ -210,7 +210,7 @@ class TaskShares:
         if self._clock() - share.told_at < _TELL_PAUSE_SECONDS:
             return
         with temporal_errors():
-            await tell_dispatcher(self._client, DispatchOrder(caller_id=caller_id, share=limits.concurrent_tasks))
+            await signal_dispatcher(self._client, DispatchInput(caller_id=caller_id, share=limits.concurrent_tasks))
         share.told_at = self._clock()
 
 

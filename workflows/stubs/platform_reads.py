@@ -30,11 +30,11 @@ class PlatformReads:
 
     async def get(self, *path: str, **parameters: str | int | bool | None) -> JsonObject:
         """The object below `/v2` at this path; parameters that are None are left out."""
-        return cast(JsonObject, await self._read(path, parameters))
+        return cast(JsonObject, await self._read_object(path, parameters))
 
     async def part(self, *path: str, members: tuple[str, ...]) -> JsonObject:
         """These members of the object at this path, and nothing else of it: the rest is in no history."""
-        return cast(JsonObject, await self._read(path, {}, members=members))
+        return cast(JsonObject, await self._read_object(path, {}, members=members))
 
     async def run(self, run_id: str, *, wait_seconds: int = 0) -> JsonObject:
         """A run: when it has ended, or after that time. Whoever shows progress finds it meanwhile."""
@@ -46,7 +46,7 @@ class PlatformReads:
         watched = await call_activity(self._call, RunWatchActivities.watch_run, request, summary=summary)
         return cast(JsonObject, watched.data)
 
-    async def _read(
+    async def _read_object(
         self,
         path: tuple[str, ...],
         parameters: dict[str, str | int | bool | None],

@@ -138,7 +138,7 @@ async def _summarised(compaction: Compaction, spend: Spend) -> tuple[str, Usage,
 
 async def _kept(turn: TurnInput, state: TurnState, messages: tuple[ModelMessage, ...]) -> ConversationRef:
     """The conversation with the turn's earlier messages, stored: the summary refers to it."""
-    order = KeepMessagesInput(
+    request = KeepMessagesInput(
         owner=ConversationOwner(caller_id=turn.caller.id, session_id=turn.session_id),
         conversation=conversation_before(turn, state),
         messages=messages,
@@ -148,7 +148,7 @@ async def _kept(turn: TurnInput, state: TurnState, messages: tuple[ModelMessage,
     )
     return await workflow.execute_activity_method(
         ConversationActivities.keep_messages,
-        order,
+        request,
         start_to_close_timeout=KEEP_ATTEMPT_TIMEOUT,
         retry_policy=KEEP_RETRY_POLICY,
         summary="keep what is summarised",

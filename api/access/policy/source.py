@@ -29,7 +29,7 @@ class PolicySource:
         self._path = path
         self._base = base or Policy()
         self._version: tuple[int, ...] | None = None
-        self._policy = self._read()
+        self._policy = self._read_policy()
         self._observers: list[Callable[[Policy], None]] = []
         self._failure_observers: list[Callable[[PolicyError], None]] = []
         self._problems: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class PolicySource:
         if self._path is None:
             return True
         try:
-            policy = self._read()
+            policy = self._read_policy()
         except PolicyError as error:
             POLICY_LOADS.labels("error").inc()
             log.error("The policy in force stays: %s", error)  # noqa: TRY400  # the operator needs the message
@@ -102,7 +102,7 @@ class PolicySource:
             with suppress(NotImplementedError, ValueError, RuntimeError):
                 loop.remove_signal_handler(signal.SIGHUP)
 
-    def _read(self) -> Policy:
+    def _read_policy(self) -> Policy:
         if self._path is None:
             return self._base
         self._version = _version(self._path)

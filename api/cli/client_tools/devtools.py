@@ -34,7 +34,7 @@ class DevTools:
         self._socket = socket
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[JsonObject]] = {}
-        self._reader = asyncio.create_task(self._read())
+        self._reader = asyncio.create_task(self._read_messages())
 
     async def call(self, method: str, *, session_id: str | None = None, **params: Any) -> JsonObject:
         """The result of a command. Raises `BrowserError`, also when no answer comes within `CALL_SECONDS`."""
@@ -60,7 +60,7 @@ class DevTools:
         with suppress(asyncio.CancelledError):
             await self._reader
 
-    async def _read(self) -> None:
+    async def _read_messages(self) -> None:
         try:
             async for message in self._socket:
                 self._take(json.loads(message))

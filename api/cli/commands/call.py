@@ -147,7 +147,7 @@ async def call_tool(context: Context, request: CallRequest) -> ExitCode:
     return show_answer(context, answer)
 
 
-def _told_origin(task: "Task") -> str:
+def _origin_text(task: "Task") -> str:
     """How the task came to answer the call, where it was there already."""
     from outlast.api.cli.show.wording import duration  # noqa: PLC0415 (rarely)
 
@@ -162,7 +162,7 @@ async def see_through(context: Context, task: "Task") -> "TaskAnswer":
 
     context.interrupted = going_on(context, task.id)
     url = context.client.connection.url
-    origin = _told_origin(task)
+    origin = _origin_text(task)
     told = f"  [dim]reused, {origin}[/]" if origin else ""
     context.output.note(f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}{told}  [dim]on {escape(url)}[/]")
     if task.finished_at is None:

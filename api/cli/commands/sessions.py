@@ -50,7 +50,7 @@ def get(
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
 ) -> None:
     """Print what was said in a conversation, from its beginning."""
-    run_action(Options(url, token, data_dir, as_json), lambda context: _read(context, session_id))
+    run_action(Options(url, token, data_dir, as_json), lambda context: _show_messages(context, session_id))
 
 
 @app.command()
@@ -130,7 +130,7 @@ async def _list(context: Context, limit: int) -> ExitCode:
     return ExitCode.OK
 
 
-async def _read(context: Context, session_id: str) -> ExitCode:
+async def _show_messages(context: Context, session_id: str) -> ExitCode:
     messages = await context.client.sessions.conversation(session_id)
     if context.output.as_json:
         context.output.document({"messages": [message.document() for message in messages]})

@@ -35,7 +35,7 @@ from outlast.api.mcp.protocol.versions import (
 )
 from outlast.api.offer.mcp_results import call_result
 from outlast.api.services import Services
-from outlast.api.tasks.reuse.told import told_origin
+from outlast.api.tasks.reuse.origin_note import with_origin_note
 from outlast.api.tasks.wait_argument import split_wait
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
 from outlast.workflows.stubs.failures import ToolError
@@ -201,7 +201,7 @@ class CallToolHandler:
             result = await self._links.in_answer(client, result)
             if task.reused is not None:
                 meta[REUSED_META] = task.reused.model_dump(mode="json")
-                result = told_origin(result, task.reused)
+                result = with_origin_note(result, task.reused)
             return call_result(result, mode=client.mode, meta=meta)
         questions = answerable(ctx, task.input_requests, client.principal) if is_modern(ctx) else {}
         if task.status is TaskStatus.INPUT_REQUIRED and questions:

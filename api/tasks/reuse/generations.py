@@ -21,7 +21,7 @@ from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.contracts.tasks import Reused, Task
 from outlast.api.errors import OutputRefusal, TaskNotFound, TooManyRequests
 from outlast.api.outputs import StoredOutputs
-from outlast.api.tasks.reuse.asked import Reusable
+from outlast.api.tasks.reuse.reuse_rules import Reusable
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.task_view import memo_model
 from outlast.api.temporal.visibility import reuse_query
@@ -50,7 +50,7 @@ class Tasks(Protocol):
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReusableCall:
     """A call that may be answered by an equal one."""
 
     caller: Caller
@@ -71,21 +71,21 @@ class Generations:
         self._outputs = outputs
         self._limits = limits
         self._newest = LRUCache[str, int](_REMEMBERED)
-        self._turns = WeakValueDictionary[str, asyncio.Lock]()
+        self._starting = WeakValueDictionary[str, asyncio.Lock]()
 
-    async def meet(self, asked: Asked, tasks: Tasks, start: Callable[[str], Awaitable[Task]]) -> Task:
+    async def meet(self, call: ReusableCall, tasks: Tasks, start: Callable[[str], Awaitable[Task]]) -> Task:
         """The task that answers the call: one that is there, with `reused` set, or the one that `start` starts by its
         id.
 
         Raises what `start` raises, but for `WorkflowAlreadyStartedError`.
         """
-        digest = asked.reusable.digest
+        digest = call.reusable.digest
         # Those of this process wait here for the first, not in Temporal.
-        turn = self._turns.setdefault(digest, asyncio.Lock())
+        turn = self._starting.setdefault(digest, asyncio.Lock())
         async with turn:
-            number = self._newest.get(digest) or await self._listed(asked.caller, digest)
+            number = self._newest.get(digest) or await self._listed(call.caller, digest)
             for _ in range(_TRIES):
-                met = await self._met(asked, tasks, _id(digest, number)) if number else None
+                met = await self._met(call, tasks, _id(digest, number)) if number else None
                 if met is not None:
                     self._newest[digest] = number
                     return met
@@ -108,17 +108,17 @@ class Generations:
                 numbers = [int(execution.id.rpartition("-")[2]) async for execution in found]
         return max(numbers, default=0)
 
-    async def _met(self, asked: Asked, tasks: Tasks, task_id: str) -> Task | None:
+    async def _met(self, call: ReusableCall, tasks: Tasks, task_id: str) -> Task | None:
         """The task, if it answers the call."""
         with suppress(TaskNotFound):
-            description = await tasks.described(asked.caller, task_id)
+            description = await tasks.described(call.caller, task_id)
             task = await tasks.viewed(description)
-            if asked.request_key is not None:
+            if call.request_key is not None:
                 summary = await memo_model(description, memo.SUMMARY, TaskSummary)
-                if summary is not None and summary.request_key == asked.request_key:
+                if summary is not None and summary.request_key == call.request_key:
                     return task
-            limit = asked.reusable.max_age
-            if limit is not None and await self._answers(asked.caller, task, limit, tasks, description):
+            limit = call.reusable.max_age
+            if limit is not None and await self._answers(call.caller, task, limit, tasks, description):
                 return task.model_copy(update={"reused": _reused(task)})
         return None
 

@@ -28,7 +28,7 @@ def take_over_data(data_dir: Path) -> None:
     Raises `NewerDataError`, and changes nothing, when a newer one did.
     """
     own = own_version()
-    last = _read(data_dir)
+    last = _read_version(data_dir)
     if last is not None and own is not None and _is_newer(last, own):
         raise NewerDataError(data_dir, last, own)
     if own is not None and last != own:
@@ -51,7 +51,7 @@ def own_version() -> str | None:
         return None
 
 
-def _read(data_dir: Path) -> str | None:
+def _read_version(data_dir: Path) -> str | None:
     try:
         return LastVersion.model_validate_json((data_dir / FILE_NAME).read_bytes()).outlast_version
     except (FileNotFoundError, ValidationError):

@@ -48,15 +48,15 @@ class UpdateArguments(Arguments):
 
 async def react_emoji(ctx: ToolContext, arguments: ReactArguments) -> ToolResult:
     """Add a reaction to the message that is answered."""
-    return _told(f"Reacted with {arguments.emoji}.", await ctx.user_messages.post("reaction", arguments.emoji))
+    return _sent_result(f"Reacted with {arguments.emoji}.", await ctx.user_messages.post("reaction", arguments.emoji))
 
 
 async def send_update(ctx: ToolContext, arguments: UpdateArguments) -> ToolResult:
     """Post a message on the way to the answer."""
-    return _told("The update was sent.", await ctx.user_messages.post("update", arguments.message))
+    return _sent_result("The update was sent.", await ctx.user_messages.post("update", arguments.message))
 
 
-def _told(done: str, sent: Sent) -> ToolResult:
+def _sent_result(done: str, sent: Sent) -> ToolResult:
     where = [name for name, reached in (("session", sent.session), ("webhook", sent.webhook)) if reached]
     missed = f" The webhook did not take it: {sent.refused.message}" if sent.refused else ""
     return ToolResult(content=(TextContent(text=done + missed),), meta={"outlast/sentTo": list(where)})

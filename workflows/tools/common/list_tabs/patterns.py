@@ -38,7 +38,7 @@ def compiled(pattern: str) -> Pattern:
     try:
         found = cast(_Compiled, re2.compile(pattern, options))  # pyright: ignore[reportUnknownMemberType]
     except _Re2Error as error:
-        raise ValueError(f"not a regular expression in RE2's syntax: {_said(error)}") from error
+        raise ValueError(f"not a regular expression in RE2's syntax: {_error_text(error)}") from error
     if found.programsize > MAX_PROGRAM_SIZE:
         raise ValueError("too large a regular expression: use fewer or smaller repetitions such as {500}")
     return found
@@ -49,7 +49,7 @@ def _checked(pattern: str) -> str:
     return pattern
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     reason: object = error.args[0] if error.args else ""
     return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
 

@@ -1,7 +1,7 @@
 """Whether a call may be answered by an equal one: what its caller and the operator's policy say, and what the tool is.
 
-What acts is never reused: an answer tells of an act, it is none. Tools that only read, and those that run an Actor, may
-be; so may nobody's answer be that a person or a client gave.
+Answers of tools that only read, and of those that run an Actor, may be reused. Not those of tools that change something,
+and not those that a person or a client gave.
 """
 
 from dataclasses import dataclass
@@ -45,14 +45,14 @@ class ReuseRules:
 
         Raises `InvalidCall` for a call that asks for reuse and may not have it.
         """
-        asked = request.options.reuse
+        wanted = request.options.reuse
         hindrance = _hindrance(tool, actor, is_paid=is_paid)
         if hindrance is not None:
-            if asked is not None:
+            if wanted is not None:
                 raise InvalidCall(_refused(tool, hindrance))
             return None
-        if asked is not None:
-            return timedelta(0) if asked.refresh or asked.max_age is None else age_of(asked.max_age)
+        if wanted is not None:
+            return timedelta(0) if wanted.refresh or wanted.max_age is None else age_of(wanted.max_age)
         return self._by_policy(caller, tool, actor)
 
     def _by_policy(self, caller: Caller, tool: Tool, actor: CalledActor | None) -> timedelta | None:

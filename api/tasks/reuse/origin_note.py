@@ -1,4 +1,4 @@
-"""What a model reads of an answer that was there already."""
+"""The note that tells a model that an answer was there already."""
 
 from datetime import timedelta
 
@@ -7,10 +7,10 @@ from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.tools.framework.durations import in_words
 
 
-def told_origin(result: ToolResult, reused: Reused) -> ToolResult:
+def with_origin_note(result: ToolResult, reused: Reused) -> ToolResult:
     """`result` with a last line about its age; as it is where another server's content is passed on unchanged."""
     if result.raw_content is not None:
         return result
     age = in_words(timedelta(seconds=reused.age_seconds))
-    told = "An equal call was under way: this is its answer." if reused.joined else f"This answer is {age} old."
-    return result.model_copy(update={"content": (*result.content, TextContent(text=told))})
+    note = "An equal call was under way: this is its answer." if reused.joined else f"This answer is {age} old."
+    return result.model_copy(update={"content": (*result.content, TextContent(text=note))})
