@@ -58,12 +58,12 @@ class OperationsReader:
         async with self._slots.slot(principal.caller.id):
             kept = self._kept.get(whose)
             if kept is None or self._clock() >= kept.until:
-                found = await self._count(whose or None)
+                found = await self._count_all(whose or None)
                 kept = _Kept(self._clock() + KEPT_SECONDS, found)
                 self._kept = {**_still_kept(self._kept, self._clock()), whose: kept}
             return kept.found
 
-    async def _count(self, caller_id: str | None) -> Operations:
+    async def _count_all(self, caller_id: str | None) -> Operations:
         with temporal_errors():
             counts, tasks, served = await asyncio.gather(
                 self._counts(caller_id), self._open_tasks(caller_id), self._served(caller_id)

@@ -67,7 +67,7 @@ class CallerQueue:
     """The queued tasks of one caller, as one process sees them."""
 
     def __init__(self, client: Client, request: DispatchInput, task_queue: str) -> None:
-        """Release as many at once as `order` says, to work on `task_queue`."""
+        """Release as many at once as `request` says, to work on `task_queue`."""
         self._client = client
         self._task_queue = task_queue
         self._request = request

@@ -1,7 +1,7 @@
 """Whether a call may be answered by an equal one: what its caller and the operator's policy say, and what the tool is.
 
-Answers of tools that only read, and of those that run an Actor, may be reused. Not those of tools that change something,
-and not those that a person or a client gave.
+Answers of tools that only read, and of those that run an Actor, may be reused. Those of tools that change something are
+not, nor those that a person or a client gave.
 """
 
 from dataclasses import dataclass
