@@ -1,10 +1,10 @@
 """`ConversationBlocks`: writes blocks of conversations and reads them back, see `contracts` for the format."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 
+from cachetools import LRUCache
 from pydantic_core import to_json
 
 from outlast.activities.conversations.contracts import MAX_BEFORE, Block, PromptHead
@@ -41,8 +41,7 @@ class ConversationBlocks:
         self._objects = objects
         self._sealer = sealer
         self.namespace = namespace
-        self._cache: OrderedDict[str, tuple[Block, int]] = OrderedDict()
-        self._cached_bytes = 0
+        self._cache: LRUCache[str, tuple[Block, int]] = LRUCache(CACHE_BYTES, getsizeof=_size_of)
 
     async def append(self, owner: ConversationOwner, conversation: ConversationRef, block: Block) -> ConversationRef:
         """Add a block, and return the conversation that ends with it. The same block again is the same object.
@@ -192,22 +191,19 @@ class ConversationBlocks:
         return (*(await self.block(owner, head)).before, head)[-MAX_BEFORE:]
 
     def _known(self, key: str) -> Block | None:
-        if key not in self._cache:
-            return None
-        self._cache.move_to_end(key)
-        return self._cache[key][0]
+        found = self._cache.get(key)
+        return found[0] if found is not None else None
 
     def _remember(self, key: str, block: Block, size: int) -> None:
-        if key in self._cache:
-            return
-        self._cache[key] = (block, size)
-        self._cached_bytes += size
-        while self._cached_bytes > CACHE_BYTES:
-            _, (_, removed) = self._cache.popitem(last=False)
-            self._cached_bytes -= removed
+        if key not in self._cache and size <= CACHE_BYTES:
+            self._cache[key] = (block, size)
 
     def _key(self, owner: ConversationOwner, digest: str) -> str:
         return f"{conversation_prefix(self.namespace, owner)}/{digest}"
+
+
+def _size_of(cached: tuple[Block, int]) -> int:
+    return cached[1]
 
 
 def _placed(conversation: ConversationRef, before: tuple[str, ...], block: Block) -> tuple[bytes, ConversationRef]:

@@ -4,12 +4,11 @@ What a history says once it says for ever, so what was read is kept.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
+from cachetools import LRUCache
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 
@@ -47,14 +46,14 @@ class RecordedFacts:
     def __init__(self, client: Client) -> None:
         """Read histories through `client`."""
         self._client = client
-        self._ends: OrderedDict[str, _End] = OrderedDict()
-        self._runs: OrderedDict[tuple[str, str], RunState] = OrderedDict()
+        self._ends: LRUCache[str, _End] = LRUCache(_KEPT)
+        self._runs: LRUCache[tuple[str, str], RunState] = LRUCache(_KEPT)
 
     def learn(self, run_id: str | None, outcome: ToolOutcome) -> None:
         """Keep how a workflow has ended: it need not be read again."""
         if run_id is not None:
             end = _End(message=outcome.result.headline, run=outcome.run, cost_usd=outcome.cost_usd)
-            _keep(self._ends, run_id, end)
+            self._ends[run_id] = end
 
     async def completed(self, execution: WorkflowExecution, task: Task) -> Task:
         """`task` with what the history of `execution` says of it."""
@@ -109,12 +108,6 @@ class RecordedFacts:
                 continue
             [run] = await self._client.data_converter.decode(payloads, [RunState])
             if run.run_id == run_id:
-                _keep(self._runs, (execution.run_id, run_id), run)
+                self._runs[execution.run_id, run_id] = run
                 return run
         return None
-
-
-def _keep(kept: OrderedDict[Any, Any], key: object, value: object) -> None:
-    kept[key] = value
-    if len(kept) > _KEPT:
-        kept.popitem(last=False)

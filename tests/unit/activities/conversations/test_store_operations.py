@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from obstore.store import LocalStore
 
+from outlast.activities.conversations import conversation_blocks
 from outlast.activities.conversations.contracts import Block
 from outlast.activities.conversations.conversation_blocks import ConversationBlocks
 from outlast.activities.conversations.references import ConversationOwner, ConversationRef
@@ -77,6 +78,16 @@ def objects(tmp_path: Path) -> CountingObjects:
 def blocks_of(objects: CountingObjects) -> ConversationBlocks:
     """As a process has them that has just begun."""
     return ConversationBlocks(objects, SEALER, namespace="default")
+
+
+async def test_a_block_larger_than_the_cache_is_written_and_read_all_the_same(
+    objects: CountingObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation_blocks, "CACHE_BYTES", 10)
+    blocks, conversation = blocks_of(objects), ConversationRef()
+    for number in range(3):
+        conversation = await blocks.append(owner(1), conversation, turn(number))
+    assert objects.total("get") == 2  # the block before, each time
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["one process", "a new process each turn"])
