@@ -194,9 +194,9 @@ class McpServer:
                 raise
             dialect, modern = dialect_of((await self._connections.client(ctx)).mode), is_modern(ctx)
             if ctx.method in _IN_DIALECT:
-                raise dialect.told(error, is_modern=modern) from error
+                raise dialect.adapted_error(error, is_modern=modern) from error
             task_id = (ctx.params or {}).get("taskId")
-            raise dialect.told_of_task(error, str(task_id), is_modern=modern) from error
+            raise dialect.adapted_task_error(error, str(task_id), is_modern=modern) from error
 
     async def _legacy_task_calls(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Middleware: in 2025-11-25 the result of a `tools/call` with `params.task` is the task."""

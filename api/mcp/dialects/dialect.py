@@ -85,12 +85,12 @@ class Dialect:
         del definition
         return MCPError(INVALID_PARAMS, str(error), data=error.envelope.model_dump(mode="json"))
 
-    def told(self, error: MCPError, *, is_modern: bool) -> MCPError:
+    def adapted_error(self, error: MCPError, *, is_modern: bool) -> MCPError:
         """A protocol error as it is sent."""
         del is_modern
         return error
 
-    def told_of_task(self, error: MCPError, task_id: str, *, is_modern: bool) -> MCPError:
+    def adapted_task_error(self, error: MCPError, task_id: str, *, is_modern: bool) -> MCPError:
         """A protocol error of a method of tasks as it is sent."""
         del task_id, is_modern
         return error

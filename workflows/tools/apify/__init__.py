@@ -14,6 +14,13 @@ from outlast.workflows.tools.apify.runs.abort_actor_run import ABORT_ACTOR_RUN
 from outlast.workflows.tools.apify.runs.get_actor_run import GET_ACTOR_RUN
 from outlast.workflows.tools.apify.runs.get_actor_run_list import GET_ACTOR_RUN_LIST
 from outlast.workflows.tools.apify.runs.get_actor_run_log import GET_ACTOR_RUN_LOG
+from outlast.workflows.tools.apify.saved_tasks.change_actor_task import (
+    GET_ACTOR_TASK,
+    PUBLISH_ACTOR_TASK,
+    UNPUBLISH_ACTOR_TASK,
+    UPDATE_ACTOR_TASK,
+)
+from outlast.workflows.tools.apify.saved_tasks.create_actor_task import CREATE_ACTOR_TASK
 from outlast.workflows.tools.apify.schedules.schedule_tools import (
     CREATE_SCHEDULE,
     DELETE_SCHEDULE,
@@ -30,13 +37,6 @@ from outlast.workflows.tools.apify.storage.stores import (
     GET_KEY_VALUE_STORE_KEYS,
     GET_KEY_VALUE_STORE_LIST,
 )
-from outlast.workflows.tools.apify.tasks.change_actor_task import (
-    GET_ACTOR_TASK,
-    PUBLISH_ACTOR_TASK,
-    UNPUBLISH_ACTOR_TASK,
-    UPDATE_ACTOR_TASK,
-)
-from outlast.workflows.tools.apify.tasks.create_actor_task import CREATE_ACTOR_TASK
 from outlast.workflows.tools.apify.widgets.call_actor import CALL_ACTOR_WIDGET
 from outlast.workflows.tools.apify.widgets.fetch_actor_details import FETCH_ACTOR_DETAILS_WIDGET
 from outlast.workflows.tools.apify.widgets.get_actor_run import GET_ACTOR_RUN_WIDGET

@@ -112,18 +112,18 @@ class ApifyDialect(Dialect):
             return MCPError(INVALID_PARAMS, error.envelope.message, data=error.terms)
         return super().refused_task(definition, error)
 
-    def told(self, error: MCPError, *, is_modern: bool) -> MCPError:
+    def adapted_error(self, error: MCPError, *, is_modern: bool) -> MCPError:
         """In 2025-11-25 the message begins with the code."""
         if is_modern:
             return error
         details = error.error
         return MCPError(details.code, f"MCP error {details.code}: {details.message}", data=details.data)
 
-    def told_of_task(self, error: MCPError, task_id: str, *, is_modern: bool) -> MCPError:
-        """As `told`; a task that the caller does not have is named."""
+    def adapted_task_error(self, error: MCPError, task_id: str, *, is_modern: bool) -> MCPError:
+        """As `adapted_error`; a task that the caller does not have is named."""
         if error.error.data == _NO_TASK:
             error = MCPError(error.error.code, f'Task "{task_id}" not found', data=error.error.data)
-        return self.told(error, is_modern=is_modern)
+        return self.adapted_error(error, is_modern=is_modern)
 
     def not_cancelled(self, task: Task) -> MCPError:
         """Names the task and its status."""

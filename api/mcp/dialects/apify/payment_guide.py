@@ -17,7 +17,7 @@ A call without a token starts nothing, and says what it lacks.
 """
 
 
-def _read(_parts: Mapping[str, str]) -> str:
+def _guide_text(_parts: Mapping[str, str]) -> str:
     return _GUIDE
 
 
@@ -28,7 +28,7 @@ PAYMENT_GUIDES = (
         "Paying per call",
         "How calls on this connection are paid.",
         "text/markdown",
-        _read,
+        _guide_text,
         mode="apify",
         payment="skyfire",
     ),

@@ -7,9 +7,9 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.apify.answers.failures import failing_as, is_missing
 from outlast.workflows.tools.apify.definition import begun
+from outlast.workflows.tools.apify.saved_tasks.saved_tasks import changes_of, task_answer
 from outlast.workflows.tools.apify.schemas.build import arguments, required_text
-from outlast.workflows.tools.apify.schemas.tasks import FIELDS, TASK
-from outlast.workflows.tools.apify.tasks.saved_tasks import changes_of, task_answer
+from outlast.workflows.tools.apify.schemas.saved_tasks import FIELDS, TASK
 from outlast.workflows.tools.core.saved_tasks import create_saved_task
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations

@@ -7,9 +7,9 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.apify.answers.failures import Handler, failing_as
 from outlast.workflows.tools.apify.definition import begun, reading_tool
+from outlast.workflows.tools.apify.saved_tasks.saved_tasks import changes_of, no_task, task_answer
 from outlast.workflows.tools.apify.schemas.build import arguments
-from outlast.workflows.tools.apify.schemas.tasks import FIELDS, TASK, TASK_ID
-from outlast.workflows.tools.apify.tasks.saved_tasks import changes_of, no_task, task_answer
+from outlast.workflows.tools.apify.schemas.saved_tasks import FIELDS, TASK, TASK_ID
 from outlast.workflows.tools.core.saved_tasks import change_saved_task, saved_task
 from outlast.workflows.tools.framework.tool import Category, Tool, ToolAnnotations
 
