@@ -115,7 +115,7 @@ def build_app(services: Services) -> FastAPI:
 
 @asynccontextmanager
 async def _background(services: Services) -> AsyncGenerator[None]:
-    """What goes on beside the requests."""
+    """Background work, beside the requests."""
     series = partial(operator_routes.current_series, services)
     loading = asyncio.create_task(asyncio.to_thread(apify.load))
     async with (

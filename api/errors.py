@@ -221,7 +221,7 @@ class BudgetUsedUp(ApiError):
 
 
 class ConversationLost(ApiError):
-    """What was asked for is no longer kept: messages that the store has lost, or events that Temporal has removed."""
+    """The requested data is no longer kept: messages that the store has lost, or events that Temporal has removed."""
 
     status = 410
     slug = "conversation-lost"

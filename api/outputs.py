@@ -40,7 +40,7 @@ class StoredOutputs:
             return await self._opened(caller, locator)
 
     async def describe(self, caller: Caller, locator: str) -> StoredOutput:
-        """What is known of the caller's output."""
+        """The facts about an output of the caller."""
         return stored_output((await self._opened(caller, locator)).manifest)
 
     async def delete(self, caller: Caller, locator: str) -> None:
@@ -66,7 +66,7 @@ class StoredOutputs:
                 return (await writer.finish(content_type=content_type, ttl=ttl)).locator
 
     async def selected(self, reader: OutputReader, selection: OutputSelection) -> AsyncGenerator[bytes]:
-        """What is selected, as lines of JSON, in pieces."""
+        """The selected rows, as lines of JSON, in pieces."""
         with _refusals():
             async with aclosing(_selected(reader, selection)) as pieces:
                 async for piece in pieces:

@@ -233,7 +233,7 @@ class ApiSettings(Settings):
 
     @property
     def policy(self) -> Policy:
-        """What these settings say of callers. It holds where a policy file is silent."""
+        """The policy of these settings. It holds where a policy file says nothing."""
         rules = PermissionRules.parse(self.permissions).rules
         return Policy(
             defaults=CallerEntry(limits=self.limits, spending=self.spending),

@@ -71,7 +71,7 @@ def temporal_certificate_end() -> datetime | None:
 
 
 def payload_codec(settings: Settings) -> EncryptingCodec | None:
-    """What encrypts payloads; None while encryption is off. Raises `SealError` as `sealer_from` does."""
+    """The cipher of payloads; None while encryption is off. Raises `SealError` as `sealer_from` does."""
     if settings.encryption == "off":
         return None
     return EncryptingCodec(sealer_from(settings).content_cipher(), encrypts=settings.encryption == "on")

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 
 class Readiness(BaseModel):
-    """What a process says of itself once it is ready."""
+    """The announcement of a process that is ready."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -44,7 +44,7 @@ def ready_file(path: Path | None, *, url: str | None = None, metrics_url: str | 
 
 
 def read_ready_file(path: Path) -> Readiness | None:
-    """What the process has announced; None when there is no such file, or something else is in it."""
+    """The announcement of the process; None when there is no such file, or something else is in it."""
     try:
         return Readiness.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValidationError):

@@ -158,7 +158,7 @@ class Settings(BaseSettings):
 
 
 def settings_errors(error: ValidationError) -> str:
-    """What is wrong with the settings, in one line that names the variables but not their values."""
+    """The errors in the settings, in one line that names the variables but not their values."""
     found = error.errors(include_input=False, include_url=False, include_context=False)
     return "; ".join(f"{_variable(entry['loc'])}{entry['msg']}" for entry in found)
 

@@ -42,7 +42,7 @@ class ProviderError(Exception):
 
 
 def retry_after_of(seconds_or_date: str | None, milliseconds: str | None, now: datetime) -> timedelta | None:
-    """What the headers `Retry-After` (RFC 9110) and `retry-after-ms` say, at most `MAX_RETRY_AFTER`."""
+    """The pause that the headers `Retry-After` (RFC 9110) and `retry-after-ms` ask for, at most `MAX_RETRY_AFTER`."""
     delay = _delay(milliseconds, timedelta(milliseconds=1)) or _delay(seconds_or_date, timedelta(seconds=1))
     if delay is None and seconds_or_date:
         delay = _until(seconds_or_date, now)

@@ -18,7 +18,7 @@ _BEGIN_CHARS = 200
 
 
 class KeptPart(Contract):
-    """What a mark says about the JSON text that it stands for."""
+    """The JSON text that a mark stands for."""
 
     sha256: Digest
     size_bytes: int = Field(ge=0)

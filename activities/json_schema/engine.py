@@ -59,7 +59,7 @@ def find(schema_json: str, value: Any, *, linear: bool) -> list[Found]:
 
 
 def flaw(schema_json: str) -> str | None:
-    """What keeps the schema from being one that can be applied: a wrong keyword, pattern or reference."""
+    """Why the schema cannot be applied: a wrong keyword, pattern or reference."""
     if schema_json.count('"pattern') > MAX_PATTERNS:
         return f"it has more than {MAX_PATTERNS} patterns"
     try:

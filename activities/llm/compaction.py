@@ -32,7 +32,7 @@ what no longer matters. Write plain text, at most 800 words, and nothing else.
 
 
 class Compaction(Contract):
-    """What is summarised, and with which model."""
+    """The messages to summarise, and the model for it."""
 
     caller: Caller
     session_id: str

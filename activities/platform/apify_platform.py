@@ -81,7 +81,7 @@ class ApifyPlatform:
         return self.client_for_token(self.token(caller))
 
     def owner_mark(self, caller: Caller) -> str:
-        """What names `caller` as the owner of the runs that are started for it, see `marked_as`."""
+        """The mark that names `caller` as the owner of the runs that are started for it, see `marked_as`."""
         return self._owners.mark(caller.id)
 
     def token(self, caller: Caller) -> SecretStr:

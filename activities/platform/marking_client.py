@@ -18,9 +18,9 @@ class MarkingHttpClient(ImpitHttpClientAsync):
     """apify-client's transport, which adds the marks and the payment of `marked_as` to each request."""
 
     fence: PlatformFence | None = None
-    """What keeps the caller to its own runs and storages; None where it reaches all of the account."""
+    """The fence that keeps the caller to its own runs and storages; None where it reaches all of the account."""
     payment_headers: Mapping[str, str] = MappingProxyType({})
-    """What pays for each request, where no account does."""
+    """The payment for each request, where no account pays."""
 
     async def send_request(
         self,

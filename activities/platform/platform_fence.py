@@ -191,7 +191,7 @@ def _data_of(response: impit.Response) -> JsonObject:
 
 
 def _missing(collection: str = _RUNS) -> impit.Response:
-    """What the platform answers for an id that does not exist (Apify API v2, `record-not-found`)."""
+    """The platform's answer for an id that does not exist (Apify API v2, `record-not-found`)."""
     kind = collection.removesuffix("s").replace("-", " ").capitalize()
     message = f"{kind} was not found"
     return _answer(_NOT_FOUND, {"error": {"type": "record-not-found", "message": message}})

@@ -43,5 +43,5 @@ def marked_as(operation_id: str, *, owner: str, payment: SecretStr | None = None
 
 
 def current_mark() -> RequestMark | None:
-    """What the innermost `marked_as` around the caller says; None outside of all."""
+    """The marks of the innermost `marked_as` around the caller; None outside of all."""
     return _mark.get()

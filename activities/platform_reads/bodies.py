@@ -21,7 +21,7 @@ _TIMEOUT = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class PlatformBody:
-    """What the platform answers. `data` is None where it is larger than what was asked for."""
+    """An answer of the platform. `data` is None where it is larger than was asked for."""
 
     content_type: str | None
     data: bytes | None

@@ -47,7 +47,7 @@ class ContentCipher:
         return nonce + AESGCM(self._derived(self.key_id, tenant)).encrypt(nonce, data, bound_to)
 
     def decrypt(self, key_id: str, data: bytes, *, tenant: str, bound_to: bytes) -> bytes:
-        """What `encrypt` was given. Raises `ContentKeyMissing` or `ContentDamaged`."""
+        """The content that `encrypt` was given. Raises `ContentKeyMissing` or `ContentDamaged`."""
         if key_id not in self._keys:
             raise ContentKeyMissing(
                 f"This was encrypted under the key {key_id!r}, which is not in the ring of sealing keys. Put it back "

@@ -33,7 +33,7 @@ _READS_AT_ONCE = 10
 
 
 class SpendingActivities:
-    """What the ledger's workflow cannot do itself."""
+    """The work of the ledger that touches the outside world."""
 
     def __init__(self, platform: ApifyPlatform, tasks: TemporalTasks, store: UsageStore) -> None:
         """Ask `platform` about runs and `tasks` about tasks; keep records in `store`."""
@@ -49,7 +49,7 @@ class SpendingActivities:
 
     @activity.defn
     async def find_charges(self, request: FindChargesInput) -> FoundCharges:
-        """What became of reservations whose tasks have ended. A run that goes on keeps its reservation."""
+        """The outcome of reservations whose tasks have ended. A run that goes on keeps its reservation."""
         with as_activity_failure():
             async with heartbeating():
                 tasks = {entry.spend.task_id for entry in request.entries if entry.spend.task_id}
@@ -68,7 +68,7 @@ class SpendingActivities:
 
     @activity.defn
     async def read_charges(self, request: ReadChargesInput) -> FinalCharges:
-        """What ended runs have cost in the end, where that differs from what was booked."""
+        """The final costs of ended runs, where they differ from what was booked."""
         with as_activity_failure():
             async with heartbeating():
                 client = self._platform.client(request.caller)
@@ -82,7 +82,7 @@ class SpendingActivities:
                 return FinalCharges(changed=changed)
 
     async def _charge(self, entry: OpenEntry) -> Settlement | str:
-        """What the entry's run has cost; `nothing` when there is none, `running` while it goes on."""
+        """The cost of the entry's run; `nothing` when there is none, `running` while it goes on."""
         if entry.spend.actor is None:
             return "nothing"
         client = self._platform.account_client(entry.caller)
@@ -91,7 +91,7 @@ class SpendingActivities:
 
 
 async def _final_cost(client: "apify.ApifyClientAsync", run_id: str) -> Decimal | None:
-    """What a run has cost; None when it was deleted, or goes on because it was resurrected."""
+    """The cost of a run; None when it was deleted, or goes on because it was resurrected."""
     run = await client.run(run_id).get()
     if run is None or str(run.status) not in FINAL_RUN_STATUSES:
         return None

@@ -23,7 +23,7 @@ _NO_ACTOR = ":"
 
 
 class _Called(Contract):
-    """What is needed of a task's input."""
+    """The part of a task's input that is needed here."""
 
     caller: Caller
 

@@ -150,7 +150,7 @@ class DocsLibrary:
         return any(address.is_below(site.root) for site in self._sites)
 
     async def _read_listed(self, listed: Sequence[Listed], deadline: float) -> list[Entry]:
-        """What the pages say, as many as there is time for; the others are found by their titles and addresses."""
+        """The texts of as many pages as there is time for; the others are found by their titles and addresses."""
         slots = asyncio.Semaphore(_FETCHES_AT_ONCE)
 
         async def entries(position: int, page: Listed) -> list[Entry]:

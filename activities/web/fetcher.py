@@ -37,7 +37,7 @@ class FetchLimits:
 
 @dataclass(frozen=True, slots=True)
 class WebPage:
-    """What an address answered, redirects followed."""
+    """The answer of an address, redirects followed."""
 
     address: WebAddress
     mime_type: str

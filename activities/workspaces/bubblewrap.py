@@ -51,7 +51,7 @@ Ended = Literal["exited", "timed_out", "memory", "flooded"]
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """What one command may use. The memory limit applies to all its processes together, and to each of them."""
+    """The limits of one command. The memory limit applies to all its processes together, and to each of them."""
 
     memory_bytes: int = 1024 * 1024 * 1024
     processes: int = 128

@@ -71,7 +71,7 @@ class CallerResolver:
         return not self._anonymous_allowed
 
     async def resolve(self, bearer: SecretStr | None, *, address: str | None = None) -> Principal:
-        """Who is behind `bearer`, sent from `address`.
+        """The principal behind `bearer`, sent from `address`.
 
         Raises `Unauthenticated`, `PlatformUnavailable`, `TooManyRequests` when the address has tried too many, for keys
         of the policy file `KeyChecksBusy` and `ApifyTokenMissing`, and for access tokens `IssuerUnavailable`.

@@ -108,19 +108,19 @@ class PermissionRules:
     def ruling_of_call(
         self, caller: str, tool: Tool, actor: str | None, actor_id: str | None = None
     ) -> PermissionRuling | None:
-        """What the rules say of a call of `tool` that runs `actor`; None when no rule is about it."""
+        """The ruling on a call of `tool` that runs `actor`; None when no rule is about it."""
         return self.ruling(caller, names_of(tool, actor, actor_id), actor) if self.rules else None
 
     def ruling_of_plan(
         self, caller: str, tool: Tool, actors: Sequence[tuple[str, str | None]]
     ) -> PermissionRuling | None:
-        """What the rules say of a call of `tool` that has Actors (full name, id) run later on, or a task of one now."""
+        """The ruling on a call of `tool` that has Actors (full name, id) run later on, or a task of one now."""
         planned = [name for actor, actor_id in actors for name in actor_names(actor, actor_id)]
         runs_now = actors[0][0] if tool.calls_actor and actors else None
         return self.ruling(caller, (*names_of(tool, None), *planned), runs_now) if self.rules else None
 
     def ruling(self, caller: str, names: Iterable[CallName], actor: str | None = None) -> PermissionRuling | None:
-        """What the rules say of a call that goes by `names`; None when none is about it."""
+        """The ruling on a call that goes by `names`; None when none is about it."""
         found = [rule for name in names if (rule := self._first(caller, name)) is not None]
         return PermissionRuling.strictest(found, actor)
 
@@ -195,6 +195,6 @@ def idle_roles(policy: Policy) -> list[str]:
 
 
 def approver_words(roles: Iterable[str]) -> str:
-    """Who may approve, in words."""
+    """The approvers, in words."""
     named = " and ".join(f"`{role}`" for role in roles)
     return f"another caller with the role {named}"

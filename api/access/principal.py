@@ -19,7 +19,7 @@ class Principal:
     caller: Caller
     scopes: frozenset[Scope] = ALL_BUT_ADMIN
     resource: OAuthResource | None = None
-    """Who came with an access token can ask the authorization server for further scopes; the resource knows them."""
+    """A caller with an access token can ask the authorization server for further scopes; the resource knows them."""
     key_id: str | None = None
     """Id of the policy's key, if it came with one."""
     on_refusal: Callable[[str], None] | None = field(default=None, compare=False, repr=False)

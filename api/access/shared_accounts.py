@@ -47,7 +47,7 @@ class SharedAccounts:
         return frozenset(next(iter(callers)) for callers in by_account.values() if len(callers) == 1)
 
     def _account_of(self, caller_id: str, policy: Policy) -> str:
-        """What tells the account from others: the digest of its token, or that the token is not there."""
+        """The identity of the account: the digest of its token, or that the token is not there."""
         try:
             token = policy_token(caller_id, policy.of(caller_id))
         except ApifyTokenMissing:

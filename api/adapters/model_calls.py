@@ -103,7 +103,7 @@ class BackEnd(Protocol):
         ...
 
     def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
-        """What to append to the conversation, in the order of the calls."""
+        """The messages to append to the conversation, in the order of the calls."""
         ...
 
 

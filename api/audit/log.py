@@ -18,7 +18,7 @@ log = logging.getLogger("outlast.api")
 
 
 class Subject(TypedDict, total=False):
-    """What a record is about; see `AuditRecord`."""
+    """The subject of a record; see `AuditRecord`."""
 
     outcome: str
     tool: str | None
@@ -33,7 +33,7 @@ class Subject(TypedDict, total=False):
 
 
 class About(Subject, total=False):
-    """What a record is about, and who did it."""
+    """The subject of a record, and its caller."""
 
     caller: str | None
 

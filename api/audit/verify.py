@@ -13,7 +13,7 @@ _MAX_LINE_BYTES: Final = 1 << 20
 
 @dataclass
 class ChainReport:
-    """What was found in one chain."""
+    """The findings in one chain."""
 
     chain: str
     files: list[Path] = field(default_factory=list[Path])

@@ -20,7 +20,7 @@ _NO_RETRIES = RetryPolicy(first_contact_seconds=0, request_seconds=0)
 
 @asynccontextmanager
 async def connected(output: Output, options: Options) -> AsyncGenerator[Context]:
-    """What an action works with. The client's errors leave the block as `CliError`."""
+    """The context of an action. The client's errors leave the block as `CliError`."""
     with as_cli_errors():
         connection = find_connection(options.url, options.token, options.data_dir, environment={})
         async with AsyncClient(connection=connection, retries=RETRIES, on_waiting=waiting_note(output)) as client:
@@ -47,6 +47,6 @@ def waiting_note(output: Output) -> Callable[[Waiting | None], None]:
 
 
 def waiting_text(waiting: Waiting) -> str:
-    """What is being waited for, and for how long."""
+    """The reason of a wait, and its length."""
     left = "" if waiting.seconds_left is None else f" for {waiting.seconds_left:.0f} s"
     return f"{waiting.reason} Trying again{left} …"

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class ExitCode(IntEnum):
-    """What a script can rely on. `outlast --help` lists them."""
+    """Exit codes, which scripts can rely on. `outlast --help` lists them."""
 
     OK = 0
     FAILED = 1
@@ -38,7 +38,7 @@ class CliError(Exception):
         self.problem = problem
 
     def document(self) -> dict[str, Any]:
-        """What `--json` prints: the server's problem document where there is one."""
+        """The document that `--json` prints: the server's problem document where there is one."""
         error: dict[str, Any] = {"message": self.message, "exit_code": int(self.exit_code)}
         error |= {"hint": self.hint} if self.hint else {}
         error |= {"problem": dict(self.problem)} if self.problem else {}
@@ -46,7 +46,7 @@ class CliError(Exception):
 
 
 class BadInput(CliError):
-    """What the user gave cannot be used; nothing was sent."""
+    """The user's input cannot be used; nothing was sent."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, exit_code=ExitCode.USAGE, hint=hint)

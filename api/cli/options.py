@@ -48,7 +48,7 @@ DEFAULT_DATA_DIR = default_data_dir()
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What every command that talks to a server is told."""
+    """The options of every command that talks to a server."""
 
     url: str | None = None
     token: str | None = None

@@ -20,13 +20,13 @@ _INTERRUPT_AGAIN_SECONDS = 1
 
 @dataclass(slots=True)
 class Context:
-    """What an action works with."""
+    """The context of an action."""
 
     output: Output
     client: "AsyncClient"
     options: Options
     interrupted: CliError | None = None
-    """What to say when Ctrl-C ends the action, once there is more to say than that."""
+    """The message when Ctrl-C ends the action; None for the usual one."""
 
 
 Action = Callable[[Context], Coroutine[None, None, ExitCode]]

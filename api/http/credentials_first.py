@@ -40,7 +40,7 @@ class CredentialsFirst:
 
 
 async def resolved_principal(scope: Scope, callers: CallerResolver) -> Principal:
-    """Who sends an HTTP request, resolved once. Raises what `CallerResolver.resolve` raises."""
+    """The sender of an HTTP request, resolved once. Raises what `CallerResolver.resolve` raises."""
     known: Principal | None = scope.get(PRINCIPAL_STATE)
     if known is not None:
         return known

@@ -29,7 +29,7 @@ async def principal_of(
     services: Annotated[Services, Depends(services_of)],
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Principal:
-    """Who is behind the bearer token, whatever its scopes. Raises `Unauthenticated`."""
+    """The principal behind the bearer token, whatever its scopes. Raises `Unauthenticated`."""
     del credentials  # it is for the documentation
     return await resolved_principal(request.scope, services.callers)
 

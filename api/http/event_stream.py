@@ -41,7 +41,7 @@ class StreamedEvent(Protocol):
 
     @property
     def data(self) -> dict[str, JsonValue]:
-        """What happened."""
+        """The event."""
         ...
 
 

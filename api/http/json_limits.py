@@ -37,7 +37,7 @@ class JsonLimits:
     max_depth: int
 
     def excess(self, body: bytes) -> str | None:
-        """What is too much in `body`, as a sentence; None when nothing is, or when it is no JSON."""
+        """The limit that `body` exceeds, as a sentence; None when nothing is, or when it is no JSON."""
         if not self._may_exceed(body):
             return None
         body = _in_utf8(body).replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -153,7 +153,7 @@ def _in_utf8(body: bytes) -> bytes:
 
 
 def _outside_of_strings(body: bytes) -> list[bytes]:
-    """What stands outside of strings in JSON without escaped quotes."""
+    """The text outside of strings in JSON without escaped quotes."""
     found: list[bytes] = []
     inside = False
     for start in range(0, len(body), _CHUNK_BYTES):
@@ -164,7 +164,7 @@ def _outside_of_strings(body: bytes) -> list[bytes]:
 
 
 def _parts_of(value: object) -> Collection[object] | None:
-    """What an object or array holds; None for anything else."""
+    """The values in an object or array; None for anything else."""
     match value:
         case dict():
             return cast(dict[str, object], value).values()

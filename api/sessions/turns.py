@@ -335,7 +335,7 @@ def _check_same_message(known: TurnRef | None, request: MessageRequest) -> None:
 
 
 def _digest_of(request: MessageRequest) -> str:
-    """What tells a message from another: its text or parts, not how it is to be answered."""
+    """The identity of a message: its text or parts, not how it is to be answered."""
     parts = request.message
     content = parts if isinstance(parts, str | None) else [part.model_dump(mode="json") for part in parts]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -285,7 +285,7 @@ def is_quick_read(tool: Tool) -> bool:
 
 
 def _from_connection(request: TaskRequest) -> ConnectedTaskRequest:
-    """What only a connection says of a call: its payment, and the tools that the client is offered."""
+    """The facts of a call that only a connection has: its payment, and the tools that the client is offered."""
     return request if isinstance(request, ConnectedTaskRequest) else ConnectedTaskRequest(tool=request.tool)
 
 

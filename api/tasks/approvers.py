@@ -12,7 +12,7 @@ from outlast.workflows.contracts.tool_calls import TaskStatus
 
 
 class Approvers:
-    """Who may approve calls of other callers, by the roles of the policy in force."""
+    """Approvers of other callers' calls, by the roles of the policy in force."""
 
     def __init__(self, policy: PolicySource) -> None:
         """Take roles from `policy`."""
@@ -23,7 +23,7 @@ class Approvers:
         return self._policy.of(principal.caller.id).roles if "approve" in principal.scopes else frozenset()
 
     def view_of(self, principal: Principal, maker: str | None, task: Task) -> Task | None:
-        """What the caller sees of the task of `maker`: the approvals that wait for it. None when there are none."""
+        """The task of `maker` as the caller sees it: the approvals that wait for it. None when there are none."""
         roles = self.roles_of(principal)
         if maker is None or maker == principal.caller.id or task.finished_at is not None or not roles:
             return None
@@ -45,7 +45,7 @@ def require_approver(principal: Principal, maker: str | None, question: InputReq
 
 
 def after_approval(task: Task) -> Task:
-    """What an approver sees of `task` once it has the answer."""
+    """`task` as an approver sees it once it has the answer."""
     return task.model_copy(update={"status": TaskStatus.WORKING, "input_requests": None})
 
 

@@ -42,7 +42,7 @@ def is_approval(question: InputRequest) -> bool:
 
 
 def how_to_approve(task_id: str, questions: Mapping[str, InputRequest]) -> str:
-    """Who approves a task's calls, and how."""
+    """The approvers of a task's calls, and how they answer."""
     command = f"`outlast tasks answer {task_id}`, or POST /v1/tasks/{task_id}/input"
     roles = sorted({role for question in questions.values() for role in question.approvers})
     if roles:

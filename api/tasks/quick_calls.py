@@ -39,7 +39,7 @@ class QuickCalls:
 
     @property
     def client(self) -> Client | None:
-        """What starts quick calls eagerly; None while no worker of this process is there for them."""
+        """The eager starter of quick calls; None while no worker of this process is there for them."""
         return self._client
 
     @contextmanager

@@ -47,7 +47,7 @@ class SetupStep(BaseModel):
     """`refused`: this credential may not; `wrong`: it is there, but not as it has to be, and cannot be changed."""
     detail: str
     commands: tuple[str, ...] = ()
-    """What somebody with more rights has to do."""
+    """The steps that need more rights."""
 
     @property
     def is_done(self) -> bool:

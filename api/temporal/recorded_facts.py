@@ -30,7 +30,7 @@ _ENDED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED
 
 @dataclass(frozen=True)
 class _End:
-    """What the result of a task's workflow says of the task."""
+    """The facts of a task in the result of its workflow."""
 
     message: str | None
     run: RunState | None

@@ -47,7 +47,7 @@ NamedData = tuple[TaskEventName, BaseModel]
 
 
 class StepMessage(BaseModel):
-    """What a handler reports of its progress."""
+    """Progress that a handler reports."""
 
     status_message: str
     done: float

@@ -98,7 +98,7 @@ async def memo_model(execution: WorkflowExecution, key: str, model: type[Model])
 
 
 def _cost(completed: TaskCompleted | None, run: RunState | None) -> float | None:
-    """What the task's runs have cost, as far as the memo says."""
+    """The cost of the task's runs, as far as the memo has it."""
     told = (completed.cost_usd if completed else None, run.usage_total_usd if run else None)
     return next((cost for cost in told if cost is not None), None)
 
@@ -147,7 +147,7 @@ async def _with_progress(task: Task, description: WorkflowExecutionDescription) 
 
 
 def _grown(task: Task, latest: RunState) -> float | None:
-    """What the task has cost, now that its run says how much it has: that only grows."""
+    """The cost of the task, with the latest of its run: it only grows."""
     known = [cost for cost in (task.cost_usd, latest.usage_total_usd) if cost is not None]
     return max(known, default=None)
 

@@ -49,7 +49,7 @@ class ReadAhead(Interceptor):
             raise
 
     def take(self, task_id: str) -> "_Begun | None":
-        """What was begun for the task, once."""
+        """The read that was begun for the task; returned once."""
         begun = self._begun.pop(task_id, None)
         if begun is not None and begun.limit is not None:
             begun.limit.cancel()  # It would keep what was read for seconds.

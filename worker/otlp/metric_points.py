@@ -70,6 +70,6 @@ def _histograms(family: Family, since: int, now: int) -> Iterator[HistogramDataP
 
 
 def _series(sample: Sample) -> tuple[tuple[str, str], ...]:
-    """What all samples of one histogram have in common."""
+    """The common part of all samples of one histogram."""
     labels: Mapping[str, str] = sample.labels
     return tuple(sorted((name, value) for name, value in labels.items() if name != _BOUND))

@@ -10,7 +10,7 @@ from outlast.activities.llm.controls import ControlName, Effort
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a provider supports. For all of them the tool definitions are constant, whatever the mask."""
+    """The capabilities of a provider. For all of them the tool definitions are constant, whatever the mask."""
 
     protocol: Literal["responses", "chat", "messages"]
     base_url: str | None

@@ -132,7 +132,7 @@ ANY = "*"
 
 
 def model_of(provider_id: str, model_id: str, limits: Mapping[str, ModelLimits] | None = None) -> Model:
-    """What is known of the model; `limits` are the operator's, by `provider/model` or `provider/start*`."""
+    """Facts about the model; `limits` are the operator's, by `provider/model` or `provider/start*`."""
     model = _known(provider_id, model_id) or Model()
     own = _own_limits(provider_id, model_id, limits or {})
     if own is None:

@@ -214,7 +214,7 @@ def _assistant(message: ModelMessage, request: CallModelInput) -> list[JsonValue
 
 
 def _reasoning_text(delta: ChoiceDelta) -> str:
-    """What the model thinks aloud: an extension of the protocol, which the client library does not know."""
+    """The model's reasoning: an extension of the protocol, which the client library does not know."""
     text = getattr(delta, "reasoning_content", None)
     return text if isinstance(text, str) else ""
 

@@ -8,7 +8,7 @@ Event_co = TypeVar("Event_co", covariant=True)
 
 
 class SdkStream(Protocol[Event_co]):
-    """What the streams of all SDKs have in common."""
+    """The common part of the streams of all SDKs."""
 
     async def __anext__(self) -> Event_co:
         """The next event."""

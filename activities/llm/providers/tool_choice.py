@@ -10,7 +10,7 @@ from outlast.activities.llm.providers.tool_definitions import Definition
 
 @dataclass(frozen=True)
 class ToolPlan:
-    """What a request says about the tools, in addition to their constant definitions."""
+    """The part of a request about the tools, in addition to their constant definitions."""
 
     choice: Literal["free", "some", "none"]
     """`some`: only `allowed`; `none`: no tool; `free`: the request says nothing."""

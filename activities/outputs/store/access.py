@@ -14,7 +14,7 @@ from outlast.activities.outputs.store.reader import OutputReader
 
 
 class Tombstone(Contract):
-    """What remains of a removed output."""
+    """The tombstone of a removed output."""
 
     reason: Literal["expired", "deleted"]
     at: datetime

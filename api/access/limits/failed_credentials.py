@@ -75,7 +75,7 @@ class FailedCredentials:
 
 
 def digest_of(token: str) -> str:
-    """What stands for a token in memory."""
+    """The digest that stands for a token in memory."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 

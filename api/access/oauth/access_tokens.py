@@ -54,7 +54,7 @@ class AccessTokens:
         self._skew_seconds = skew_seconds
 
     async def verified(self, token: str) -> AccessToken:
-        """What the token says. Raises `TokenRefused` and `IssuerUnavailable`."""
+        """The claims of the token. Raises `TokenRefused` and `IssuerUnavailable`."""
         if len(token) > MAX_TOKEN_CHARS:
             raise TokenRefused(f"The access token is longer than {MAX_TOKEN_CHARS} characters.")
         key_id, algorithm = _header(token)

@@ -40,7 +40,7 @@ class PolicySource:
         return self._policy
 
     def of(self, caller_id: str) -> CallerEntry:
-        """What the policy in force says of a caller."""
+        """The entry of a caller in the policy in force."""
         return self._policy.of(caller_id)
 
     def caps_of(self, caller_id: str) -> SpendingCaps | None:

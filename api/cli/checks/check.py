@@ -15,7 +15,7 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was found, and what to do about it."""
+    """A finding, and what to do about it."""
 
     name: str
     health: Health

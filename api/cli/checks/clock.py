@@ -38,7 +38,7 @@ async def check_clock(clocks: Mapping[str, Clock]) -> Check:
 
 
 async def clock_at(url: str) -> datetime | None:
-    """What time the HTTP server at `url` says it is (the header `Date`, RFC 9110 section 6.6.1)."""
+    """The time of the HTTP server at `url` (the header `Date`, RFC 9110 section 6.6.1)."""
     loopback = httpx.URL(url).host in ("127.0.0.1", "::1", "localhost")
     try:
         async with httpx.AsyncClient(trust_env=not loopback, timeout=_TIMEOUT_SECONDS) as http:

@@ -39,7 +39,7 @@ _TIMEOUT_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the checks know before they ask anybody."""
+    """Facts that the checks have before they ask anybody."""
 
     data_dir: Path
     state: StackState | None

@@ -10,7 +10,7 @@ _YES = ("y", "yes")
 
 
 class Consent:
-    """What the user has allowed, for as long as the client runs."""
+    """The permissions of the user, for as long as the client runs."""
 
     def __init__(self, output: Output, lines: Lines | None, server_url: str) -> None:
         """Ask by `lines`; without them everything is allowed."""

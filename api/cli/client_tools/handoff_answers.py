@@ -126,7 +126,7 @@ class Serving:
             self._say(*_outcome(answer), handoff)
 
     async def _answer_of(self, tool: ClientTool, handoff: OpenHandoff) -> _Answer:
-        """What the tool answers. What its author did not expect is shown here, and is no more than named there."""
+        """The tool's answer. An unexpected error is shown here in full, and only named to the server."""
         try:
             if not await self._consent.given_for(tool, handoff):
                 return _Answer("decline")
@@ -174,7 +174,7 @@ _MARKS = {
 
 
 def _outcome(answer: _Answer) -> tuple[str, str]:
-    """What was done, as an event and in words."""
+    """An answered hand-off, as an event and in words."""
     if answer.action in ("decline", "cancel"):
         return "declined", f"Declined: {answer.message}" if answer.message else "Declined; nothing was sent."
     problem = answer.message if answer.action == "error" else (answer.content or {}).get("problem")

@@ -24,7 +24,7 @@ _HANDED = {"tool", "phase", "task_id", "session_id", "message", "parameters", "a
 
 
 class ProgramAnswer(BaseModel):
-    """What a program writes: `content`, or another `action` and a message that says why there is none."""
+    """The output of a program: `content`, or another `action` and a message that says why there is none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

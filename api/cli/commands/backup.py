@@ -87,7 +87,7 @@ async def _restore(output: Output, file: Path, data_dir: Path) -> ExitCode:
 
 
 def _left_to_do(manifest: "BackupManifest", data_dir: Path) -> list[str]:
-    """What a restore cannot do by itself."""
+    """The steps that a restore cannot make by itself."""
     todo = ["Make sure that the stack which was backed up does not run any more, then start this one: outlast up"]
     if not manifest.has_secrets:
         todo.insert(0, f"Put seal.keys back into {data_dir} first: the backup was made without secrets.")

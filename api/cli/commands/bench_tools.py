@@ -22,7 +22,7 @@ DEFAULT_MODELS = {"openai": "gpt-5-mini", "anthropic": "claude-haiku-4-5", "zai"
 
 @dataclass(frozen=True)
 class _Measurement:
-    """What is to be measured."""
+    """The measurement to make."""
 
     providers: tuple[str, ...]
     model_ids: tuple[str, ...]

@@ -134,7 +134,7 @@ def mcp(
 
 
 def _output() -> Output:
-    """What the command says, in the form of this process's log: both go to standard error."""
+    """The command's output, in the form of this process's log: both go to standard error."""
     if os.environ.get("OUTLAST_LOG_FORMAT") == "json":
         return LoggedOutput("outlast.mcp")
     output = Output(as_json=False)

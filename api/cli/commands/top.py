@@ -115,7 +115,7 @@ async def _follow_money(context: Context, view: "TopView") -> None:
 
 
 async def _look_at_money(context: Context, view: "TopView") -> None:
-    """What was spent today (UTC). It comes from workers, so it is not waited for for long."""
+    """The spending of today (UTC). Workers answer it, so the wait for it is short."""
     from outlast.client import OutlastError, UsageOptions  # noqa: PLC0415 (httpx)
 
     today = datetime.now(UTC).date()

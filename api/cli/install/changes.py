@@ -16,7 +16,7 @@ from outlast.api.cli.install.masking import difference
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a file will be. `lines` show it without secrets; there are none when nothing changes."""
+    """The new content of a file. `lines` show it without secrets; there are none when nothing changes."""
 
     file: ConfigFile
     text: str
@@ -101,7 +101,7 @@ def _entry_of(client: McpClient, document: JsonValue, name: str) -> JsonValue:
 
 
 def _by_hand(client: McpClient, path: Path, reason: str, name: str, entry: dict[str, JsonValue] | None) -> CliError:
-    """What to do instead; the token is not in it."""
+    """Instructions for a change by hand; the token is not in them."""
     message = f"{path} was not changed: {reason}."
     if entry is None:
         hint = f"Take {name!r} out of {client.servers!r} by hand, or mend the file and run the command again."

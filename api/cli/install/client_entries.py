@@ -45,7 +45,7 @@ def entry(client: McpClient, server: Server, command: Sequence[str]) -> dict[str
 
 
 def outlast_command() -> list[str]:
-    """What starts this installation of `outlast`, from any folder and without a PATH."""
+    """The command that starts this installation of `outlast`, from any folder and without a PATH."""
     program = Path(sys.executable).with_name("outlast.exe" if sys.platform == "win32" else "outlast")
     return [str(program)] if program.is_file() else [sys.executable, "-m", "outlast.api.cli"]
 

@@ -46,7 +46,7 @@ class McpClient:
     file: str
     source: str
     then: str
-    """What its user does for the change to count."""
+    """The user's next step, after which the change counts."""
     folder: str
     """It has been used on a machine that has this."""
     program: str | None = None
@@ -60,7 +60,7 @@ class McpClient:
     headers: str = "headers"
     stdio_fields: Mapping[str, str] = field(default_factory=dict[str, str])
     http_fields: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What else stands in the entry of a program, and of an address."""
+    """Further fields in the entry of a program, and of an address."""
     variable: str | None = None
     """How a value names a variable of the environment; None where that is not documented."""
 

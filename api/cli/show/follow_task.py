@@ -75,7 +75,7 @@ def _trouble_on(progress: TaskProgress) -> Callable[[Waiting | None], None]:
 
 
 def going_on(context: Context, task_id: str) -> CliError:
-    """What Ctrl-C says: who leaves does not cancel."""
+    """The message after Ctrl-C: the task goes on."""
     command = context.options.command
     return CliError(
         f"You stopped watching; task {task_id} goes on.",
@@ -130,7 +130,7 @@ def _message(event: Event) -> str | None:
 
 
 def _questions(event: Event) -> str:
-    """What the task asks its client, in one line."""
+    """The task's question to its client, in one line."""
     asked = _Questions.model_validate(event.data).requests.values()
     return one_line("; ".join(question.message for question in asked))
 

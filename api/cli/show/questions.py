@@ -19,7 +19,7 @@ def question_rows(question: InputRequest) -> list[tuple[str, str]]:
 
 
 def approval_rows(handoff: Handoff) -> list[tuple[str, str]]:
-    """What is approved: by whom it is called, tool, Actor, arguments (cut), budget, by whom, and until when."""
+    """The call to approve: by whom it is called, tool, Actor, arguments (cut), budget, by whom, and until when."""
     parameters = handoff.parameters
     begin, omitted = parameters.get("arguments_begin"), parameters.get("arguments_omitted_bytes")
     arguments = f"{omitted} bytes: {begin or ''}" if omitted else _json(parameters.get("arguments"))
@@ -36,7 +36,7 @@ def approval_rows(handoff: Handoff) -> list[tuple[str, str]]:
 
 
 def approval_text(handoff: Handoff) -> str:
-    """What is approved, as lines of Rich markup."""
+    """The call to approve, as lines of Rich markup."""
     return "\n".join(f"[dim]{name:<11}[/] {value}" for name, value in approval_rows(handoff))
 
 

@@ -13,7 +13,7 @@ _WAIT_SECONDS = 60
 
 
 class RowPage(BaseModel):
-    """What `get-dataset-items` answers."""
+    """The answer of `get-dataset-items`."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 

@@ -84,7 +84,7 @@ def _shown(columns: Sequence[Column], natural: Sequence[int], width: int) -> lis
 
 
 def _widths(columns: Sequence[Column], natural: Sequence[int], shown: Sequence[int], width: int) -> dict[int, int]:
-    """What each column gets: its least width, and of what is left as much as it can use, the most used first."""
+    """The width of each column: its least width, and of what is left as much as it can use, the most used first."""
     widths = {index: _least(columns[index], natural[index]) for index in shown}
     left = width - sum(widths.values()) - _GAP * (len(shown) - 1)
     for index in sorted(shown, key=lambda index: columns[index].rank):

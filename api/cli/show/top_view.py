@@ -39,7 +39,7 @@ _TASKS = (
 
 
 class TopView:
-    """What is known so far. It is drawn anew whenever the terminal asks for it."""
+    """The latest figures. They are drawn anew whenever the terminal asks for them."""
 
     def __init__(self, url: str) -> None:
         """Show the server at `url`."""
@@ -48,7 +48,7 @@ class TopView:
         self.usage: UsageReport | None = None
         self.usage_problem: str | None = None
         self.trouble: str | None = None
-        """What is being waited for, while the server does not answer."""
+        """The reason of the wait, while the server does not answer."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render it as Rich asks for it: on a terminal, no longer than the screen."""

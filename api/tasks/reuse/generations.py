@@ -34,7 +34,7 @@ _LISTED = 20
 
 
 class Tasks(Protocol):
-    """What is needed of the tasks of a caller."""
+    """The tasks of a caller, as far as reuse needs them."""
 
     async def described(self, caller: Caller, task_id: str) -> WorkflowExecutionDescription:
         """The task's workflow. Raises `TaskNotFound`."""
@@ -56,7 +56,7 @@ class ReusableCall:
     caller: Caller
     reusable: Reusable
     request_key: str | None
-    """What its idempotency key is for; the same key meets the same task whatever has become of that."""
+    """The task's id by its idempotency key; the same key meets the same task, however that has ended."""
 
 
 class Generations:

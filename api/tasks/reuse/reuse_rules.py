@@ -33,7 +33,7 @@ class Reusable:
 
 @dataclass(frozen=True)
 class ReuseRules:
-    """What holds for one call: what it asks for itself, else what the policy says of it."""
+    """The rule for one call: its own option, else the policy's."""
 
     policy: Policy
     sealer: SecretSealer
