@@ -108,6 +108,8 @@ class Task(BaseModel):
     workflow_url: str | None = Field(default=None, description="The task's workflow in the Temporal UI.")
     is_cancelling: SkipJsonSchema[bool] = Field(default=False, exclude=True)
     """Whether it goes on only until what it has started has ended; for front doors. Not known of tasks in lists."""
+    is_defect: SkipJsonSchema[bool] = Field(default=False, exclude=True)
+    """Whether it failed by a defect of the tool, and not as tools are expected to; for front doors."""
 
     @property
     def asks_people(self) -> bool:

@@ -207,7 +207,7 @@ class McpServer:
         except ValueError as error:
             raise MCPError(INVALID_PARAMS, "Invalid request parameters", data="") from error
         task = await with_mcp_errors(self._calls.start_task(ctx, params))
-        self._task_status.watch(ctx, await self._connections.client(ctx), task.id)
+        self._task_status.watch(ctx, await self._connections.client(ctx), task)
         return {"task": legacy_task(task), "_meta": {TOOLS_META: {task.id: task.tool}}}
 
     async def _cancel_request(self, ctx: Context, params: types.CancelledNotificationParams) -> None:

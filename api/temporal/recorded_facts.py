@@ -19,7 +19,7 @@ from outlast.api.errors import TaskDataLost, TaskDataUnavailable, TaskNotFound
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.temporal_names import START_RUN
 from outlast.workflows.contracts import search_attributes
-from outlast.workflows.contracts.tool_calls import TaskStatus, ToolOutcome
+from outlast.workflows.contracts.tool_calls import DEFECT_META, TaskStatus, ToolOutcome
 
 _KEPT = 2_000
 _AT_ONCE = 20
@@ -35,6 +35,7 @@ class _End:
     message: str | None
     run: RunState | None
     cost_usd: float | None
+    is_defect: bool
 
 
 class RecordedFacts:
@@ -52,8 +53,10 @@ class RecordedFacts:
     def learn(self, run_id: str | None, outcome: ToolOutcome) -> None:
         """Keep how a workflow has ended: it need not be read again."""
         if run_id is not None:
-            end = _End(message=outcome.result.headline, run=outcome.run, cost_usd=outcome.cost_usd)
-            self._ends[run_id] = end
+            is_defect = DEFECT_META in outcome.result.meta
+            self._ends[run_id] = _End(
+                outcome.result.headline, run=outcome.run, cost_usd=outcome.cost_usd, is_defect=is_defect
+            )
 
     async def completed(self, execution: WorkflowExecution, task: Task) -> Task:
         """`task` with what the history of `execution` says of it."""
@@ -80,7 +83,7 @@ class RecordedFacts:
         if end is None:
             return task
         told = {"status_message": task.status_message or end.message, "run": end.run, "cost_usd": end.cost_usd}
-        return task.model_copy(update=told)
+        return task.model_copy(update={**told, "is_defect": end.is_defect})
 
     async def _read_end(self, execution: WorkflowExecution) -> _End | None:
         handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)

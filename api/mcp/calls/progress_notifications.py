@@ -11,7 +11,12 @@ import mcp_types as types
 from outlast.api.errors import ApiError
 from outlast.api.mcp.connections import Client
 from outlast.api.mcp.dialects.registry import dialect_of
-from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
+from outlast.api.mcp.protocol.progress_notes import (
+    ProgressStep,
+    ProgressSteps,
+    progress_notification,
+    wants_progress,
+)
 from outlast.api.mcp.protocol.versions import Context, is_modern
 from outlast.api.tasks.client import TaskClient
 
@@ -40,7 +45,7 @@ class ProgressReporter:
 
     async def __aenter__(self) -> Self:
         """Start reporting."""
-        if self._wants_progress or self._wants_log:
+        if wants_progress(self._ctx) or self._wants_log:
             self._reporting = asyncio.create_task(self._report_events())
         return self
 
@@ -57,10 +62,6 @@ class ProgressReporter:
             await asyncio.wait({self._reporting}, timeout=_FLUSH_SECONDS)
 
     @property
-    def _wants_progress(self) -> bool:
-        return bool(self._ctx.meta) and "progress_token" in (self._ctx.meta or {})
-
-    @property
     def _wants_log(self) -> bool:
         """2025-11-25: after `logging/setLevel`. 2026-07-28: when the request's `_meta` has a log level."""
         meta: Mapping[str, Any] = self._ctx.meta or {}
@@ -68,36 +69,23 @@ class ProgressReporter:
         return level in _LEVELS and _LEVELS.index(level) <= _LEVELS.index("info")
 
     async def _report_events(self) -> None:
-        progress, run_id, dialect = 0.0, None, dialect_of(self._client.mode)
-        last: str | None = None
+        steps = ProgressSteps(dialect_of(self._client.mode).progress, self._actor)
         with suppress(ApiError):
             async for event in await self._tasks.events(self._client.caller, self._task_id):
                 if event.name == "task_completed":
                     return
-                started = event.data.get("run_id")
-                run_id = started if isinstance(started, str) else run_id
-                note = dialect.progress(ProgressFacts(event.name, event.data, self._actor, run_id))
-                if note is None or (note.done is None and note.message == last):
-                    continue
-                last = note.message
-                progress = progress + 1 if note.done is None else note.done
-                await self._send(progress, note)
+                step = steps.after(event.name, event.data)
+                if step is not None:
+                    await self._send(step)
 
-    async def _send(self, progress: float, note: ProgressNote) -> None:
-        session = self._ctx.session
-        if self._wants_progress and note.meta is None:
-            await session.report_progress(progress, note.total, note.message)
-        elif self._wants_progress:
-            await session.send_notification(self._with_meta(progress, note), related_request_id=self._ctx.request_id)
+    async def _send(self, step: ProgressStep) -> None:
+        session, note = self._ctx.session, step.note
+        if wants_progress(self._ctx) and note.meta is None:
+            await session.report_progress(step.progress, note.total, note.message)
+        elif wants_progress(self._ctx):
+            notification = progress_notification(self._ctx, step, note.meta or {})
+            await session.send_notification(notification, related_request_id=self._ctx.request_id)
         if self._wants_log:
             params = types.LoggingMessageNotificationParams(level="info", logger="outlast", data=note.message)
-            notification = types.LoggingMessageNotification(params=params)
-            await session.send_notification(notification, related_request_id=self._ctx.request_id)
-
-    def _with_meta(self, progress: float, note: ProgressNote) -> types.ProgressNotification:
-        """The notification as the SDK makes it, with `_meta`."""
-        token: object = (self._ctx.meta or {}).get("progress_token")
-        params = {"progressToken": token, "progress": progress, "total": note.total, "message": note.message}
-        return types.ProgressNotification(
-            params=types.ProgressNotificationParams.model_validate({**params, "_meta": dict(note.meta or {})})
-        )
+            logged = types.LoggingMessageNotification(params=params)
+            await session.send_notification(logged, related_request_id=self._ctx.request_id)

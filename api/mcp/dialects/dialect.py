@@ -109,6 +109,10 @@ class Dialect:
         done, total = facts.data.get("done"), facts.data.get("total")
         return ProgressNote(str(facts.data.get("status_message")), done=_number(done), total=_number(total))
 
+    def task_status(self, task: Task) -> TaskStatus:
+        """The status of a task for clients of 2025-11-25: by default, one whose answer is an error has failed."""
+        return task.status
+
     def status_message(self, task: Task) -> str | None:
         """What a task is doing or came to, as MCP tasks say it; empty for nothing, None for the words of every mode."""
         del task

@@ -1,8 +1,12 @@
 """What a progress notification says."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import mcp_types as types
+
+from outlast.api.mcp.protocol.versions import Context
 
 
 @dataclass(frozen=True)
@@ -24,3 +28,48 @@ class ProgressFacts:
     data: Mapping[str, Any]
     actor: str | None = None
     run_id: str | None = None
+
+
+@dataclass(frozen=True)
+class ProgressStep:
+    """A note, and how far the call is with it."""
+
+    progress: float
+    note: ProgressNote
+
+
+class ProgressSteps:
+    """The steps of one call, from the events of its task: each is told once."""
+
+    def __init__(self, note_of: Callable[[ProgressFacts], ProgressNote | None], actor: str | None = None) -> None:
+        """`note_of` words an event; `actor` is the Actor that the call runs, as it was named."""
+        self._note_of = note_of
+        self._actor = actor
+        self._progress = 0.0
+        self._run_id: str | None = None
+        self._last: str | None = None
+
+    def after(self, event: str, data: Mapping[str, Any]) -> ProgressStep | None:
+        """The step that an event is; None for one of which the client is not told, or has been told."""
+        started = data.get("run_id")
+        self._run_id = started if isinstance(started, str) else self._run_id
+        note = self._note_of(ProgressFacts(event, data, self._actor, self._run_id))
+        if note is None or (note.done is None and note.message == self._last):
+            return None
+        self._last = note.message
+        self._progress = self._progress + 1 if note.done is None else note.done
+        return ProgressStep(self._progress, note)
+
+
+def wants_progress(ctx: Context) -> bool:
+    """Whether the client of the request asks for its progress."""
+    return "progress_token" in (ctx.meta or {})
+
+
+def progress_notification(ctx: Context, step: ProgressStep, meta: Mapping[str, Any]) -> types.ProgressNotification:
+    """The notification for the request of `ctx` as the SDK makes it, with `meta` as its `_meta`."""
+    token: object = (ctx.meta or {}).get("progress_token")
+    said = {"progress": step.progress, "total": step.note.total, "message": step.note.message}
+    return types.ProgressNotification(
+        params=types.ProgressNotificationParams.model_validate({"progressToken": token, **said, "_meta": dict(meta)})
+    )

@@ -28,11 +28,11 @@ STATE_EVENTS = frozenset({"run_started", "status_message", "input_required", "ta
 
 
 def legacy_task(task: Task) -> dict[str, Any]:
-    """MCP 2025-11-25, `Task`. A task whose tool failed has status `failed`.
+    """MCP 2025-11-25, `Task`. A task whose tool failed has status `failed`, unless its mode says otherwise.
 
     One that is being cancelled is `cancelled`: this version says so in the answer to `tasks/cancel`, and stays with it.
     """
-    status = TaskStatus.CANCELLED if task.is_cancelling else _protocol_status(task.status)
+    status = TaskStatus.CANCELLED if task.is_cancelling else _protocol_status(dialect_of(task.mode).task_status(task))
     said = status_message(task)
     return {
         "taskId": task.id,

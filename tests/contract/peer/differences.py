@@ -53,9 +53,16 @@ TASKS_ON_PURPOSE: dict[tuple[str, str], str] = {
     **dict.fromkeys(_OWN_TTL, _NO_LIMIT),
     ("a completed task", "/ttl"): _NO_LIMIT,
     ("a failed run", "/ttl"): _NO_LIMIT,
+    ("a refused task", "/statusMessage"): "Ours says there why: the peer's says nothing until the result is read.",
 }
 """Besides: `tasks/result` waits for the end, as the specification says, and answers for a cancelled task; lists are
 newest first, and have the caller's own tasks only; a bad cursor is -32602."""
+
+NO_TASK_ON_PURPOSE = (
+    "A call that is refused starts nothing: input that does not fit the Actor's schema, or a missing payment, is "
+    "-32602 at once. The peer makes a task of it, which has completed with the refusal."
+)
+"""Why some calls that were to be tasks are protocol errors."""
 
 OWN_TEMPLATES = {"task"}
 """A task is a resource in every mode: clients without tasks can read it."""

@@ -1,14 +1,16 @@
 """Tasks of 2025-11-25 beside the peer: shapes, messages and errors; and tasks of 2026-07-28, which it does not have."""
 
+import asyncio
 import re
 from typing import Any
 
 import pytest
 
 from tests.contract.peer.conftest import Both, both_of
-from tests.contract.peer.differences import TASKS_ON_PURPOSE
+from tests.contract.peer.differences import NO_TASK_ON_PURPOSE, TASKS_ON_PURPOSE
 from tests.contract.peer.shapes import differences, shape_of
-from tests.contract.peer.test_answers import called, unexplained
+from tests.contract.peer.test_answers import beginning, called, unexplained
+from tests.contract.peer.test_refusals import CALLS, REFUSALS
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire, WireError
 from tests.support.stacks.service import Service
@@ -17,6 +19,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 QUERY = "?tools=actors,outlast/sleeper"
 LONG = {"actor": "outlast/sleeper", "input": {"seconds": 300, "steps": 300}}
 FAILING = {"seconds": 0.5, "failWith": {"exitCode": 3, "message": "Out of luck"}}
+SLOW = {"actor": "outlast/sleeper", "input": {"seconds": 4, "steps": 2}}
+RELATED_TASK = "io.modelcontextprotocol/related-task"
+UNKNOWN = {"actor": "outlast/nothing-there", "input": {}}
+UNFIT = {"actor": "outlast/sleeper", "input": {"seconds": "x"}}
 STATUS_MESSAGE = re.compile(r"outlast/sleeper: [A-Z-]+( — .+)?")
 
 
@@ -94,6 +100,81 @@ async def test_a_tasks_life_is_told_as_the_peer_tells_it(both: Both, ui: str) ->
     assert unexplained("its result", *results) == []
     related = [answer["_meta"]["io.modelcontextprotocol/related-task"].keys() for answer in results]
     assert related[0] == related[1]
+
+
+async def test_a_session_hears_of_its_task_what_the_peers_hears(both: Both) -> None:
+    """Its status at each change, and its progress, which names the run while it goes on: beside all requests."""
+    heard: list[tuple[list[dict[str, Any]], list[dict[str, Any]]]] = []
+    for wire in await connected(both):
+        async with wire.notifications() as said:
+            params = {"name": "call-actor", "arguments": SLOW, "task": {}, "_meta": {"progressToken": "of the task"}}
+            task_id = (await wire.request("tools/call", params))["task"]["taskId"]
+            statuses, steps = list[dict[str, Any]](), list[dict[str, Any]]()
+            while not statuses or statuses[-1]["status"] == "working":
+                message = await asyncio.wait_for(said.get(), 60)
+                if message["method"] == "notifications/tasks/status":
+                    statuses.append(message["params"])
+                elif message["method"] == "notifications/progress":
+                    assert not statuses or statuses[-1]["status"] == "working"
+                    steps.append(message["params"])
+        assert {status["taskId"] for status in statuses} == {task_id}
+        assert [step["progress"] for step in steps] == [1 + number for number in range(len(steps))]
+        assert {step["progressToken"] for step in steps} == {"of the task"}
+        assert {step["_meta"][RELATED_TASK]["taskId"] for step in steps} == {task_id}
+        assert len({step["_meta"]["com.apify/ActorRun"]["runId"] for step in steps}) == 1
+        assert all(STATUS_MESSAGE.fullmatch(step["message"]) for step in steps), steps
+        assert any("RUNNING" in step["message"] for step in steps), steps
+        heard.append((statuses, steps))
+    (their_statuses, their_steps), (statuses, steps) = heard
+    assert statuses[-1]["status"] == their_statuses[-1]["status"] == "completed"
+    assert statuses[-1]["statusMessage"].startswith(their_statuses[-1]["statusMessage"])
+    assert steps[-1]["message"] == their_steps[-1]["message"] == "outlast/sleeper: SUCCEEDED"
+    assert list(differences(shape_of(their_steps[-1]), shape_of(steps[-1]))) == []
+    assert unlike("a completed task", their_statuses[-1], statuses[-1]) == []
+
+
+async def test_tasks_that_fail_have_the_status_that_the_peer_gives_them(both: Both, service: Service) -> None:
+    """What a tool tells in its own words is an answer like any other; what is thrown has failed."""
+    wires = await connected(both)
+    found: dict[str, list[str]] = {}
+    for refusal, (status, kind, message) in REFUSALS.items():
+        service.sandbox.order_fault("status", method="POST", path="/runs$", status=status, type=kind, message=message)
+        try:
+            for call, (tool, arguments) in CALLS.items():
+                ended = await asyncio.gather(*(ended_task(wire, tool, arguments) for wire in wires))
+                found[f"{call}: {refusal}"] = unlike_ends(*ended)
+        finally:
+            service.sandbox.restore()
+    found["an unknown Actor"] = unlike_ends(*[await ended_task(wire, "call-actor", UNKNOWN) for wire in wires])
+    assert {label: lines for label, lines in found.items() if lines} == {}
+    params = {"name": "call-actor", "arguments": UNFIT, "task": {}}
+    theirs, ours = [await asked(wire, "tools/call", **params) for wire in wires]
+    assert theirs["task"]["status"] == "working", NO_TASK_ON_PURPOSE
+    assert ours.startswith('-32602: MCP error -32602: Invalid arguments for tool "call-actor".'), NO_TASK_ON_PURPOSE
+
+
+async def ended_task(wire: Wire, tool: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The task once it has ended, and its result."""
+    task_id = (await as_task(wire, tool, arguments))["taskId"]
+
+    async def ended() -> dict[str, Any]:
+        task = await wire.request("tasks/get", {"taskId": task_id})
+        assert task["status"] != "working"
+        return task
+
+    return await eventually(ended), await wire.request("tasks/result", {"taskId": task_id})
+
+
+def unlike_ends(
+    theirs: tuple[dict[str, Any], dict[str, Any]], ours: tuple[dict[str, Any], dict[str, Any]]
+) -> list[str]:
+    (task, result), (own_task, own_result) = theirs, ours
+    told = [beginning("", each) for each in (result, own_result)]
+    return [
+        *unlike("a refused task", task, own_task),
+        *([] if task["status"] == own_task["status"] else [f"{task['status']}, ours {own_task['status']}"]),
+        *([] if told[0] == told[1] else [f"the peer says {told[0]}, ours {told[1]}"]),
+    ]
 
 
 async def test_a_cancelled_task_stays_cancelled_while_its_run_is_aborted(both: Both, service: Service) -> None:

@@ -1,6 +1,7 @@
 """Tasks are workflows: readable in either revision, from any connection and any process, and by nobody else."""
 
 import asyncio
+import re
 from typing import Any
 
 import httpx
@@ -153,12 +154,19 @@ async def test_a_result_blocks_and_asks_the_user_meanwhile(older: Wire) -> None:
 
 async def test_the_session_that_started_a_task_hears_of_it(older: Wire) -> None:
     async with older.notifications() as said:
-        made = await older_task(older, "call-actor", actor="outlast/sleeper", input={"seconds": 1})
-        statuses = []
+        arguments = {"actor": "outlast/sleeper", "input": {"seconds": 1}}
+        params = {"name": "call-actor", "arguments": arguments, "task": {}, "_meta": {"progressToken": 7}}
+        made = (await older.request("tools/call", params))["task"]
+        statuses, steps = [], []
         while not statuses or statuses[-1]["status"] == "working":
             message = await asyncio.wait_for(said.get(), 30)
             if message["method"] == "notifications/tasks/status":
                 statuses.append(message["params"])
+            elif message["method"] == "notifications/progress":
+                steps.append(message["params"])
+    assert re.match(r"Run \w+ has started", steps[0]["message"])
+    related = {"io.modelcontextprotocol/related-task": {"taskId": made["taskId"]}}
+    assert {str((step["progressToken"], step["_meta"])) for step in steps} == {str((7, related))}
     assert {status["taskId"] for status in statuses} == {made["taskId"]}
     assert statuses[-1]["status"] == "completed"
     assert any("Slept" in status["statusMessage"] for status in statuses)

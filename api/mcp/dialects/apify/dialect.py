@@ -1,7 +1,7 @@
 """`ApifyDialect`: what Apify's server (0.16) does otherwise when it is called."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
@@ -16,8 +16,10 @@ from outlast.api.mcp.dialects.apify.coercion import coerced_object
 from outlast.api.mcp.dialects.apify.violations import first_violation, quick_first_violation
 from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
+from outlast.api.tasks.wait_argument import WAIT_ARGUMENT
 from outlast.workflows.contracts.tool_calls import TaskStatus, TextContent, ToolResult
 from outlast.workflows.tools.apify.actors.actor_tool import tool_name as actor_tool_name
+from outlast.workflows.tools.apify.answers.failures import is_thrown
 from outlast.workflows.tools.apify.answers.payments import demand_for_payment
 from outlast.workflows.tools.apify.answers.run import USAGE_META
 from outlast.workflows.tools.apify.runs.get_actor_run import GET_ACTOR_RUN
@@ -80,7 +82,8 @@ class ApifyDialect(Dialect):
             raise MCPError(INVALID_PARAMS, f'Missing arguments for tool "{definition.name}".\n{_SEE_SCHEMA}')
         arguments = coerced_object(schema, given)
         if definition.arguments is None and definition.actor is not None:
-            return arguments  # An Actor's schema is one of the outside world: admission checks it, within bounds.
+            # An Actor's schema is one of the outside world: admission checks it, within bounds. The wait is ours.
+            schema = _wait_in(schema) if definition.calls_actor else {}
         violation = first_violation(schema, arguments)
         if violation is not None:
             raise _invalid(definition, violation)
@@ -143,6 +146,12 @@ class ApifyDialect(Dialect):
         message = f"{actor}: {status or 'RUNNING'}" + (f" — {said}" if said else "")
         return ProgressNote(message, meta={USAGE_META: {"runId": facts.run_id}})
 
+    def task_status(self, task: Task) -> TaskStatus:
+        """A task whose tool has told in words of its own why it failed is completed, as one whose run failed is."""
+        if task.status is not TaskStatus.FAILED or not task.answered or task.is_defect or not task.status_message:
+            return task.status
+        return task.status if is_thrown(task.status_message) else TaskStatus.COMPLETED
+
     def status_message(self, task: Task) -> str | None:
         """The Actor, the status of its run and what it says; a question to people is told as in every mode."""
         if task.status is TaskStatus.CANCELLED or task.is_cancelling:
@@ -169,6 +178,12 @@ class ApifyDialect(Dialect):
     def state_arguments(self, run_id: str) -> dict[str, JsonValue]:
         """The state of now."""
         return {**super().state_arguments(run_id), "waitSecs": 0}
+
+
+def _wait_in(schema: JsonObject) -> JsonObject:
+    """What a listed schema says of `waitSecs`, which the front door takes out of the arguments."""
+    properties = cast(JsonObject, schema.get("properties") or {})
+    return {"properties": {name: entry for name, entry in properties.items() if name == WAIT_ARGUMENT}}
 
 
 def _first(definition: Tool, arguments: Mapping[str, Any], violations: tuple[Violation, ...]) -> str:

@@ -13,6 +13,7 @@ from outlast.workflows.stubs.failures import ToolError
 _REFUSAL = re.compile(r"The platform answered \d+ \((?P<type>[\w-]+)\): (?P<message>.*)", re.DOTALL)
 """How the classifier tells a refusal of the platform (`activities/failures/classify.py`)."""
 
+_THROWN = "Error calling tool "
 _NOT_APPROVED = "full-permission-actor-not-approved"
 
 Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
@@ -73,9 +74,14 @@ def thrown(tool: str, envelope: ErrorEnvelope) -> str:
     if told is not None:
         if envelope.category is ErrorCategory.PAYMENT or awaits_approval(envelope):
             return told["message"]
-        return f'Error calling tool "{tool}": {told["message"]} (API error type: {told["type"]}).'
+        return f'{_THROWN}"{tool}": {told["message"]} (API error type: {told["type"]}).'
     hint = f" {envelope.hint}" if envelope.hint else ""
-    return f'Error calling tool "{tool}": {envelope.message}{hint}'
+    return f'{_THROWN}"{tool}": {envelope.message}{hint}'
+
+
+def is_thrown(text: str) -> bool:
+    """Whether a tool error has no words of its own, but those of `thrown`."""
+    return text.startswith(_THROWN)
 
 
 def platform_message(envelope: ErrorEnvelope) -> str:
