@@ -32,7 +32,7 @@ _SERVER = '''\
 import os
 import sys
 
-for name in ("APIFY_TOKEN", "OUTLAST_DEFAULT_TOOLS", "OUTLAST_MODE"):
+for name in ("APIFY_TOKEN", "OUTLAST_DEFAULT_TOOLS", "TOOLS", "OUTLAST_MODE"):
     if os.environ.get(name, "").startswith("${") or not os.environ.get(name):
         os.environ.pop(name, None)
 
@@ -114,6 +114,8 @@ def manifest(version: str) -> dict[str, Any]:
                     "APIFY_TOKEN": "${user_config.apify_token}",
                     "OUTLAST_MODE": "${user_config.mode}",
                     "OUTLAST_DEFAULT_TOOLS": "${user_config.tools}",
+                    # By this name in the mode `apify`, whose connections have defaults of their own.
+                    "TOOLS": "${user_config.tools}",
                 },
             },
         },

@@ -267,31 +267,48 @@ def test_both_files_fit_the_schemas_of_their_makers(bundle: Path) -> None:
         assert [*checker.iter_errors({**told, "version": 1})]
 
 
-async def test_the_bundle_of_desktop_clients_starts_the_server(
-    bundle: Path, complete: CleanInstall, stack: dict[str, Any]
+@pytest.mark.parametrize(
+    ("chosen", "offered", "left_out"),
+    [
+        ({}, {"call-actor", "search-apify-docs"}, set[str]()),
+        ({"tools": "runs"}, {"get-actor-log"}, {"search-apify-docs"}),
+        ({"mode": "apify", "tools": "docs"}, {"search-apify-docs", "fetch-apify-docs"}, {"call-actor", "get-actor-run"}),
+        ({"mode": "apify"}, {"call-actor", "search-apify-docs", "report-problem"}, {"get-task"}),
+    ],
+    ids=["nothing", "tools", "the mode apify and tools", "the mode apify"],
+)
+async def test_the_bundle_of_desktop_clients_starts_the_server_as_its_user_has_chosen(
+    bundle: Path,
+    complete: CleanInstall,
+    stack: dict[str, Any],
+    chosen: dict[str, str],
+    offered: set[str],
+    left_out: set[str],
 ) -> None:
     folder = bundle / "unpacked"
-    config = _as_the_host_starts_it(folder)
+    config = _as_the_host_starts_it(folder, chosen)
     assert [config["command"], *config["args"]] == ["uv", "run", "--directory", str(folder), "server.py"]
     # uv would fetch what is installed here already.
     python, environment = str(complete.folder / "bin" / "python"), complete.environment(**config["env"])
     server = StdioServerParameters(command=python, args=["server.py"], env=environment, cwd=folder)
     async with Client(stdio_client(server), read_timeout_seconds=180) as client:
-        assert {"call-actor", "search-apify-docs"} <= {tool.name for tool in (await client.list_tools()).tools}
+        names = {tool.name for tool in (await client.list_tools()).tools}
+    assert (offered <= names, left_out & names) == (True, set())
 
 
 def _mcpb() -> list[str]:
     return [str(node()), str(npm_package("@anthropic-ai/mcpb", "2.1.2") / "dist" / "cli" / "cli.js")]
 
 
-def _as_the_host_starts_it(folder: Path) -> Any:
-    """The command and variables for a user who has filled in nothing, worked out by the library that hosts use."""
+def _as_the_host_starts_it(folder: Path, chosen: dict[str, str]) -> Any:
+    """The command and variables for a user who has filled in this, worked out by the library that hosts use."""
     library = npm_package("@anthropic-ai/mcpb", "2.1.2") / "dist" / "node.js"
     script = f"""
         import {{ getMcpConfigForManifest }} from {json.dumps(str(library))};
         import fs from "node:fs";
         const manifest = JSON.parse(fs.readFileSync({json.dumps(str(folder / "manifest.json"))}));
-        const options = {{ manifest, extensionPath: {json.dumps(str(folder))}, systemDirs: {{}}, pathSeparator: "/" }};
+        const options = {{ manifest, extensionPath: {json.dumps(str(folder))}, systemDirs: {{}}, pathSeparator: "/",
+            userConfig: {json.dumps(chosen)} }};
         console.log(JSON.stringify(await getMcpConfigForManifest(options)));
     """
     program = [str(node()), "--input-type=module", "-e", script]
