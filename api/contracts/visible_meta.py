@@ -2,16 +2,20 @@
 
 from pydantic import JsonValue
 
-_UI_MODES = frozenset({"openai", "apify"})
-"""Modes that have widgets."""
 _UI_PREFIX = "openai/"
 _INTERNAL_PREFIX = "outlast/added"
 
 
 def visible_meta(meta: dict[str, JsonValue], *, mode: str) -> dict[str, JsonValue]:
     """`meta` without the keys that are for the front door alone, and without those of widgets where a mode has none."""
-    return {
-        key: value
-        for key, value in meta.items()
-        if not key.startswith(_INTERNAL_PREFIX) and (mode in _UI_MODES or not key.startswith(_UI_PREFIX))
-    }
+    seen = {key: value for key, value in meta.items() if not key.startswith(_INTERNAL_PREFIX)}
+    if not any(key.startswith(_UI_PREFIX) for key in seen) or _has_widgets(mode):
+        return seen
+    return {key: value for key, value in seen.items() if not key.startswith(_UI_PREFIX)}
+
+
+def _has_widgets(mode: str) -> bool:
+    from outlast.workflows.tools.registry import MODES  # noqa: PLC0415 (contracts are for clients, too: no Temporal)
+
+    known = MODES.get(mode)
+    return known is not None and known.has_widgets

@@ -34,12 +34,17 @@ from tests.support.stacks.service import Service, settings_environment
 MODE = pytest.mark.parametrize("mode", ["default", "openai", "anthropic"])
 EVERY_MODE = pytest.mark.parametrize("mode", ["default", "openai", "anthropic", "apify"])
 """For what is promised whatever the tools are; the surface of `apify` is compared with its peer's, see `peer/`."""
+BUILT_IN = pytest.mark.parametrize("mode", ["default", "openai", "apify"])
 PAYMENT = pytest.mark.parametrize("payment", ["", "skyfire"])
 REVISIONS = pytest.mark.parametrize("revision", [LEGACY, MODERN])
 CATEGORIES = "actors,runs,docs,storage,tasks,schedules,experimental,dev,ui"
 ONLY_IN_UI = {"search-actors-internal", "fetch-actor-details-internal"}
 PAID_BY_ITS_ACCOUNT = {"call-actor-task"}
 """What no payment that comes with a call can pay."""
+OF_OTHER_PACKAGES = {"labelled", "pick_colour"}
+HINTS = {"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
+UNSAID_HINTS = {"idempotentHint"}
+"""What the peer does not say of the tool of a single Actor."""
 COMPANIONS = {
     "get-actor-run",
     "get-actor-output",
@@ -66,28 +71,27 @@ async def tools_of(wire: Wire) -> dict[str, dict[str, Any]]:
     return {tool["name"]: tool for tool in (await wire.request("tools/list"))["tools"]}
 
 
-@MODE
+@EVERY_MODE
 @PAYMENT
 @REVISIONS
 async def test_the_list_has_the_same_shape_everywhere(
     http: httpx.AsyncClient, mode: str, payment: str, revision: str
 ) -> None:
     tools = await tools_of(wire_of(http, mode, payment, revision))
-    base = await tools_of(wire_of(http, "default"))
-    assert tools.keys() - ONLY_IN_UI == base.keys() - (PAID_BY_ITS_ACCOUNT if payment else set())
+    if mode == "apify":
+        own = {definition.name for definition in tools_of_mode(mode) if not definition.name.endswith("-widget")}
+        assert tools.keys() == own | {"outlast--sleeper", *OF_OTHER_PACKAGES}
+    else:
+        base = await tools_of(wire_of(http, "default"))
+        assert tools.keys() - ONLY_IN_UI == base.keys() - (PAID_BY_ITS_ACCOUNT if payment else set())
     assert (tools.keys() >= ONLY_IN_UI) is (mode == "openai")
     for tool in tools.values():
         assert tool["description"].strip()
         assert tool["inputSchema"]["type"] == "object"
         Draft202012Validator.check_schema(tool["inputSchema"])
         Draft202012Validator.check_schema(tool.get("outputSchema", {}))
-        assert tool["annotations"].keys() == {
-            "title",
-            "readOnlyHint",
-            "destructiveHint",
-            "idempotentHint",
-            "openWorldHint",
-        }
+        unsaid = UNSAID_HINTS if mode == "apify" and tool["name"] == "outlast--sleeper" else set[str]()
+        assert tool["annotations"].keys() == HINTS - unsaid
 
 
 @EVERY_MODE
@@ -297,10 +301,13 @@ async def everything_said_of(http: httpx.AsyncClient, mode: str) -> str:
         await modern.request("resources/read", {"uri": uri})
         for uri in ("test://labelled", f"outlast://tasks/{task_id}")
     ]
-    started = await older.request("tools/call", {**call, "task": {}})
-    said.append(await older.request("tasks/result", {"taskId": started["task"]["taskId"]}))
+    # In the mode `apify` only what runs an Actor is a task of the older version, and tasks have no tools.
+    if mode != "apify":
+        started = await older.request("tools/call", {**call, "task": {}})
+        task_id = started["task"]["taskId"]
+        said.append(await modern.request("tools/call", {"name": "get-task", "arguments": {"taskId": task_id}}))
+    said.append(await older.request("tasks/result", {"taskId": task_id}))
     said.append(await modern.request("tasks/get", {"taskId": task_id}, capabilities=KNOWS_TASKS))
-    said.append(await modern.request("tools/call", {"name": "get-task", "arguments": {"taskId": task_id}}))
     body = {"tool": "labelled", "mode": mode, "session_id": f"labelled-{mode}"}
     answers = [
         await http.post("/v1/tasks", json=body, headers={"Prefer": "wait=60"}),
@@ -313,34 +320,39 @@ async def everything_said_of(http: httpx.AsyncClient, mode: str) -> str:
     return "\n".join([*(json.dumps(each) for each in said), *(answer.text for answer in answers)])
 
 
-@MODE
+@EVERY_MODE
 async def test_no_front_door_gives_away_what_is_not_for_its_client(http: httpx.AsyncClient, mode: str) -> None:
     said = await everything_said_of(http, mode)
     assert said.count('"own": 1') + said.count('"own":1') >= 10
     assert "outlast/added" not in said
-    assert ("openai/" in said) is (mode == "openai")
+    assert ("openai/" in said) is (mode in ("openai", "apify"))
 
 
-UNPAID = [{}, {PAY_ID: ""}, {PAY_ID: "  "}, {PAY_ID: 7}, {PAY_ID: None}, {PAY_ID: [SECRET]}]
+UNPAID = [{}, {PAY_ID: ""}, {PAY_ID: "  "}, {PAY_ID: None}, {PAY_ID: 7}, {PAY_ID: [SECRET]}]
+UNPAID_IN_DROP_IN = UNPAID[:4]
+"""There a number is taken as a text, and so as a payment; a list is not what the schema says."""
 
 
 @REVISIONS
-@pytest.mark.parametrize("mode", ["default", "openai"])
+@BUILT_IN
 @pytest.mark.parametrize("tool", ["call-actor", "outlast--sleeper"])
 async def test_a_paid_tool_is_refused_without_payment(
     http: httpx.AsyncClient, service: Service, mode: str, tool: str, revision: str
 ) -> None:
     wire = wire_of(http, mode, "skyfire", revision)
     schema = (await tools_of(wire))[tool]["inputSchema"]
-    assert PAY_ID in schema["required"]
+    is_drop_in = mode == "apify"
+    # There a call without it is answered with what it lacks, so the argument is optional.
+    assert (PAY_ID in schema["properties"], PAY_ID in schema.get("required", ())) == (True, not is_drop_in)
+    said = f'Missing required "{PAY_ID}" field.' if is_drop_in else f"{tool} is paid with `{PAY_ID}`, and the call has"
     arguments: dict[str, Any] = dict(SLEEPER if tool == "call-actor" else SLEEPER["input"])
     started = service.sandbox.counters["startsAccepted"]
-    for unpaid in UNPAID:
+    for unpaid in UNPAID_IN_DROP_IN if is_drop_in else UNPAID:
         call = {"name": tool, "arguments": {**arguments, **unpaid}}
         answer = await wire.request("tools/call", call)
         assert (answer["isError"], answer["_meta"]["outlast/error"]["category"]) == (True, "payment")
         assert "outlast/taskId" not in answer["_meta"]
-        assert text_of(answer).startswith(f"{tool} is paid with `{PAY_ID}`, and the call has none.")
+        assert text_of(answer).startswith(said)
         if revision == LEGACY:
             with pytest.raises(WireError, match="-32602"):
                 await wire.request("tools/call", {**call, "task": {}})
@@ -381,7 +393,7 @@ async def test_a_payment_that_a_model_makes_up_is_refused_by_the_adapters(
     assert service.sandbox.counters["startsAccepted"] == started
 
 
-@pytest.mark.parametrize("mode", ["default", "openai"])
+@BUILT_IN
 async def test_a_payment_where_nobody_takes_it_is_refused(http: httpx.AsyncClient, service: Service, mode: str) -> None:
     started = service.sandbox.counters["startsAccepted"]
     arguments = {**SLEEPER["input"], PAY_ID: SECRET}

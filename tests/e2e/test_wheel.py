@@ -272,7 +272,7 @@ def test_both_files_fit_the_schemas_of_their_makers(bundle: Path) -> None:
     [
         ({}, {"call-actor", "search-apify-docs"}, set[str]()),
         ({"tools": "runs"}, {"get-actor-log"}, {"search-apify-docs"}),
-        ({"mode": "apify", "tools": "docs"}, {"search-apify-docs", "fetch-apify-docs"}, {"call-actor", "get-actor-run"}),
+        ({"mode": "apify", "tools": "docs"}, {"search-apify-docs", "fetch-apify-docs"}, {"call-actor"}),
         ({"mode": "apify"}, {"call-actor", "search-apify-docs", "report-problem"}, {"get-task"}),
     ],
     ids=["nothing", "tools", "the mode apify and tools", "the mode apify"],

@@ -16,6 +16,7 @@ from outlast.api.contracts.tasks import Task
 from outlast.api.errors import InvalidCall
 from outlast.api.mcp.protocol.platform_addresses import PlatformAddress
 from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
+from outlast.api.mcp.resources.resource_definitions import Resource
 from outlast.api.tasks.still_working import still_working
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
@@ -33,6 +34,9 @@ class Dialect:
 
     addresses: tuple[PlatformAddress, ...] = ()
     """Which addresses of the platform's API are resources."""
+
+    resources: tuple[Resource, ...] = ()
+    """Resources of the mode: pages that its clients show, guides."""
 
     signs_links: bool = False
     """Whether links to what is too large for an answer are signed: whoever has such a link may read it."""

@@ -11,7 +11,6 @@ from mcp.shared.exceptions import MCPError
 from outlast.api.contracts.visible_meta import visible_meta
 from outlast.api.errors import TaskNotFound
 from outlast.api.mcp.connections import Client, Connections
-from outlast.api.mcp.dialects.apify.payment_guide import PAYMENT_GUIDES
 from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.api_errors import with_mcp_errors
@@ -37,11 +36,11 @@ class ResourceMethods:
         platform: PlatformResources,
         widgets: Sequence[Resource] = (),
     ) -> None:
-        """Offer `tasks`, `widgets`, the resources of extensions, and in some modes those of the `platform`."""
+        """Offer `tasks`, `widgets`, what extensions and modes bring, and in some modes what the `platform` has."""
         self._connections = connections
         self._tasks = tasks
         self._platform = platform
-        self._resources = (*PAYMENT_GUIDES, *widgets, *cast(tuple[Resource, ...], extension_entries("RESOURCES")))
+        self._resources = (*widgets, *cast(tuple[Resource, ...], extension_entries("RESOURCES")))
 
     async def list(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> JsonObject:
         """`resources/list`."""
@@ -100,7 +99,7 @@ class ResourceMethods:
         paid_by = (None, pays.name if pays is not None else None)
         return tuple(
             resource
-            for resource in self._resources
+            for resource in (*dialect_of(client.mode).resources, *self._resources)
             if resource.mode in (None, client.mode)
             and resource.payment in paid_by
             and (not resource.is_app or _shows_apps(client))

@@ -1,4 +1,4 @@
-"""The widgets of the modes that have them: two self-contained pages, assembled on first use.
+"""The widgets: two self-contained pages, assembled on first use for what the mode that shows them has.
 
 A page contains its styles and scripts. Its Content-Security-Policy allows only these, by their digests, and of the
 network nothing but pictures from the hosts that a mode names: no data of a run can add a script, a style or a request.
@@ -15,8 +15,7 @@ from mcp.server.apps import APP_MIME_TYPE
 from pydantic import JsonValue
 
 from outlast.api.mcp.resources.resource_definitions import Resource
-from outlast.api.mcp.widgets.surfaces import APIFY_MODE, UI_MODE, Surface
-from outlast.workflows.tools.apify.widgets.pages import ACTORS_PAGE, RUN_PAGE, Page
+from outlast.api.mcp.widgets.surfaces import UI_MODE, Surface
 from outlast.workflows.tools.openai.widgets import RUN_WIDGET_URI, SEARCH_WIDGET_URI
 
 _POLICY_PLACE = "<!-- Content-Security-Policy -->"
@@ -67,7 +66,7 @@ def widget_meta() -> dict[str, JsonValue]:
 
 
 def widget_resources() -> tuple[Resource, ...]:
-    """The resources that the modes with widgets offer."""
+    """The pages of the UI mode. Another mode has its own in its dialect (`Dialect.resources`)."""
     return (
         _widget_resource(
             SEARCH_WIDGET_URI,
@@ -80,18 +79,6 @@ def widget_resources() -> tuple[Resource, ...]:
             "actor-run.html",
             title="Actor run",
             description="A live run: status, progress, cost, rows so far, end of the log, and a button to abort it.",
-        ),
-        _apify_resource(
-            ACTORS_PAGE,
-            "search-results.html",
-            "search-actors-widget",
-            "Actors of Apify Store as cards: what each does, its price, its use, its documentation.",
-        ),
-        _apify_resource(
-            RUN_PAGE,
-            "actor-run.html",
-            "actor-run-widget",
-            "A run as it goes on: status, progress, cost, rows so far, storages, and a button to abort it.",
         ),
     )
 
@@ -109,25 +96,6 @@ def _widget_resource(uri: str, file_name: str, *, title: str, description: str) 
         read=read,
         meta={**widget_meta(), "openai/widgetDescription": description},
         mode="openai",
-    )
-
-
-def _apify_resource(page: Page, file_name: str, name: str, description: str) -> Resource:
-    surface = Surface(APIFY_MODE.facts, page.picture_hosts)
-
-    def read(_parts: Mapping[str, str]) -> str:
-        return widget_page(file_name, surface)
-
-    return Resource(
-        uri=page.uri,
-        name=name,
-        title="",
-        description=description,
-        mime_type=APP_MIME_TYPE,
-        read=read,
-        meta=page.meta(),
-        mode="apify",
-        is_app=True,
     )
 
 

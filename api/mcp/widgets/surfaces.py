@@ -40,20 +40,3 @@ UI_MODE = Surface(
         }
     )
 )
-APIFY_MODE = Surface(
-    FrozenObject(
-        {
-            # The second is there where the first was not selected.
-            "runTools": ["get-actor-run", "get-actor-run-widget"],
-            "runArguments": {"waitSecs": 0},
-            "logTool": "get-actor-run-log",
-            "logLines": 50,
-            "readsLogUnasked": False,
-            "showsStorages": True,
-            "firstMs": 3_000,
-            "searchTool": "search-actors-widget",
-            "detailsTool": "fetch-actor-details-widget",
-            "schemaTool": "fetch-actor-details",
-        }
-    )
-)

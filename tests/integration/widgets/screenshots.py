@@ -6,7 +6,8 @@ from typing import Any
 
 from playwright.async_api import Browser, expect
 
-from outlast.api.mcp.widgets import widget_page, widget_resources
+from outlast.api.mcp.dialects.apify.pages import PAGES
+from outlast.api.mcp.widgets import widget_page
 from tests.integration.widgets.apify_samples import INPUT_SCHEMA, README, USAGE, details
 from tests.integration.widgets.apify_samples import run as run_answer
 from tests.integration.widgets.host import JsonObject, Tool, WidgetHost, running_chromium, showing
@@ -64,7 +65,7 @@ async def in_mode_apify(
     browser: Browser, name: str, uri: str, answer: JsonObject, *, theme: str, tab: str = ""
 ) -> None:
     """A page as the mode `apify` serves it."""
-    html = str(next(page for page in widget_resources() if page.uri == uri).read({}))
+    html = str(next(page for page in PAGES if page.uri == uri).read({}))
 
     async def surface(tool: str, _arguments: JsonObject) -> JsonObject:
         told = {

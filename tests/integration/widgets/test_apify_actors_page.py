@@ -3,11 +3,11 @@
 import pytest
 from playwright.async_api import Browser, expect
 
-from outlast.api.mcp.widgets import widget_resources
+from outlast.api.mcp.dialects.apify.pages import PAGES
 from tests.integration.widgets.apify_samples import ACTORS, INPUT_SCHEMA, PICTURE, README, details, search
 from tests.integration.widgets.host import Tool, WidgetHost, showing
 
-PAGE = str(next(page for page in widget_resources() if page.uri == "ui://widget/search-actors.html").read({}))
+PAGE = str(next(page for page in PAGES if page.uri == "ui://widget/search-actors.html").read({}))
 MARKUP = '<img src="https://evil.example/x.png" onerror="window.pwned = 1"><script>window.pwned = 2</script>'
 ELSEWHERE = "https://evil.example/x.png"
 TOOLS: dict[str, Tool] = {

@@ -4,13 +4,13 @@ from typing import Any
 
 from playwright.async_api import Browser, expect
 
-from outlast.api.mcp.widgets import widget_resources
+from outlast.api.mcp.dialects.apify.pages import PAGES
 from tests.integration.widgets.apify_samples import RUN_ID, TERMS, USAGE, run
 from tests.integration.widgets.host import JsonObject, RefusedByHost, WidgetHost, showing
 from tests.integration.widgets.samples import dataset_page, log, rows
 from tests.support.eventually import eventually
 
-PAGE = str(next(page for page in widget_resources() if page.uri == "ui://widget/actor-run.html").read({}))
+PAGE = str(next(page for page in PAGES if page.uri == "ui://widget/actor-run.html").read({}))
 MARKUP = '<img src="https://evil.example/x.png" onerror="window.pwned = 1"><script>window.pwned = 2</script>'
 
 

@@ -1,6 +1,9 @@
 """Tools of the mode `apify` that show what they do, without a server."""
 
+from dataclasses import replace
+
 import pytest
+from pydantic import JsonValue
 
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.api.access.permissions import PermissionRules
@@ -9,11 +12,13 @@ from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.tool_entries import listed_schema
 from outlast.api.tasks.wait_argument import split_wait
 from outlast.workflows.contracts.tool_calls import TextContent, ToolCall, ToolResult
+from outlast.workflows.tools import registry
 from outlast.workflows.tools.apify.actors.cards import card_of
 from outlast.workflows.tools.apify.widgets.pages import ACTORS_PAGE, RUN_PAGE
 from outlast.workflows.tools.apify.widgets.shown_actors import shown_actor
 from outlast.workflows.tools.core.payments import INPUT_CALLERS
 from outlast.workflows.tools.registry import MODES, executor_kind, tools_of
+from tests.support.paths import ROOT
 
 TOOLS = {tool.name: tool for tool in tools_of("apify")}
 SHOWN = "call-actor-widget"
@@ -80,3 +85,19 @@ def test_an_actor_of_which_little_is_known_has_every_field() -> None:
         "url": "https://apify.com/a/b",
         "currentPricingInfo": {"model": "FREE"},
     }
+
+
+def test_a_mode_says_itself_whether_it_has_widgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = replace(MODES["default"], name="shown", has_widgets=True)
+    monkeypatch.setitem(registry._MODES, "shown", shown)  # as `extend` adds it, for this test only
+    meta: dict[str, JsonValue] = {"openai/outputTemplate": "ui://x", "own": 1}
+    assert visible_meta(meta, mode="shown") == meta
+    assert visible_meta(meta, mode="default") == visible_meta(meta, mode="no-such-mode") == {"own": 1}
+    assert {mode.name for mode in MODES.values() if mode.has_widgets} == {"openai", "apify", "shown"}
+
+
+def test_the_mode_is_named_in_its_own_folders_and_in_one_list_of_dialects() -> None:
+    own = ("workflows/tools/apify/", "api/mcp/dialects/apify/")
+    files = [path for floor in ("api", "workflows") for path in (ROOT / floor).rglob("*.py")]
+    named = {path.relative_to(ROOT).as_posix() for path in files if '"apify"' in path.read_text()}
+    assert {path for path in named if not path.startswith(own)} == {"api/mcp/dialects/registry.py"}

@@ -52,6 +52,7 @@ MODE = Mode(
     executor=_EXECUTOR,
     shares=frozenset(),
     selection=RULES,
+    has_widgets=True,
     actor_tools=actor_tool,
     mcp_tool_names=mcp_tool_names,
     wait=WaitRule(

@@ -72,6 +72,9 @@ class Mode:
     offered, where those are not as in the other modes."""
     wait: WaitRule = STANDARD_WAIT
     """How long a call is waited for, and by which argument."""
+    has_widgets: bool = False
+    """Whether its clients show widgets: then keys `openai/` in the `_meta` of its tools, answers and resources reach
+    them, and in no other mode."""
     companions: tuple[str, ...] = ()
     """Names of the tools that every connection in this mode has, whatever it selects: those that its widgets call."""
 

@@ -37,6 +37,7 @@ MODE = Mode(
         GET_ACTOR_RUN,
         call_actor_task_tool(_EXECUTOR),
     ),
+    has_widgets=True,
     actor_tool_meta=run_widget_meta(),
     actor_tool_purpose=(
         "This tool starts the Actor {actor} and answers at once with the run's id. A widget shows its progress."

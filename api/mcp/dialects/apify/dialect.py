@@ -13,6 +13,8 @@ from outlast.api.contracts.tasks import Task
 from outlast.api.errors import InvalidCall, TaskNotFound, UnpaidCall
 from outlast.api.mcp.dialects.apify.addresses import ADDRESSES
 from outlast.api.mcp.dialects.apify.coercion import coerced_object
+from outlast.api.mcp.dialects.apify.pages import PAGES
+from outlast.api.mcp.dialects.apify.payment_guide import PAYMENT_GUIDES
 from outlast.api.mcp.dialects.apify.violations import first_violation, quick_first_violation
 from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
@@ -42,6 +44,7 @@ class ApifyDialect(Dialect):
 
     state_tool = GET_ACTOR_RUN.name
     addresses = ADDRESSES
+    resources = (*PAYMENT_GUIDES, *PAGES)
     signs_links = True
 
     def unknown_resource(self, uri: str, *, is_modern: bool) -> MCPError:
