@@ -97,8 +97,9 @@ class CallToolHandler:
         try:
             return await self._run_call(ctx, self._parse_call(ctx, client, tools, definition, params), params)
         except InvalidCall as error:
-            refused = dialect_of(client.mode).refused(definition, params.arguments or {}, error)
-            return call_result(refused, mode=client.mode)
+            dialect = dialect_of(client.mode)
+            refused = dialect.refused(definition, params.arguments or {}, error)
+            return call_result(dialect.failure(refused, definition.name, tools), mode=client.mode)
 
     async def start_task(self, ctx: Context, params: CallToolRequestParams) -> Task:
         """Start the call as a task (2025-11-25, `params.task`)."""
@@ -117,6 +118,13 @@ class CallToolHandler:
     async def cancel_request(self, ctx: Context, request_id: str) -> None:
         """`notifications/cancelled` for a request whose client waits: cancel its task."""
         await self._pending.cancel(ctx, await self._connections.client(ctx), request_id)
+
+    async def as_told(self, ctx: Context, client: Client, tool: str, result: ToolResult) -> ToolResult:
+        """The answer of a call of `tool` as the client gets it, which is offered the Actor that it has added."""
+        result = await self.offer_added_actor(ctx, client, result)
+        if not result.is_error:
+            return result
+        return dialect_of(client.mode).failure(result, tool, await self._connections.tools(client))
 
     async def offer_added_actor(self, ctx: Context, client: Client, result: ToolResult) -> ToolResult:
         """If `result` is that of `add-actor`: offer the Actor on this connection, and notify the client.
@@ -197,7 +205,7 @@ class CallToolHandler:
         task, client = answer.task, call.client
         meta: dict[str, JsonValue] = {TASK_META: task.id}
         if answer.result is not None:
-            result = await self.offer_added_actor(ctx, client, answer.result)
+            result = await self.as_told(ctx, client, call.definition.name, answer.result)
             result = await self._links.in_answer(client, result)
             if task.reused is not None:
                 meta[REUSED_META] = task.reused.model_dump(mode="json")
@@ -220,7 +228,7 @@ class CallToolHandler:
             working = (await self._tasks.answer(client.caller, task.id)).result
         if working is None:
             working = dialect_of(call.client.mode).still_working(call.definition, task)
-        return call_result(working, mode=client.mode, meta=meta)
+        return call_result(await self.as_told(ctx, client, task.tool, working), mode=client.mode, meta=meta)
 
     async def _state_of_run(self, call: ParsedCall, task: Task) -> ToolResult | None:
         """What the mode's own tool says of a run that goes on; None where it has none, or cannot say it now."""

@@ -35,7 +35,7 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 
 _RESULT_WAIT_SECONDS = 60.0
 _QUESTION_PAUSE_SECONDS = 1.0
-OnResult = Callable[[Context, Client, ToolResult], Awaitable[ToolResult]]
+OnResult = Callable[[Context, Client, str, ToolResult], Awaitable[ToolResult]]
 
 
 class TaskParams(RequestParams):
@@ -54,7 +54,7 @@ class TaskMethods:
     """The handlers of `tasks/*`."""
 
     def __init__(self, services: Services, connections: Connections, on_result: OnResult) -> None:
-        """Serve the tasks of `services`. `on_result` turns a result into the one that the collecting client gets."""
+        """Serve the tasks of `services`. `on_result` turns a tool's result into what the collecting client gets."""
         self._tasks = services.tasks
         self._connections = connections
         self._on_result = on_result
@@ -64,6 +64,9 @@ class TaskMethods:
         client = await self._client(ctx, params.task_id)
         answer = await with_mcp_errors(self._answer(client, params.task_id))
         if is_modern(ctx):
+            if answer.result is not None and answer.result.is_error:
+                told = await with_mcp_errors(self._on_result(ctx, client, answer.task.tool, answer.result))
+                answer = answer.model_copy(update={"result": told})
             return detailed_task(answer, mode=client.mode, caller_id=client.caller.id)
         return legacy_task(answer.task)
 
@@ -89,7 +92,7 @@ class TaskMethods:
                 self._tasks.answer_or_question(client.caller, params.task_id, wait_seconds=_RESULT_WAIT_SECONDS)
             )
             if answer.result is not None:
-                result = await self._on_result(ctx, client, answer.result)
+                result = await with_mcp_errors(self._on_result(ctx, client, answer.task.tool, answer.result))
                 related: dict[str, JsonValue] = {RELATED_TASK_META: {"taskId": params.task_id}}
                 return call_result(result, mode=client.mode, meta=related)
             questions = answerable(ctx, answer.task.input_requests, client.principal)

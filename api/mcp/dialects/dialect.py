@@ -84,6 +84,11 @@ class Dialect:
         del definition, arguments
         return ToolResult.failed(error.envelope)
 
+    def failure(self, result: ToolResult, tool: str, tools: ToolSet) -> ToolResult:
+        """A tool error as it is sent; `tools` are those of the connection."""
+        del tool, tools
+        return result
+
     def refused_task(self, definition: Tool, error: InvalidCall) -> MCPError:
         """The error of a call that was to become a task and was not started (2025-11-25)."""
         del definition

@@ -15,6 +15,7 @@ from tests.support.processes.installed import node, npm_package
 from tests.support.stacks.sandbox import Sandbox
 
 VERSION = "0.16.0"
+_LOOPBACK_ONLY = Path(__file__).with_name("loopback_only.mjs")
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 
@@ -32,7 +33,8 @@ def running_peer(folder: Path, sandbox: Sandbox) -> Iterator[str]:
         "APIFY_TOKEN": sandbox.token,
         "TELEMETRY_ENABLED": "false",
     }
-    command = [str(node()), str(package / "dist" / "dev_server.js")]
+    # Telemetry of one connection can be switched on by its address.
+    command = [str(node()), "--import", str(_LOOPBACK_ONLY), str(package / "dist" / "dev_server.js")]
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=environment, cwd=folder, stdout=output, stderr=output)
     try:

@@ -99,7 +99,10 @@ WITH_CAPABILITY = [
     "?telemetry-enabled=true",
     "?telemetry-enabled=true&tools=dev,search-actors,outlast/sleeper",
 ]
-ALL = "?ui=apps&tools=actors,docs,runs,storage,tasks,schedules,outlast/sleeper,call-actor-widget,get-actor-run-widget"
+ALL = (
+    "?ui=apps&telemetry-enabled=true"
+    "&tools=actors,docs,runs,storage,tasks,schedules,dev,outlast/sleeper,call-actor-widget,get-actor-run-widget"
+)
 UI = "io.modelcontextprotocol/ui"
 SHOWS_APPS = {"extensions": {UI: {"mimeTypes": ["text/html", "text/html;profile=mcp-app"]}}}
 NOT_QUITE = [

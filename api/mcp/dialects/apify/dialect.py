@@ -24,7 +24,9 @@ from outlast.workflows.tools.apify.actors.actor_tool import tool_name as actor_t
 from outlast.workflows.tools.apify.answers.failures import is_thrown
 from outlast.workflows.tools.apify.answers.payments import demand_for_payment
 from outlast.workflows.tools.apify.answers.run import USAGE_META
+from outlast.workflows.tools.apify.dev.report_problem import naming_reports
 from outlast.workflows.tools.apify.runs.get_actor_run import GET_ACTOR_RUN
+from outlast.workflows.tools.apify.selection import REPORT
 from outlast.workflows.tools.apify.widgets.call_actor import CALL_ACTOR_WIDGET
 from outlast.workflows.tools.apify.widgets.get_actor_run import GET_ACTOR_RUN_WIDGET
 from outlast.workflows.tools.apify.widgets.pages import ACTORS_PAGE, FOLDER, RUN_PAGE
@@ -108,6 +110,10 @@ class ApifyDialect(Dialect):
         if all(violation.path.startswith(_ACTOR_INPUT) or violation.path == "/input" for violation in violations):
             return _refused_input(str(arguments.get("actor", "")), error.envelope, violations)
         raise _invalid(definition, _first(definition, arguments, violations))
+
+    def failure(self, result: ToolResult, tool: str, tools: ToolSet) -> ToolResult:
+        """Names the tool for reports, where there is one."""
+        return naming_reports(result) if tool != REPORT and REPORT in tools.tools else result
 
     def refused_task(self, definition: Tool, error: InvalidCall) -> MCPError:
         """As `refused`, always as a protocol error."""

@@ -4,7 +4,8 @@ from typing import Any
 
 from temporalio import workflow
 
-from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.activities.failures.contracts import ErrorCategory
+from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.apify.answers.blocks import texts
 from outlast.workflows.tools.apify.definition import begun
@@ -16,6 +17,22 @@ Tell those who run this server about a problem with a tool, an Actor or an answe
 what happened. Leave out passwords, tokens and personal data. The report goes to the server's log and to nobody else.
 """
 _MAX_ID_CHARS = 200
+_NAMED = (
+    "If this cannot be put right from here, tell it to those who run this server with report-problem: what was tried, "
+    "and this error."
+)
+_NOT_REPORTED = frozenset({ErrorCategory.PAYMENT, ErrorCategory.PERMISSION, ErrorCategory.AUTHENTICATION})
+"""What a person has to pay, to allow or to sign in for: no problem of the server's."""
+
+
+def naming_reports(failed: ToolResult) -> ToolResult:
+    """A tool error with one more text, which names this tool; what is no problem to report stays as it is."""
+    if not failed.is_error or (failed.error is not None and failed.error.category in _NOT_REPORTED):
+        return failed
+    said = TextContent(text=_NAMED)
+    if failed.raw_content is not None:
+        return failed.model_copy(update={"raw_content": (*failed.raw_content, said.model_dump(mode="json"))})
+    return failed.model_copy(update={"content": (*failed.content, said)})
 
 
 async def report_problem(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
