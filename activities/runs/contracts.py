@@ -175,11 +175,14 @@ class AbortResult(Contract):
     runs: tuple[RunState, ...] = ()
 
 
+DEFAULT_LOG_BYTES = 32_768
+
+
 class RunLogInput(RunRef):
     """Input of `fetch_run_log`: the last lines of a run's log."""
 
     lines: int = 50
-    max_bytes: int = 32_768
+    max_bytes: int = DEFAULT_LOG_BYTES
 
 
 class RunLog(Contract):

@@ -8,7 +8,7 @@ with workflow.unsafe.imports_passed_through():
     from outlast.activities.storages.listings import ListingActivities
     from outlast.activities.storages.records import RecordActivities
 
-from outlast.activities.runs.contracts import RunLog, RunLogInput
+from outlast.activities.runs.contracts import DEFAULT_LOG_BYTES, RunLog, RunLogInput
 from outlast.activities.storages.contracts import (
     DatasetInfo,
     DatasetItemsInput,
@@ -51,9 +51,9 @@ class Storages:
             self._call, method, request, summary=f"infer the schema of dataset {request.storage_id}"
         )
 
-    async def log(self, run_id: str, *, lines: int) -> RunLog:
-        """The last lines of a run's log."""
-        request = RunLogInput(caller=self._call.caller, run_id=run_id, lines=lines)
+    async def log(self, run_id: str, *, lines: int, max_bytes: int = DEFAULT_LOG_BYTES) -> RunLog:
+        """The last lines of a run's log, `max_bytes` of them at most."""
+        request = RunLogInput(caller=self._call.caller, run_id=run_id, lines=lines, max_bytes=max_bytes)
         return await self._read(
             self._call, RunLogActivities.fetch_run_log, request, summary=f"read the log of run {run_id}"
         )

@@ -51,6 +51,14 @@ PaymentOption = Annotated[
     str | None,
     typer.Option("--payment", help="How calls are paid: skyfire, in mode apify also x402.", rich_help_panel=_WHAT),
 ]
+TelemetryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--telemetry-enabled",
+        help="In mode apify: true or false, whether report-problem is offered. Nothing is sent to anybody.",
+        rich_help_panel=_WHAT,
+    ),
+]
 ToolsOption = Annotated[
     str | None, typer.Option("--tools", help="Categories, tools and Actors to offer.", rich_help_panel=_WHAT)
 ]
@@ -129,6 +137,7 @@ def install(
     tools: ToolsOption = None,
     actors: ActorsOption = None,
     payment: PaymentOption = None,
+    telemetry_enabled: TelemetryOption = None,
     data_dir: DataDirOption = None,
     token: TokenOption = None,
     token_env: TokenVariableOption = None,
@@ -149,13 +158,15 @@ def install(
     machine = this_machine()
 
     async def act() -> ExitCode:
-        query = {"mode": mode, "ui": ui, "tools": tools, "actors": actors, "payment": payment}
-        _note_unknown_words(output, {key: value for key, value in query.items() if value is not None})
+        words = {"mode": mode, "ui": ui, "tools": tools, "actors": actors, "payment": payment}
+        words["telemetry-enabled"] = telemetry_enabled
+        query = {key: value for key, value in words.items() if value is not None}
+        _note_unknown_words(output, query)
         if client is None:
             return _list(output, machine, name)
         server = Server(
             url=url,
-            query={key: value for key, value in query.items() if value is not None},
+            query=query,
             # A variable of this shell gives way to what was asked for.
             token=None if token_env is not None and token == os.environ.get("OUTLAST_TOKEN") else token,
             token_variable=token_env,

@@ -25,12 +25,12 @@ class Both:
     """One client of the peer and one of ours, of the same caller."""
 
     def __init__(self, peer: httpx.AsyncClient, ours: httpx.AsyncClient) -> None:
-        self._peer, self._ours = peer, ours
+        self.peer, self.ours = peer, ours
 
     def wires(self, revision: str, query: str) -> tuple[Wire, Wire]:
         """The peer's connection, and ours with the same parameters and the mode."""
         ours = f"{query}&mode=apify" if query else "?mode=apify"
-        return Wire(self._peer, revision, query, path="/"), Wire(self._ours, revision, ours)
+        return Wire(self.peer, revision, query, path="/"), Wire(self.ours, revision, ours)
 
 
 @asynccontextmanager

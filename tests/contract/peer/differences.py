@@ -64,6 +64,44 @@ NO_TASK_ON_PURPOSE = (
 )
 """Why some calls that were to be tasks are protocol errors."""
 
+_CODE_OF_SDK = "Clients act on the status, which is the same; the code beside it is that of MCP's own SDK for Python."
+_STATUS_OF_SDK = "The error is in the body, with status 400: so MCP's own SDK for Python answers -32602 of 2026-07-28."
+TOKENS_NOT_USED = {
+    "?token=": "Addresses end up in logs.",
+    "~/.apify/auth.json": "Money is spent with a token that this process was given.",
+}
+"""Where the peer finds a token besides."""
+
+HTTP_ON_PURPOSE = {
+    **dict.fromkeys(("no session", "an unknown session", "one type only"), _CODE_OF_SDK),
+    **dict.fromkeys(("a stream of an unknown session", "the end of an unknown session"), _CODE_OF_SDK),
+    **dict.fromkeys(("an unknown resource", "an unknown tool"), _STATUS_OF_SDK),
+    "a stream without a session": "MCP says 400 where the header is missing, and 404 for an unknown session.",
+    "a foreign host": "All of the API says 400 to a request for another host (RFC 9110), in the form of its problems.",
+    "a foreign origin": "Refused by the SDK in plain text, with the same status.",
+    "no JSON": "Ours says in JSON-RPC what is wrong (-32700), the peer in HTML.",
+    "no message": "Ours reads it as a message whose parts are missing.",
+    "completion": "Ours completes arguments of its prompts; the peer does not know the method.",
+}
+"""Requests that ours answers with another status or code."""
+
+CAPABILITIES_ON_PURPOSE = {
+    "/tools/listChanged": "One server speaks in all modes, and lists change in some.",
+    "/prompts/listChanged": "Said as false, which is the same as not said.",
+    "/resources/listChanged": "Said as false, which is the same as not said.",
+    "/resources/subscribe": "Tasks are resources, whose changes can be followed.",
+    "/extensions": "Tasks of 2026-07-28, and MCP Apps in every connection.",
+    "/completions": "Arguments of prompts are completed.",
+    "/logging": "2026-07-28 has no such capability: what a request says of its own logging counts.",
+}
+"""By the place in the capabilities of the server."""
+
+LISTS_MAY_BE_KEPT = "A list of tools may be kept for a minute: it is the same as long as the address is."
+"""Why `tools/list` has another `ttlMs`."""
+
+NO_MESSAGE_UNASKED = "Log messages go to clients that have asked for them (`logging/setLevel`). The answer says it."
+"""Why a refused call is not sent as `notifications/message` as well (2025-11-25)."""
+
 OWN_TEMPLATES = {"task"}
 """A task is a resource in every mode: clients without tasks can read it."""
 

@@ -120,9 +120,10 @@ def test_the_form_that_each_client_reads(
     assert outlast(*address, "--token-env", "TEAM_TOKEN").out.strip().endswith("nothing to change.")
 
 
-CONNECTION = ("--mode", "apify", "--ui", "apps", "--tools", "actors", "--payment", "x402")
-FLAGS = ["mcp", "--mode", "apify", "--ui", "apps", "--tools", "actors", "--payment", "x402"]
-QUERY = "mode=apify&ui=apps&tools=actors&payment=x402"
+OFFERED = ["--mode", "apify", "--ui", "apps", "--tools", "actors"]
+CONNECTION = [*OFFERED, "--payment", "x402", "--telemetry-enabled", "false"]
+FLAGS = ["mcp", *CONNECTION]
+QUERY = "mode=apify&ui=apps&tools=actors&payment=x402&telemetry-enabled=false"
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -57,7 +57,8 @@ async def fetch_actor_details(ctx: ToolContext, given: dict[str, Any]) -> ToolRe
     """The parts that are wanted, a text each."""
     actor = normalised_actor(unquoted(given["actor"]))
     wanted = _wanted(given.get("output"))
-    details = await ctx.actors.details(actor, max_readme_chars=MAX_README_CHARS, infer_output="outputSchema" in wanted)
+    readme_chars = min(MAX_README_CHARS, ctx.call.output.inline_limit_bytes)
+    details = await ctx.actors.details(actor, max_readme_chars=readme_chars, infer_output="outputSchema" in wanted)
     structured: JsonObject = {}
     blocks: list[str] = []
     if wanted.intersection(_OF_CARD):

@@ -23,7 +23,8 @@ _ALL_LINES = 100_000
 async def get_actor_run_log(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """The lines, as they are."""
     lines = int(given.get("lines", _DEFAULT_LINES))
-    log = await ctx.storages.log(unquoted(given["runId"]), lines=lines if lines > 0 else _ALL_LINES)
+    most = ctx.call.output.inline_limit_bytes
+    log = await ctx.storages.log(unquoted(given["runId"]), lines=lines if lines > 0 else _ALL_LINES, max_bytes=most)
     return texts({"log": log.text}, log.text)
 
 

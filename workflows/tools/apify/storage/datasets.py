@@ -46,6 +46,7 @@ async def get_dataset_schema(ctx: ToolContext, given: dict[str, Any]) -> ToolRes
             storage_id=dataset_id,
             limit=int(given.get("limit", _DEFAULT_ROWS)),
             clean=bool(given.get("clean", True)),
+            max_schema_bytes=ctx.call.output.inline_limit_bytes,
         )
     )
     schema: JsonValue = {"type": "array", "items": _of_any_item(inferred.item_schema)} if inferred.rows_read else {}

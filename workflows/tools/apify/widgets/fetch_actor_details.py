@@ -31,7 +31,8 @@ shows nothing.
 async def fetch_actor_details_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """The Actor for the page; the model gets its name and address."""
     actor = normalised_actor(unquoted(given["actor"]))
-    details = await ctx.actors.details(actor, max_readme_chars=MAX_README_CHARS, infer_output=False)
+    readme_chars = min(MAX_README_CHARS, ctx.call.output.inline_limit_bytes)
+    details = await ctx.actors.details(actor, max_readme_chars=readme_chars, infer_output=False)
     found = await ctx.platform.part("acts", details.card.full_name, members=CARD_MEMBERS)
     card = card_of(found, price_for(current_price(found, workflow.now()), await tier_of(ctx)))
     shown = shown_actor(found, card)
