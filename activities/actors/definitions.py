@@ -98,6 +98,7 @@ async def fetch_actor(
         return None
     answer = await (await resource.default_build()).get()
     build = _Build.model_validate(answer.model_dump(by_alias=True, mode="json")) if answer else _Build()
+    is_standby = found.actor_standby is not None and found.actor_standby.is_enabled is True
     return found, ActorDefinition(
         actor_id=found.id,
         full_name=f"{found.username}/{found.name}",
@@ -107,8 +108,8 @@ async def fetch_actor(
         readme=build.definition.readme or build.readme,
         dataset_schema=build.definition.dataset_schema,
         build_number=build.build_number,
-        mcp_path=build.definition.mcp_path,
-        is_standby=found.actor_standby is not None and found.actor_standby.is_enabled is True,
+        mcp_path=build.definition.mcp_path if is_standby else None,
+        is_standby=is_standby,
         picture_url=str(found.picture_url) if found.picture_url else None,
         default_memory_mbytes=found.default_run_options.memory_mbytes if found.default_run_options else None,
     )

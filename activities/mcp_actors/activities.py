@@ -27,7 +27,7 @@ from outlast.activities.mcp_actors.contracts import (
     McpAnswer,
     McpToolList,
 )
-from outlast.activities.mcp_actors.failures import mcp_failure
+from outlast.activities.mcp_actors.failures import mcp_failure, not_called
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.spending.contracts import ReserveInput, Spend
 from outlast.activities.spending.ledger import Ledgers
@@ -71,7 +71,7 @@ class McpActorActivities:
         Does not call it when a spending cap leaves nothing.
         """
         with as_activity_failure():
-            _refuse_second_call()
+            _refuse_second_call(request)
             await self._check_caps(request)
             url, token = await _standby_address(self._platform, request.caller, request.actor)
             arguments = cast(dict[str, Any], self._platform.open_input(dict(request.arguments), request.caller))
@@ -137,30 +137,26 @@ async def _standby_address(platform: ApifyPlatform, caller: Caller, actor: str) 
     return url, platform.token(caller)
 
 
-def _refuse_second_call() -> None:
+def _refuse_second_call(request: CallMcpToolInput) -> None:
     details = activity.info().heartbeat_details
     if details and CallPhase.model_validate(details[0]).sent:
-        raise ToolFailure.of(
+        lost = ToolFailure.of(
             ErrorCategory.PLATFORM,
-            "The tool was called, but the worker that waited for its result was lost. The tool may have done its work.",
+            "the worker that waited for its result was lost. The tool may have done its work.",
             "Check what the tool has changed before you call it again: it is not retried.",
         )
+        raise not_called(lost, request)
 
 
 def _answer_of(answer: dict[str, Any], request: CallMcpToolInput) -> McpAnswer:
     kind = answer.get("resultType", "complete")
     if kind != "complete":
-        raise mcp_failure(
-            ErrorCategory.VALIDATION,
-            f"{request.tool} of {request.actor} returned a result of type {kind!r}, which is not supported here.",
-        )
+        unknown = f"it returned a result of type {kind!r}, which is not supported here."
+        raise not_called(mcp_failure(ErrorCategory.VALIDATION, unknown), request)
     size = len(json.dumps(answer, ensure_ascii=False).encode())
     if size > MAX_ANSWER_BYTES:
-        raise mcp_failure(
-            ErrorCategory.VALIDATION,
-            f"{request.tool} of {request.actor} returned {size:,} bytes; at most {MAX_ANSWER_BYTES:,} are supported.",
-            "Ask the tool for less.",
-        )
+        large = f"it returned {size:,} bytes; at most {MAX_ANSWER_BYTES:,} are supported."
+        raise not_called(mcp_failure(ErrorCategory.VALIDATION, large, "Ask the tool for less."), request)
     return McpAnswer(
         content=tuple(answer.get("content") or ()),
         structured=answer.get("structuredContent"),

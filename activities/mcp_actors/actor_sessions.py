@@ -18,7 +18,7 @@ from outlast.activities.failures.classify import ToolFailure, category_of_status
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.heartbeat import Heartbeats
 from outlast.activities.mcp_actors.contracts import CallMcpToolInput, McpTool
-from outlast.activities.mcp_actors.failures import mcp_failure
+from outlast.activities.mcp_actors.failures import mcp_failure, not_called, not_connected
 from outlast.activities.mcp_actors.relay import Relay, call_to_its_end
 
 _CONNECT_SECONDS = 60.0
@@ -63,7 +63,7 @@ async def call_tool(
     try:
         return await _with_session(url, token, call, relay=relay)
     except ToolFailure as error:
-        raise (_lost_result(error, request) if sent and error.envelope.retryable else error) from None
+        raise (not_called(error, request) if sent else not_connected(error, request)) from None
 
 
 async def _with_session(
@@ -88,19 +88,6 @@ async def _session(url: str, token: SecretStr, relay: Relay | None) -> AsyncGene
         asked = Client(transport, client_info=info, cache=None, elicitation_callback=elicit, sampling_callback=sample)
         async with asked as client:
             yield client.session
-
-
-def _lost_result(error: ToolFailure, request: CallMcpToolInput) -> ToolFailure:
-    envelope = error.envelope
-    return ToolFailure(
-        envelope.model_copy(
-            update={
-                "message": f"The result of {request.tool} of {request.actor} was lost: {envelope.message}",
-                "retryable": False,
-                "hint": "The tool may have done its work. Check what it has changed before you call it again.",
-            }
-        )
-    )
 
 
 def _tool_of(tool: WireTool) -> McpTool:

@@ -7,6 +7,11 @@ from pydantic import Field, JsonValue
 from outlast.activities.contracts import Caller, Contract
 from outlast.activities.spending.contracts import SpendingCaps
 
+NOT_CONNECTED = "Failed to connect to MCP server"
+"""How the failure of a call begins whose server was not reached: its tool was not called."""
+NOT_CALLED = "Failed to call MCP tool"
+"""How the failure of a call begins whose server was reached."""
+
 
 class McpTool(Contract):
     """A tool as its server describes it (MCP `Tool`)."""

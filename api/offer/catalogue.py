@@ -11,11 +11,11 @@ from pydantic import JsonValue
 from outlast.activities.actors.definitions import ActorDefinition, actor_of_saved_task, fetch_actor_definition
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import classify
-from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_actors.activities import fetch_mcp_tools
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.api.errors import InvalidCall, PlatformUnavailable, Unauthenticated, UnknownToolCalled
-from outlast.workflows.tools.core.actor_mcp import proxied_tools
+from outlast.workflows.tools.core.actor_mcp import proxied_tools, standby_without_server, tool_not_named
 from outlast.workflows.tools.core.actor_names import (
     actor_tool_name,
     normalised_actor,
@@ -27,7 +27,7 @@ from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.selection import DEFAULT_SELECTORS, Selection
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import ToolSet, base_tools, load_tools, tool_set
-from outlast.workflows.tools.registry import UnknownTool, actor_tool_of, mcp_tools_of
+from outlast.workflows.tools.registry import MODES, UnknownTool, actor_tool_of, mcp_tools_of
 
 log = logging.getLogger("outlast.api")
 
@@ -49,8 +49,19 @@ class CalledActor:
     input_schema: dict[str, JsonValue] | None
     actor_id: str | None = None
     is_standby: bool = False
+    is_mcp_server: bool = False
     build_number: str | None = None
     """Of the build that runs by default; None while it is not known."""
+
+
+def standby_refusal(mode: str, tool: str, actor: CalledActor) -> ErrorEnvelope | None:
+    """Why `tool` may not run the Actor itself in this mode (`Mode.runs_standby`); None: it may."""
+    name, mcp_tool = split_actor_tool(actor.name)
+    if not actor.is_standby or mcp_tool is not None or MODES[mode].runs_standby:
+        return None
+    if actor.is_mcp_server:
+        return tool_not_named(tool, name)
+    return None if (actor.input_schema or {}).get("properties") else standby_without_server(tool, name)
 
 
 class Catalogue:
@@ -111,7 +122,7 @@ class Catalogue:
             return base.tools[name]
         actor = self._loaded.get((caller.id, name)) or _actor_named(name, self._actors)
         definition = await self._definition(actor, caller) if actor else None
-        if definition is not None:
+        if definition is not None and standby_refusal(mode, name, _called(definition)) is None:
             return _tool_of(mode, definition)
         proxied = await self._proxied_tool(mode, name, caller)
         if proxied is not None:
@@ -151,13 +162,7 @@ class Catalogue:
             return CalledActor(f"{name}:{mcp_tool}" if mcp_tool is not None else name, None)
         if mcp_tool is not None:
             return CalledActor(f"{definition.full_name}:{mcp_tool}", None, definition.actor_id, definition.is_standby)
-        return CalledActor(
-            definition.full_name,
-            definition.input_schema,
-            definition.actor_id,
-            definition.is_standby,
-            definition.build_number,
-        )
+        return _called(definition)
 
     async def actor(self, written: str, caller: Caller) -> CalledActor | None:
         """An Actor as it was named; None when the caller can see no such Actor. Raises `PlatformUnavailable`."""
@@ -204,6 +209,9 @@ class Catalogue:
             return ()
         if definition is None:
             log.warning("Actor %s is not offered: the platform has no such Actor", actor)
+            return ()
+        if standby_refusal(mode, actor, _called(definition)) is not None:
+            log.warning("Actor %s is not offered: it runs in standby mode without an MCP server", actor)
             return ()
         tool = _tool_of(mode, definition)
         self._loaded[caller.id, tool.name] = definition.full_name
@@ -256,6 +264,17 @@ class Catalogue:
             definition = None
         self._definitions[key] = definition
         return definition
+
+
+def _called(definition: ActorDefinition) -> CalledActor:
+    return CalledActor(
+        definition.full_name,
+        definition.input_schema,
+        definition.actor_id,
+        definition.is_standby,
+        definition.mcp_path is not None,
+        definition.build_number,
+    )
 
 
 def _tool_of(mode: str, definition: ActorDefinition) -> Tool:

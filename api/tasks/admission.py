@@ -22,7 +22,7 @@ from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
 from outlast.api.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.api.errors import InvalidCall, UnknownToolCalled, UnpaidCall
-from outlast.api.offer.catalogue import CalledActor, Catalogue
+from outlast.api.offer.catalogue import CalledActor, Catalogue, standby_refusal
 from outlast.api.offer.planned_runs import planned_actors
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.approvers import Approvers
@@ -105,6 +105,8 @@ class Admission:
         request = request.model_copy(update={"arguments": without_wait(tool, mode, request.arguments)})
         actor = await self._called_actor(caller, tool, request.arguments, reuse=self._may_reuse(request))
         _check_payment(tool, request.arguments, None if given.names_payer else payment, actor)
+        if actor is not None and tool.actor is None and not given.names_payer:
+            _check_standby(mode, tool, actor)
         await self._check_of(caller).of_call(tool, request.arguments, actor)
         _check_paid(tool, given, actor)
         permission = await self._ruling(caller, tool, request.arguments, actor)
@@ -302,6 +304,13 @@ def _check_paid(tool: Tool, given: ConnectedTaskRequest, actor: CalledActor | No
         raise InvalidCall(standby_unpayable(tool.name, split_actor_tool(actor.name)[0]))
     if given.unpaid is not None:
         raise UnpaidCall(given.unpaid, given.terms)
+
+
+def _check_standby(mode: str, tool: Tool, actor: CalledActor) -> None:
+    """Refuse to run an Actor that only serves requests, in a mode that does not run such."""
+    refusal = standby_refusal(mode, tool.name, actor)
+    if refusal is not None:
+        raise InvalidCall(refusal)
 
 
 def _refuse_front_door_tool(tool: Tool, offered: tuple[str, ...]) -> None:

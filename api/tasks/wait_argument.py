@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from outlast.api.errors import BadRequest
+from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
 from outlast.workflows.tools.framework.waiting import STANDARD_WAIT, WaitRule
 from outlast.workflows.tools.registry import MODES
@@ -25,6 +26,8 @@ def waits(definition: Tool, mode: str) -> bool:
     if definition.calls_actor and "async" in (definition.executor_kind, MODES[mode].executor.kind):
         return False
     if definition.task_use is TaskUse.NEVER:
+        return False
+    if not MODES[mode].wait.of_servers and split_actor_tool(definition.actor or "")[1] is not None:
         return False
     if MODES[mode].wait.replaces:
         return True

@@ -37,10 +37,15 @@ OWN_WORDS_OF_META = {
 """Keys whose values are each server's own; so are the domains in `ui.csp`, and `ui.prefersBorder` (ours draw one)."""
 LEFT_OUT_OF_PAGES = {"html": "The page once more, under a key that MCP does not have."}
 
+_TOOL_TO_NAME = "When calling an MCP server Actor, you must specify the tool name"
 BEGINNINGS = {
     "a page elsewhere": 'Invalid URL: "',
     "an unknown tool": 'Tool "no-such-tool" was not found.',
     "an Actor that is no server": "Actor 'outlast/sleeper' is not an MCP server.",
+    "no tool named": _TOOL_TO_NAME,
+    "no tool named for the page": _TOOL_TO_NAME,
+    "no server and no input": 'Actor "outlast/plain-standby" runs in standby mode without an MCP server',
+    "a server that is not there": "Failed to connect to MCP server",
 }
 """How far messages are compared, where our words end earlier: by default to the end of the first sentence."""
 
@@ -131,3 +136,21 @@ BAD_TOKEN_ON_PURPOSE = (
     "token. The peer finds out with the first call."
 )
 """Why a token that the platform does not know is refused at connect, over HTTP."""
+
+_DEFAULTS = "What a server does not say of its tool is told with the protocol's defaults."
+LISTED_OF_SERVERS = {
+    "/annotations": _DEFAULTS,
+    "/annotations/destructiveHint": _DEFAULTS,
+    "/annotations/idempotentHint": _DEFAULTS,
+    "/annotations/openWorldHint": _DEFAULTS,
+    "/title": _DEFAULTS,
+    "/outputSchema": "What the server promises of its answers.",
+}
+"""What tools of Actors that are MCP servers are listed with besides. The peer reads one page of such a list."""
+SERVERS_ON_PURPOSE: dict[tuple[str, str], str] = {("data", "/isError"): _EXPLICIT}
+"""In answers of such tools, by the call and the place."""
+SERVERS_TOLD_OTHERWISE = {
+    "no tool behind the colon": "It is the tool's name that is missing, and not the Actor.",
+    "a tool of no server": "It is no MCP server, whatever its standby mode is for.",
+}
+"""Refused calls of Actors in standby mode that ours tells otherwise."""

@@ -16,6 +16,7 @@ from tests.support.stacks.sandbox import Sandbox
 
 VERSION = "0.16.0"
 _LOOPBACK_ONLY = Path(__file__).with_name("loopback_only.mjs")
+_STANDBY = Path(__file__).with_name("standby.mjs")
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 
@@ -34,7 +35,8 @@ def running_peer(folder: Path, sandbox: Sandbox) -> Iterator[str]:
         "TELEMETRY_ENABLED": "false",
     }
     # Telemetry of one connection can be switched on by its address.
-    command = [str(node()), "--import", str(_LOOPBACK_ONLY), str(package / "dist" / "dev_server.js")]
+    hooks = [part for hook in (_LOOPBACK_ONLY, _STANDBY) for part in ("--import", hook.as_uri())]
+    command = [str(node()), *hooks, str(package / "dist" / "dev_server.js")]
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=environment, cwd=folder, stdout=output, stderr=output)
     try:

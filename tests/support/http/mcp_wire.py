@@ -135,9 +135,18 @@ class Wire:
         return {**headers, "Mcp-Method": method, **({"Mcp-Name": name} if name else {})}
 
 
+async def _lines(response: httpx.Response) -> AsyncGenerator[str]:
+    """The lines of a stream of events; `aiter_lines` also ends lines where JSON has a separator of paragraphs."""
+    rest = ""
+    async for text in response.aiter_text():
+        *lines, rest = (rest + text).split("\n")
+        for line in lines:
+            yield line.removesuffix("\r")
+
+
 async def _parsed(response: httpx.Response) -> AsyncGenerator[dict[str, Any]]:
     if response.headers.get("content-type", "").startswith("text/event-stream"):
-        lines = response.aiter_lines()
+        lines = _lines(response)
         try:
             async for line in lines:
                 if line.startswith("data:") and line[5:].strip():

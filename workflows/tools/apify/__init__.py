@@ -55,12 +55,14 @@ MODE = Mode(
     has_widgets=True,
     actor_tools=actor_tool,
     mcp_tool_names=mcp_tool_names,
+    runs_standby=False,
     wait=WaitRule(
         default_seconds=WAIT_DEFAULT_SECONDS,
         max_seconds=WAIT_MAX_SECONDS,
         kind="integer",
         description=str(WAIT_ARGUMENT["description"]),
         replaces=True,
+        of_servers=False,
         other_seconds=120,
     ),
     # In the order in which they are listed.

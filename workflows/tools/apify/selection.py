@@ -92,15 +92,15 @@ def choose(selection: Selection, available: Mapping[str, Tool]) -> Choice:
 def arrange(selection: Selection, loaded: LoadedChoice) -> list[Tool]:
     """The tools in the order in which that server lists them, with the companions of what runs Actors."""
     direct = [each for each in loaded.actor_tools if each.calls_actor]
-    proxied = [each for each in loaded.actor_tools if not each.calls_actor]
-    tools = _with_companions([*loaded.tools, *direct], loaded.available, runs_actors=bool(direct))
+    of_actors = [*direct, *(each for each in loaded.actor_tools if not each.calls_actor)]
+    tools = _with_companions([*loaded.tools, *of_actors], loaded.available, runs_actors=bool(direct))
     widgets = _brought_by(tools, loaded.available) if shows_apps(selection) else []
     if selection.client.is_modern:
-        return [*tools, *proxied, *widgets]
+        return [*tools, *widgets]
     if selection.option("ui") == "auto":
-        return [*direct, *proxied, *(each for each in tools if each not in direct), *widgets]
+        return [*of_actors, *(each for each in tools if each not in of_actors), *widgets]
     last = [each for each in tools if each.name == REPORT]
-    return [*(each for each in tools if each not in last), *proxied, *widgets, *last]
+    return [*(each for each in tools if each not in last), *widgets, *last]
 
 
 def _brought_by(tools: list[Tool], available: Mapping[str, Tool]) -> list[Tool]:

@@ -81,6 +81,26 @@ def proxied_call(call: ToolCall) -> Tool:
     return proxied_tool(actor, McpTool(name=tool_name or ""))
 
 
+def tool_not_named(tool: str, actor: str) -> ErrorEnvelope:
+    """The error for an Actor that is an MCP server, where a call has to name one of its tools."""
+    return ErrorEnvelope.permanent(
+        ErrorCategory.VALIDATION,
+        tool,
+        f"When calling an MCP server Actor, you must specify the tool name: `{actor}:tool`. Nothing was started.",
+        hint="fetch-actor-details with `output: {mcpTools: true}` lists its tools.",
+    )
+
+
+def standby_without_server(tool: str, actor: str) -> ErrorEnvelope:
+    """The error for an Actor that serves HTTP, is no MCP server and takes no input: its run would not end."""
+    return ErrorEnvelope.permanent(
+        ErrorCategory.VALIDATION,
+        tool,
+        f'Actor "{actor}" runs in standby mode without an MCP server, and takes no input. Nothing was started.',
+        hint="Send HTTP requests to its own address, which its README names.",
+    )
+
+
 def _handler(actor: str, tool_name: str) -> Handler:
     async def call_proxied(ctx: ToolContext, arguments: dict[str, JsonValue]) -> ToolResult:
         return await call_tool_of(ctx, actor, tool_name, arguments)

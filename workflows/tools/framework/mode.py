@@ -70,6 +70,9 @@ class Mode:
     mcp_tool_names: Callable[[str, Sequence[str]], Sequence[str]] | None = None
     """From an Actor that is an MCP server (`user/name`), and the names of its tools, to the names under which they are
     offered, where those are not as in the other modes."""
+    runs_standby: bool = True
+    """Whether Actors that serve requests (standby) may be run as other Actors are. Else one that is an MCP server is
+    called by its tools, and one without an input of its own not at all."""
     wait: WaitRule = STANDARD_WAIT
     """How long a call is waited for, and by which argument."""
     has_widgets: bool = False

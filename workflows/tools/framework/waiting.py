@@ -15,6 +15,8 @@ class WaitRule:
     description: str = "Seconds to wait for the result. The call goes on when they are over: collect it with get-task."
     replaces: bool = False
     """Whether it takes the place of a field of that name in an Actor's own input; else such a tool has no argument."""
+    of_servers: bool = True
+    """Whether tools of Actors that are MCP servers have the argument; else their schemas are those of the servers."""
     other_seconds: float = 45
     """How long other tools are waited for, whose calls take seconds."""
 

@@ -35,6 +35,16 @@ class Catalogue:
     def find(self, reference: str, user: User | None) -> Actor:
         """An Actor by ID, `username~name` or `username/name`. Raises `ApiError` 404, also for an invisible one."""
         actor = self._by_id.get(reference) or self._by_name.get(reference.replace("~", "/", 1))
+        return self._seen(actor, reference, user)
+
+    def find_host(self, label: str, user: User | None) -> Actor:
+        """As `find`, for what names an Actor in a host: an ID is found in any case, since hosts have none."""
+        by_host = {actor_id.lower(): actor for actor_id, actor in self._by_id.items()}
+        actor = by_host.get(label.lower())
+        return self._seen(actor, label, user) if actor is not None else self.find(label, user)
+
+    @staticmethod
+    def _seen(actor: Actor | None, reference: str, user: User | None) -> Actor:
         if actor is None or not is_visible(actor, user):
             raise ApiError(404, "record-not-found", f"Actor '{reference}' was not found")
         return actor

@@ -89,7 +89,7 @@ class Standby:
         import httpx  # noqa: PLC0415
 
         user = self._users.caller(request)
-        actor = self._catalogue.find(request.path_params["actor_id"], user)
+        actor = self._catalogue.find_host(request.path_params["actor_id"], user)
         if not actor.definition.get("usesStandbyMode"):
             raise ApiError(400, "actor-standby-not-enabled", f"Actor {actor.full_name} does not use standby mode")
         server = await self._server(actor, user)

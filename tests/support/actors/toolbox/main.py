@@ -36,7 +36,7 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> Any:
     calls += 1
     match params.name:
         case "show":
-            return {"resultType": "complete", **EVERYTHING}
+            return {"resultType": "complete", **EVERYTHING, **large_text(params.arguments or {})}
         case "count.calls":
             return {
                 "resultType": "complete",
@@ -67,6 +67,13 @@ def large(wanted: dict[str, Any]) -> dict[str, Any]:
     """As much text and as many values as the call asks for."""
     parts = {"text": "x" * wanted.get("characters", 0), "rows": [{}] * wanted.get("rows", 0)}
     return {name: part for name, part in parts.items() if part}
+
+
+def large_text(wanted: dict[str, Any]) -> dict[str, Any]:
+    """Instead of everything, as much text as the call asks for and a picture."""
+    if "characters" not in wanted:
+        return {}
+    return {"content": [{"type": "text", "text": "x" * wanted["characters"]}, EVERYTHING["content"][1]]}
 
 
 def colour_form() -> types.ElicitRequest:

@@ -5,9 +5,11 @@ from typing import Any, cast
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.mcp_actors.contracts import NOT_CALLED, NOT_CONNECTED
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.runtime.executors import ActorExecutor
+from outlast.workflows.tools.apify.answers.blocks import bounded
 from outlast.workflows.tools.apify.answers.failures import (
     Handler,
     awaits_approval,
@@ -58,9 +60,11 @@ RUN_ARGUMENTS: JsonObject = {
 def not_called(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
     """The text of a call of an Actor that failed."""
     actor = unquoted(given.get("actor", ""))
-    if is_missing(envelope):
-        return f"Actor '{actor}' was not found. Check its name, `user/name`, or look for it with search-actors."
     name, mcp_tool = split_actor_tool(actor)
+    if envelope.message.startswith((NOT_CONNECTED, NOT_CALLED)):
+        return envelope.message
+    if is_missing(envelope):
+        return f"Actor '{name}' was not found. Check its name, `user/name`, or look for it with search-actors."
     if mcp_tool is not None:
         told = "is not an MCP server" in envelope.message
         return f"Actor '{name}' is not an MCP server." if told else envelope.message
@@ -77,7 +81,9 @@ def _handler(executor: ActorExecutor) -> Handler:
         if mcp_tool is None:
             return await executor.execute_actor_tool(ctx, run_spec(ctx, actor, run_input, options_of(given)))
         answer = await call_tool_of(ctx, actor, mcp_tool, run_input)
-        return answer.model_copy(update={"structured": _passed_on(actor, mcp_tool, failed=answer.is_error)})
+        passed_on = _passed_on(actor, mcp_tool, failed=answer.is_error)
+        content = bounded(answer.raw_content or (), ctx.call.output.inline_limit_bytes)
+        return answer.model_copy(update={"structured": passed_on, "raw_content": content, "meta": {}})
 
     return call_actor
 

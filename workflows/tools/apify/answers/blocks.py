@@ -1,6 +1,7 @@
 """The content blocks of answers: the structured form as compact JSON, and what it means in sentences."""
 
 import json
+from collections.abc import Sequence
 
 from pydantic import JsonValue
 
@@ -8,6 +9,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import Content, TextContent, ToolResult
 
 _SENTENCES = ("summary", "nextStep")
+_LESS = "Ask the tool for less."
 
 
 def with_sentences(structured: JsonObject, *, whole_text: bool = False, more: tuple[Content, ...] = ()) -> ToolResult:
@@ -33,3 +35,26 @@ def texts(structured: JsonObject, *blocks: str) -> ToolResult:
 def compact(value: JsonValue) -> str:
     """JSON without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def bounded(content: Sequence[JsonObject], limit_bytes: int) -> tuple[JsonObject, ...]:
+    """Content blocks of an MCP server, as they are as long as they fit into `limit_bytes` together.
+
+    The text that does not is cut, and says so at its end; another block is replaced by a text that says what it was.
+    """
+    kept: list[JsonObject] = []
+    left = limit_bytes
+    for block in content:
+        size = len(compact(block).encode())
+        kept.append(block if size <= left else _cut(block, size, max(left, 0)))
+        left -= size
+    return tuple(kept)
+
+
+def _cut(block: JsonObject, size: int, left: int) -> JsonObject:
+    words = block.get("text")
+    if block.get("type") != "text" or not isinstance(words, str) or left == 0:
+        return {"type": "text", "text": f"[A block of type {block.get('type')} and {size} bytes is too large. {_LESS}]"}
+    # What JSON escapes takes more than its characters, so the cut is made on the characters' share of the size.
+    end = len(words) * left // size
+    return {**block, "text": f"{words[:end]}…\n[Cut: {end} of {len(words)} characters. {_LESS}]"}
