@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import TEST_ACTORS
 from tests.support.stacks.chaos_client import Chaos
 from tests.support.stacks.chaos_stack import ChaosStack
 from tests.support.stacks.sandbox import running_sandbox
@@ -13,7 +14,10 @@ from tests.support.stacks.sandbox import running_sandbox
 @pytest.fixture(scope="session")
 def chaos_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChaosStack]:
     folder = tmp_path_factory.mktemp("chaos")
-    with running_sandbox(folder) as sandbox, ChaosStack(folder, sandbox) as stack:
+    with (
+        running_sandbox(folder, "--actors", str(TEST_ACTORS / "toolbox")) as sandbox,
+        ChaosStack(folder, sandbox) as stack,
+    ):
         yield stack
 
 

@@ -5,6 +5,8 @@ paid once, and what it saves is saved once.
 """
 
 import asyncio
+import json
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -15,11 +17,13 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 from playwright.async_api import expect
 
+from outlast.workflows.tools.registry import MODES
 from tests.integration.widgets.host import running_chromium, showing
 from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client
-from tests.support.http.mcp_wire import LEGACY, MODERN, Wire
+from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire
 from tests.support.stacks.chaos_client import Chaos
+from tests.support.x402_wallet import Wallet
 
 QUERY = "tools=actors,runs,storage,tasks,schedules,outlast/sleeper"
 SLEEPER = "outlast/sleeper"
@@ -27,6 +31,52 @@ FINAL = {"SUCCEEDED", "FAILED", "ABORTED", "TIMED-OUT"}
 MOST_SECONDS = 45
 """The longest `waitSecs`."""
 Structured = dict[str, Any]
+EVERY = (
+    "?mode=apify&ui=apps&tools=actors,runs,storage,tasks,schedules,call-actor-widget,get-actor-run-widget,"
+    "outlast/toolbox"
+)
+READS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "search-actors": ("search-actors", {"keywords": "sleeper"}, "^/v2/store$"),
+    "its widget": ("search-actors-widget", {"keywords": "sleeper"}, "^/v2/store$"),
+    "fetch-actor-details": ("fetch-actor-details", {"actor": SLEEPER}, "^/v2/acts/"),
+    "its widget too": ("fetch-actor-details-widget", {"actor": SLEEPER}, "^/v2/acts/"),
+    "get-actor-run": ("get-actor-run", {"runId": "$run", "waitSecs": 0}, "^/v2/actor-runs/$run$"),
+    "the widget of a run": ("get-actor-run-widget", {"runId": "$run"}, "^/v2/actor-runs/$run$"),
+    "get-actor-run-list": ("get-actor-run-list", {"limit": 2}, "^/v2/actor-runs/?$"),
+    "get-actor-run-log": ("get-actor-run-log", {"runId": "$run"}, "^/v2/(logs/$run|actor-runs/$run/log)$"),
+    "get-dataset": ("get-dataset", {"datasetId": "$dataset"}, "^/v2/datasets/$dataset$"),
+    "get-dataset-items": ("get-dataset-items", {"datasetId": "$dataset"}, "^/v2/datasets/$dataset/items$"),
+    "get-dataset-schema": ("get-dataset-schema", {"datasetId": "$dataset"}, "^/v2/datasets/$dataset/items$"),
+    "get-dataset-list": ("get-dataset-list", {"unnamed": True}, "^/v2/datasets/?$"),
+    "get-key-value-store": ("get-key-value-store", {"keyValueStoreId": "$store"}, "^/v2/key-value-stores/$store$"),
+    "keys": ("get-key-value-store-keys", {"keyValueStoreId": "$store"}, "^/v2/key-value-stores/$store/keys$"),
+    "a record": (
+        "get-key-value-store-record",
+        {"keyValueStoreId": "$store", "recordKey": "INPUT"},
+        "^/v2/key-value-stores/$store/records/INPUT$",
+    ),
+    "get-key-value-store-list": ("get-key-value-store-list", {"unnamed": True}, "^/v2/key-value-stores/?$"),
+    "get-actor-task": ("get-actor-task", {"taskId": "$task"}, "^/v2/actor-tasks/$task$"),
+    "get-schedule": ("get-schedule", {"scheduleId": "$schedule"}, "^/v2/schedules/$schedule$"),
+    "a tool of a server": ("outlast--toolbox--show", {}, "^/standby/"),
+    "a tool by call-actor": ("call-actor", {"actor": "outlast/toolbox:show", "input": {}}, "^/standby/"),
+}
+"""What is called, and the platform's route that is held back. `$run`, `$dataset` ... are things of the sandbox."""
+CHANGES: dict[str, tuple[str, dict[str, Any], str, str, dict[str, Any]]] = {
+    "update-actor-task": ("update-actor-task", {"title": "New"}, "PUT", "^/v2/actor-tasks/", {"title": "New"}),
+    "publish-actor-task": ("publish-actor-task", {}, "PUT", "^/v2/actor-tasks/", {}),
+    "unpublish-actor-task": ("unpublish-actor-task", {}, "PUT", "^/v2/actor-tasks/", {"publishedAt": None}),
+    "update-schedule": ("update-schedule", {"isEnabled": False}, "PUT", "^/v2/schedules/", {"isEnabled": False}),
+    "delete-schedule": ("delete-schedule", {}, "DELETE", "^/v2/schedules/", {"deleted": True}),
+}
+"""What is called on a saved thing of its own, the platform's method and route, and what the answer says of it."""
+UNHELD = {
+    "report-problem": "It asks no platform: it writes to the log.",
+    "search-apify-docs, fetch-apify-docs": "They ask the documentation's site, which is outside of this stack.",
+    "call-actor, outlast--sleeper, call-actor-widget": "The tests below kill in the start and while the run goes on.",
+    "create-actor-task, create-schedule, abort-actor-run": "The test of starts and writes kills in them.",
+}
+"""Tools that are in neither table."""
 
 
 class PeerClient:
@@ -130,6 +180,133 @@ async def expect_each_once(chaos: Chaos, clients: list[PeerClient]) -> None:
         await clients[0].call("delete-schedule", scheduleId=made["scheduleId"])
         assert (await clients[1].call("get-actor-task", taskId=saved["taskId"]))["actorId"] == saved["actorId"]
     assert chaos.sandbox.saved_objects() == before + 2
+
+
+def filled(value: Any, places: dict[str, str]) -> Any:
+    """The value with the ids of the things that it speaks of."""
+    text = json.dumps(value)
+    for name, found in places.items():
+        text = text.replace(name, found)
+    return json.loads(text)
+
+
+def lasting(answer: Any) -> Any:
+    """An answer without times that reading changes, and without the ids of calls."""
+    if isinstance(answer, list):
+        return [lasting(entry) for entry in answer]
+    if isinstance(answer, dict):
+        return {name: lasting(entry) for name, entry in answer.items() if name not in ("accessedAt", "_meta")}
+    return answer
+
+
+async def structured(wire: Wire, tool: str, **arguments: Any) -> Structured:
+    answer = await wire.request("tools/call", {"name": tool, "arguments": arguments})
+    assert not answer["isError"], answer
+    return answer["structuredContent"]
+
+
+async def things_to_read(chaos: Chaos, wire: Wire) -> dict[str, str]:
+    """A run that has ended, its storages, a saved task and a schedule."""
+    run = await structured(wire, "call-actor", actor=SLEEPER, input=sleeper(0), waitSecs=MOST_SECONDS)
+    actions = [{"actorId": SLEEPER}]
+    schedule = await structured(wire, "create-schedule", cronExpression="@yearly", actions=actions)
+    return {
+        "$run": run["runId"],
+        "$dataset": run["storages"]["datasets"]["default"]["id"],
+        "$store": run["storages"]["keyValueStores"]["default"]["id"],
+        "$task": chaos.sandbox.save_task(SLEEPER),
+        "$schedule": schedule["scheduleId"],
+    }
+
+
+async def test_each_reading_call_is_answered_when_the_worker_dies_in_it(chaos: Chaos) -> None:
+    """All of them at once: the platform says nothing until the worker is dead."""
+    async with api_client(chaos.stack.api_url, chaos.sandbox.token) as http:
+        wire = Wire(http, MODERN, EVERY)
+        calls = filled(READS, await things_to_read(chaos, wire))
+
+        async def answers() -> dict[str, Any]:
+            params = [{"name": tool, "arguments": arguments} for tool, arguments, _ in calls.values()]
+            found = await asyncio.gather(*(wire.request("tools/call", each) for each in params))
+            return dict(zip(calls, lasting(found), strict=True))
+
+        expected = await answers()
+        routes = Counter(route for _, _, route in calls.values())
+        for route in routes:
+            chaos.sandbox.order_fault("hang", path=route)
+        asked = asyncio.ensure_future(answers())
+
+        def are_all_held() -> bool:
+            held = {fault["match"]["path"]: fault["hits"] for fault in chaos.sandbox.faults}
+            return asked.done() or all(held[route] >= calls_there for route, calls_there in routes.items())
+
+        await chaos.until(are_all_held)
+        assert not asked.done(), "the worker was to die before the platform answers"
+        chaos.stack.worker.kill()
+        chaos.sandbox.clear_faults()
+        await chaos.stack.worker.ready()
+        assert await asked == expected
+
+
+async def things_to_change(chaos: Chaos, wire: Wire) -> dict[str, dict[str, Any]]:
+    """A saved thing of its own for each call that changes one."""
+    found: dict[str, dict[str, Any]] = {}
+    for number, label in enumerate(CHANGES):
+        if "task" in label:
+            task = chaos.sandbox.save_task(SLEEPER, name=f"changed-{number}")
+            found[label] = {"taskId": task}
+            if "publish" in label:
+                await structured(wire, "update-actor-task", taskId=task, publicConfig={"seoTitle": "Rows"})
+            if label.startswith("unpublish"):
+                await structured(wire, "publish-actor-task", taskId=task)
+        else:
+            made = await structured(wire, "create-schedule", cronExpression="@yearly", actions=[{"actorId": SLEEPER}])
+            found[label] = {"scheduleId": made["scheduleId"]}
+    return found
+
+
+async def test_each_change_is_answered_when_the_worker_dies_in_it(chaos: Chaos) -> None:
+    """The platform has made it, and the worker that is told of it is dead. So has it begun the two runs."""
+    wallet = Wallet()
+    async with api_client(chaos.stack.api_url, chaos.sandbox.token) as http:
+        wire = Wire(http, MODERN, EVERY)
+        paying = Wire(http, MODERN, "?mode=apify&tools=call-actor&payment=x402")
+        things = await things_to_change(chaos, wire)
+        methods = Counter((method, route) for _, _, method, route, _ in CHANGES.values())
+        for (method, route), times in {**methods, ("POST", "/runs$"): 2}.items():
+            chaos.sandbox.order_fault("delay_after", method=method, path=route, seconds=2.5, times=times)
+        call = {"name": "call-actor", "arguments": {"actor": SLEEPER, "input": sleeper(0.1), "waitSecs": MOST_SECONDS}}
+        paid = {**call, "_meta": {"x402/payment": wallet.payment()}}
+        asked = asyncio.gather(
+            paying.request("tools/call", paid),
+            wire.request("tools/call", call, capabilities=KNOWS_TASKS),
+            *(structured(wire, tool, **given, **things[label]) for label, (tool, given, *_) in CHANGES.items()),
+        )
+        await chaos.until(lambda: asked.done() or chaos.faults_left() == 0)
+        assert not asked.done(), [(fault["match"]["path"], fault["hits"]) for fault in chaos.sandbox.faults]
+        await chaos.stack.worker.restart()
+        answered, task, *changed = await asked
+
+        async def ended() -> dict[str, Any]:
+            found = await wire.request("tasks/get", {"taskId": task["taskId"]}, capabilities=KNOWS_TASKS)
+            assert found["status"] == "completed", found
+            return found["result"]
+
+        for answer in (answered, await eventually(ended, 240)):
+            assert answer["structuredContent"]["status"] == "SUCCEEDED"
+        for (label, (*_, expected)), told in zip(CHANGES.items(), changed, strict=True):
+            assert told.items() >= expected.items(), label
+            for name in things[label]:
+                assert told[name] == things[label][name], label
+        assert changed[list(CHANGES).index("publish-actor-task")]["publishedAt"]
+        assert chaos.sandbox.paid_runs(wallet.payer) == {answered["structuredContent"]["runId"]}
+    chaos.expect_one_run_per_task(tasks=2)
+
+
+def test_every_tool_of_the_mode_is_killed_in() -> None:
+    killed = {tool for tool, *_ in (*READS.values(), *CHANGES.values())}
+    killed |= {name for names in UNHELD for name in names.split(", ")}
+    assert {definition.name for definition in MODES["apify"].tools} <= killed
 
 
 async def test_a_shown_run_is_followed_to_its_end_while_worker_and_api_are_killed(chaos: Chaos) -> None:
