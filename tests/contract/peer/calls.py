@@ -5,6 +5,12 @@ from typing import Any
 SLEEPER = "outlast/sleeper"
 ENDED = {"actor": SLEEPER, "input": {"seconds": 0.1, "steps": 2, "rows": 3}}
 LONG = {"actor": SLEEPER, "input": {"seconds": 300, "steps": 10}}
+ENDS: dict[str, dict[str, Any]] = {
+    "a failure": {"input": {"seconds": 0.1, "failWith": {"exitCode": 3, "message": "Out of luck"}}},
+    "a time-out": {"input": {"seconds": 60}, "callOptions": {"timeout": 1}},
+    "nothing": {"input": {"seconds": 0.1, "rows": 0}},
+}
+"""Runs that end otherwise than `ENDED`."""
 NO_ID = "nothingHere12345x"
 
 ANSWERED: dict[str, tuple[str, dict[str, Any]]] = {

@@ -42,6 +42,9 @@ BEGINNINGS = {
     "a page elsewhere": 'Invalid URL: "',
     "an unknown tool": 'Tool "no-such-tool" was not found.',
     "an Actor that is no server": "Actor 'outlast/sleeper' is not an MCP server.",
+    "both": "Action 2 names both an Actor and a task",
+    "both in a change": "Action 1 names both an Actor and a task",
+    "neither": "Action 1 names nothing to run",
     "no tool named": _TOOL_TO_NAME,
     "no tool named for the page": _TOOL_TO_NAME,
     "no server and no input": 'Actor "outlast/plain-standby" runs in standby mode without an MCP server',
@@ -49,6 +52,15 @@ BEGINNINGS = {
 }
 """How far messages are compared, where our words end earlier: by default to the end of the first sentence."""
 
+ERRORS_ON_PURPOSE = {
+    "/toolTelemetry": "What the peer tells its own telemetry; nothing of ours leaves the server.",
+    "/content": "How many texts say what is wrong is each server's own.",
+}
+"""Keys in which tool errors may differ."""
+SAVED_ON_PURPOSE = {
+    "a name of many words": "The pattern is in the tool's schema: what breaks it is a protocol error, as all else is.",
+}
+"""Refused calls about saved tasks and schedules that ours tells otherwise."""
 REFUSED_ON_PURPOSE: dict[str, str] = {}
 """Refusals of the platform that ours tells otherwise."""
 

@@ -7,7 +7,7 @@ import pytest
 from tests.contract.peer.conftest import Both, both_of
 from tests.contract.peer.differences import LISTED_BESIDES, OUTPUTS_ON_PURPOSE, SCHEMAS_ON_PURPOSE
 from tests.contract.peer.shapes import differences, without_texts
-from tests.contract.peer.test_answers import called
+from tests.contract.peer.test_answers import called, unexplained
 from tests.support.http.mcp_wire import LEGACY, Wire
 from tests.support.stacks.service import Service
 
@@ -141,3 +141,22 @@ async def test_what_an_actors_items_are_like(both: Both) -> None:
         assert isinstance(answer["structuredContent"]["outputSchema"], dict)
     assert ours["structuredContent"]["outputSchema"]["index"] == "number"
     assert theirs["structuredContent"]["outputSchema"] == {}, OUTPUTS_ON_PURPOSE
+
+
+async def test_what_a_run_writes_beside_its_default_storages_is_told(both: Both) -> None:
+    """By alias, while it is called, afterwards, and where it is not waited for."""
+    wires = await connected(both, "?tools=actors,outlast/aliased&ui=default")
+    told = [await called(wire, "call-actor", {"actor": "outlast/aliased", "input": {}}) for wire in wires]
+    runs = [answer["structuredContent"]["runId"] for answer in told]
+    looked = [await called(wire, "get-actor-run", {"runId": run}) for wire, run in zip(wires, runs, strict=True)]
+    by_tool = [await called(wire, "outlast--aliased", {}) for wire in wires]
+    at_once = {"actor": "outlast/aliased", "input": {}, "waitSecs": 0}
+    begun = [await called(wire, "call-actor", at_once) for wire in wires]
+    for label, answers in (("a call", told), ("a run", looked), ("an Actor's own tool", by_tool)):
+        assert unexplained(label, *answers) == []
+    names = [{kind: list(found) for kind, found in answer["structuredContent"]["storages"].items()} for answer in begun]
+    assert names[0] == names[1]
+    storages = looked[1]["structuredContent"]["storages"]
+    assert storages["datasets"]["errors"]["itemCount"] == 1
+    assert storages["datasets"]["errors"]["fields"] == ["page", "reason"]
+    assert storages["keyValueStores"]["pictures"]["keys"] == ["first"]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.contract.peer.calls import ANSWERED, ENDED, LONG, REFUSED
+from tests.contract.peer.calls import ANSWERED, ENDED, ENDS, LONG, REFUSED, SLEEPER
 from tests.contract.peer.conftest import Both
-from tests.contract.peer.differences import BEGINNINGS, ON_PURPOSE
+from tests.contract.peer.differences import BEGINNINGS, ERRORS_ON_PURPOSE, ON_PURPOSE
 from tests.contract.peer.shapes import differences, shape_of
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, WireError
 
@@ -46,6 +46,14 @@ def comparable(answer: dict[str, Any]) -> dict[str, Any]:
 def unexplained(label: str, peer: dict[str, Any], ours: dict[str, Any]) -> list[str]:
     found = differences(comparable(peer), comparable(ours))
     return [line for line in found if (label, line.partition(":")[0]) not in ON_PURPOSE]
+
+
+def unlike_errors(peer: dict[str, Any], ours: dict[str, Any]) -> list[str]:
+    """How the keys of two tool errors differ, but for those of `ERRORS_ON_PURPOSE`."""
+    if "content" not in peer or "content" not in ours:
+        return []
+    found = differences(comparable(peer), comparable(ours))
+    return [line for line in found if not line.startswith(tuple(ERRORS_ON_PURPOSE))]
 
 
 def beginning(label: str, answer: dict[str, Any]) -> tuple[Any, str]:
@@ -86,6 +94,7 @@ async def test_answers_have_the_same_keys_types_and_blocks(both: Both, revision:
         refused = [await called(wire, name, arguments and filled(arguments)) for wire in (peer, ours)]
         theirs, mine = [beginning(label, answer) for answer in refused]
         found[label] = [] if theirs == mine else [f"the peer says {theirs}, ours {mine}"]
+        found[label] += unlike_errors(*refused)
     assert {label: lines for label, lines in found.items() if lines} == {}
 
 
@@ -106,6 +115,35 @@ async def test_a_call_that_outlasts_its_wait_goes_on_and_can_be_aborted(both: Bo
         ]
         assert unexplained("an abort", *aborted) == []
         assert aborted[1]["structuredContent"]["status"] == "ABORTED"
+
+
+@REVISIONS
+async def test_runs_of_every_end_are_answered_alike(both: Both, revision: str) -> None:
+    """One that fails, one whose time is over, one that writes nothing, and one that is asked to end."""
+    wires = await connected(both, revision)
+    found: dict[str, list[str]] = {}
+
+    async def compared(label: str, tool: str, arguments: dict[str, Any], runs: list[str] | None = None) -> list[str]:
+        """What both answer, to the same arguments or each of its own run; the ids of the runs."""
+        given = [{**arguments, **({"runId": run} if run else {})} for run in runs or ["", ""]]
+        answers = [await called(wire, tool, each) for wire, each in zip(wires, given, strict=True)]
+        found[label] = unexplained(label, *answers)
+        return [answer.get("structuredContent", {}).get("runId", "") for answer in answers]
+
+    for label, more in ENDS.items():
+        runs = await compared(label, "call-actor", {"actor": SLEEPER, **more})
+        await compared(f"{label}, looked at", "get-actor-run", {}, runs)
+        await compared(f"{label}, aborted", "abort-actor-run", {"gracefully": True}, runs)
+    for status in ("FAILED", "TIMED-OUT"):
+        await compared("runs", "get-actor-run-list", {"status": status, "limit": 1})
+    begun = [await called(wire, "call-actor", {**LONG, "waitSecs": 0}) for wire in wires]
+    runs = [answer["structuredContent"]["runId"] for answer in begun]
+    await compared("an abort", "abort-actor-run", {"gracefully": True}, runs)
+    written = [await called(wire, "call-actor", {"actor": "outlast/aliased", "input": {}}) for wire in wires]
+    runs = [answer["structuredContent"]["runId"] for answer in written]
+    for lines in (0, 1, 50):
+        await compared(f"a log of {lines}", "get-actor-run-log", {"lines": lines}, runs)
+    assert {label: lines for label, lines in found.items() if lines} == {}
 
 
 async def progress_of(wire: Wire, arguments: dict[str, Any], tool: str = "call-actor") -> list[dict[str, Any]]:

@@ -6,8 +6,7 @@ import pytest
 
 from tests.contract.peer.conftest import Both
 from tests.contract.peer.differences import REFUSED_ON_PURPOSE
-from tests.contract.peer.shapes import differences
-from tests.contract.peer.test_answers import beginning, called, comparable
+from tests.contract.peer.test_answers import beginning, called, unlike_errors
 from tests.support.http.mcp_wire import LEGACY, MODERN
 from tests.support.stacks.service import Service
 
@@ -50,15 +49,9 @@ async def refused_by_both(both: Both, revision: str, tool: str, arguments: dict[
         for wire in wires:
             await wire.initialize()
     theirs, ours = [await called(wire, tool, arguments) for wire in wires]
-    found = list(differences(_without_blocks(theirs), _without_blocks(ours)))
+    found = unlike_errors(theirs, ours)
     texts = [beginning(tool, answer) for answer in (theirs, ours)]
     return found if texts[0] == texts[1] else [*found, f"the peer says {texts[0]}, ours {texts[1]}"]
-
-
-def _without_blocks(answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer's keys; how many texts say it is each server's own, and the peer tells of its telemetry besides."""
-    kept = comparable(answer)
-    return {name: value for name, value in kept.items() if name not in ("content", "toolTelemetry")}
 
 
 @pytest.mark.parametrize("revision", [LEGACY, MODERN])

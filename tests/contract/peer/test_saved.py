@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from tests.contract.peer.calls import NO_ID
 from tests.contract.peer.conftest import Both
-from tests.contract.peer.test_answers import beginning, called, unexplained
+from tests.contract.peer.differences import SAVED_ON_PURPOSE
+from tests.contract.peer.test_answers import beginning, called, unexplained, unlike_errors
 from tests.support.http.mcp_wire import LEGACY, Wire
 from tests.support.stacks.service import Service
 
@@ -20,6 +22,37 @@ SCHEDULE = {
     "isExclusive": True,
     "actions": [{"actorId": SLEEPER, "input": {"seconds": 0}, "memoryMbytes": 256}],
 }
+
+
+def refused_of(run: dict[str, Any]) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Calls that are refused; `run` is an action that would fit."""
+    daily = {"cronExpression": "@daily"}
+    return {
+        "a name that is taken": ("create-actor-task", {"actorId": SLEEPER, "name": "taken"}),
+        "a task of nothing": ("create-actor-task", {"actorId": "outlast/nothing-there", "name": "of-nothing"}),
+        "a short name": ("create-actor-task", {"actorId": SLEEPER, "name": "x"}),
+        "a name of many words": ("create-actor-task", {"actorId": SLEEPER, "name": "Not a name!"}),
+        "another's name": ("update-actor-task", {"taskId": "not-published", "name": "taken"}),
+        "no task to change": ("update-actor-task", {"taskId": NO_ID, "title": "x"}),
+        "no page to publish": ("publish-actor-task", {"taskId": "not-published"}),
+        "no task to publish": ("publish-actor-task", {"taskId": NO_ID}),
+        "no task to hide": ("unpublish-actor-task", {"taskId": NO_ID}),
+        "no time": ("create-schedule", {"cronExpression": "every day", "actions": [run]}),
+        "no zone": ("create-schedule", {**daily, "timezone": "Mars/Olympus", "actions": [run]}),
+        "both": ("create-schedule", {**daily, "actions": [run, {**run, "taskId": "taken"}]}),
+        "neither": ("create-schedule", {**daily, "actions": [{"input": {}}]}),
+        "no actions": ("create-schedule", {**daily, "actions": []}),
+        "many actions": ("create-schedule", {**daily, "actions": [run] * 11}),
+        "too many actions": ("create-schedule", {**daily, "actions": [run] * 21}),
+        "no Actor": ("create-schedule", {**daily, "actions": [run, {"actorId": "outlast/nothing-there"}]}),
+        "no task": ("create-schedule", {**daily, "actions": [{"taskId": NO_ID}]}),
+        "a schedule's name": ("create-schedule", {**daily, "actions": [run], "name": "taken-too"}),
+        "a bad change": ("update-schedule", {"scheduleId": "to-be-changed", "cronExpression": "never"}),
+        "both in a change": ("update-schedule", {"scheduleId": "to-be-changed", "actions": [{**run, "taskId": "x"}]}),
+        "no Actor in a change": ("update-schedule", {"scheduleId": "to-be-changed", "actions": [{"actorId": "a/b"}]}),
+        "no schedule to change": ("update-schedule", {"scheduleId": NO_ID, "isEnabled": False}),
+        "no schedule to delete": ("delete-schedule", {"scheduleId": NO_ID}),
+    }
 
 
 async def connected(both: Both) -> tuple[Wire, Wire]:
@@ -92,6 +125,34 @@ async def test_schedules_are_those_of_the_peer(both: Both) -> None:
     assert [schedule["deleted"] for schedule in removed] == [True, True]
     unknown = [await called(wire, "get-schedule", {"scheduleId": ours}) for wire in wires]
     assert beginning("an unknown schedule", unknown[0]) == beginning("an unknown schedule", unknown[1])
+
+
+async def test_what_cannot_be_saved_is_refused_alike(both: Both, service: Service) -> None:
+    wires = await connected(both)
+    run = {"actorId": SLEEPER}
+    for name in ("taken", "not-published"):
+        service.sandbox.save_task(SLEEPER, name=name)
+    for name in ("taken-too", "to-be-changed"):
+        await called(wires[1], "create-schedule", {"cronExpression": "@daily", "actions": [run], "name": name})
+    before = service.sandbox.saved_objects()
+    found: dict[str, list[str]] = {}
+    for label, (tool, arguments) in refused_of(run).items():
+        answers = [await called(wire, tool, arguments) for wire in wires]
+        told = [beginning(label, answer) for answer in answers]
+        found[label] = [] if told[0] == told[1] else [f"the peer says {told[0]}, ours {told[1]}"]
+        found[label] += unlike_errors(*answers)
+    for label in SAVED_ON_PURPOSE:
+        assert found.pop(label), f"{label} is refused alike"
+    assert {label: lines for label, lines in found.items() if lines} == {}
+    assert service.sandbox.saved_objects() == before
+
+
+async def test_options_beside_a_saved_task_say_nothing(both: Both, service: Service) -> None:
+    wires = await connected(both)
+    task = service.sandbox.save_task(SLEEPER)
+    given = {"cronExpression": "@daily", "actions": [{"taskId": task, "build": "latest"}]}
+    made = await compared("a new schedule", wires, "create-schedule", given)
+    assert [schedule["actions"] for schedule in made] == [[{"taskId": task}]] * 2
 
 
 async def test_what_is_saved_is_made_once_when_the_answer_is_lost(both: Both, service: Service) -> None:

@@ -69,9 +69,15 @@ async def _actions(ctx: ToolContext, runs: Sequence[ScheduledRun]) -> list[JsonO
 
 
 async def _target(ctx: ToolContext, run: ScheduledRun) -> str:
-    """The id of the Actor or of the saved task."""
+    """The id of the Actor or of the saved task. Raises `ToolError`, which names what there is not."""
     collection, written = ("actor-tasks", run.task) if run.task else ("acts", run.actor)
-    found = await ctx.platform.part(collection, await platform_reference(ctx, written), members=("id",))
+    try:
+        found = await ctx.platform.part(collection, await platform_reference(ctx, written), members=("id",))
+    except ToolError as error:
+        if error.envelope.category is not ErrorCategory.NOT_FOUND:
+            raise
+        message = f"{'Task' if run.task else 'Actor'} {written} was not found."
+        raise ToolError(error.envelope.model_copy(update={"message": message})) from error
     return str(found.get("id"))
 
 

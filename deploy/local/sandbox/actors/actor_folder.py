@@ -22,6 +22,8 @@ import orjson
 from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.times_and_ids import derived_id
 
+ALIASED_KINDS = ("datasets", "keyValueStores")
+"""Members of `storages` in actor.json that name storages beside the default ones."""
 DEFAULT_OWNER = "outlast"
 DEFAULT_MEMORY_MBYTES = 1024
 DEFAULT_TIMEOUT_SECONDS = 3600
@@ -71,6 +73,11 @@ class Actor:
     def input_schema(self) -> JsonObject | None:
         """Apify input schema, if the Actor has one."""
         return self.definition.get("input")
+
+    def aliases(self, kind: str) -> tuple[str, ...]:
+        """The aliases of a run's further storages: `kind` is one of `ALIASED_KINDS`."""
+        named: JsonObject = (self.definition.get("storages") or {}).get(kind) or {}
+        return tuple(alias for alias in named if alias != "default")
 
     @property
     def version(self) -> str:
@@ -169,6 +176,9 @@ def _definition(folder: Path, manifest: JsonObject) -> JsonObject:
             ("keyValueStore", "keyValueStore", ()),
         )
     }
+    for kind in ALIASED_KINDS:
+        if isinstance(storages.get(kind), dict):
+            definition["storages"][kind] = storages[kind]
     definition["output"] = _schema(folder, manifest.get("output"), ("output_schema.json",))
     return definition
 

@@ -95,6 +95,7 @@ def _run_variables(actor: Actor, run: Run, base_url: str) -> dict[str, str]:
         "ACTOR_DEFAULT_DATASET_ID": run.dataset_id,
         "ACTOR_DEFAULT_KEY_VALUE_STORE_ID": run.store_id,
         "ACTOR_DEFAULT_REQUEST_QUEUE_ID": run.queue_id,
+        "ACTOR_STORAGES_JSON": orjson.dumps(run.storage_ids).decode(),
         "ACTOR_INPUT_KEY": "INPUT",
         "ACTOR_EVENTS_WEBSOCKET_URL": f"{base_url.replace('http', 'ws', 1)}/events/{run.id}",
         "ACTOR_MEMORY_MBYTES": str(run.memory_mbytes),

@@ -66,6 +66,14 @@ class Run:
     task_id: str | None = None
     schedule_id: str | None = None
     scheduled_at: float | None = None
+    aliased: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    """Ids of further storages by alias, of datasets and of key-value stores."""
+
+    @property
+    def storage_ids(self) -> dict[str, dict[str, str]]:
+        """Ids of all storages by kind and alias."""
+        defaults = {"datasets": self.dataset_id, "keyValueStores": self.store_id, "requestQueues": self.queue_id}
+        return {kind: {"default": own, **self.aliased.get(kind, {})} for kind, own in defaults.items()}
 
     @property
     def is_final(self) -> bool:
@@ -226,6 +234,7 @@ class Runs:
             "defaultKeyValueStoreId": run.store_id,
             "defaultDatasetId": run.dataset_id,
             "defaultRequestQueueId": run.queue_id,
+            "storageIds": run.storage_ids,
             "chargedEventCounts": run.charged,
             "pricingInfo": pricing_info(run.prices, run.started_at),
             "usage": {"ACTOR_COMPUTE_UNITS": run.compute_units()},

@@ -29,13 +29,13 @@ async def update_actor_task(ctx: ToolContext, given: dict[str, Any]) -> ToolResu
     return await _changed(ctx, given, changes_of(given), "Changed")
 
 
-@failing_as(no_task)
+@failing_as(lambda _given, _envelope: None)
 async def publish_actor_task(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """Give it its public page."""
     return await _changed(ctx, given, {"isPublic": True}, "Published")
 
 
-@failing_as(no_task)
+@failing_as(lambda _given, _envelope: None)
 async def unpublish_actor_task(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """Take its public page away; what the page showed is kept."""
     return await _changed(ctx, given, {"isPublic": False}, "Took the public page from")

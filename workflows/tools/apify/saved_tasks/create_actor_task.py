@@ -2,16 +2,14 @@
 
 from typing import Any
 
-from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.tools.apify.answers.failures import failing_as, is_missing
+from outlast.workflows.tools.apify.answers.failures import failing_as
 from outlast.workflows.tools.apify.definition import begun
 from outlast.workflows.tools.apify.saved_tasks.saved_tasks import changes_of, task_answer
 from outlast.workflows.tools.apify.schemas.build import arguments, required_text
 from outlast.workflows.tools.apify.schemas.saved_tasks import FIELDS, TASK
 from outlast.workflows.tools.core.saved_tasks import create_saved_task
-from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
 
 DESCRIPTION = """
@@ -19,11 +17,7 @@ Save an Actor task: an Actor with an input and options under a name, to be run a
 """
 
 
-def _wording(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
-    return f"Actor '{unquoted(given['actorId'])}' was not found." if is_missing(envelope) else None
-
-
-@failing_as(_wording)
+@failing_as(lambda _given, _envelope: None)
 async def create_actor_task(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """Save it once, whatever fails in between."""
     # Clients of that server find the input in the answer.

@@ -1,17 +1,19 @@
 """`create-schedule`, `get-schedule`, `update-schedule` and `delete-schedule`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.apify.answers.blocks import compact, texts
 from outlast.workflows.tools.apify.answers.failures import failing_as, is_missing
 from outlast.workflows.tools.apify.definition import begun, reading_tool
 from outlast.workflows.tools.apify.schemas.build import arguments
 from outlast.workflows.tools.apify.schemas.schedules import FIELDS, NEW_FIELDS, REMOVED, SCHEDULE, SCHEDULE_ID
-from outlast.workflows.tools.core.schedule_actions import OPTIONS, ScheduledRun, as_read
+from outlast.workflows.tools.core.schedule_actions import MAX_OF_A_KIND, OPTIONS, ScheduledRun, as_read
 from outlast.workflows.tools.core.schedules import change_schedule, create_schedule, delete_schedule, schedule
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
@@ -34,15 +36,24 @@ _SHOWN = {
 _ONE = arguments({"scheduleId": SCHEDULE_ID}, required=("scheduleId",))
 
 
+def _of_actions(_given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
+    """What is wrong with the actions, in the words of `_problem_of`, or which Actor or task there is not."""
+    return envelope.message if envelope.message.startswith(("Action ", "A schedule ", "Actor ", "Task ")) else None
+
+
+def _of_change(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
+    return _of_actions(given, envelope) or _no_schedule(given, envelope)
+
+
 def _no_schedule(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
     return f"Schedule {unquoted(given['scheduleId'])} was not found." if is_missing(envelope) else None
 
 
-@failing_as(lambda _given, _envelope: None)
+@failing_as(_of_actions)
 async def make_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """Make it once, whatever fails in between."""
     # Clients of that server find the inputs in the answer.
-    made = await create_schedule(ctx, _fields(given), _runs(given) or (), hidden=())
+    made = await create_schedule(ctx, _fields(given), _runs(ctx, given) or (), hidden=())
     return _answer(made, "Made schedule")
 
 
@@ -52,10 +63,10 @@ async def get_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     return _answer(await schedule(ctx, given["scheduleId"]), "Schedule")
 
 
-@failing_as(_no_schedule)
+@failing_as(_of_change)
 async def update_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """Change what was given; actions take the place of all that there were."""
-    changed = await change_schedule(ctx, given["scheduleId"], _fields(given), _runs(given), hidden=())
+    changed = await change_schedule(ctx, given["scheduleId"], _fields(given), _runs(ctx, given), hidden=())
     return _answer(changed, "Changed schedule")
 
 
@@ -71,8 +82,27 @@ def _fields(given: dict[str, Any]) -> JsonObject:
     return {name: given[name] for name in _TAKEN_OVER if name in given}
 
 
-def _runs(given: dict[str, Any]) -> list[ScheduledRun] | None:
-    return [_run(action) for action in given["actions"]] if "actions" in given else None
+def _runs(ctx: ToolContext, given: dict[str, Any]) -> list[ScheduledRun] | None:
+    """What the actions run; None where there are none. Raises `ToolError` for those that no schedule may have."""
+    if "actions" not in given:
+        return None
+    runs = [_run(action) for action in given["actions"]]
+    problem = _problem_of(runs)
+    if problem is not None:
+        raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, ctx.call.tool, problem))
+    return runs
+
+
+def _problem_of(runs: Sequence[ScheduledRun]) -> str | None:
+    for number, run in enumerate(runs, start=1):
+        if run.actor and run.task:
+            return f"Action {number} names both an Actor and a task: give one of them."
+        if not run.actor and not run.task:
+            return f"Action {number} names nothing to run: give actorId or taskId."
+    for kind, count in (("Actors", sum(bool(run.actor) for run in runs)), ("tasks", sum(bool(r.task) for r in runs))):
+        if count > MAX_OF_A_KIND:
+            return f"A schedule runs at most {MAX_OF_A_KIND} {kind}; {count} were given."
+    return None
 
 
 def _run(action: dict[str, Any]) -> ScheduledRun:
@@ -81,7 +111,8 @@ def _run(action: dict[str, Any]) -> ScheduledRun:
         task=action.get("taskId") or None,
         input=action.get("input"),
         has_input="input" in action,
-        options={name: action[name] for name in OPTIONS if name in action},
+        # A saved task has its own; beside one they say nothing, as in that server.
+        options={name: action[name] for name in OPTIONS if name in action and not action.get("taskId")},
     )
 
 

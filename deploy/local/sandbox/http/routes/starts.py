@@ -16,6 +16,7 @@ from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.runs.run_table import Run
 from outlast.deploy.local.sandbox.runs.webhooks import parse_webhooks
+from outlast.deploy.local.sandbox.storages.storage_table import Kind
 from outlast.deploy.local.sandbox.times_and_ids import new_id, now
 
 
@@ -57,6 +58,9 @@ class StartOptions:
             max_total_charge_usd=self.max_total_charge_usd or saved.get("maxTotalChargeUsd"),
             webhooks=self.webhooks,
         )
+
+
+_ALIASED: dict[str, Kind] = {"datasets": "dataset", "keyValueStores": "key-value-store"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,10 @@ def _new_run(platform: Platform, by: StartedBy, start: Start, memory_mbytes: int
         listed_at=listed_at,
         shown_at=shown_at,
         prices=actor.price_per_event,
+        aliased={
+            kind: {alias: create(stored, user.id, actor_id=actor.id, run_id=run_id) for alias in actor.aliases(kind)}
+            for kind, stored in _ALIASED.items()
+        },
     )
 
 
