@@ -34,8 +34,25 @@ ANSWERED: dict[str, tuple[str, dict[str, Any]]] = {
     "a record": ("get-key-value-store-record", {"keyValueStoreId": "$store", "recordKey": "INPUT"}),
     "datasets": ("get-dataset-list", {"unnamed": True, "limit": 1}),
     "stores": ("get-key-value-store-list", {"unnamed": "true", "limit": 1}),
+    "a report": ("report-problem", {"message": "It hurts.", "relatedTools": ["call-actor"]}),
 }
 """Read-only calls that succeed; `$run`, `$dataset` and `$store` are those of a run that has ended."""
+
+_SAVED, _RUNS, _DOCS, _WIDGETS = (
+    "test_saved.py",
+    "test_answers.py: calls of Actors",
+    "test_answers.py",
+    "test_widgets.py",
+)
+COMPARED_ELSEWHERE = {
+    **dict.fromkeys(("call-actor", "get-actor-run-log", "abort-actor-run"), _RUNS),
+    **dict.fromkeys(("search-apify-docs", "fetch-apify-docs"), _DOCS),
+    **dict.fromkeys((f"{verb}-actor-task" for verb in ("create", "get", "update", "publish", "unpublish")), _SAVED),
+    **dict.fromkeys((f"{verb}-schedule" for verb in ("create", "get", "update", "delete")), _SAVED),
+    **dict.fromkeys(("search-actors-widget", "fetch-actor-details-widget"), _WIDGETS),
+    **dict.fromkeys(("call-actor-widget", "get-actor-run-widget"), _WIDGETS),
+}
+"""Tools of which `ANSWERED` has no call, and the module that compares their answers with the peer's."""
 
 REFUSED: dict[str, tuple[str, dict[str, Any] | None]] = {
     "an unknown tool": ("no-such-tool", {}),

@@ -16,14 +16,14 @@ from tests.support.stacks.sandbox import Sandbox
 
 VERSION = "0.16.0"
 _LOOPBACK_ONLY = Path(__file__).with_name("loopback_only.mjs")
-_STANDBY = Path(__file__).with_name("standby.mjs")
+_OUTSIDE_WORLD = Path(__file__).with_name("outside_world.mjs")
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 
 
 @contextmanager
-def running_peer(folder: Path, sandbox: Sandbox) -> Iterator[str]:
-    """The URL of its HTTP server until the end of the block. It sends nothing to anybody but the sandbox."""
+def running_peer(folder: Path, sandbox: Sandbox, docs_url: str = "") -> Iterator[str]:
+    """The URL of its HTTP server until the end of the block. It asks nobody but the sandbox, and `docs_url` for docs."""
     package = npm_package("@apify/actors-mcp-server", VERSION)
     port, log = free_port(), folder / "peer.log"
     environment = {
@@ -33,9 +33,10 @@ def running_peer(folder: Path, sandbox: Sandbox) -> Iterator[str]:
         "APIFY_API_BASE_URL": sandbox.url,
         "APIFY_TOKEN": sandbox.token,
         "TELEMETRY_ENABLED": "false",
+        "DOCS_URL": docs_url,
     }
     # Telemetry of one connection can be switched on by its address.
-    hooks = [part for hook in (_LOOPBACK_ONLY, _STANDBY) for part in ("--import", hook.as_uri())]
+    hooks = [part for hook in (_LOOPBACK_ONLY, _OUTSIDE_WORLD) for part in ("--import", hook.as_uri())]
     command = [str(node()), *hooks, str(package / "dist" / "dev_server.js")]
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=environment, cwd=folder, stdout=output, stderr=output)

@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.contract.peer.calls import ANSWERED, ENDED, ENDS, LONG, REFUSED, SLEEPER
+from outlast.workflows.tools.registry import MODES
+from tests.contract.peer.calls import ANSWERED, COMPARED_ELSEWHERE, ENDED, ENDS, LONG, REFUSED, SLEEPER
 from tests.contract.peer.conftest import Both
 from tests.contract.peer.differences import BEGINNINGS, ERRORS_ON_PURPOSE, ON_PURPOSE
 from tests.contract.peer.shapes import differences, shape_of
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, WireError
+from tests.support.http.pages import WebServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 REVISIONS = pytest.mark.parametrize("revision", [LEGACY, MODERN])
-QUERY = "?tools=actors,docs,runs,storage,outlast/sleeper"
+QUERY = "?tools=actors,docs,runs,storage,dev,outlast/sleeper&telemetry-enabled=true"
 OWN_META = "outlast/"
 
 
@@ -115,6 +117,44 @@ async def test_a_call_that_outlasts_its_wait_goes_on_and_can_be_aborted(both: Bo
         ]
         assert unexplained("an abort", *aborted) == []
         assert aborted[1]["structuredContent"]["status"] == "ABORTED"
+
+
+async def test_documentation_is_found_and_read_alike(both: Both, docs_site: WebServer) -> None:
+    """Both ask the tests' own site: the peer takes it for Apify's, ours for an operator's copy."""
+    wires = await connected(both, LEGACY)
+    sites = ("https://docs.apify.com", docs_site.url)
+    found = [await called(wire, "search-apify-docs", {"query": "actors run"}) for wire in wires]
+    assert unexplained("a search", *found) == []
+    assert found[1]["structuredContent"]["results"][0]["url"] == f"{docs_site.url}/guide/actors"
+    pages = [
+        await called(wire, "fetch-apify-docs", {"url": f"{site}/guide/actors"})
+        for wire, site in zip(wires, sites, strict=True)
+    ]
+    assert unexplained("a page", *pages) == []
+    for site, page in zip(sites, pages, strict=True):
+        assert page["content"][0]["text"].startswith(f"Fetched content from {site}/guide/actors:")
+        assert "Actors run." in page["structuredContent"]["content"]
+    gone = [
+        await called(wire, "fetch-apify-docs", {"url": f"{site}/guide/gone"})
+        for wire, site in zip(wires, sites, strict=True)
+    ]
+    for site, answer in zip(sites, gone, strict=True):
+        text = f'Failed to fetch the documentation page at "{site}/guide/gone".'
+        assert answer["content"][0]["text"].startswith(text)
+    assert unlike_errors(*gone) == []
+    for elsewhere in (
+        "http://169.254.169.254/x",
+        f"{docs_site.url}/elsewhere",
+        "actors",
+        "https://docs.apify.com.x.org/",
+    ):
+        answer = await called(wires[1], "fetch-apify-docs", {"url": elsewhere})
+        assert answer["content"][0]["text"].startswith(f'Invalid URL: "{elsewhere}".'), answer
+
+
+def test_every_tool_of_the_mode_is_compared_when_it_succeeds() -> None:
+    asked = {tool for tool, _ in ANSWERED.values()} | COMPARED_ELSEWHERE.keys()
+    assert {definition.name for definition in MODES["apify"].tools} == asked
 
 
 @REVISIONS

@@ -92,10 +92,11 @@ async def test_saved_tasks_are_those_of_the_peer(both: Both) -> None:
         {"taskId": theirs, "title": "Changed", "publicConfig": {"seoTitle": "A"}},
     )
     assert [task["title"] for task in changed] == ["Changed"] * 2
-    published = await called(wires[1], "publish-actor-task", {"taskId": theirs})
-    assert published["structuredContent"]["publishedAt"]
-    hidden = await called(wires[1], "unpublish-actor-task", {"taskId": theirs})
-    assert hidden["structuredContent"]["publishedAt"] is None
+    swapped = ({"taskId": ours}, {"taskId": theirs})
+    published = await compared("a published task", wires, "publish-actor-task", *swapped)
+    assert all(task["publishedAt"] for task in published)
+    hidden = await compared("a task that is no longer published", wires, "unpublish-actor-task", *swapped)
+    assert [task["publishedAt"] for task in hidden] == [None, None]
     unknown = [await called(wire, "get-actor-task", {"taskId": "nothingHere12345x"}) for wire in wires]
     assert beginning("an unknown task", unknown[0]) == beginning("an unknown task", unknown[1])
 

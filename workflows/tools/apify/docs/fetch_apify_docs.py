@@ -23,8 +23,8 @@ _HOSTS = ("docs.apify.com", "crawlee.dev")
 
 def _wording(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
     url = unquoted(given["url"])
-    if not _is_documentation(url):
-        return f'Invalid URL: "{url}". It must begin with https:// and lie on {" or ".join(_HOSTS)}.'
+    if envelope.category in (ErrorCategory.PERMISSION, ErrorCategory.VALIDATION):
+        return f'Invalid URL: "{url}". It must be the address of a page of the documentation, on {" or ".join(_HOSTS)}.'
     return f'Failed to fetch the documentation page at "{url}". {envelope.message}'
 
 
@@ -32,7 +32,7 @@ def _wording(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
 async def fetch_apify_docs(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """The page, up to the server's limit."""
     url = unquoted(given["url"])
-    if not _is_documentation(url):
+    if not _is_address(url):
         raise ToolError(
             ErrorEnvelope.permanent(ErrorCategory.VALIDATION, ctx.call.tool, "No page of the documentation.")
         )
@@ -40,12 +40,13 @@ async def fetch_apify_docs(ctx: ToolContext, given: dict[str, Any]) -> ToolResul
     return texts({"url": url, "content": page.markdown}, f"Fetched content from {url}:\n\n{page.markdown}")
 
 
-def _is_documentation(url: str) -> bool:
+def _is_address(url: str) -> bool:
+    """Whether it is a whole address. Which site is the documentation is for the worker: operators may have a copy."""
     try:
         parts = urlsplit(url)
     except ValueError:
         return False
-    return parts.scheme == "https" and parts.hostname in _HOSTS
+    return parts.scheme in ("https", "http") and bool(parts.hostname)
 
 
 FETCH_APIFY_DOCS = reading_tool(
