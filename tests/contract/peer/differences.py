@@ -166,3 +166,15 @@ SERVERS_TOLD_OTHERWISE = {
     "a tool of no server": "It is no MCP server, whatever its standby mode is for.",
 }
 """Refused calls of Actors in standby mode that ours tells otherwise."""
+
+_EDITORS = "Of what an editor of the platform's form makes, the fields that a model needs; a call may have the others."
+_EXAMPLE = "An example of a list is a list, as JSON Schema has it."
+FIELDS_ON_PURPOSE = {
+    **{f"/inputSchema/properties/{name}/items": _EDITORS for name in ("start-dot-urls", "pairs", "patterns", "globs")},
+    "/inputSchema/properties/links/items": _EDITORS,
+    "/inputSchema/properties/proxy/": _EDITORS,
+    "/inputSchema/properties/anything/items": "Items are of the type that the default has.",
+    **{f"/inputSchema/properties/{name}/examples": _EXAMPLE for name in ("start-dot-urls", "links", "anything")},
+    "/inputSchema/required": "What is required has the name under which it is listed, or is told in its description.",
+}
+"""Places in the listed fields of an Actor, with all below them."""

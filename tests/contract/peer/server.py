@@ -23,7 +23,7 @@ _STOP_SECONDS = 10.0
 
 @contextmanager
 def running_peer(folder: Path, sandbox: Sandbox, docs_url: str = "") -> Iterator[str]:
-    """The URL of its HTTP server until the end of the block. It asks nobody but the sandbox, and `docs_url` for docs."""
+    """The URL of its HTTP server until the end of the block. It asks nobody but the sandbox, and `docs_url`."""
     package = npm_package("@apify/actors-mcp-server", VERSION)
     port, log = free_port(), folder / "peer.log"
     environment = {

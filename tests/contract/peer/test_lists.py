@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.contract.peer.conftest import Both
-from tests.contract.peer.differences import LISTED_BESIDES
+from tests.contract.peer.differences import FIELDS_ON_PURPOSE, LISTED_BESIDES
 from tests.contract.peer.shapes import differences, without_texts
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire
 
@@ -150,6 +150,28 @@ async def unlike(both: Both, revision: str, query: str, capabilities: dict[str, 
     peer, ours = [[tool["name"] for tool in await listed(wire, capabilities)] for wire in wires]
     ours = [name for name in ours if name not in LISTED_BESIDES]
     return [] if peer == ours else [f"{query} {capabilities}\n  {peer}\n  {ours}"]
+
+
+def marks_of(field: dict[str, Any]) -> tuple[bool, bool]:
+    """Whether a description says that the field is required, and that something was left out of it."""
+    told = field.get("description", "")
+    return told.startswith("**REQUIRED** "), told.endswith("[Description truncated]")
+
+
+async def test_the_fields_of_an_actor_are_listed_alike(both: Both) -> None:
+    """Names with dots, editors of the platform's form, long texts and enums, what is required, a field `waitSecs`."""
+    found: dict[str, list[str]] = {}
+    for actor in ("many-fields", "long-enums"):
+        lists = [await listed(wire) for wire in both.wires(LEGACY, f"?tools=outlast/{actor}")]
+        tools = [next(tool for tool in each if tool["name"] == f"outlast--{actor}") for each in lists]
+        found[actor] = list(differences(*(without_texts(tool) for tool in tools)))
+        found[actor] = [line for line in found[actor] if not line.startswith(tuple(FIELDS_ON_PURPOSE))]
+        fields = [tool["inputSchema"]["properties"] for tool in tools]
+        marks = [{name: marks_of(field) for name, field in each.items() if name != "waitSecs"} for each in fields]
+        found[actor] += differences(*marks)
+        assert fields[1]["waitSecs"]["type"] == "integer", "the Actor's own field is replaced"
+    different = [f"{actor} {line}" for actor, lines in found.items() for line in lines]
+    assert not different, "\n".join(different)
 
 
 @REVISIONS

@@ -145,3 +145,13 @@ async def test_a_skyfire_token_pays_for_the_run_and_reads_it(both: Both) -> None
     assert all("file://readme.md" in [entry["uri"] for entry in guide] for guide in guides)
     read = await wires[1].request("resources/read", {"uri": "file://readme.md"})
     assert "skyfire-pay-id" in read["contents"][0]["text"]
+
+
+@pytest.mark.parametrize("payment", ["skyfire", "x402", ""])
+async def test_actors_that_no_call_can_pay_are_not_found(both: Both, payment: str) -> None:
+    """`allowsAgenticUsers` of the platform's search, which leaves out Actors in standby mode."""
+    wires = await connected(both, payment, MODERN)
+    answers = [await called(wire, "search-actors", {"keywords": "toolbox"}) for wire in wires]
+    names = [[actor["fullName"] for actor in answer["structuredContent"]["actors"]] for answer in answers]
+    assert names[0] == names[1]
+    assert bool(names[1]) == (not payment)

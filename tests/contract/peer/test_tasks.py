@@ -16,7 +16,7 @@ from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire, WireE
 from tests.support.stacks.service import Service
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-QUERY = "?tools=actors,outlast/sleeper"
+QUERY = "?tools=actors,runs,outlast/sleeper"
 LONG = {"actor": "outlast/sleeper", "input": {"seconds": 300, "steps": 300}}
 FAILING = {"seconds": 0.5, "failWith": {"exitCode": 3, "message": "Out of luck"}}
 SLOW = {"actor": "outlast/sleeper", "input": {"seconds": 4, "steps": 2}}
@@ -225,16 +225,27 @@ async def test_the_newest_tasks_are_listed_first(service: Service, peer_url: str
         assert orders[0] == orders[1][::-1]
 
 
-async def test_a_call_whose_request_is_cancelled_stops_its_run(both: Both, service: Service) -> None:
-    _, ours = await connected(both, LEGACY)
-    messages = ours.messages(
-        "tools/call", {"name": "call-actor", "arguments": LONG, "_meta": {"progressToken": 1}}, request_id=4711
-    )
+async def cancelled_call(wire: Wire, tool: str, arguments: dict[str, Any], number: int) -> str:
+    """Cancel a call as soon as it has told of its run; the run's id."""
+    params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": number}}
+    messages = wire.messages("tools/call", params, request_id=number)
     first = await anext(messages)
-    run_id = first["params"]["_meta"]["com.apify/ActorRun"]["runId"]
-    await ours.notify("notifications/cancelled", {"requestId": 4711, "reason": "enough"})
-    await eventually(lambda: service.sandbox.run(run_id)["status"] == "ABORTED")
+    await wire.notify("notifications/cancelled", {"requestId": number, "reason": "enough"})
     await messages.aclose()
+    return first["params"]["_meta"]["com.apify/ActorRun"]["runId"]
+
+
+async def test_a_call_whose_request_is_cancelled_stops_its_run(both: Both, service: Service) -> None:
+    """And whoever gives up waiting for a run stops nothing."""
+    for wire in await connected(both):
+        for number, (tool, given) in enumerate({"call-actor": LONG, "outlast--sleeper": LONG["input"]}.items()):
+            run_id = await cancelled_call(wire, tool, given, 4711 + number)
+            await eventually(lambda run_id=run_id: service.sandbox.run(run_id)["status"] == "ABORTED")
+        begun = (await called(wire, "call-actor", {**LONG, "waitSecs": 0}))["structuredContent"]["runId"]
+        assert await cancelled_call(wire, "get-actor-run", {"runId": begun, "waitSecs": 45}, 4720) == begun
+        seen = await called(wire, "get-actor-run", {"runId": begun, "waitSecs": 1})
+        assert seen["structuredContent"]["status"] == "RUNNING"
+        await called(wire, "abort-actor-run", {"runId": begun})
 
 
 async def test_the_newer_version_has_tasks_as_its_extension_says(both: Both, service: Service) -> None:

@@ -50,8 +50,13 @@ def test_only_some_fields_of_the_browser_and_no_endless_enums() -> None:
     names = ["query", "maxResults", "outputFormats", "proxyConfiguration"]
     many: dict[str, Any] = {"properties": {name: {"type": "string"} for name in names}}
     assert list(actor_input_schema("apify/rag-web-browser", "t", many)["properties"]) == names[:3]  # type: ignore[arg-type]
-    long: dict[str, Any] = {"properties": {"x": {"type": "string", "enum": ["y" * 30] * 100}}}
-    assert actor_input_schema("a/b", "t", long)["properties"] == {"x": {"type": "string"}}
+    few: dict[str, Any] = {"type": "string", "enum": ["a", ""]}
+    long: dict[str, Any] = {"properties": {"x": {"type": "string", "enum": ["y" * 30, "z" * 90] * 50}, "few": few}}
+    fields: dict[str, Any] = actor_input_schema("a/b", "a--b", long)["properties"]  # pyright: ignore[reportAssignmentType]
+    assert fields["few"]["enum"] == ["a"], "each field has a limit of its own"
+    assert "enum" not in fields["x"]
+    assert fields["x"]["description"].startswith(f"One of 100 values, such as {'y' * 30}, ")
+    assert "z" not in fields["x"]["description"]
 
 
 def test_the_shown_schema_keeps_what_is_no_matter_of_the_form() -> None:

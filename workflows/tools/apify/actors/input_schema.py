@@ -10,6 +10,8 @@ from outlast.workflows.tools.core.actor_schema import model_input_schema
 
 MAX_DESCRIPTION_CHARS = 500
 MAX_ENUMS_CHARS = 2_000
+"""Of the values of one field together."""
+_EXAMPLES, _EXAMPLE_CHARS = 10, 60
 _CUT = " [Description truncated]"
 _KEPT = ("title", "description", "type", "enum", "default", "prefill", "properties", "items", "required")
 _FEW: dict[str, tuple[str, ...]] = {"apify/rag-web-browser": ("query", "maxResults", "outputFormats")}
@@ -29,7 +31,6 @@ def actor_input_schema(actor: str, tool: str, schema: JsonObject) -> JsonObject:
     for name in names:
         own = cast(JsonObject, given[name])
         properties[encoded(name)] = _field(own, cast(JsonObject, guessed[name]), must=name in required)
-    _drop_long_enums(properties)
     shaped = {key: schema[key] for key in ("title", "description") if key in schema}
     listed: list[JsonValue] = [
         name for name in required if _DOT not in name and cast(JsonObject, given[name]).get("default") is None
@@ -74,21 +75,35 @@ def _field(field: JsonObject, guessed: JsonObject, *, must: bool) -> JsonObject:
     if not shaped.get("properties") and guessed.get("properties"):
         shaped["properties"] = guessed["properties"]
     example = field.get("prefill") if field.get("prefill") not in (None, "", [], {}) else field.get("default")
-    if example not in (None, "", [], {}, 0, False) and field.get("type") != "boolean":
+    if example not in (None, "", [], {}, 0, False):
         shaped["examples"] = [example]
     description = _text(field.get("description"))
     if len(description) > MAX_DESCRIPTION_CHARS:
         description = f"{description[:MAX_DESCRIPTION_CHARS]}{_CUT}"
     if description or must:
         shaped["description"] = f"**REQUIRED** {description}".strip() if must else description
+    _without_long_enum(shaped, shaped)
+    if isinstance(shaped.get("items"), dict):
+        shaped["items"] = items = dict(cast(JsonObject, shaped["items"]))
+        _without_long_enum(items, shaped)
     return shaped
 
 
-def _drop_long_enums(properties: JsonObject) -> None:
-    enums = [entry["enum"] for entry in properties.values() if isinstance(entry, dict) and "enum" in entry]
-    if sum(len(str(choice)) for choices in enums if isinstance(choices, list) for choice in choices) > MAX_ENUMS_CHARS:
-        for entry in properties.values():
-            cast(JsonObject, entry).pop("enum", None)
+def _without_long_enum(holder: JsonObject, described: JsonObject) -> None:
+    """Take values out of `holder` that are too long together; the description of the field then has a few of them.
+
+    Empty ones are no choice.
+    """
+    choices = holder.pop("enum", None)
+    named = [choice for choice in choices if choice != ""] if isinstance(choices, list) else []
+    if not named:
+        return
+    if sum(len(str(choice)) for choice in named) <= MAX_ENUMS_CHARS:
+        holder["enum"] = named
+        return
+    short = [str(choice) for choice in named if len(str(choice)) <= _EXAMPLE_CHARS][:_EXAMPLES]
+    told = f"One of {len(named)} values" + (f", such as {', '.join(short)}." if short else ".")
+    described["description"] = f"{described.get('description') or ''}\n\n{told}".strip()
 
 
 def _text(value: JsonValue) -> str:
