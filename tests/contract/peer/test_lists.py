@@ -168,7 +168,7 @@ async def test_the_fields_of_an_actor_are_listed_alike(both: Both) -> None:
         found[actor] = [line for line in found[actor] if not line.startswith(tuple(FIELDS_ON_PURPOSE))]
         fields = [tool["inputSchema"]["properties"] for tool in tools]
         marks = [{name: marks_of(field) for name, field in each.items() if name != "waitSecs"} for each in fields]
-        found[actor] += differences(*marks)
+        found[actor] += differences(marks[0], marks[1])
         assert fields[1]["waitSecs"]["type"] == "integer", "the Actor's own field is replaced"
     different = [f"{actor} {line}" for actor, lines in found.items() for line in lines]
     assert not different, "\n".join(different)
