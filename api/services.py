@@ -14,9 +14,9 @@ from outlast.activities.secrets.sealer import SecretSealer
 from outlast.activities.spending.usage_store import UsageStore
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.limits.caller_limits import CallerLimits
+from outlast.api.access.limits.caller_slots import CallerSlots
 from outlast.api.access.limits.mcp_sessions import McpSessions
 from outlast.api.access.limits.stored_bytes import StoredBytes
-from outlast.api.access.limits.turns import CallerTurns
 from outlast.api.access.policy.recorded import record_changes
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.audit_files import AuditFiles
@@ -90,7 +90,7 @@ class Services:
     usage: UsageReader
     operations: OperationsReader
     raw_payloads: RawPayloads
-    uploads: CallerTurns = field(default_factory=CallerTurns)
+    uploads: CallerSlots = field(default_factory=CallerSlots)
     """Of files with the items of batches, which are read one after the other for each caller."""
 
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
+from outlast.activities.batches.batch_results import ResultsWriter
 from outlast.activities.batches.contracts import (
     BatchPlace,
     BatchState,
@@ -16,8 +17,7 @@ from outlast.activities.batches.contracts import (
 )
 from outlast.activities.batches.items import ItemList
 from outlast.activities.batches.legs import Leg
-from outlast.activities.batches.lines import LineWriter, written_lines
-from outlast.activities.batches.results import ResultsWriter
+from outlast.activities.batches.line_blocks import LineWriter, written_lines
 from outlast.activities.batches.tasks import BatchRoom, ItemTasks
 from outlast.activities.batches.window import Window
 from outlast.activities.failures.activity_failure import as_activity_failure

@@ -8,7 +8,7 @@ from cachetools import LRUCache
 from pydantic import ValidationError
 
 from outlast.activities.batches.contracts import BatchPlace, BatchState, ItemLine
-from outlast.activities.batches.lines import LineReader, LinesDamaged
+from outlast.activities.batches.line_blocks import LineReader, LinesDamaged
 from outlast.activities.outputs.store.object_store import OutputObjects
 
 _CACHED = 512

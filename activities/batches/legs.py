@@ -6,9 +6,9 @@ A retry runs the failed items again, a resume those that were cancelled and all 
 from array import array
 from collections.abc import AsyncGenerator
 
+from outlast.activities.batches.batch_results import ResultsWriter
 from outlast.activities.batches.contracts import BatchState, Counts, ItemRow, LegInput, Lines, ResultsState
 from outlast.activities.batches.items import ItemList
-from outlast.activities.batches.results import ResultsWriter
 
 
 class Leg:

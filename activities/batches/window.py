@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from outlast.activities.batches.batch_results import ResultsWriter
 from outlast.activities.batches.contracts import (
     ROUND_ITEMS,
     BatchState,
@@ -23,13 +24,12 @@ from outlast.activities.batches.contracts import (
     StopReason,
     item_task_id,
 )
+from outlast.activities.batches.item_ends import EndsOfItems
 from outlast.activities.batches.items import ItemList
 from outlast.activities.batches.limits import Stop, item_limit, stop_after
 from outlast.activities.batches.metrics import count_item
-from outlast.activities.batches.results import ResultsWriter
 from outlast.activities.batches.rows import row_of, rows_in
 from outlast.activities.batches.tasks import BatchRoom, ItemTasks
-from outlast.activities.batches.waiting import EndsOfItems
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.heartbeat import HandedOver, Heartbeats
 

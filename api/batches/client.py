@@ -105,7 +105,7 @@ class BatchClient:
         self, caller: Caller, *, only_open: bool = False, page_size: int = 50, page_token: str | None = None
     ) -> BatchPage:
         """The caller's batches: open ones first, then those that ended last. Raises `BadRequest` for a page token."""
-        async with self._limits.turn(caller.id, "concurrent_lists"):
+        async with self._limits.awaited_slot(caller.id, "concurrent_lists"):
             query = batches_query(caller.id, only_open=only_open)
             token = read_page_token(page_token, query) if page_token else None
             size = min(page_size, MAX_PAGE)

@@ -9,12 +9,12 @@ import orjson
 from pydantic import ValidationError
 
 from outlast.activities.batches.contracts import MAX_ITEM_BYTES, ItemLine, Lines
-from outlast.activities.batches.lines import LineWriter
+from outlast.activities.batches.line_blocks import LineWriter
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_size import MAX_VALUES, has_more_values
 from outlast.activities.outputs.format.json_values import text_of
-from outlast.api.batches.mapping import Mapped, RowMapping, RowRefused, typed
+from outlast.api.batches.row_mapping import Mapped, RowMapping, RowRefused, typed
 from outlast.api.batches.sources import SourceRow
 from outlast.api.contracts.batches import BatchSettings
 from outlast.api.contracts.tasks import TaskRequest

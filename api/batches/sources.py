@@ -11,10 +11,10 @@ import orjson
 import zstandard
 from pydantic import JsonValue
 
-from outlast.activities import apify
 from outlast.activities.outputs.format.nesting import is_too_deep
 from outlast.activities.outputs.store.dataset_source import rows_from
 from outlast.activities.outputs.store.reader import OutputReader
+from outlast.activities.platform import apify
 from outlast.api.contracts.batches import BatchItem
 from outlast.api.errors import BatchTooLarge
 

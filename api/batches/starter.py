@@ -7,7 +7,7 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
 from outlast.activities.batches.contracts import BatchPlace, BatchState
-from outlast.activities.batches.lines import LineWriter
+from outlast.activities.batches.line_blocks import LineWriter
 from outlast.activities.contracts import Caller
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.api.access.limits.stored_bytes import StoredBytes

@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncGenerator
 
-from outlast.activities import apify
-from outlast.activities.apify_platform import ApifyPlatform
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure, classify
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.platform import apify
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.api.batches.client import BatchClient, RowSource
 from outlast.api.batches.sources import SourceRow, dataset_rows, output_rows
 from outlast.api.contracts.batches import Batch, BatchSettings, RowsOf

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.access.policy.contracts import Scope
+from outlast.api.batches.batch_results import result_pieces
 from outlast.api.batches.client import BatchClient, RowSource
-from outlast.api.batches.results import result_pieces
 from outlast.api.batches.sources import inline_rows
 from outlast.api.batches.stored_rows import StoredRows
 from outlast.api.contracts.batches import Batch, BatchItem, BatchSettings, ResultsSelection, RowsOf

@@ -9,8 +9,8 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import ValidationError
 
 from outlast.activities.contracts import Caller
+from outlast.api.batches.batch_results import result_pieces
 from outlast.api.batches.client import RowSource
-from outlast.api.batches.results import result_pieces
 from outlast.api.batches.sources import Media, UploadedBody, inline_rows, uploaded_rows
 from outlast.api.contracts.batches import (
     Batch,
@@ -94,7 +94,7 @@ async def upload_batch(
     """
     media = _media_of(request)
     settings = _settings(outlast_batch)
-    async with services.uploads.turn(caller.id):
+    async with services.uploads.slot(caller.id):
         body = UploadedBody(max_bytes=services.settings.max_batch_bytes)
         await body.receive(request.stream())
         delimiter = settings.delimiter

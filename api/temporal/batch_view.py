@@ -2,12 +2,12 @@
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
 
+from outlast.activities.batches.batch_results import results_locator
 from outlast.activities.batches.contracts import BatchState, Counts, StopReason
-from outlast.activities.batches.results import results_locator
 from outlast.activities.failures.readable import readable
 from outlast.api.contracts.batches import Batch
-from outlast.api.temporal.definitions import CARRY_ON_BATCH
 from outlast.api.temporal.task_view import memo_model, owner_of
+from outlast.api.temporal.temporal_names import CARRY_ON_BATCH
 from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchStatus, BatchSummary
 from outlast.workflows.contracts import memo
 

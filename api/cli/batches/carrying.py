@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from outlast.api.cli.ask.arguments import read_arguments
-from outlast.api.cli.ask.spans import Span, parse_span
+from outlast.api.cli.ask.ranges import Span, parse_span
 from outlast.api.cli.batches.asked import Asked, Changes
 from outlast.api.cli.batches.display import BATCH_COLUMNS, batch_row, batch_sheet, headline, progress_line, state_line
 from outlast.api.cli.errors import BadInput, CliError, ExitCode

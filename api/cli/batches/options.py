@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from outlast.api.cli.completion import complete_tool
-from outlast.api.cli.show.durations import parse_duration
+from outlast.api.cli.show.parse_durations import parse_duration
 
 _ITEMS = "Items"
 _LIMITS = "Limits"

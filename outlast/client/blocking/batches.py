@@ -8,11 +8,11 @@ from pydantic import JsonValue
 
 from outlast.client.blocking.transport import Stream, Transport
 from outlast.client.contracts.batches import Batch, BatchPage, BatchRow
-from outlast.client.files import whole_file
 from outlast.client.flows import batches
 from outlast.client.flows.batches import JSON_LINES, PAGE_SIZE, Items, RowFilter
 from outlast.client.flows.requests import BatchOptions, batch_settings, given
 from outlast.client.flows.server import Server
+from outlast.client.whole_files import whole_file
 
 
 class Batches:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from tests.contract.peer.server import running_peer
+from tests.contract.peer.process.server import running_peer
 from tests.support.distribution import started_once
 from tests.support.http.api_client import api_client
 from tests.support.http.mcp_wire import Wire

@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract.peer.conftest import Both, both_of
 from tests.contract.peer.differences import BAD_TOKEN_ON_PURPOSE
-from tests.contract.peer.server import VERSION
+from tests.contract.peer.process.server import VERSION
 from tests.contract.peer.test_answers import beginning, called
 from tests.contract.peer.test_refusals import READS, REFUSALS
 from tests.support.http.api_client import api_client

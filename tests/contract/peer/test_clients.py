@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.contract.peer.differences import LISTED_BESIDES, OWN_TEMPLATES
-from tests.contract.peer.server import VERSION
+from tests.contract.peer.process.server import VERSION
 from tests.support.eventually import eventually
 from tests.support.paths import ROOT
 from tests.support.processes.installed import node, npm_package, path_with_node, python_with

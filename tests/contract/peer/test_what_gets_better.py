@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.contract.peer.conftest import Both
-from tests.contract.peer.server import running_peer
+from tests.contract.peer.process.server import running_peer
 from tests.contract.peer.test_answers import called, connected
 from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client

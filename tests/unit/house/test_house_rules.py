@@ -18,12 +18,13 @@ DRAWERS = {"utils.py", "helpers.py", "common.py", "misc.py"}
 FLOORS = {"api", "worker", "workflows", "activities", "deploy", "outlast"}
 SAME_ROLE = frozenset(
     "activities answer app arguments client command connection contracts definition dialect errors events instructions "
-    "limits metrics pieces registry removal server settings transport verify views wording".split()
+    "limits metrics options pieces registry removal server settings starter transport verify views wording".split()
 )
 """What a module is in its room: the same in each."""
 SAME_SUBJECT = frozenset(
-    "actors anthropic_messages backup cards datasets failures handoffs input_schema issuer key_value_stores ledger "
-    "openai_chat openai_responses operations outputs payments permissions plain_functions platform_reads policy "
+    "actors anthropic_messages backup batch_results batches cards datasets failures handoffs input_schema issuer "
+    "key_value_stores ledger openai_chat openai_responses operations outputs pages payments permissions "
+    "plain_functions platform_reads policy "
     "problems providers questions request_queues rows run_log runs saved_tasks schedules search_attributes selection "
     "sessions signed_links spending storages tasks tools turns usage users violations".split()
 )

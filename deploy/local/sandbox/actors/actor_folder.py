@@ -76,7 +76,8 @@ class Actor:
 
     def aliases(self, kind: str) -> tuple[str, ...]:
         """The aliases of a run's further storages: `kind` is one of `ALIASED_KINDS`."""
-        named: JsonObject = (self.definition.get("storages") or {}).get(kind) or {}
+        storages: JsonObject = self.definition.get("storages") or {}
+        named: JsonObject = storages.get(kind) or {}
         return tuple(alias for alias in named if alias != "default")
 
     @property

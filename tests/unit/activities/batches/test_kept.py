@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from outlast.activities.batches import lines as batch_lines
-from outlast.activities.batches import results as batch_results
+from outlast.activities.batches import batch_results, line_blocks
+from outlast.activities.batches.batch_results import ResultsWriter
 from outlast.activities.batches.contracts import BatchPlace, Lines, ResultsState
-from outlast.activities.batches.lines import LineReader, LinesDamaged, LineWriter
-from outlast.activities.batches.results import ResultsWriter
+from outlast.activities.batches.line_blocks import LineReader, LinesDamaged, LineWriter
 from outlast.activities.outputs.store.access import open_output
 from outlast.activities.outputs.store.object_store import OutputObjects
 
@@ -46,7 +45,7 @@ def reader(objects: OutputObjects, lines: Lines) -> LineReader:
 async def test_lines_are_read_by_number_and_from_one_on(
     objects: OutputObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_lines, "BLOCK_BYTES", 200)
+    monkeypatch.setattr(line_blocks, "BLOCK_BYTES", 200)
     lines = [json.dumps({"n": number, "text": "x" * (number % 60)}).encode() for number in range(100)]
     kept = await written(objects, lines)
     assert kept.count == 100

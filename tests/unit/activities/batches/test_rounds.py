@@ -14,6 +14,7 @@ from temporalio.testing import ActivityEnvironment
 
 from outlast.activities.batches import window
 from outlast.activities.batches.activities import ROUND_HEARTBEAT_TIMEOUT, BatchActivities
+from outlast.activities.batches.batch_results import results_locator
 from outlast.activities.batches.contracts import (
     BatchOptions,
     BatchPlace,
@@ -27,8 +28,7 @@ from outlast.activities.batches.contracts import (
     StopRule,
     item_task_id,
 )
-from outlast.activities.batches.lines import LineWriter
-from outlast.activities.batches.results import results_locator
+from outlast.activities.batches.line_blocks import LineWriter
 from outlast.activities.contracts import JsonObject
 from outlast.activities.outputs.format.errors import OutputError
 from outlast.activities.outputs.store.access import open_output

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pydantic import ValidationError
 
 from outlast.activities.batches.contracts import BatchPlace, ResultsState, StoredTail, results_series
-from outlast.activities.batches.lines import LinesDamaged
+from outlast.activities.batches.line_blocks import LinesDamaged
 from outlast.activities.contracts import Contract
 from outlast.activities.outputs.contracts import OutputScope
 from outlast.activities.outputs.format.frames import Cutter, compress
