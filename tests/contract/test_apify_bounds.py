@@ -36,7 +36,7 @@ async def test_a_setting_bounds_answers_within_their_schemas(service: Service, t
         run = await data_of("call-actor", **CALL)
         dataset = run["storages"]["datasets"]["default"]["id"]
         store = run["storages"]["keyValueStores"]["default"]["id"]
-        details = {"actor": "outlast/sleeper", "output": {"readme": True}}
+        details = {"actor": "outlast/site-crawler", "output": {"readme": True}}
         bounded = {
             "log": await data_of("get-actor-run-log", runId=run["runId"], lines=0),
             "items": await data_of("get-dataset-items", datasetId=dataset, limit=200),
@@ -47,4 +47,5 @@ async def test_a_setting_bounds_answers_within_their_schemas(service: Service, t
     sizes = {name: len(json.dumps(data)) for name, data in bounded.items()}
     assert {name: size for name, size in sizes.items() if size > BOUND + BESIDE} == {}
     assert (0 < bounded["items"]["itemCount"] < 200, bounded["items"]["totalItemCount"]) == (True, 200)
+    assert BOUND / 2 < len(bounded["readme"]["readme"]) <= BOUND
     assert bounded["record"]["value"].endswith("…"), "the rest is behind the link"

@@ -64,7 +64,7 @@ REQUESTS: dict[str, tuple[str, dict[str, str], Any]] = {
 async def answered(http: httpx.AsyncClient, path: str, request: tuple[str, dict[str, str], Any]) -> tuple[int, Any]:
     """The status, and the code of the error if there is one."""
     verb, headers, body = request
-    sent = {"content": body} if isinstance(body, bytes) else {} if body is None else {"json": body}
+    sent: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {} if body is None else {"json": body}
     async with http.stream(verb, path, headers=headers, **sent) as response:
         text = (await response.aread()).decode() if response.status_code != 200 or verb == "POST" else ""
     code = next((part.partition(",")[0].strip(" }") for part in text.split('"code":')[1:]), None)
