@@ -157,10 +157,9 @@ def test_every_tool_of_the_mode_is_compared_when_it_succeeds() -> None:
     assert {definition.name for definition in MODES["apify"].tools} == asked
 
 
-@REVISIONS
-async def test_runs_of_every_end_are_answered_alike(both: Both, revision: str) -> None:
+async def test_runs_of_every_end_are_answered_alike(both: Both) -> None:
     """One that fails, one whose time is over, one that writes nothing, and one that is asked to end."""
-    wires = await connected(both, revision)
+    wires = await connected(both, MODERN)
     found: dict[str, list[str]] = {}
 
     async def compared(label: str, tool: str, arguments: dict[str, Any], runs: list[str] | None = None) -> list[str]:
