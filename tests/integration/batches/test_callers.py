@@ -87,7 +87,8 @@ async def test_rules_hold_for_every_item(shared: httpx.AsyncClient, sandbox: San
         assert [task["status"] for task in tasks] == ["input_required"] * 2, tasks
         return tasks
 
-    for task in await eventually(asked):
+    waiting: list[dict[str, Any]] = await eventually(asked)
+    for task in waiting:
         [question] = task["input_requests"]
         answers = {"answers": {question: {"action": "accept", "content": {"decision": "yes"}}}}
         answered = await shared.post(f"/v1/tasks/{task['id']}/input", json=answers, headers=BOB)
