@@ -39,6 +39,7 @@ DYNAMIC_CONFIG = {
 SEARCH_ATTRIBUTES = {
     "OutlastActor": "Keyword",
     "OutlastApprovers": "KeywordList",
+    "OutlastBatch": "Keyword",
     "OutlastCaller": "Keyword",
     "OutlastExecutor": "Keyword",
     "OutlastLocators": "KeywordList",
