@@ -39,7 +39,7 @@ test: $(INSTALLED) ## Install what tests need of the system, where it may, and r
 	@$(BIN)/python -m tests.support.needs --programs
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(ARGS)
 
-thorough: $(INSTALLED) ## Run the variants that `make test` leaves out: the same kills at further moments
+thorough: $(INSTALLED) ## Run what `make test` leaves out: further variants, and what takes longest (hosted CI: every night)
 	@$(BIN)/python -m tests.support.needs --thorough
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) -m thorough $(ARGS)
 

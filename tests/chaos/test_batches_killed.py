@@ -127,6 +127,7 @@ async def test_a_batch_cancelled_while_its_worker_is_dead_leaves_nothing_running
     await expect_each_once(chaos, batch_id, 60)
 
 
+@pytest.mark.thorough
 async def test_a_batch_outlives_its_worker_while_the_account_is_full(chaos: Chaos) -> None:
     chaos.sandbox.limit(concurrentRuns=2)
     batch_id = await begun(chaos, batch_of(12, 0.2, concurrency=8))

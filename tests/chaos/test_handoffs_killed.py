@@ -33,7 +33,7 @@ async def test_a_hand_off_outlives_worker_api_and_temporal_server(chaos: Chaos) 
     assert said(await result(chaos.http, task_id)) == "The user likes red."
 
 
-@pytest.mark.parametrize("tool", ["order", "deploy"])
+@pytest.mark.parametrize("tool", [pytest.param("order", marks=pytest.mark.thorough), "deploy"])
 async def test_an_answer_that_was_taken_is_never_asked_for_again(chaos: Chaos, tool: str) -> None:
     content: Json = {"confirmed": True} if tool == "order" else {"decision": "yes"}
     task_id = await chaos.start_call(tool, item="tea")

@@ -72,6 +72,7 @@ async def test_a_worker_killed_while_it_starts_runs_pays_for_none_twice(chaos: C
     chaos.expect_one_run_per_task(tasks=2)
 
 
+@pytest.mark.thorough
 async def test_a_call_that_is_cancelled_after_its_worker_was_lost_leaves_no_run(chaos: Chaos, client: Client) -> None:
     # The task is lost after ten seconds, and the settle time is three here.
     chaos.sandbox.order_fault("late_runs", path="runs", seconds=15)

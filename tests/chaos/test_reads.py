@@ -30,7 +30,7 @@ async def stopped(process: Part) -> None:
     await process.ready()
 
 
-@pytest.mark.parametrize("ends", [killed, stopped])
+@pytest.mark.parametrize("ends", [killed, pytest.param(stopped, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("of", ["worker", "api"])
 async def test_reads_outlive_the_process_that_made_them(
     chaos: Chaos, of: str, ends: Callable[[Part], Awaitable[None]]

@@ -81,6 +81,7 @@ async def test_a_worker_that_is_started_again_follows_on_what_it_followed_before
     patient.expect_one_run_per_task(tasks=3)
 
 
+@pytest.mark.thorough
 async def test_who_dies_while_temporal_is_away_is_taken_over_from_when_it_is_back(patient: Chaos) -> None:
     stack = patient.stack
     first, second = stack.worker, stack.new_worker("second worker", OUTLAST_QUEUES="runs")

@@ -66,7 +66,9 @@ def parts_of(chaos: Chaos, names: tuple[str, ...]) -> list[Part]:
     return [getattr(chaos.stack, name) for name in names]
 
 
-@pytest.mark.parametrize("names", [("worker",), ("worker", "api", "temporal")], ids="+".join)
+@pytest.mark.parametrize(
+    "names", [pytest.param(("worker",), marks=pytest.mark.thorough), ("worker", "api", "temporal")], ids="+".join
+)
 async def test_a_model_that_was_cut_off_is_heard_once(
     chaos: Chaos, provider: ProviderServer, names: tuple[str, ...]
 ) -> None:
@@ -88,7 +90,16 @@ async def test_a_model_that_was_cut_off_is_heard_once(
     await reads_the_same(chaos, session, turn, seen)
 
 
-@pytest.mark.parametrize("names", [("worker",), ("api",), ("temporal",), ("worker", "api", "temporal")], ids="+".join)
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("worker",),
+        pytest.param(("api",), marks=pytest.mark.thorough),
+        pytest.param(("temporal",), marks=pytest.mark.thorough),
+        ("worker", "api", "temporal"),
+    ],
+    ids="+".join,
+)
 async def test_no_tool_is_called_twice(chaos: Chaos, provider: ProviderServer, names: tuple[str, ...]) -> None:
     run = {"actor": "outlast/sleeper", "input": {"seconds": 5, "steps": 5}}
     provider.script = by_position(
@@ -148,6 +159,7 @@ async def test_workers_and_apis_come_and_go(chaos: Chaos, provider: ProviderServ
     assert len(tasks) == 2
 
 
+@pytest.mark.thorough
 async def test_a_summary_that_is_recorded_is_not_paid_for_twice(chaos: Chaos, provider: ProviderServer) -> None:
     """The worker dies while the second half of the conversation is summarised; only that is asked again."""
     long, half, gate = "These are many words about one thing. " * 250, "They spoke of one thing.", "second-half"
@@ -176,6 +188,7 @@ async def test_a_summary_that_is_recorded_is_not_paid_for_twice(chaos: Chaos, pr
     await reads_the_same(chaos, *session_turn, seen)
 
 
+@pytest.mark.thorough
 async def test_a_restart_and_an_idle_week_change_nothing(chaos: Chaos, provider: ProviderServer) -> None:
     """Meanwhile Temporal removes every turn and task that has ended, and nothing is left in any process's memory."""
     provider.script = by_position(

@@ -38,7 +38,7 @@ async def rows_fetched(chaos: Chaos, task_id: str) -> None:
 @pytest.mark.parametrize(
     ("moment", "seconds"),
     [
-        (accepted, 4),
+        pytest.param(accepted, 4, marks=pytest.mark.thorough),
         pytest.param(start_counted, 4, marks=pytest.mark.thorough),
         pytest.param(first_status_message, 4, marks=pytest.mark.thorough),
         (half_way, 30),  # a busy machine looks seldom
@@ -97,6 +97,7 @@ async def test_a_worker_killed_before_it_learns_of_its_run_leaves_it_to_be_adopt
     chaos.expect_one_run_per_task()
 
 
+@pytest.mark.thorough
 async def test_a_refusal_before_does_not_hide_that_the_next_start_may_have_been_accepted(chaos: Chaos) -> None:
     """Each attempt to start leaves a mark for the next one; the mark of the refused attempt must not survive."""
     chaos.sandbox.limit(concurrentRuns=0)

@@ -119,6 +119,7 @@ def _row(line: str) -> tuple[str, str, str]:
     return page, title, text
 
 
+@pytest.mark.thorough
 def test_the_task_of_the_demo_is_there_again_when_the_stack_is_up(demo: Ended, stack: RunningStack) -> None:
     task_id = next(line.split()[1] for line in demo.out.splitlines() if line.startswith("task "))
     task = outlast(stack, "tasks", "get", task_id, "--json").document

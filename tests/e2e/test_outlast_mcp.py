@@ -80,6 +80,7 @@ async def test_a_task_outlives_its_client_and_the_death_of_the_whole_stack(tmp_p
     assert text == "Computed it in 10 seconds"
 
 
+@pytest.mark.thorough
 async def test_the_stack_stays_while_another_client_uses_it(tmp_path: Path, collector: Collector) -> None:
     traced = {"OUTLAST_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
     async with started_by_client(tmp_path, **traced) as second:
@@ -167,6 +168,7 @@ def asked(client: "subprocess.Popen[str]", request: dict[str, object]) -> dict[s
     return json.loads(client.stdout.readline())
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no fork server elsewhere")
 async def test_later_clients_are_served_by_forks_that_share_nothing_else(tmp_path: Path) -> None:
     async with started_by_client(tmp_path) as first:

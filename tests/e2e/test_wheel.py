@@ -254,6 +254,7 @@ def test_a_bundle_holds_the_wheel_and_the_registry_is_told_of_both(bundle: Path,
     assert {package["transport"]["type"] for package in told["packages"]} == {"stdio"}
 
 
+@pytest.mark.thorough
 def test_both_files_fit_the_schemas_of_their_makers(bundle: Path) -> None:
     """The registry's schema comes with a linter, which holds a copy of each that was released."""
     linter = python_with("skillsaw==0.22.0").parents[1]

@@ -204,7 +204,7 @@ async def test_progress_names_the_actor_and_carries_the_run(both: Both) -> None:
     assert theirs[-1]["message"] == ours[-1]["message"] == "outlast/sleeper: SUCCEEDED"
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", [pytest.param(LEGACY, marks=pytest.mark.thorough), MODERN])
 async def test_progress_of_a_run_that_is_waited_for(both: Both, revision: str) -> None:
     """At once, on each change, and at the end; none of a run that has ended, or that is not waited for."""
     told: list[list[dict[str, Any]]] = []

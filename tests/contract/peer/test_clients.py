@@ -18,7 +18,9 @@ from tests.support.stacks.service import Service
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 PROGRAMS = Path(__file__).parent / "clients"
 QUERY = "tools=actors,docs,runs,storage,outlast/sleeper"
-QUERIES = pytest.mark.parametrize("query", [QUERY, f"{QUERY}&ui=apps"], ids=["plain", "with widgets"])
+PLAIN = pytest.param(QUERY, id="plain", marks=pytest.mark.thorough)
+WITH_WIDGETS = pytest.param(f"{QUERY}&ui=apps", id="with widgets")
+QUERIES = pytest.mark.parametrize("query", [PLAIN, WITH_WIDGETS])
 
 
 async def output_of(*command: str, environment: dict[str, str] | None = None) -> str:
@@ -59,7 +61,7 @@ async def test_the_typescript_sdk_sees_the_same(service: Service, peer_url: str,
 
 
 @QUERIES
-@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("era", [pytest.param("legacy", marks=pytest.mark.thorough), "modern"])
 async def test_the_inspector_sees_the_same(
     service: Service, peer_url: str, tmp_path: Path, era: str, query: str
 ) -> None:
@@ -84,6 +86,7 @@ async def test_the_inspector_sees_the_same(
     assert seen["ours"][1:] == (True, True)
 
 
+@pytest.mark.thorough
 async def test_mcpc_sees_the_same(service: Service, peer_url: str, tmp_path: Path) -> None:
     """It lists, calls, calls as a task, waits with progress, and reads resources."""
     package = npm_package("@apify/mcpc", "0.2.6")

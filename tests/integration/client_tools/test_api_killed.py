@@ -120,6 +120,7 @@ async def test_an_answer_under_way_when_the_api_dies_counts_once(
     await eventually(lambda: client.names().count("answered") + client.names().count("closed") == 1)
 
 
+@pytest.mark.thorough
 async def test_a_client_serves_on_through_many_deaths_of_its_api(
     api: httpx.AsyncClient, mortal_api: MortalApi, browser: RunningBrowser, start_client: StartClient
 ) -> None:

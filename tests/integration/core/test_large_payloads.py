@@ -82,6 +82,7 @@ async def test_a_call_with_5_mb_of_arguments_is_answered(
     assert len(await kept(objects, task_id)) == 1, "the large field of the input"
 
 
+@pytest.mark.thorough
 async def test_an_input_of_two_million_values_is_passed_on_unread(
     api: httpx.AsyncClient, temporal: Client, service: Service
 ) -> None:

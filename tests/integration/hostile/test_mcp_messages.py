@@ -83,7 +83,7 @@ def opened(party: Party) -> str:
 
 
 @TIMES
-@pytest.mark.parametrize("revision", [LEGACY, MODERN])
+@pytest.mark.parametrize("revision", [pytest.param(LEGACY, marks=pytest.mark.thorough), MODERN])
 def test_messages_over_http(two: Two, revision: str, times: int) -> None:
     either = [messages(known, revision) for known in two.known]
 
@@ -178,7 +178,7 @@ def over_stdio(service: Service, party: Party, revision: str) -> Iterator[Stdio]
 
 
 @TIMES
-@pytest.mark.parametrize("revision", [LEGACY, MODERN])
+@pytest.mark.parametrize("revision", [LEGACY, pytest.param(MODERN, marks=pytest.mark.thorough)])
 def test_messages_over_stdio(service: Service, two: Two, revision: str, times: int) -> None:
     user = Party("user", two.everybody[0].http, two.everybody[0].pulse, strangers=two.everybody)
     with over_stdio(service, user, revision) as stdio:

@@ -61,6 +61,7 @@ def answered_as_described(operation: APIOperation[Any, Any, Any, Any], everybody
     answers()
 
 
+@pytest.mark.thorough
 @TIMES
 def test_requests_that_follow_from_answers(service: Service, everybody: list[Party], times: int) -> None:
     """What one answer names (tasks, sessions, turns, outputs) is asked for in the next request, by both callers."""

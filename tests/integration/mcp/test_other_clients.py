@@ -22,7 +22,7 @@ ERAS_AND_TRANSPORTS = pytest.mark.parametrize(
     ("era", "transport"),
     [
         ("legacy", "http"),
-        ("modern", "stdio"),
+        pytest.param("modern", "stdio", marks=pytest.mark.thorough),
         pytest.param("modern", "http", marks=pytest.mark.thorough),
         pytest.param("legacy", "stdio", marks=pytest.mark.thorough),
     ],

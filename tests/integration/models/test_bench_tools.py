@@ -5,6 +5,8 @@ import json
 import subprocess
 from typing import Any
 
+import pytest
+
 from outlast.api.cli.chat.bench_prompts import PROMPTS
 from tests.support.paths import ROOT
 from tests.support.processes.terminal import outlast_command
@@ -79,6 +81,7 @@ async def test_a_mask_that_the_server_does_not_heed_is_told(stack: ModelStack) -
     assert "The server does not heed masks" in " ".join(ended.stderr.split())
 
 
+@pytest.mark.thorough
 def test_without_compression_every_output_is_sent_whole(stack: ModelStack) -> None:
     stack.provider.script = reader
     chosen = ("--provider", "generic", "--model", "b-4", "--runs", "1")
@@ -96,6 +99,7 @@ def test_every_provider_needs_a_model(stack: ModelStack) -> None:
     assert code == 2
 
 
+@pytest.mark.thorough
 def test_without_a_model_each_provider_has_a_small_one(stack: ModelStack) -> None:
     stack.provider.script = greeter
     chosen = ("--provider", "anthropic", "--provider", "zai", "--provider", "openai")

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.support.calls.turns import Json, new_session, sent
 from tests.support.providers.script import Asked, Call, Step, says
@@ -65,6 +66,7 @@ def _locator(message: dict[str, Any]) -> str | None:
     return found.group() if found else None
 
 
+@pytest.mark.thorough
 async def test_a_mask_that_changes_at_every_step_keeps_the_cache(stack: ModelStack) -> None:
     """Where the provider is told what is active, and where it is not; all conversations at once, to save time."""
     stack.provider.script = lambda asked: says(f"Answer {asked.position}: " + "durable " * 60)

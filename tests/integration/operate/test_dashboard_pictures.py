@@ -46,6 +46,7 @@ def test_no_picture_is_of_a_dashboard_that_is_gone() -> None:
     assert {path.stem for path in FOLDER.glob("outlast-*.svg")} == {board.uid for board in BOARDS}
 
 
+@pytest.mark.thorough
 @pytest.mark.needs("prometheus")
 async def test_pictures_show_what_prometheus_tells(
     prometheus: Prometheus, api: httpx.AsyncClient, tmp_path: Path

@@ -78,14 +78,14 @@ async def no_worker(field: DrillStack) -> AsyncGenerator[None]:
     yield
 
 
-@drill("OutlastTemporalUnreachable", "OutlastAnswersBurnFast", "OutlastAnswersBurnSlow", thorough=False)
+@drill("OutlastTemporalUnreachable", "OutlastAnswersBurnFast", "OutlastAnswersBurnSlow")
 async def no_temporal(field: DrillStack) -> AsyncGenerator[None]:
     field.stack.temporal.kill()
     async with again_and_again(lambda: field.chaos.http.get("/v1/tasks")):
         yield
 
 
-@drill("OutlastPolicyNotRead", thorough=False)
+@drill("OutlastPolicyNotRead")
 async def wrong_policy(field: DrillStack) -> AsyncGenerator[None]:
     await field.write_policy(POLICY + "[defaults.spending]\nper_mouth_usd = 100\n")
     yield

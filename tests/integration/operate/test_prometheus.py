@@ -25,7 +25,10 @@ def test_the_configuration_and_the_rules_are_valid() -> None:
     promtool("check", "rules", "alerts.yml")
 
 
-@pytest.mark.parametrize("cases", CASES, ids=lambda cases: cases.name)
+@pytest.mark.parametrize(
+    "cases",
+    [pytest.param(path, id=path.name, marks=[pytest.mark.thorough] if "hours" in path.name else []) for path in CASES],
+)
 def test_the_alerts_fire_when_they_should_and_only_then(cases: Path) -> None:
     promtool("test", "rules", cases.name)
 

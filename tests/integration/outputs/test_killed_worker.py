@@ -41,7 +41,7 @@ def dataset_id(outputs_sandbox: Sandbox) -> str:
     return dataset_id
 
 
-@pytest.fixture(params=["disk", "s3"])
+@pytest.fixture(params=[pytest.param("disk", marks=pytest.mark.thorough), "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, str]]:
     """The URL of an empty store, and the variables by which a worker opens it."""
     if request.param == "disk":

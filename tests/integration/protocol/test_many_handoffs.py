@@ -8,7 +8,7 @@ import httpx
 from tests.support.calls.questions import asks, call, result, said, taken
 from tests.support.calls.tasks import started
 
-CALLS = 200
+CALLS = 60
 
 
 async def test_many_pending_hand_offs_are_all_answered_each_with_its_own_answer(api: httpx.AsyncClient) -> None:

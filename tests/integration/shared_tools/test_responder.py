@@ -90,6 +90,7 @@ async def test_what_happens_while_somebody_follows_is_told_at_once(plain: httpx.
     assert (seen, later.data["message"]) == (["update", "task_completed"], "Meanwhile")
 
 
+@pytest.mark.thorough
 async def test_a_long_conversation_is_followed_from_run_to_run(
     plain: httpx.AsyncClient, plain_temporal: Client, session: str
 ) -> None:

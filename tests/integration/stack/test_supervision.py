@@ -17,7 +17,7 @@ from outlast.deploy.local.errors import (
     StackError,
     SupervisionError,
 )
-from outlast.deploy.local.ports import any_free
+from outlast.deploy.local.ports import any_free, is_free
 from outlast.deploy.local.processes.restarts import RestartPolicy
 from outlast.deploy.local.stack import Stack
 from outlast.deploy.local.stack_events import StackEvent
@@ -204,7 +204,8 @@ async def test_two_stacks_that_start_at_the_same_moment_both_come_up(tmp_path: P
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("outlast.deploy.local.ports.API", default)
         patch.setitem(plan._WISHES, "api", ("API", "--api-port", default))
-        patch.setattr("outlast.deploy.local.ports.is_free", lambda host, port: True)  # both look before either binds
+        looks = iter([True, True])  # both look before either binds; who looks again sees what is there
+        patch.setattr("outlast.deploy.local.ports.is_free", lambda *at: next(looks, False) or is_free(*at))
         configs = [api_config(tmp_path / name, api_port=None) for name in ("one", "two")]
         stacks = [Stack(config) for config in configs]
         entered = asyncio.gather(*(stack.__aenter__() for stack in stacks))

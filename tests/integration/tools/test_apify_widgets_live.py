@@ -43,7 +43,7 @@ class Host:
             yield host
 
 
-@pytest.mark.parametrize("revision", [LEGACY, MODERN])
+@pytest.mark.parametrize("revision", [pytest.param(LEGACY, marks=pytest.mark.thorough), MODERN])
 async def test_a_run_is_shown_to_its_end(http: httpx.AsyncClient, revision: str) -> None:
     client = Host(http, revision, "tools=runs,call-actor-widget")
     await client.connect()

@@ -60,6 +60,7 @@ async def test_a_conversation_goes_on_when_temporal_has_removed_its_turns(
     assert asked_of_the_model(provider) == ["First?", "One.", "Second?", "Two.", "Third?"]
 
 
+@pytest.mark.thorough
 async def test_a_removed_turn_is_read_repeated_and_retried_as_before(
     api: httpx.AsyncClient, temporal: Client, provider: ProviderServer
 ) -> None:

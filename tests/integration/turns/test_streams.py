@@ -121,6 +121,7 @@ async def test_what_does_not_pass_ends_a_stream_with_the_reason(
     assert (last.name, last.id, (last.data["category"], last.data["retryable"])) == ("error", None, told)
 
 
+@pytest.mark.thorough
 async def test_a_stream_whose_turn_is_removed_meanwhile_says_so(
     api: httpx.AsyncClient, service: Service, temporal: Client, provider: ProviderServer
 ) -> None:

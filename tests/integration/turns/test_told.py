@@ -41,7 +41,9 @@ async def test_a_model_that_cannot_restore_is_not_told_how(
     assert "/v1/" not in shown
 
 
-@pytest.mark.parametrize("provider_id", ["openai", "anthropic", "zai"])
+@pytest.mark.parametrize(
+    "provider_id", ["anthropic", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("openai", "zai"))]
+)
 @pytest.mark.parametrize("call_id", ["functions.say:0", "call_" + "x" * 60, "same"], ids=["odd", "long", "repeated"])
 async def test_a_conversation_may_change_its_provider_whatever_the_ids_of_its_calls(
     api: httpx.AsyncClient, provider: ProviderServer, provider_id: str, call_id: str

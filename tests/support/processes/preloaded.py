@@ -4,14 +4,19 @@ import gc
 import importlib
 import sys
 
+from outlast.activities.platform import apify
 from outlast.deploy.local.processes.orphans import die_with_parent
 
 for _part in ("outlast.worker", "outlast.api", "outlast.deploy.local.sandbox"):
     importlib.import_module(f"{_part}.__main__")
     # `python -m` is to find its program not yet imported; what the program imports stays.
     del sys.modules[f"{_part}.__main__"]
-# The libraries of the providers: a worker imports them when it is given a provider.
-importlib.import_module("outlast.worker.providers")
+# What they import later: the libraries of the providers, apify-client, the MCP SDK.
+for _part in ("outlast.worker.providers", "outlast.api.mcp.streamable_http"):
+    importlib.import_module(_part)
+apify.load()
+# A worker names the code it runs by a digest of all modules; it is made once.
+importlib.import_module("temporalio.worker._worker").load_default_build_id()
 # What is here stays: no forked process needs to look through it for garbage.
 gc.collect()
 gc.freeze()
