@@ -26,7 +26,7 @@ class SealedSecret(Contract):
 
 
 class CallPayment(Contract):
-    """What pays for the platform's requests of one call, in place of an account."""
+    """Payment for the platform's requests of one call, in place of an account."""
 
     protocol: str = Field(description="`skyfire` or `x402`: in which headers it goes.")
     secret: SealedSecret

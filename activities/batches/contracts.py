@@ -153,7 +153,7 @@ class ResultsState(Contract):
 
 
 class BatchState(Contract):
-    """What a batch has come to: the result of a round, and the details of its heartbeats."""
+    """The outcome of a batch so far: the result of a round, and the details of its heartbeats."""
 
     plan: Lines | None = Field(
         default=None, description="The list of `[index, attempts]` that is carried out; None: all items, in order."
@@ -197,7 +197,7 @@ class BatchPlace(Contract):
 
     @property
     def own_limit_usd(self) -> Decimal | None:
-        """What one call may cost by its own budget."""
+        """Limit on the cost of one call, by its own budget."""
         found: JsonValue = self.call
         for name in ("options", "budget", "max_total_charge_usd"):
             found = found.get(name) if isinstance(found, dict) else None

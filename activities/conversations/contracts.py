@@ -71,7 +71,7 @@ class ForgetSessionInput(Contract):
 
 
 class ForgottenSession(Contract):
-    """What was deleted."""
+    """Result of a deletion."""
 
     outputs: int
     histories: int

@@ -33,7 +33,7 @@ def ledger_id(caller_id: str) -> str:
 
 
 class SpendingCaps(Contract):
-    """What a caller may spend, in US dollars; None for no cap. Days and months are those of UTC."""
+    """Caps on a caller's spending, in US dollars; None for no cap. Days and months are those of UTC."""
 
     per_task_usd: float | None = Field(default=None, gt=0, description="Most that one task may cost.")
     per_day_usd: float | None = Field(default=None, gt=0, description="Most that the caller may spend in a day.")
@@ -46,7 +46,7 @@ class SpendingCaps(Contract):
 
 
 class Spend(Contract):
-    """What money is spent on, and who pays."""
+    """Purpose of an amount, and who pays."""
 
     entry_id: str = Field(description="The same for every attempt at the same purchase; it is booked once.")
     kind: Literal["run", "model", "correction"] = Field(
@@ -146,7 +146,7 @@ class BookedRun(Contract):
 
 
 class PeriodTotal(Contract):
-    """What was spent in the period that begins at `start`."""
+    """Spending in the period that begins at `start`."""
 
     start: date
     spent_usd: Decimal = Decimal(0)

@@ -20,7 +20,7 @@ Told = Annotated[str, BeforeValidator(_cut)]
 
 
 class AuditEvent(StrEnum):
-    """What was done, or refused."""
+    """The action that was done, or refused."""
 
     TASK_STARTED = "task.started"
     TASK_CANCELLED = "task.cancelled"

@@ -54,7 +54,7 @@ class BatchStarter:
         self._fair = fair
 
     def limits(self, caller: Caller) -> Limits:
-        """What the caller may use at once."""
+        """Limits on what the caller has under way at a time."""
         return self._policy.of(caller.id).limits
 
     def writer(self, batch_id: str) -> LineWriter:

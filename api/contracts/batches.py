@@ -129,7 +129,7 @@ class BatchRequest(BatchSettings):
 
 
 class BatchChanges(KnownFieldsOnly):
-    """What is different from now on; all else stays."""
+    """Changed settings; all others stay."""
 
     model_config = ConfigDict(extra="forbid")
 

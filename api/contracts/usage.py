@@ -35,7 +35,7 @@ class UsageQuery(BaseModel):
 
 
 class UsageRow(BaseModel):
-    """What one group has cost. Of the groupings, those that were asked for are set; None is "none"."""
+    """Cost of one group. Of the groupings, those that were asked for are set; None is "none"."""
 
     caller: str | None = None
     tool: str | None = None
@@ -65,7 +65,7 @@ class CapUsage(BaseModel):
 
 
 class UsageReport(BaseModel):
-    """What was spent in a range of days."""
+    """Spending in a range of days."""
 
     first_day: date
     last_day: date

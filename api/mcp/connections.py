@@ -34,7 +34,7 @@ ConnectionKey = tuple[str, ...]
 
 @dataclass
 class Connection:
-    """What the server remembers of one connection."""
+    """State of one connection."""
 
     key: ConnectionKey
     selection: Selection

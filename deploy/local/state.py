@@ -13,7 +13,7 @@ FILE_NAME = "stack.json"
 
 
 class StackState(BaseModel):
-    """What a stack writes down about itself."""
+    """Record of a running stack."""
 
     model_config = ConfigDict(frozen=True)
 

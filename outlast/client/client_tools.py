@@ -47,5 +47,5 @@ class ClientTool:
             raise ValueError(f"Client tool {self.tool!r}: give a timeout_seconds above zero.")
 
     def sends_for(self, parameters: Mapping[str, JsonValue]) -> str:
-        """What leaves the machine in a call with these parameters."""
+        """Description of the data that leaves the machine in a call with these parameters."""
         return self.sends if isinstance(self.sends, str) else self.sends(parameters)

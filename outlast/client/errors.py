@@ -53,7 +53,7 @@ class NoServer(ConnectionFailed):
 
 
 class ForeignServer(ConnectionFailed):
-    """What answers at the stack's address is another program, or another stack."""
+    """Another program, or another stack, answers at the stack's address."""
 
 
 class UnexpectedAnswer(OutlastError):

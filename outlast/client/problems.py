@@ -99,7 +99,7 @@ def _document(body: bytes) -> dict[str, JsonValue]:
 
 
 def _retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """What `Retry-After` says (RFC 9110, section 10.2.3): a number of seconds, or the time of the next attempt.
+    """The pause in `Retry-After` (RFC 9110, section 10.2.3): a number of seconds, or the time of the next attempt.
 
     A time is compared with the response's own `Date`, so that it does not matter whether the two clocks agree.
     """

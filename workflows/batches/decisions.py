@@ -29,7 +29,7 @@ def stopped_without_money(order: BatchOrder, state: BatchState) -> bool:
 
 
 def status_of(place: BatchPlace, state: BatchState) -> BatchStatus:
-    """What the batch has come to."""
+    """The outcome of the batch."""
     if state.stop is StopReason.CANCELLED:
         return BatchStatus.CANCELLED
     return BatchStatus.COMPLETED if state.counts.ended == place.items.count else BatchStatus.STOPPED

@@ -31,7 +31,7 @@ class DecidingRule(Protocol):
 
 
 class PermissionRuling(Contract):
-    """What the operator's rules say of one call, decided at the front door."""
+    """The verdict of the operator's rules on one call, decided at the front door."""
 
     action: Action
     rule: str = Field(description="The rule that decided, as it was written.")

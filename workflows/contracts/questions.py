@@ -22,7 +22,7 @@ Audience = Literal["person", "program"]
 
 
 class Handoff(Contract):
-    """What the client receives with a question: a tool's client phase, or a call that a person must approve."""
+    """The request that comes with a question: a tool's client phase, or a call that a person must approve."""
 
     kind: Literal["client", "approval"] = "client"
     audience: Audience = Field(default="person", description="Who can answer: a person, or only a program.")

@@ -54,7 +54,7 @@ TURN_ENDED_SIGNAL = "turn_ended"
 
 
 class SessionState(Contract):
-    """What a session hands to its next run."""
+    """State that a session hands to its next run."""
 
     caller_id: str
     session_id: str

@@ -123,7 +123,7 @@ class ToolResult(Contract):
 
     @property
     def text(self) -> str:
-        """What a model reads of the answer."""
+        """The text of the answer, for a model."""
         raw = [text for block in self.raw_content or () if isinstance(text := block.get("text"), str)]
         return "\n".join(raw or [block.text for block in self.content if isinstance(block, TextContent)])
 
@@ -247,7 +247,7 @@ class ToolOutcome(Contract):
 
     @property
     def known_cost_usd(self) -> float:
-        """What its runs have cost. A call that was cancelled tells of its last run only."""
+        """Cost of its runs. A call that was cancelled tells of its last run only."""
         if self.cost_usd is not None:
             return self.cost_usd
         return (self.run.usage_total_usd or 0.0) if self.run is not None else 0.0

@@ -45,7 +45,7 @@ class ToolSnapshot(Contract):
 
 
 class Budgets(Contract):
-    """What a turn, or all turns of a session, may use at most. A limit that is absent does not apply."""
+    """Limits of a turn, or of all turns of a session together. A limit that is absent does not apply."""
 
     steps: int | None = Field(default=None, ge=1, description="Calls of the model.")
     tokens: int | None = Field(default=None, ge=1, description="Tokens in and out, cached ones included.")
@@ -56,7 +56,7 @@ class Budgets(Contract):
 
 
 class Spent(Contract):
-    """What was used so far."""
+    """Usage so far."""
 
     steps: int = 0
     usage: Usage = Usage()
@@ -192,7 +192,7 @@ class Ending(Contract):
 
 
 class TurnReport(Contract):
-    """What a turn has come to, without its messages. It is kept with them."""
+    """The outcome of a turn, without its messages. It is kept with them."""
 
     turn_id: str
     message_id: str
@@ -206,7 +206,7 @@ class TurnReport(Contract):
 
 
 class TurnResult(TurnReport):
-    """What a turn has come to. `conversation` ends with the block of the turn's messages, the user's first."""
+    """The outcome of a turn. `conversation` ends with the block of the turn's messages, the user's first."""
 
     conversation: ConversationRef | None = Field(default=None, description="None: the messages could not be stored.")
 

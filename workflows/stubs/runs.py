@@ -90,7 +90,7 @@ class Runs:
 
     @property
     def cost_usd(self) -> float | None:
-        """What the runs of this call have cost, as far as is known; None before the first one."""
+        """Cost of this call's runs, as far as is known; None before the first one."""
         runs = [operation.run for operation in self._operations if operation.run is not None]
         return float(sum(exact_usd(run.usage_total_usd or 0.0) for run in runs)) if runs else None
 

@@ -1,4 +1,4 @@
-"""What the commands of `outlast batch` do."""
+"""Carries out the commands of `outlast batch`."""
 
 import asyncio
 import hashlib

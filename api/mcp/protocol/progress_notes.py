@@ -1,4 +1,4 @@
-"""What a progress notification says."""
+"""Content of a progress notification."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a prompt is: a text that a user picks from a menu of the client. Extensions list theirs in `PROMPTS`."""
+"""A prompt: a text that a user picks from a menu of the client. Extensions list theirs in `PROMPTS`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a resource is. Extensions list theirs in `RESOURCES`."""
+"""A resource. Extensions list theirs in `RESOURCES`."""
 
 import re
 from collections.abc import Callable, Mapping

@@ -32,7 +32,7 @@ class ArchivedFile(BaseModel):
 
 
 class BackupManifest(BaseModel):
-    """What a backup holds, and what it belongs to."""
+    """Contents of a backup, and the stack it belongs to."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -25,7 +25,7 @@ _ASKED_TO_END = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT})
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """What one child process is: its command, its environment, its log, and how to see that it is ready."""
+    """A child process: its command, its environment, its log, and how to see that it is ready."""
 
     name: str
     command: tuple[str, ...]
@@ -43,7 +43,7 @@ class ChildSpec:
 
 @dataclass(frozen=True, slots=True)
 class Observers:
-    """What a supervised process reports to."""
+    """Receiver of a supervised process's reports."""
 
     on_event: OnEvent
     on_status: Callable[[str, ProcessStatus], None]

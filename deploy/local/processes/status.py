@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class ProcessState(StrEnum):
-    """What a process is doing."""
+    """State of a process."""
 
     STARTING = "starting"
     READY = "ready"

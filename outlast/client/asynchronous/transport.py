@@ -38,7 +38,7 @@ class AsyncTransport:
         )
 
     async def run(self, flow: Flow[T]) -> T:
-        """What the flow gives in the end."""
+        """The flow's result."""
         commands = _Commands(self.http)
         try:
             command = next(flow)
@@ -55,7 +55,7 @@ class AsyncTransport:
             await commands.close()
 
     def stream(self, flow: Emitting[T]) -> "AsyncStream[T]":
-        """What the flow gives on the way."""
+        """The values that the flow yields."""
         return AsyncStream(flow, _Commands(self.http))
 
     async def close(self) -> None:

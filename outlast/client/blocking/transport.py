@@ -38,7 +38,7 @@ class Transport:
         )
 
     def run(self, flow: Flow[T]) -> T:
-        """What the flow gives in the end."""
+        """The flow's result."""
         commands = _Commands(self.http)
         try:
             command = next(flow)
@@ -55,7 +55,7 @@ class Transport:
             commands.close()
 
     def stream(self, flow: Emitting[T]) -> "Stream[T]":
-        """What the flow gives on the way."""
+        """The values that the flow yields."""
         return Stream(flow, _Commands(self.http))
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 
 class Response(BaseModel):
-    """What the server answers: frozen, and tolerant of fields that a newer server adds.
+    """A response of the server: frozen, and tolerant of fields that a newer server adds.
 
     Added fields are kept, and states are plain text, so that what a newer server says is passed on and not refused.
     """

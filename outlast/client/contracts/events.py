@@ -23,7 +23,7 @@ class Event:
 
 
 class OpenHandoff(Response):
-    """What waits for the caller: question `key` of task `task_id`.
+    """An open question of the caller: question `key` of task `task_id`.
 
     It is asked by one of the caller's own tasks, or it is the approval of another caller's call that this one may give.
     """
@@ -50,7 +50,7 @@ class OpenHandoff(Response):
 
     @property
     def identity(self) -> tuple[str, str, datetime | None]:
-        """What distinguishes it from all others."""
+        """Identifies it among all others."""
         return (self.task_id, self.key, self.deadline)
 
 

@@ -7,7 +7,7 @@ from outlast.client.contracts.base import Response
 
 
 class StoredOutput(Response):
-    """What is known of a stored output. Sizes are in bytes."""
+    """Description of a stored output. Sizes are in bytes."""
 
     locator: str
     kind: str

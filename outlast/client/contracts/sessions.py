@@ -11,7 +11,7 @@ RUNNING = "running"
 
 
 class Budgets(Response):
-    """What a turn, or all turns of a session, may use at most. A limit that is absent does not apply."""
+    """Limits of a turn, or of all turns of a session together. A limit that is absent does not apply."""
 
     steps: int | None = None
     tokens: int | None = None
@@ -29,7 +29,7 @@ class Usage(Response):
 
 
 class Spent(Response):
-    """What a session has used so far."""
+    """Usage of a session so far."""
 
     steps: int = 0
     usage: Usage = Field(default_factory=Usage)

@@ -52,7 +52,7 @@ class Run(Response):
 
 
 class Handoff(Response):
-    """What a question hands over: the client's part of a tool, or a call that somebody must approve."""
+    """The request in a question: the client's part of a tool, or a call that somebody must approve."""
 
     kind: str = "client"
     audience: str = "person"
@@ -127,7 +127,7 @@ class Task(Response):
     input_requests: dict[str, InputRequest] | None = None
     run: Run | None = None
     cost_usd: float | None = None
-    """What its runs have cost so far, in US dollars."""
+    """Cost of its runs so far, in US dollars."""
     progress: Progress | None = None
     reused: Reused | None = None
     """In the answer to a call: that this task was there already, for an equal call."""

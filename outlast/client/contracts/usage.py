@@ -6,7 +6,7 @@ from outlast.client.contracts.base import Response
 
 
 class UsageRow(Response):
-    """What one group has cost. Of the groupings, those that were asked for are set."""
+    """Cost of one group. Of the groupings, those that were asked for are set."""
 
     caller: str | None = None
     tool: str | None = None
@@ -34,7 +34,7 @@ class CapUsage(Response):
 
 
 class UsageReport(Response):
-    """What was spent in a range of days, in US dollars."""
+    """Spending in a range of days, in US dollars."""
 
     first_day: date
     last_day: date

@@ -145,7 +145,7 @@ def changes(
     stop: Mapping[str, JsonValue] | None,
     categories: Sequence[str] = (),
 ) -> Body:
-    """What is different from now on, and which failed items run again."""
+    """Changed settings, and which failed items run again."""
     return given(
         concurrency=concurrency,
         budget_usd=None if budget_usd is None else str(budget_usd),

@@ -25,7 +25,7 @@ _NAMES = {"handoff": "opened", "handoff_closed": "closed"}
 
 
 def handoffs(server: Server, tools: Sequence[str]) -> Flow[HandoffList]:
-    """What waits for the caller now."""
+    """The caller's open questions."""
     response = yield from request(server, HttpRequest("GET", "/v1/handoffs", params=_only(tools)))
     return parsed(HandoffList, response, server.url)
 

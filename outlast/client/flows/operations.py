@@ -24,7 +24,7 @@ def metrics(server: Server) -> Flow[str]:
 
 
 def server_time(server: Server) -> Flow[datetime | None]:
-    """What time it says it is, asked once, without a credential."""
+    """The server's clock, asked once, without a credential."""
     response = yield from probe(server, "/healthz")
     try:
         return parsedate_to_datetime(response.headers["date"])

@@ -27,7 +27,7 @@ _ROW: TypeAdapter[JsonValue] = TypeAdapter(JsonValue, config=ConfigDict(defer_bu
 
 
 def info(server: Server, locator: str) -> Flow[StoredOutput]:
-    """What is known of an output."""
+    """Description of an output."""
     return parsed(StoredOutput, (yield from request(server, HttpRequest("GET", f"{_path(locator)}/info"))), server.url)
 
 

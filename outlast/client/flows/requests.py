@@ -52,7 +52,7 @@ class BatchOptions(TypedDict, total=False):
     retries: Mapping[str, int] | None
     """By category of error: how often an item that fails with it is tried again."""
     budget_usd: float | None
-    """What all items may cost together."""
+    """Budget of all items together."""
     stop: Mapping[str, JsonValue] | None
     """When it stops: `failures`, `failure_share`, `categories`, `seconds`, `completed`, `rows`, `under_way`."""
     mapping: Mapping[str, str] | None
@@ -60,11 +60,11 @@ class BatchOptions(TypedDict, total=False):
     key: str | None
     """The field of a row that is its item's key."""
     delimiter: str | None
-    """What separates the values of CSV."""
+    """Delimiter of the CSV."""
     deadline_seconds: float | None
     """After this an item fails, and its run is aborted."""
     max_usd: float | None
-    """What one item's run may cost."""
+    """Limit on the cost of one item's run."""
     max_items: int | None
     """Rows that one item's run may produce."""
     max_run_seconds: float | None
@@ -151,7 +151,7 @@ def call_body(tool: str, arguments: Mapping[str, JsonValue] | None, options: Cal
 
 
 def batch_settings(tool: str, arguments: Mapping[str, JsonValue] | None, options: BatchOptions) -> Body:
-    """What `POST /v1/batches` takes of a batch, without its items."""
+    """Body of `POST /v1/batches`, without the items."""
     retries, stop, mapping = options.get("retries"), options.get("stop"), options.get("mapping")
     budget = options.get("budget_usd")
     return given(

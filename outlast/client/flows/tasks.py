@@ -56,7 +56,7 @@ def get(server: Server, task_id: str) -> Flow[Task]:
 
 
 def result(server: Server, task_id: str, wait_seconds: float) -> Flow[TaskAnswer]:
-    """What a task has come to, after waiting for it at most `wait_seconds`."""
+    """The outcome of a task, after waiting for it at most `wait_seconds`."""
     deadline = time.monotonic() + wait_seconds
     while True:
         began = time.monotonic()

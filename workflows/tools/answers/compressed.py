@@ -14,7 +14,7 @@ RESTORE_TOOL = "restore-tool-output"
 
 
 class OutputFacts(Answer):
-    """What is known of a stored output."""
+    """Description of a stored output."""
 
     kind: str = Field(description="rows, json, text or binary.")
     content_type: str

@@ -46,7 +46,7 @@ class McpToolReport(Answer):
 
 
 class DetailsReport(Answer):
-    """What is known of an Actor."""
+    """Description of an Actor."""
 
     actor: ActorCard
     input_schema: dict[str, JsonValue] | None = Field(default=None, description="JSON Schema of the Actor's input.")

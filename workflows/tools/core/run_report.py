@@ -54,7 +54,7 @@ class KeyValueStores(_Camel):
 
 
 class Storages(_Camel):
-    """What the run writes to."""
+    """Storages of the run."""
 
     datasets: Datasets
     key_value_stores: KeyValueStores

@@ -13,7 +13,7 @@ DEFAULT_LIMIT = 5
 
 
 class SearchActorsArguments(Arguments):
-    """What to search for."""
+    """The query."""
 
     keywords: str = Field(
         default="",

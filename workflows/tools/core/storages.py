@@ -35,7 +35,7 @@ class DatasetView(StorageView):
 
 
 class ListPage(Answer):
-    """What every page of a list says about itself."""
+    """Position of a page in its list."""
 
     count: int = Field(description="Entries on this page.")
     total: int = Field(description="Entries on all pages.")

@@ -29,7 +29,7 @@ _MAX_BEGIN_CHARS = 2_000
 
 
 class ApprovalAnswer(KnownFieldsOnly, Contract):
-    """What somebody says to a call that waits for approval."""
+    """An answer to a call that waits for approval."""
 
     decision: Literal["yes", "no"]
     arguments: JsonObject | None = Field(default=None, description="Other arguments to run with, all of them.")
@@ -143,7 +143,7 @@ def _question(ctx: ToolContext, definition: Tool, approval: Approval) -> InputRe
 
 
 def _approved_parts(ctx: ToolContext, definition: Tool) -> JsonObject:
-    """What is approved: the arguments, and for a call of an Actor which one and how much it may cost."""
+    """Subject of an approval: the arguments, and for a call of an Actor which one and how much it may cost."""
     shown = _shown(ctx.call.arguments)
     known = ctx.call.permission.actor if ctx.call.permission is not None else None
     actor = known or ctx.call.actor or ctx.call.arguments.get("actor")

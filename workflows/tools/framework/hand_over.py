@@ -23,7 +23,7 @@ class NoReply:
 
     reason: NoReplyReason
     message: str
-    """What happened, as a sentence."""
+    """The event, as a sentence."""
     answered_by: str | None = None
     """Id of the caller who declined, cancelled or failed; None when nobody did anything in time."""
 

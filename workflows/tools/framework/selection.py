@@ -39,7 +39,7 @@ class TakenPayment:
 
 
 class Payment(Protocol):
-    """What pays for calls instead of the account: how tools ask for it, and where calls have it."""
+    """A means of payment in place of the account: how tools ask for it, and where calls have it."""
 
     @property
     def name(self) -> str:
@@ -76,7 +76,7 @@ class Payment(Protocol):
 
 @dataclass(frozen=True)
 class ClientFacts:
-    """What a client says of itself, for modes in which the list of tools depends on it."""
+    """The client's description of itself, for modes in which the list of tools depends on it."""
 
     name: str = ""
     is_modern: bool = False

@@ -1,4 +1,4 @@
-"""What an Actor costs: by the platform's object, for one tier of plans or for all of them."""
+"""Prices of an Actor: by the platform's object, for one tier of plans or for all of them."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -55,7 +55,7 @@ def price_list(info: JsonObject, tier: str) -> JsonObject:
 
 
 def price_for(info: JsonObject, tier: str) -> JsonObject:
-    """What a user of this tier pays, and of which tier the prices are where there are several."""
+    """Prices for a user of this tier, and of which tier the prices are where there are several."""
     model = _model(info)
     if model == _FREE or (model == "PAY_PER_EVENT" and not _has_events(info)):
         return {"model": model}

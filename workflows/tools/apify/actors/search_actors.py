@@ -56,7 +56,7 @@ async def search_actors(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
 
 
 def keywords_of(given: dict[str, Any]) -> str:
-    """What is searched for; empty for the most used Actors."""
+    """The query; empty for the most used Actors."""
     return str(given.get("keywords", "")).strip()
 
 

@@ -1,4 +1,4 @@
-"""What `list_tabs` can be asked."""
+"""Arguments of `list_tabs`."""
 
 from typing import Annotated, Literal
 

@@ -36,7 +36,7 @@ class PublicPage(Arguments):
 
 
 class TaskFields(Arguments):
-    """What a saved task has."""
+    """Properties of a saved task."""
 
     name: Name | None = Field(default=None, description="Letters, digits and inner hyphens.")
     title: Text | None = Field(default=None, description="What people see instead of the name.")

@@ -67,7 +67,7 @@ class ScheduleArguments(Arguments):
 
 
 class ScheduleFields(Arguments):
-    """What a schedule has, apart from when it comes due and what it runs."""
+    """Properties of a schedule, apart from its times and its actions."""
 
     name: _Name | None = Field(default=None, description="Letters, digits and inner hyphens.")
     title: _Title | None = Field(default=None, description="What people see instead of the name.")

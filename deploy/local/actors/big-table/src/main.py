@@ -18,7 +18,7 @@ STATUS_INTERVAL_SECONDS = 1.0
 
 @dataclass
 class Progress:
-    """What has been stored so far."""
+    """Progress so far."""
 
     settings: Settings
     started: float = field(default_factory=time.monotonic)
