@@ -5,6 +5,7 @@ owns blocks of ports. It listens on the first port of a block for as long as it 
 process to do, and gives out the others, each of them once.
 """
 
+import atexit
 import random
 import socket
 from collections.abc import Iterator
@@ -15,7 +16,6 @@ _LOOPBACK = "127.0.0.1"
 _BLOCK_SIZE = 100
 _BLOCKS = range(10_000, 20_000, _BLOCK_SIZE)
 """Below the ports that stacks choose by themselves, and below those that Linux gives to outgoing connections."""
-_held: list[socket.socket] = []
 
 
 def free_port() -> int:
@@ -44,7 +44,7 @@ def _hold(port: int) -> bool:
     except OSError:
         holder.close()
         return False
-    _held.append(holder)
+    atexit.register(holder.close)
     return True
 
 
