@@ -1,4 +1,4 @@
-"""One Outlast for the contract tests, with a fourth mode and a Temporal server whose state can be searched."""
+"""One Outlast for the contract tests, with two modes of other packages and a Temporal server that can be searched."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from tests.support.paths import ROOT
 from tests.support.stacks.fixtures import http_fixture, service_fixture
 
 service = service_fixture(
-    tools=["tests.contract.anthropic_mode"],
+    tools=["tests.contract.anthropic_mode", "tests.contract.kiosk_mode"],
     database=True,
     actors=ROOT / "tests" / "contract" / "actors",
     settings_from="settings",

@@ -22,7 +22,7 @@ async def main() -> None:
     configure_logging(settings.log_format, settings.log_level)
     load_extensions(settings.tool_modules)
     query = {name: [value] for name, value in (argument.split("=", 1) for argument in sys.argv[1:])}
-    local = LocalConnection(selection_from(query, default_mode=settings.mode))
+    local = LocalConnection(selection_from(query, default_mode=settings.mode, environment=os.environ))
     await serve_stdio(build_services(settings, await connect(settings, lazy=True)), local)
 
 
