@@ -9,11 +9,18 @@ from tests.support.stacks.api_server import connect
 from tests.support.stacks.chaos_client import Chaos, Json
 
 START = "/v2/act(or)?s/[^/]+/runs$"
+DROP_IN = pytest.param("apify", marks=pytest.mark.thorough)
+WAITING_MODES = pytest.mark.parametrize("mode", ["default", DROP_IN])
+"""Those whose calls wait for the run; what answers at the run's start has tests of its own."""
 
 
-async def test_before_a_worker_has_seen_the_task(chaos: Chaos) -> None:
+@WAITING_MODES
+async def test_before_a_worker_has_seen_the_task(chaos: Chaos, mode: str) -> None:
     chaos.stack.worker.kill()
-    tasks = [await chaos.start(seconds=60), await chaos.start(seconds=60, session="cancelled-early")]
+    tasks = [
+        await chaos.start(mode=mode, seconds=60),
+        await chaos.start(mode=mode, seconds=60, session="cancelled-early"),
+    ]
     for task in tasks:
         assert (await chaos.cancel(task)).status_code == 202
     await chaos.stack.worker.ready()
@@ -39,44 +46,52 @@ async def test_before_a_worker_has_seen_the_task(chaos: Chaos) -> None:
         pytest.param({"action": "truncate"}, id="answer truncated", marks=pytest.mark.thorough),
     ],
 )
-async def test_while_the_start_is_under_way_or_lost(chaos: Chaos, fault: Json) -> None:
+@WAITING_MODES
+async def test_while_the_start_is_under_way_or_lost(chaos: Chaos, mode: str, fault: Json) -> None:
     chaos.sandbox.order_fault(**fault, path=START, method="POST", times=1)
-    task = await chaos.start(seconds=60)
+    task = await chaos.start(mode=mode, seconds=60)
     await chaos.until(lambda: chaos.books.starts == 1)
     await chaos.cancel(task)
     await _expect_aborted(chaos, task)
 
 
-async def test_while_a_lost_start_is_looked_for_in_vain(chaos: Chaos) -> None:
+@WAITING_MODES
+async def test_while_a_lost_start_is_looked_for_in_vain(chaos: Chaos, mode: str) -> None:
     chaos.sandbox.order_fault("late_runs", path="runs", seconds=2)
     chaos.sandbox.order_fault("drop_after", path=START, method="POST", times=1)
     chaos.sandbox.order_fault("status", status=503, path=START, method="GET", times=2)
-    task = await chaos.start(seconds=60)
+    task = await chaos.start(mode=mode, seconds=60)
     await chaos.until_message(task, "503")
     await chaos.cancel(task)
     await _expect_aborted(chaos, task)
 
 
-async def test_while_the_platform_does_not_answer_the_start(chaos: Chaos) -> None:
+@WAITING_MODES
+async def test_while_the_platform_does_not_answer_the_start(chaos: Chaos, mode: str) -> None:
     chaos.sandbox.order_fault("hang", path=START, method="POST")
-    task = await chaos.start(seconds=60)
+    task = await chaos.start(mode=mode, seconds=60)
     await chaos.until(lambda: chaos.sandbox.faults[0]["hits"] >= 1)
     await chaos.cancel(task)
     await chaos.expect_cancelled(task)
     assert chaos.books.starts == 0
 
 
-async def test_while_waiting_for_capacity(chaos: Chaos) -> None:
+@WAITING_MODES
+async def test_while_waiting_for_capacity(chaos: Chaos, mode: str) -> None:
     chaos.sandbox.limit(concurrentRuns=0)
-    task = await chaos.start(seconds=60)
+    task = await chaos.start(mode=mode, seconds=60)
     await chaos.until_message(task, "concurrent-runs-limit-exceeded")
     await chaos.cancel(task)
     await chaos.expect_cancelled(task)
     assert chaos.books.starts == 0
 
 
-async def test_while_the_run_is_in_progress(chaos: Chaos) -> None:
-    tasks = [await chaos.start(seconds=60), await chaos.start(seconds=60, session="cancelled-late")]
+@WAITING_MODES
+async def test_while_the_run_is_in_progress(chaos: Chaos, mode: str) -> None:
+    tasks = [
+        await chaos.start(mode=mode, seconds=60),
+        await chaos.start(mode=mode, seconds=60, session="cancelled-late"),
+    ]
     for task in tasks:
         await chaos.until_message(task, "Slept")
         await chaos.cancel(task)
@@ -87,25 +102,34 @@ async def test_while_the_run_is_in_progress(chaos: Chaos) -> None:
     chaos.expect_one_run_per_task(tasks=2)
 
 
-async def test_while_the_run_is_not_readable_yet(chaos: Chaos) -> None:
+@WAITING_MODES
+async def test_while_the_run_is_not_readable_yet(chaos: Chaos, mode: str) -> None:
     chaos.sandbox.order_fault("late_runs", path="runs", seconds=4, detail=True)
-    task = await chaos.start(seconds=60)
+    task = await chaos.start(mode=mode, seconds=60)
     await chaos.until(lambda: chaos.books.starts == 1)
     await chaos.cancel(task)
     await _expect_aborted(chaos, task)
 
 
-async def test_while_the_rows_are_fetched(chaos: Chaos) -> None:
-    chaos.sandbox.order_fault("hang", path="/v2/datasets/[^/]+/items$", method="GET")
-    task = await chaos.start(seconds=1)
+@pytest.mark.parametrize(
+    ("mode", "path"),
+    [
+        ("default", "/v2/datasets/[^/]+/items$"),
+        pytest.param("apify", "/v2/datasets/[^/]+$", marks=pytest.mark.thorough),
+    ],
+)
+async def test_while_the_rows_are_fetched(chaos: Chaos, mode: str, path: str) -> None:
+    chaos.sandbox.order_fault("hang", path=path, method="GET")
+    task = await chaos.start(mode=mode, seconds=1)
     await chaos.until(lambda: chaos.sandbox.faults[0]["hits"] >= 1)
     await chaos.cancel(task)
     await chaos.expect_cancelled(task)
     chaos.expect_one_run_per_task()
 
 
-async def test_during_an_outage_the_task_is_cancelled_only_when_the_platform_says_so(chaos: Chaos) -> None:
-    task = await chaos.start(seconds=60)
+@WAITING_MODES
+async def test_during_an_outage_the_task_is_cancelled_only_when_the_platform_says_so(chaos: Chaos, mode: str) -> None:
+    task = await chaos.start(mode=mode, seconds=60)
     await chaos.until_message(task, "Slept")
     chaos.sandbox.order_fault("status", status=503, path="/v2/")
     await chaos.cancel(task)
@@ -115,20 +139,21 @@ async def test_during_an_outage_the_task_is_cancelled_only_when_the_platform_say
     await _expect_aborted(chaos, task)
 
 
-@pytest.mark.parametrize("mode", ["default", pytest.param("openai", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("mode", ["default", pytest.param("openai", marks=pytest.mark.thorough), DROP_IN])
 async def test_right_after_the_worker_was_killed(chaos: Chaos, mode: str) -> None:
     task = await chaos.start(seconds=60, mode=mode)
     await chaos.until_message(task, "Slept")
     chaos.stack.worker.kill()
     cancelled = await chaos.cancel(task)
-    assert cancelled.json()["status"] == ("working" if mode == "default" else "completed")
+    assert cancelled.json()["status"] == ("completed" if mode == "openai" else "working")
     await chaos.stack.worker.ready()
-    await _expect_aborted(chaos, task, status="cancelled" if mode == "default" else "completed")
+    await _expect_aborted(chaos, task, status="completed" if mode == "openai" else "cancelled")
 
 
-async def test_while_a_start_is_lost_with_its_worker(chaos: Chaos) -> None:
+@WAITING_MODES
+async def test_while_a_start_is_lost_with_its_worker(chaos: Chaos, mode: str) -> None:
     chaos.sandbox.order_fault("delay_after", path=START, method="POST", seconds=20, times=1)
-    task = await chaos.start(seconds=60)
+    task = await chaos.start(mode=mode, seconds=60)
     await chaos.until(lambda: chaos.books.starts == 1)
     chaos.stack.worker.kill()
     await chaos.cancel(task)
@@ -143,7 +168,7 @@ async def test_after_an_async_handler_has_returned_its_run_is_aborted(chaos: Cha
     await _expect_aborted(chaos, task, status="completed")
 
 
-@pytest.mark.parametrize("mode", ["default", pytest.param("openai", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("mode", ["default", pytest.param("openai", marks=pytest.mark.thorough), DROP_IN])
 async def test_a_finished_task_has_nothing_left_to_cancel(chaos: Chaos, mode: str) -> None:
     task = await chaos.start(seconds=0, mode=mode)
     await chaos.expect_right_answer(task)

@@ -16,13 +16,13 @@ from temporalio.client import WorkflowHandle
 
 from outlast.api.mcp.widgets import widget_page
 from outlast.api.mcp.widgets.surfaces import UI_MODE
-from outlast.workflows.tools.core.payments import PAY_ID, SKYFIRE
+from outlast.workflows.tools.core.payments import PAY_ID
 from outlast.workflows.tools.framework.mode import Mode
 from outlast.workflows.tools.framework.phases import ClientPhase
 from outlast.workflows.tools.framework.selection import Selection
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import load_tools
-from outlast.workflows.tools.registry import COMMON, MODES, actor_tool_of
+from outlast.workflows.tools.registry import COMMON, MODES, actor_tool_of, selection_rules
 from outlast.workflows.tools.registry import tools_of as tools_of_mode
 from tests.support.calls.back_ends import AdapterDoor, AnthropicDoor, ChatDoor, ResponsesDoor, new_id
 from tests.support.eventually import eventually
@@ -54,6 +54,8 @@ COMPANIONS = {
     "answer-task",
     "restore-tool-output",
 }
+DROP_IN_COMPANIONS = {"get-actor-run", "get-dataset-items", "get-key-value-store-record", "abort-actor-run"}
+"""There tasks have methods alone, and rows are read."""
 SECRET = "skyfire-pay-token-planted-0123456789"
 SLEEPER = {"actor": "outlast/sleeper", "input": {"seconds": 0.2, "steps": 2, "rows": 2}}
 
@@ -134,7 +136,7 @@ async def test_the_ui_mode_always_has_what_its_widgets_call(http: httpx.AsyncCli
     assert all(tools[name]["_meta"]["openai/widgetAccessible"] for name in called)
 
 
-@MODE
+@EVERY_MODE
 @PAYMENT
 @pytest.mark.parametrize("selected", ["call-actor", "outlast/sleeper", "docs,outlast/sleeper"])
 async def test_who_can_run_an_actor_can_follow_its_run_and_its_task(
@@ -142,12 +144,12 @@ async def test_who_can_run_an_actor_can_follow_its_run_and_its_task(
 ) -> None:
     paid = f"&payment={payment}" if payment else ""
     tools = await tools_of(Wire(http, MODERN, f"?ui={mode}&tools={selected}{paid}"))
-    assert tools.keys() >= COMPANIONS
+    assert tools.keys() >= (DROP_IN_COMPANIONS if mode == "apify" else COMPANIONS)
 
 
-async def test_who_cannot_run_an_actor_gets_no_companions(http: httpx.AsyncClient) -> None:
-    tools = await tools_of(Wire(http, MODERN, "?tools=docs"))
-    assert tools.keys().isdisjoint(COMPANIONS)
+@pytest.mark.parametrize("mode", ["default", "anthropic", "apify"])
+async def test_who_cannot_run_an_actor_gets_no_companions(http: httpx.AsyncClient, mode: str) -> None:
+    tools = await tools_of(Wire(http, MODERN, f"?ui={mode}&tools=docs"))
     assert tools.keys() == {"search-apify-docs", "fetch-apify-docs"}
 
 
@@ -245,14 +247,16 @@ async def test_in_the_ui_mode_a_task_is_completed_when_its_actor_has_started(
     await wire.request("tools/call", {"name": "abort-actor-run", "arguments": {"runId": run_id}})
 
 
-@pytest.mark.parametrize("mode", ["default", "openai"])
+@BUILT_IN
 async def test_payment_is_baked_into_new_definitions(mode: str) -> None:
     async def load_actor(actor: str) -> tuple[Tool, ...]:
         return (actor_tool_of(mode, actor, title=actor, description="An Actor.", schema={"type": "object"}),)
 
     chosen = Selection(mode=mode, selectors=("actors", "outlast/sleeper"))
     plain = await load_tools(chosen, load_actor)
-    paid = await load_tools(replace(chosen, payment=SKYFIRE), load_actor)
+    payment = selection_rules(mode).read(mode, {"payment": ["skyfire"]}).payment
+    assert payment is not None
+    paid = await load_tools(replace(chosen, payment=payment), load_actor)
     for name in ("call-actor", "outlast--sleeper"):
         assert PAY_ID in paid.get(name).input_schema["properties"]  # type: ignore[operator]
         assert PAY_ID in paid.get(name).description
@@ -364,17 +368,26 @@ async def test_a_paid_tool_is_refused_without_payment(
     assert service.sandbox.counters["startsAccepted"] == started
 
 
-@pytest.mark.parametrize("revision", ["legacy", MODERN])
+@pytest.mark.parametrize(
+    ("mode", "revision"),
+    [
+        ("default", "legacy"),
+        pytest.param("default", MODERN, marks=pytest.mark.thorough),
+        pytest.param("apify", "legacy", marks=pytest.mark.thorough),
+        ("apify", MODERN),
+    ],
+)
 async def test_a_paid_tool_is_refused_without_payment_over_stdio_too(
-    service: Service, tmp_path: Path, revision: str
+    service: Service, tmp_path: Path, mode: str, revision: str
 ) -> None:
     started = service.sandbox.counters["startsAccepted"]
     environment = settings_environment(service.temporal_address, service.sandbox, OUTLAST_DATA_DIR=str(tmp_path))
-    command = ["-m", "tests.support.http.stdio_server", "tools=actors,outlast/sleeper", "payment=skyfire"]
+    command = ["-m", "tests.support.http.stdio_server", f"mode={mode}", "payment=skyfire"]
+    command.append("tools=actors,outlast/sleeper")
     server = StdioServerParameters(command=sys.executable, args=command, env=environment, cwd=ROOT)
     async with Client(stdio_client(server), mode=revision) as mcp:
         for tool, arguments in (("call-actor", SLEEPER), ("outlast--sleeper", SLEEPER["input"])):
-            for unpaid in UNPAID:
+            for unpaid in UNPAID_IN_DROP_IN if mode == "apify" else UNPAID:
                 answer = await mcp.call_tool(tool, {**arguments, **unpaid})
                 assert answer.is_error
                 assert answer.meta is not None

@@ -1,7 +1,8 @@
 """Clients of the version before tool masks see no change: what it answered is there still, with the same value.
 
 What was added since (tools, optional fields, events) is no change for them. What was changed on purpose stands in
-`DELIBERATE`, with the reason.
+`DELIBERATE`, with the reason. The mode `apify` came later: its older clients are those of the peer, which is asked anew
+in `peer/`.
 """
 
 import json

@@ -156,7 +156,9 @@ class Chaos:
         assert result is not None
         assert not result["is_error"]
         assert result["structured"]["runId"] == task["run"]["run_id"]
-        if task["executor"] == "sync":
+        if task["mode"] == "apify":
+            assert result["structured"]["storages"]["datasets"]["default"]["itemCount"] == rows
+        elif task["executor"] == "sync":
             assert [row["index"] for row in result["structured"]["items"]] == list(range(rows))
         assert [row["index"] for row in self.dataset(task["run"]["dataset_id"])] == list(range(rows))
         return task

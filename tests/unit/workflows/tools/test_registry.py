@@ -36,11 +36,15 @@ def test_every_tool_of_a_mode_carries_out_its_own_calls(mode: str) -> None:
         assert tool_for(call(definition.name, mode=mode)) is definition
 
 
-@pytest.mark.parametrize(("mode", "kind"), [("default", "sync"), ("openai", "async")])
+@pytest.mark.parametrize(("mode", "kind"), [("default", "sync"), ("openai", "async"), ("apify", "sync")])
 def test_a_mode_has_one_executor_for_call_actor_and_for_actor_tools(mode: str, kind: str) -> None:
     assert executor_kind(call("call-actor", mode=mode)) == kind
     assert executor_kind(call("outlast--sleeper", mode=mode, actor="outlast/sleeper")) == kind
     assert executor_kind(call("get-dataset-items", mode=mode)) == "none"
+
+
+def test_a_tool_that_answers_at_the_start_of_a_run_does_so_whatever_the_mode() -> None:
+    assert executor_kind(call("call-actor-widget", mode="apify")) == "async"
 
 
 def test_an_unknown_tool_is_answered_with_those_that_are_meant() -> None:
@@ -131,7 +135,7 @@ def test_extending_is_all_or_nothing() -> None:
     extend([replace(good, name="nod")])
     assert "wave" not in {definition.name for definition in tools_of("default")}
     extend([good], [third])
-    for mode in ("default", "openai", "third"):
+    for mode in ("default", "openai", "apify", "third"):
         assert tool_for(call("wave", mode=mode)).name == "wave"
 
 
