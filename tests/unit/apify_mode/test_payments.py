@@ -1,4 +1,4 @@
-"""What is kept of payments that come with calls: the platform's terms, and connections."""
+"""Payments that come with calls: the platform's terms, what is kept and shown of them, and connections."""
 
 import base64
 import json
@@ -14,6 +14,8 @@ from outlast.activities.contracts import Caller, CallPayment
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.offer.payment_terms import PaymentTerms
+from outlast.workflows.tools.apify.payments import SCHEMES
+from outlast.workflows.tools.registry import tools_of
 
 _HALF_AN_HOUR = 30 * 60
 
@@ -71,6 +73,29 @@ async def test_terms_are_kept_for_half_an_hour_and_longer_while_they_cannot_be_r
     platform.price, now[0] = 6, now[0] + 30
     assert await amount() == "6"
     assert platform.asked == 4
+
+
+@pytest.mark.parametrize(
+    ("schemes", "preferred"),
+    [
+        (["upto", "exact"], "exact"),
+        (["other", "upto"], "upto"),
+        (["other", "upto", "exact"], "exact"),
+        (["upto"], "upto"),
+        (["other", "another"], "other"),
+        ([], None),
+    ],
+)
+def test_of_several_terms_those_with_an_exact_amount_come_first_and_then_those_up_to_one(
+    schemes: list[str], preferred: str | None
+) -> None:
+    """As in Apify's own server: beside the list stand the terms of one scheme, for clients that do not read the list."""
+    offers: list[Any] = [{"scheme": scheme, "amount": str(place)} for place, scheme in enumerate(schemes)]
+    payment = SCHEMES["x402"].with_terms({"x402Version": 2, "accepts": [*offers, "no terms"]})
+    (paid,) = [payment.applied_to(each) for each in tools_of("apify") if each.name == "call-actor"]
+    chosen = next((offer for offer in offers if offer["scheme"] == preferred), {})
+    told = {"paymentRequired": True, **chosen, **({"accepts": offers} if offers else {})}
+    assert paid.meta["x402"] == told
 
 
 def test_payments_leave_the_connections_of_accounts_alone() -> None:

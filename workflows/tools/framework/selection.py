@@ -49,7 +49,10 @@ class Payment(Protocol):
     @property
     def names_payer(self) -> bool:
         """Whether whoever pays is the platform's user in all of a call's requests; else the account is, and the payment
-        goes with starts of runs alone."""
+        goes with starts of runs alone.
+
+        Then `name` is that of the platform's protocol, `skyfire` or `x402`: it says in which header the payment goes.
+        """
         ...
 
     @property
