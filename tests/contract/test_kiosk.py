@@ -77,7 +77,9 @@ async def test_the_tool_of_an_actor_is_its_own(http: httpx.AsyncClient, service:
     assert service.sandbox.run(heavy["runId"])["options"]["memoryMbytes"] == 4_096
     refused = await called(kiosk(http), "call-actor", {"actor": "outlast/plain-standby", "input": {}})
     assert "runs in standby mode without an MCP server" in text_of(refused)
-    assert text_of(refused).endswith("call-actor is sold out; there are 5 wares."), "errors are told in its words"
+    failed = await called(kiosk(http), "get-dataset-items", {"datasetId": "absent"})
+    for tool, answer in (("call-actor", refused), ("get-dataset-items", failed)):
+        assert text_of(answer).endswith(f"{tool} is sold out; there are 5 wares."), "errors are told in its words"
 
 
 async def test_the_wait_is_its_own(http: httpx.AsyncClient) -> None:

@@ -89,7 +89,7 @@ async def test_terms_are_kept_for_half_an_hour_and_longer_while_they_cannot_be_r
 def test_of_several_terms_those_with_an_exact_amount_come_first_and_then_those_up_to_one(
     schemes: list[str], preferred: str | None
 ) -> None:
-    """As in Apify's own server: beside the list stand the terms of one scheme, for clients that do not read the list."""
+    """As in Apify's own server: beside the list stand the terms of one scheme, for clients that read no list."""
     offers: list[Any] = [{"scheme": scheme, "amount": str(place)} for place, scheme in enumerate(schemes)]
     payment = SCHEMES["x402"].with_terms({"x402Version": 2, "accepts": [*offers, "no terms"]})
     (paid,) = [payment.applied_to(each) for each in tools_of("apify") if each.name == "call-actor"]
