@@ -342,16 +342,23 @@ async def test_a_shown_run_is_followed_to_its_end_while_worker_and_api_are_kille
     chaos.expect_one_run_per_task()
 
 
-async def test_a_task_of_the_older_version_outlives_the_worker_and_the_api(chaos: Chaos) -> None:
+async def test_tasks_of_the_older_version_outlive_the_worker_and_the_api(chaos: Chaos) -> None:
+    """One ends, and its result is collected; of one that is cancelled the run is stopped, as soon as that can be."""
     async with api_client(chaos.stack.api_url, chaos.sandbox.token) as http:
         wire = Wire(http, LEGACY, f"?mode=apify&{QUERY}")
         await wire.initialize()
         arguments = {"actor": SLEEPER, "input": sleeper(4)}
         started = await wire.request("tools/call", {"name": "call-actor", "arguments": arguments, "task": {}})
         task_id = started["task"]["taskId"]
-        await chaos.until(lambda: chaos.books.starts == 1)
+        long = {"actor": SLEEPER, "input": sleeper(600)}
+        unwanted = (await wire.request("tools/call", {"name": "call-actor", "arguments": long, "task": {}}))["task"]
+        await chaos.until(lambda: chaos.books.starts == 2)
+        chaos.sandbox.order_fault("status", method="POST", path="/abort$", status=503)
+        cancelled = await wire.request("tasks/cancel", {"taskId": unwanted["taskId"]})
+        await chaos.until(lambda: chaos.sandbox.faults[0]["hits"] > 0)
         chaos.stack.worker.kill()
         await chaos.stack.api.restart()
+        chaos.sandbox.clear_faults()
         await chaos.stack.worker.ready()
         wire.session = None
         await wire.initialize()
@@ -363,6 +370,9 @@ async def test_a_task_of_the_older_version_outlives_the_worker_and_the_api(chaos
 
         assert (await eventually(ended, 240))["statusMessage"].startswith("outlast/sleeper: SUCCEEDED")
         result = await wire.request("tasks/result", {"taskId": task_id})
+        again = await wire.request("tasks/get", {"taskId": unwanted["taskId"]})
+        await chaos.until(lambda: chaos.books.ended_as("ABORTED") == 1)
+    assert [cancelled["status"], again["status"]] == ["cancelled", "cancelled"]
     assert result["structuredContent"]["status"] == "SUCCEEDED"
     assert result["structuredContent"]["storages"]["datasets"]["default"]["itemCount"] == 3
-    chaos.expect_one_run_per_task()
+    chaos.expect_one_run_per_task(tasks=2)

@@ -18,8 +18,8 @@ from tests.support.stacks.service import Service
 @started_once
 def peer_url(service: Service, docs_site: WebServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The peer's HTTP server."""
-    with running_peer(tmp_path_factory.mktemp("peer"), service.sandbox, docs_site.url) as url:
-        yield url
+    with running_peer(tmp_path_factory.mktemp("peer"), service.sandbox, docs_site.url) as peer:
+        yield peer.url
 
 
 class Both:

@@ -179,21 +179,22 @@ def unlike_ends(
 
 async def test_a_cancelled_task_stays_cancelled_while_its_run_is_aborted(both: Both, service: Service) -> None:
     """The platform is slow to abort: the client sees nothing of it, and the run ends all the same."""
-    _, ours = await connected(both)
-    others = set(service.sandbox.counters["runningNow"])
-    task_id = (await as_task(ours, "call-actor", LONG))["taskId"]
-    await in_status(ours, task_id, "working", STATUS_MESSAGE.pattern)
-    (run_id,) = set(service.sandbox.counters["runningNow"]) - others
-    service.sandbox.order_fault("status", method="POST", path="/abort$", status=503, times=2)
-    try:
-        cancelled = await ours.request("tasks/cancel", {"taskId": task_id})
-        seen = [cancelled]
-        while service.sandbox.run(run_id)["status"] != "ABORTED":
-            seen.append(await ours.request("tasks/get", {"taskId": task_id}))
-    finally:
-        service.sandbox.restore()
-    assert {task["status"] for task in seen} == {"cancelled"}
-    newest = (await ours.request("tasks/list"))["tasks"][0]
+    wires = await connected(both)
+    for wire in wires:
+        others = set(service.sandbox.counters["runningNow"])
+        task_id = (await as_task(wire, "call-actor", LONG))["taskId"]
+        await in_status(wire, task_id, "working", STATUS_MESSAGE.pattern)
+        (run_id,) = set(service.sandbox.counters["runningNow"]) - others
+        service.sandbox.order_fault("status", method="POST", path="/abort$", status=503, times=2)
+        try:
+            seen = [await wire.request("tasks/cancel", {"taskId": task_id})]
+            while service.sandbox.run(run_id)["status"] != "ABORTED":
+                seen.append(await wire.request("tasks/get", {"taskId": task_id}))
+            assert service.sandbox.faults[0]["hits"] == 2
+        finally:
+            service.sandbox.restore()
+        assert {task["status"] for task in seen} == {"cancelled"}
+    newest = (await wires[1].request("tasks/list"))["tasks"][0]
     assert newest["taskId"] == task_id or newest["status"] in ("working", "input_required")
 
 

@@ -14,6 +14,7 @@ from tests.contract.peer.test_lists import SHOWS_APPS, listed
 from tests.contract.peer.test_resources import read
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire
+from tests.support.paths import ROOT
 from tests.support.stacks.service import Service
 from tests.support.x402_wallet import Wallet
 
@@ -85,6 +86,15 @@ async def test_tools_and_pages_are_linked_by_the_same_keys(both: Both, revision:
         assert allowed["connectDomains"] == [], "the host calls for the page"
         assert set(allowed["resourceDomains"]) <= set(entries[0]["_meta"]["ui"]["csp"]["resourceDomains"])
     assert {name: meta for name, meta in tools[1].items() if meta and name not in WIDGETS} == {}
+
+
+async def test_pages_have_the_sizes_that_the_documentation_tells(both: Both) -> None:
+    (theirs, _), ours = [
+        [len((await read(wire, uri))["contents"][0]["text"].encode()) for uri in PAGES]
+        for wire in await connected(both, MODERN)
+    ]
+    told = " ".join((ROOT / "docs" / "from-apify-mcp.md").read_text().split())
+    assert f"have {max(ours) / 1000:.0f} KB instead of {theirs / 1e6:.1f} MB" in told
 
 
 @REVISIONS

@@ -70,6 +70,10 @@ class Sandbox:
         answer = self._http.get(f"/v2/actor-runs/{run_id}", headers={"Authorization": f"Bearer {self.token}"})
         return answer.raise_for_status().json()["data"]
 
+    def abort_run(self, run_id: str) -> None:
+        """Stop a run of the first user."""
+        self._http.post(f"/v2/actor-runs/{run_id}/abort", headers=self._authorized).raise_for_status()
+
     def paid_runs(self, payer: str) -> set[str]:
         """The runs that a wallet has paid (x402)."""
         rows = self._control("GET", "settlements")["settlements"]

@@ -5,6 +5,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -21,9 +22,22 @@ _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 
 
+@dataclass(frozen=True)
+class Peer:
+    """Its HTTP server, which answers at `url`."""
+
+    url: str
+    process: "subprocess.Popen[bytes]"
+
+    def kill(self) -> None:
+        """End it as `kill -9` does."""
+        self.process.kill()
+        self.process.wait()
+
+
 @contextmanager
-def running_peer(folder: Path, sandbox: Sandbox, docs_url: str = "") -> Iterator[str]:
-    """The URL of its HTTP server until the end of the block. It asks nobody but the sandbox, and `docs_url`."""
+def running_peer(folder: Path, sandbox: Sandbox, docs_url: str = "") -> Iterator[Peer]:
+    """Its HTTP server until the end of the block. It asks nobody but the sandbox, and `docs_url`."""
     package = npm_package("@apify/actors-mcp-server", VERSION)
     port, log = free_port(), folder / "peer.log"
     environment = {
@@ -42,7 +56,7 @@ def running_peer(folder: Path, sandbox: Sandbox, docs_url: str = "") -> Iterator
         process = subprocess.Popen(command, env=environment, cwd=folder, stdout=output, stderr=output)
     try:
         _await_answer(process, f"http://127.0.0.1:{port}/", log)
-        yield f"http://127.0.0.1:{port}"
+        yield Peer(f"http://127.0.0.1:{port}", process)
     finally:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
