@@ -3,23 +3,36 @@
 _NULL_TASK = "The peer answers null, which its own schema does not allow."
 _EXPLICIT = "Ours says in every answer whether it is an error."
 _SIGNING_KEY = "Whoever has the key can read every record of the store: it is in no answer, and so in no history."
-_RUN_OF_NOW = "A call that is not waited for has its run looked at once it has begun: ours says what is known then."
+RUN_OF_NOW = "A call that is not waited for has its run looked at once it has begun: ours says what is known then."
 ON_PURPOSE: dict[tuple[str, str], str] = {
     ("runs", "/structuredContent/items/0/actorTaskId"): _NULL_TASK,
     ("runs of an Actor", "/structuredContent/items/0/actorTaskId"): _NULL_TASK,
     ("runs", "/isError"): _EXPLICIT,
     ("runs of an Actor", "/isError"): _EXPLICIT,
-    ("a call that is not waited for", "/structuredContent/statusMessage"): _RUN_OF_NOW,
-    ("a call that is not waited for", "/structuredContent/stats"): _RUN_OF_NOW,
-    ("a call that is not waited for", "/structuredContent/storages/datasets/default/itemCount"): _RUN_OF_NOW,
-    ("a call that is not waited for", "/_meta"): _RUN_OF_NOW,
+    ("a call that is not waited for", "/_meta"): RUN_OF_NOW,
     ("a store", "/structuredContent/urlSigningSecretKey"): _SIGNING_KEY,
     ("stores", "/structuredContent/items/0/urlSigningSecretKey"): _SIGNING_KEY,
     ("a large record", "/isError"): _EXPLICIT,
     ("a file", "/isError"): _EXPLICIT,
     ("an abort", "/structuredContent/finishedAt"): "Ours answers when the platform says that the run has ended.",
 }
-"""By the call and the place in the answer. `_meta` of our own (`outlast/...`) may be in every answer."""
+"""By the call and the place in the answer: each is a difference, or the comparison fails. `_meta` of our own
+(`outlast/...`) may be in every answer."""
+_RUN = "a call that is not waited for"
+SOMETIMES: dict[tuple[str, str], str] = {
+    (_RUN, "/structuredContent/statusMessage"): RUN_OF_NOW,
+    (_RUN, "/structuredContent/stats"): RUN_OF_NOW,
+    (_RUN, "/structuredContent/storages/datasets/default/itemCount"): RUN_OF_NOW,
+}
+"""The same, by how far the run has got."""
+WHO_ANSWERS = {
+    "/description": "Words for people.",
+    "/websiteUrl": "Ours has no site of its own.",
+    "/icons": "Ours has no picture of its own.",
+}
+"""In what a server says of itself; each has a name, a title and a version of its own."""
+NO_LINE_ON_PURPOSE = "The run is there, and its log is empty. The peer's client takes an empty log for none."
+"""Why the log of a run that has written no line is an answer, and no error as there (`Run with ID 'R' not found.`)."""
 
 LISTED_ON_PURPOSE = {"writeOnly": "Ours marks secret fields of an Actor's input: the mark says what is sealed."}
 """Keywords that our schemas have besides."""
@@ -65,15 +78,20 @@ REFUSED_ON_PURPOSE: dict[str, str] = {}
 """Refusals of the platform that ours tells otherwise."""
 
 _NO_LIMIT = "A task is kept for as long as Temporal keeps it, whatever the client asks for; an open one without limit."
-_OWN_TTL = {("a new task", "/ttl"), ("a working task", "/ttl"), ("a cancelled task", "/ttl"), ("looked at", "/ttl")}
+_OWN_TTL = {(task, "/ttl") for task in ("a new task", "a working task", "a cancelled task", "looked at", "unlimited")}
 TASKS_ON_PURPOSE: dict[tuple[str, str], str] = {
     **dict.fromkeys(_OWN_TTL, _NO_LIMIT),
-    ("a completed task", "/ttl"): _NO_LIMIT,
-    ("a failed run", "/ttl"): _NO_LIMIT,
     ("a refused task", "/statusMessage"): "Ours says there why: the peer's says nothing until the result is read.",
 }
-"""Besides: `tasks/result` waits for the end, as the specification says, and answers for a cancelled task; lists are
-newest first, and have the caller's own tasks only; a bad cursor is -32602."""
+"""By the task and the place in it: each is a difference, or the comparison fails."""
+TASK_METHODS_ON_PURPOSE = {
+    "the result of a working task": "It waits for the end, as the specification says.",
+    "the result of a cancelled task": "It is told like every other end, as the specification says.",
+    "a bad cursor": "It is the client's error: -32602, as the specification says.",
+    "the order": "The newest are wanted most.",
+    "tasks of others": "Whoever knows a task can read what it answers, and cancel it.",
+}
+"""What the methods of tasks answer otherwise; each is a difference, or the comparison fails."""
 
 NO_TASK_ON_PURPOSE = (
     "A call that is refused starts nothing: input that does not fit the Actor's schema, or a missing payment, is "
@@ -82,7 +100,10 @@ NO_TASK_ON_PURPOSE = (
 """Why some calls that were to be tasks are protocol errors."""
 
 _CODE_OF_SDK = "Clients act on the status, which is the same; the code beside it is that of MCP's own SDK for Python."
-_STATUS_OF_SDK = "The error is in the body, with status 400: so MCP's own SDK for Python answers -32602 of 2026-07-28."
+_STATUS_OF_SDK = (
+    "The error is in the body, with status 400: so MCP's own SDK for Python answers -32602 of 2026-07-28. Clients of "
+    "the SDKs of both languages read it (test_clients.py)."
+)
 TOKENS_NOT_USED = {
     "?token=": "Addresses end up in logs.",
     "~/.apify/auth.json": "Money is spent with a token that this process was given.",

@@ -1,6 +1,6 @@
 """What is compared: schemas without their texts, and answers by keys and types instead of values."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from tests.contract.peer.differences import LISTED_ON_PURPOSE
@@ -41,6 +41,13 @@ def differences(peer: Any, ours: Any, place: str = "") -> Iterator[str]:
             yield from differences(one, other, f"{place}/{at}")
     elif peer != ours:
         yield f"{place}: the peer has {peer!r}, ours {ours!r}"
+
+
+def beyond(found: Iterable[str], always: Collection[str], sometimes: Collection[str] = ()) -> list[str]:
+    """The differences at other places than these, and the places of `always` where there is none (any more)."""
+    lines = {line.partition(":")[0]: line for line in found}
+    unexpected = [line for place, line in lines.items() if place not in {*always, *sometimes}]
+    return [*unexpected, *(f"{place}: is on the list, and no difference" for place in always if place not in lines)]
 
 
 def shape_of(value: Any) -> Any:

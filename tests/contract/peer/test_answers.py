@@ -9,8 +9,14 @@ import pytest
 from outlast.workflows.tools.registry import MODES
 from tests.contract.peer.calls import ANSWERED, COMPARED_ELSEWHERE, ENDED, ENDS, LONG, REFUSED, SLEEPER
 from tests.contract.peer.conftest import Both
-from tests.contract.peer.differences import BEGINNINGS, ERRORS_ON_PURPOSE, ON_PURPOSE
-from tests.contract.peer.shapes import differences, shape_of
+from tests.contract.peer.differences import (
+    BEGINNINGS,
+    ERRORS_ON_PURPOSE,
+    NO_LINE_ON_PURPOSE,
+    ON_PURPOSE,
+    SOMETIMES,
+)
+from tests.contract.peer.shapes import beyond, differences, shape_of
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, WireError
 from tests.support.http.pages import WebServer
 
@@ -18,6 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 REVISIONS = pytest.mark.parametrize("revision", [LEGACY, MODERN])
 QUERY = "?tools=actors,docs,runs,storage,dev,outlast/sleeper&telemetry-enabled=true"
 OWN_META = "outlast/"
+SERVER = "io.modelcontextprotocol/serverInfo"
 
 
 async def connected(both: Both, revision: str) -> tuple[Wire, Wire]:
@@ -38,16 +45,19 @@ async def called(wire: Wire, name: str, arguments: dict[str, Any] | None, **more
 
 
 def comparable(answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer by keys and types, without what is ours alone."""
-    meta = {key: value for key, value in answer.get("_meta", {}).items() if not key.startswith((OWN_META, "io."))}
+    """An answer by keys and types, without what is ours alone; of the server (see test_http.py) that it is named."""
+    meta = {key: value for key, value in answer.get("_meta", {}).items() if not key.startswith(OWN_META)}
+    if SERVER in meta:
+        meta[SERVER] = {}
     content = [block["type"] for block in answer["content"]]
     kept = {key: value for key, value in answer.items() if key not in ("_meta", "content")}
     return {**shape_of(kept), "content": content, **({"_meta": shape_of(meta)} if meta else {})}
 
 
 def unexplained(label: str, peer: dict[str, Any], ours: dict[str, Any]) -> list[str]:
-    found = differences(comparable(peer), comparable(ours))
-    return [line for line in found if (label, line.partition(":")[0]) not in ON_PURPOSE]
+    """How two answers differ beyond the list, and what stands on it for nothing."""
+    always, sometimes = [[place for each, place in listed if each == label] for listed in (ON_PURPOSE, SOMETIMES)]
+    return beyond(differences(comparable(peer), comparable(ours)), always, sometimes)
 
 
 def unlike_errors(peer: dict[str, Any], ours: dict[str, Any]) -> list[str]:
@@ -92,12 +102,17 @@ async def test_answers_have_the_same_keys_types_and_blocks(both: Both, revision:
     for label, (name, arguments) in ANSWERED.items():
         answers = [await called(wire, name, filled(arguments)) for wire in (peer, ours)]
         found[label] = unexplained(label, *answers)
+    error_parts: set[str] = set()
     for label, (name, arguments) in REFUSED.items():
         refused = [await called(wire, name, arguments and filled(arguments)) for wire in (peer, ours)]
         theirs, mine = [beginning(label, answer) for answer in refused]
         found[label] = [] if theirs == mine else [f"the peer says {theirs}, ours {mine}"]
         found[label] += unlike_errors(*refused)
+        if all("content" in answer for answer in refused):
+            lines = differences(comparable(refused[0]), comparable(refused[1]))
+            error_parts |= {f"/{line[1:].partition(':')[0].partition('/')[0]}" for line in lines}
     assert {label: lines for label, lines in found.items() if lines} == {}
+    assert error_parts == ERRORS_ON_PURPOSE.keys()
 
 
 async def test_a_call_that_outlasts_its_wait_goes_on_and_can_be_aborted(both: Both) -> None:
@@ -169,10 +184,14 @@ async def test_runs_of_every_end_are_answered_alike(both: Both) -> None:
         found[label] = unexplained(label, *answers)
         return [answer.get("structuredContent", {}).get("runId", "") for answer in answers]
 
+    runs: list[str] = []
     for label, more in ENDS.items():
         runs = await compared(label, "call-actor", {"actor": SLEEPER, **more})
         await compared(f"{label}, looked at", "get-actor-run", {}, runs)
         await compared(f"{label}, aborted", "abort-actor-run", {"gracefully": True}, runs)
+    silent = [await called(wire, "get-actor-run-log", {"runId": run}) for wire, run in zip(wires, runs, strict=True)]
+    assert beginning("", silent[0]) == (None, f"Run with ID '{runs[0]}' not found."), NO_LINE_ON_PURPOSE
+    assert (silent[1]["isError"], silent[1]["structuredContent"]) == (False, {"log": ""}), NO_LINE_ON_PURPOSE
     for status in ("FAILED", "TIMED-OUT"):
         await compared("runs", "get-actor-run-list", {"status": status, "limit": 1})
     begun = [await called(wire, "call-actor", {**LONG, "waitSecs": 0}) for wire in wires]

@@ -11,6 +11,7 @@ import pytest
 from tests.contract.peer.differences import LISTED_BESIDES, OWN_TEMPLATES
 from tests.contract.peer.process.server import VERSION
 from tests.support.eventually import eventually
+from tests.support.http.mcp_wire import MODERN
 from tests.support.paths import ROOT
 from tests.support.processes.installed import node, npm_package, path_with_node, python_with
 from tests.support.stacks.service import Service
@@ -58,6 +59,20 @@ async def test_the_typescript_sdk_sees_the_same(service: Service, peer_url: str,
     theirs, ours = await seen_of_both(service, peer_url, query, str(node()), str(PROGRAMS / "typescript.mjs"), str(sdk))
     assert ours == theirs
     assert (ours["run"][0], ours["task"]) == ("SUCCEEDED", ["taskCreated", "SUCCEEDED"])
+
+
+async def test_the_typescript_sdk_of_the_newer_revision_sees_the_same(service: Service, peer_url: str) -> None:
+    """It reads an error also where the status is 400 (`HTTP_ON_PURPOSE`): its callers are told the same."""
+    sdk = npm_package("@modelcontextprotocol/client", "2.4.0")
+    program = (str(node()), str(PROGRAMS / "typescript_2.mjs"), str(sdk))
+    theirs, ours = await seen_of_both(service, peer_url, f"{QUERY}&ui=apps", *program)
+    assert ours == theirs
+    assert (ours["revision"], ours["run"][0], ours["failed"][0]) == (MODERN, "SUCCEEDED", True)
+    assert {label: refused[:2] for label, refused in ours["refused"].items()} == {
+        "an unknown tool": ["ProtocolError", -32602],
+        "a missing argument": ["ProtocolError", -32602],
+        "an unknown resource": ["ResourceNotFoundError", -32602],
+    }
 
 
 @QUERIES

@@ -11,8 +11,10 @@ from tests.contract.peer.differences import (
     HTTP_ON_PURPOSE,
     LISTS_MAY_BE_KEPT,
     NO_MESSAGE_UNASKED,
+    WHO_ANSWERS,
 )
-from tests.contract.peer.shapes import differences
+from tests.contract.peer.shapes import beyond, differences, shape_of
+from tests.contract.peer.test_answers import SERVER
 from tests.support.http.mcp_wire import LEGACY, MODERN
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -88,6 +90,9 @@ async def test_the_server_says_of_itself_what_the_peer_says(both: Both, revision
     found = [line for line in differences(theirs, ours) if line.partition(":")[0] not in CAPABILITIES_ON_PURPOSE]
     assert found == []
     assert "task" not in theirs.get("extensions", {})
+    who = [hello["serverInfo"] if revision == LEGACY else hello["_meta"][SERVER] for hello in hellos]
+    assert beyond(differences(shape_of(who[0]), shape_of(who[1])), WHO_ANSWERS) == []
+    assert all(who[0][name] != who[1][name] for name in ("name", "title", "version"))
     keys = [hello.keys() for hello in hellos]
     assert keys[0] == keys[1]
 

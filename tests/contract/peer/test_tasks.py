@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.contract.peer.conftest import Both, both_of
-from tests.contract.peer.differences import NO_TASK_ON_PURPOSE, TASKS_ON_PURPOSE
-from tests.contract.peer.shapes import differences, shape_of
+from tests.contract.peer.differences import NO_TASK_ON_PURPOSE, TASK_METHODS_ON_PURPOSE, TASKS_ON_PURPOSE
+from tests.contract.peer.shapes import beyond, differences, shape_of
 from tests.contract.peer.test_answers import beginning, called, unexplained
 from tests.contract.peer.test_refusals import CALLS, REFUSALS
 from tests.support.eventually import eventually
@@ -67,7 +67,7 @@ def unlike(label: str, theirs: Any, ours: Any) -> list[str]:
     else:
         words = [re.sub(r'"[\w-]{8,}"', '"ID"', str(answer)) for answer in (theirs, ours)]
         found = [] if words[0] == words[1] else [f"/: the peer says {words[0]}, ours {words[1]}"]
-    return [line for line in found if (label, line.partition(":")[0]) not in TASKS_ON_PURPOSE]
+    return beyond(found, [place for each, place in TASKS_ON_PURPOSE if each == label])
 
 
 @pytest.mark.parametrize("ui", ["", "&ui=apps"], ids=["plain", "with widgets"])
@@ -98,8 +98,6 @@ async def test_a_tasks_life_is_told_as_the_peer_tells_it(both: Both, ui: str) ->
     found = {label: unlike(label, told[0][label], told[1][label]) for label in told[0]}
     assert {label: lines for label, lines in found.items() if lines} == {}
     assert unexplained("its result", *results) == []
-    related = [answer["_meta"]["io.modelcontextprotocol/related-task"].keys() for answer in results]
-    assert related[0] == related[1]
 
 
 async def test_a_session_hears_of_its_task_what_the_peers_hears(both: Both) -> None:
@@ -130,7 +128,7 @@ async def test_a_session_hears_of_its_task_what_the_peers_hears(both: Both) -> N
     assert statuses[-1]["statusMessage"].startswith(their_statuses[-1]["statusMessage"])
     assert steps[-1]["message"] == their_steps[-1]["message"] == "outlast/sleeper: SUCCEEDED"
     assert list(differences(shape_of(their_steps[-1]), shape_of(steps[-1]))) == []
-    assert unlike("a completed task", their_statuses[-1], statuses[-1]) == []
+    assert unlike("unlimited", their_statuses[-1], statuses[-1]) == []
 
 
 async def test_tasks_that_fail_have_the_status_that_the_peer_gives_them(both: Both, service: Service) -> None:
@@ -180,6 +178,7 @@ def unlike_ends(
 async def test_a_cancelled_task_stays_cancelled_while_its_run_is_aborted(both: Both, service: Service) -> None:
     """The platform is slow to abort: the client sees nothing of it, and the run ends all the same."""
     wires = await connected(both)
+    task_id = ""
     for wire in wires:
         others = set(service.sandbox.counters["runningNow"])
         task_id = (await as_task(wire, "call-actor", LONG))["taskId"]
@@ -198,32 +197,64 @@ async def test_a_cancelled_task_stays_cancelled_while_its_run_is_aborted(both: B
     assert newest["taskId"] == task_id or newest["status"] in ("working", "input_required")
 
 
-async def test_the_newest_tasks_are_listed_first(service: Service, peer_url: str) -> None:
-    """The open ones, then those that have ended. The peer lists the oldest first, and those of everybody."""
+async def own_in_list(wire: Wire, made: list[str]) -> list[int]:
+    """The numbers of these tasks in the order of the list, which may have those of others."""
+    found, cursor = list[str](), {}
+    while cursor is not None:
+        page = await wire.request("tasks/list", cursor)
+        found += [task["taskId"] for task in page["tasks"] if task["taskId"] in made]
+        cursor = {"cursor": page["nextCursor"]} if "nextCursor" in page else None
+    return [made.index(task_id) for task_id in found]
+
+
+async def told_by_methods(wire: Wire, stranger: Wire, *, waits: bool) -> dict[str, Any]:
+    """What a server says of four tasks, two of which have ended, to who made them and to a stranger.
+
+    `waits` is whether it answers `tasks/result` when the task has ended, or at once.
+    """
+    made: list[str] = []
+    for arguments in ({"seconds": 0}, {"seconds": 0}, {"seconds": 300}, {"seconds": 300}):
+        made.append((await as_task(wire, "outlast--sleeper", arguments))["taskId"])
+        if arguments["seconds"] == 0:
+            await in_status(wire, made[-1], "completed", ".*")
+
+    async def order() -> list[int]:
+        found = await own_in_list(wire, made)
+        assert len(found) == len(made)
+        return found
+
+    said: dict[str, Any] = {"the order": await eventually(order)}
+    said["tasks of others"] = sorted(await own_in_list(stranger, made))
+    said["a bad cursor"] = await asked(wire, "tasks/list", cursor="x")
+    result = asyncio.ensure_future(asked(wire, "tasks/result", taskId=made[2]))
+    if not waits:
+        await result
+    for task_id in made[2:]:
+        await wire.request("tasks/cancel", {"taskId": task_id})
+    said["the result of a working task"] = await result
+    said["the result of a cancelled task"] = await asked(wire, "tasks/result", taskId=made[3])
+    return said
+
+
+async def test_lists_and_results_of_tasks_are_told_as_the_list_of_differences_says(
+    service: Service, peer_url: str
+) -> None:
     user = service.sandbox.add_user("has-few-tasks")
-    async with both_of(service, peer_url, user.token) as both:
-        orders: list[list[str]] = []
-        for wire in await connected(both):
-            made: list[str] = []
-            for arguments in ({"seconds": 0}, {"seconds": 0}, {"seconds": 300}, {"seconds": 300}):
-                made.append((await as_task(wire, "outlast--sleeper", arguments))["taskId"])
-                if arguments["seconds"] == 0:
-                    await in_status(wire, made[-1], "completed", ".*")
-
-            async def order(wire: Wire = wire, made: list[str] = made) -> list[str]:
-                found, cursor = list[str](), {}
-                while cursor is not None:
-                    page = await wire.request("tasks/list", cursor)
-                    found += [task["taskId"] for task in page["tasks"] if task["taskId"] in made]
-                    cursor = {"cursor": page["nextCursor"]} if "nextCursor" in page else None
-                assert len(found) == len(made)
-                return found
-
-            orders.append([f"number {made.index(task_id) + 1}" for task_id in await eventually(order)])
-            for task_id in made[2:]:
-                await wire.request("tasks/cancel", {"taskId": task_id})
-        assert orders[1] == ["number 4", "number 3", "number 2", "number 1"]
-        assert orders[0] == orders[1][::-1]
+    async with (
+        both_of(service, peer_url, user.token) as both,
+        both_of(service, peer_url, service.sandbox.token) as others,
+    ):
+        wires, strangers = await connected(both), await connected(others)
+        theirs = await told_by_methods(wires[0], strangers[0], waits=False)
+        ours = await told_by_methods(wires[1], strangers[1], waits=True)
+    assert (ours["the order"], theirs["the order"]) == ([3, 2, 1, 0], [0, 1, 2, 3])
+    assert (ours["tasks of others"], theirs["tasks of others"]) == ([], [0, 1, 2, 3])
+    assert [said["a bad cursor"].partition(":")[0] for said in (theirs, ours)] == ["-32603", "-32602"]
+    for state in ("working", "cancelled"):
+        label = f"the result of a {state} task"
+        assert theirs[label].endswith(f"is not completed yet. Current status: {state}")
+        assert ours[label]["content"][0]["text"].endswith("was cancelled.")
+    assert {label for label in theirs if theirs[label] != ours[label]} == TASK_METHODS_ON_PURPOSE.keys()
 
 
 async def cancelled_call(wire: Wire, tool: str, arguments: dict[str, Any], number: int) -> str:
