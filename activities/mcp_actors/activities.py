@@ -1,6 +1,6 @@
 """Activities that call Actors which are MCP servers, through an MCP client session with the Actor's standby URL.
 
-They return the results of tools unchanged: this is a proxy.
+They return the results of tools unchanged, but for what concerns the session alone: this is a proxy.
 """
 
 import json
@@ -44,6 +44,8 @@ CALL_RETRY_POLICY = RetryPolicy(
 LIST_TIMEOUT = timedelta(seconds=90)
 MAX_ANSWER_BYTES: Final = 1_500_000
 """Temporal rejects payloads of 2 MB; larger results fail here, with a reason."""
+_OF_THE_PROTOCOL = "io.modelcontextprotocol/"
+"""Keys of `_meta` about the session with the Actor, such as who its server is. The front door tells its own clients."""
 
 _HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -157,9 +159,10 @@ def _answer_of(answer: dict[str, Any], request: CallMcpToolInput) -> McpAnswer:
     if size > MAX_ANSWER_BYTES:
         large = f"it returned {size:,} bytes; at most {MAX_ANSWER_BYTES:,} are supported."
         raise not_called(mcp_failure(ErrorCategory.VALIDATION, large, "Ask the tool for less."), request)
+    meta: dict[str, Any] = answer.get("_meta") or {}
     return McpAnswer(
         content=tuple(answer.get("content") or ()),
         structured=answer.get("structuredContent"),
         is_error=answer.get("isError") is True,
-        meta=answer.get("_meta") or {},
+        meta={key: value for key, value in meta.items() if not key.startswith(_OF_THE_PROTOCOL)},
     )

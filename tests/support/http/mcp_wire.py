@@ -85,9 +85,9 @@ class Wire:
         body = {"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}
         await self._http.post(self._path, json=body, headers=self._headers("", body))
 
-    async def initialize(self, capabilities: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The older revision's handshake; its result."""
-        client = {"name": "wire", "version": "1"}
+    async def initialize(self, capabilities: dict[str, Any] | None = None, *, name: str = "wire") -> dict[str, Any]:
+        """The older revision's handshake, of a client of this name; its result."""
+        client = {"name": name, "version": "1"}
         params = {"protocolVersion": LEGACY, "capabilities": capabilities or {}, "clientInfo": client}
         result = await self.request("initialize", params)
         await self.notify("notifications/initialized", {})

@@ -35,23 +35,27 @@ class Peer:
         self.process.wait()
 
 
-@contextmanager
-def running_peer(folder: Path, sandbox: Sandbox, docs_url: str = "") -> Iterator[Peer]:
-    """Its HTTP server until the end of the block. It asks nobody but the sandbox, and `docs_url`."""
+def program_of_peer(name: str, folder: Path, sandbox: Sandbox) -> tuple[list[str], dict[str, str]]:
+    """The command of one of its programs, and its environment. It asks nobody but the sandbox."""
     package = npm_package("@apify/actors-mcp-server", VERSION)
-    port, log = free_port(), folder / "peer.log"
+    # Telemetry of one connection can be switched on by its address.
+    hooks = [part for hook in (_LOOPBACK_ONLY, _OUTSIDE_WORLD) for part in ("--import", hook.as_uri())]
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
-        "PORT": str(port),
         "APIFY_API_BASE_URL": sandbox.url,
         "APIFY_TOKEN": sandbox.token,
         "TELEMETRY_ENABLED": "false",
-        "DOCS_URL": docs_url,
     }
-    # Telemetry of one connection can be switched on by its address.
-    hooks = [part for hook in (_LOOPBACK_ONLY, _OUTSIDE_WORLD) for part in ("--import", hook.as_uri())]
-    command = [str(node()), *hooks, str(package / "dist" / "dev_server.js")]
+    return [str(node()), *hooks, str(package / "dist" / name)], environment
+
+
+@contextmanager
+def running_peer(folder: Path, sandbox: Sandbox, docs_url: str = "") -> Iterator[Peer]:
+    """Its HTTP server until the end of the block. It asks nobody but the sandbox, and `docs_url`."""
+    port, log = free_port(), folder / "peer.log"
+    command, environment = program_of_peer("dev_server.js", folder, sandbox)
+    environment |= {"PORT": str(port), "DOCS_URL": docs_url}
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=environment, cwd=folder, stdout=output, stderr=output)
     try:

@@ -1,0 +1,30 @@
+"""`python -m tests.contract.peer.stdio.outlast_mcp`: `outlast mcp` with its flags and variables, on a running service.
+
+It looks for no stack and starts none; the environment says where everything is.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+
+from outlast.api.cli.commands import mcp
+from outlast.api.cli.errors import ExitCode
+from outlast.api.cli.show.output import Output
+from outlast.api.mcp.stdio import serve_stdio
+from outlast.api.services import build_services
+from outlast.api.settings import ApiSettings
+from outlast.worker.connection import connect
+from outlast.worker.logs import configure_logging
+
+
+async def serve(_output: Output, flags: mcp.ConnectionFlags, _stack: Mapping[str, object]) -> ExitCode:
+    settings = ApiSettings()
+    configure_logging(settings.log_format, settings.log_level)
+    await serve_stdio(build_services(settings, await connect(settings, lazy=True)), mcp.connection_of(flags, settings))
+    sys.stderr.flush()
+    os._exit(0)  # The Temporal SDK's runtime threads may abort at interpreter exit.
+
+
+if __name__ == "__main__":
+    mcp.serve = serve
+    mcp.app()
