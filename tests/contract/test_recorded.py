@@ -31,8 +31,8 @@ DELIBERATE = {
     r"/answer-task/.*description was": "texts name no tool that a connection may lack",
     r"/fetch-actor-details-internal/description was": "texts name no tool that a connection may lack",
     r"tools of the UI mode: .*/description was \"This tool calls the Actor": "a direct tool says what it does there",
-    r"/(output_schema|outputSchema)/.*/description was": "output schemas describe their fields in plainer words",
-    r"/(input_schema|inputSchema)/.*/description was": "input schemas describe their fields in plainer words",
+    r"/(output_schema|outputSchema)/(.*/)?description was": "output schemas are described in plainer words",
+    r"/(input_schema|inputSchema)/(.*/)?description was": "input schemas are described in plainer words",
     r"rest: (bad arguments|unknown field): .*(Unknown field|violations/\d/(path|message) was)": (
         "unknown fields are found first, and told with the fields that there are"
     ),
