@@ -12,7 +12,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx2
-import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
@@ -147,7 +146,6 @@ async def expect_rows_of_each_call(chaos: Chaos, clients: list[PeerClient]) -> N
     assert await answers == [("SUCCEEDED", [0, 1, 2])] * 6
 
 
-@pytest.mark.thorough
 async def test_starts_and_writes_whose_answers_come_too_late_are_made_once(chaos: Chaos) -> None:
     """The platform has done it, and the worker that is told of it is dead."""
     async with clients_of(chaos) as clients:

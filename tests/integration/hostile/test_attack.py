@@ -1,7 +1,6 @@
 """One caller attacks with all it has; another goes on calling tools, and none of its calls fails."""
 
 import httpx
-import pytest
 
 from tests.integration.hostile.conftest import KEYS, MALLORY
 from tests.support.eventually import eventually
@@ -12,7 +11,6 @@ from tests.support.stacks.service import Service
 CALLS = 4
 
 
-@pytest.mark.thorough
 async def test_every_weapon_at_once_and_no_call_of_another_caller_fails(service: Service, pulse: Pulse) -> None:
     before = pulse.beats
     async with under_attack(service.api_url, MALLORY) as attack, service.http(KEYS["bob"]) as bob:
