@@ -1,7 +1,8 @@
-"""Writes rows to two datasets, and a record beside its input's store."""
+"""Writes rows to two datasets, a record beside its input's store, and a log of more lines than an answer may have."""
 
 import json
 import os
+import sys
 import urllib.request
 
 ids = json.loads(os.environ["ACTOR_STORAGES_JSON"])
@@ -18,3 +19,4 @@ def send(method: str, path: str, content: object) -> None:
 send("POST", f"datasets/{ids['datasets']['default']}/items", [{"page": 1}, {"page": 2}])
 send("POST", f"datasets/{ids['datasets']['errors']}/items", [{"page": 3, "reason": {"code": 404}}])
 send("PUT", f"key-value-stores/{ids['keyValueStores']['pictures']}/records/first", {"width": 1})
+sys.stdout.writelines(f"line {number}\n" for number in range(60))
