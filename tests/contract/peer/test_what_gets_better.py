@@ -158,7 +158,7 @@ async def test_what_the_peer_loses_with_its_process(service: Service, tmp_path: 
                 with pytest.raises(WireError, match="not found"):
                     await wire.request("tasks/get", {"taskId": task_id})
             others = set(sandbox.counters["runningNow"])
-            waiting = asyncio.ensure_future(wire.request("tools/call", call_of(2)))
+            waiting = asyncio.ensure_future(wire.request("tools/call", call_of(6)))
             waited_run = await new_run(sandbox, others)
             peer.kill()
             with pytest.raises(httpx.HTTPError):
