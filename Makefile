@@ -101,7 +101,9 @@ $(INSTALLED): requirements.lock pyproject.toml
 		|| { echo "This Python cannot create environments. On Debian and Ubuntu: apt-get install python3-venv (as root), then run make again." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip --upgrade >/dev/null
+	@# Without --no-deps, pip's resolver takes newer releases of what an extra asks for (pydantic[email]), which no hash covers.
 	@echo "Installing from requirements.lock into $(VENV) (a minute or two, once) ..."
-	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip check --disable-pip-version-check >/dev/null || { $(BIN)/python -m pip check; exit 1; }
 	@touch $@

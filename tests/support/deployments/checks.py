@@ -36,7 +36,7 @@ def fetch() -> bool:
     """Install the programs; whether they are there now."""
     folder = _folder()
     venv.create(folder, with_pip=True, clear=True)
-    options = ("--quiet", "--quiet", "--disable-pip-version-check", "--no-compile", "--require-hashes")
+    options = ("--quiet", "--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps", "--require-hashes")
     installed = subprocess.run(
         [folder / "bin" / "python", "-m", "pip", "install", *options, "--requirement", str(LOCK)],
         capture_output=True,
