@@ -32,7 +32,13 @@ from outlast.api.temporal import temporal_names
 from outlast.api.temporal.errors import is_outage, unknown_event_id
 from outlast.api.temporal.history import ABNORMAL_ENDS, OUTAGE_PAUSE_SECONDS, RunFold, follow_history, time_of
 from outlast.api.temporal.question_events import QuestionLog
-from outlast.api.temporal.task_view import QUEUED_MESSAGE, LiveProgress, task_from, watched_run
+from outlast.api.temporal.task_view import (
+    QUEUED_MESSAGE,
+    RUN_STARTED_MESSAGE,
+    LiveProgress,
+    task_from,
+    watched_run,
+)
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputRequests, SubmitInput
 from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary, ToolOutcome
@@ -248,16 +254,26 @@ async def task_events(
             yield event
 
 
+class _Told:
+    """How far the events of the history have come in a stream: status messages follow them."""
+
+    def __init__(self) -> None:
+        self.past = asyncio.Event()
+        """Set when all past events have been sent."""
+        self.run_start = asyncio.Event()
+        """Set when the reader knows that the run has started."""
+
+
 async def stream_events(client: Client, task_id: str, *, after: Position) -> AsyncIterator[TaskEvent]:
     """Durable events and status messages of one task, merged, until its workflow has ended.
 
     During an outage of Temporal the stream is silent; then it continues.
     """
     queue: asyncio.Queue[TaskEvent | BaseException | None] = asyncio.Queue(maxsize=100)
-    caught_up = asyncio.Event()
+    told = _Told()
     pumps = [
-        asyncio.create_task(_pump_events(client, task_id, after, queue, caught_up)),
-        asyncio.create_task(_pump_status_messages(client.get_workflow_handle(task_id), queue, caught_up)),
+        asyncio.create_task(_pump_events(client, task_id, after, queue, told)),
+        asyncio.create_task(_pump_status_messages(client.get_workflow_handle(task_id), queue, told)),
     ]
     try:
         while (item := await queue.get()) is not None:
@@ -276,15 +292,19 @@ async def _pump_events(
     task_id: str,
     after: Position,
     queue: "asyncio.Queue[TaskEvent | BaseException | None]",
-    caught_up: asyncio.Event,
+    told: _Told,
 ) -> None:
     """Past events first, so that no current status message comes before them; then new events."""
+    if after != (0, 0):
+        told.run_start.set()  # Whoever goes on may have been told; the history behind it is not read again.
     try:
         for wait in (False, True):
             async for event in task_events(client, task_id, after=after, wait=wait):
                 await queue.put(event)
                 after = position_of(event.id)
-            caught_up.set()
+                if event.name == "run_started":
+                    told.run_start.set()
+            told.past.set()
         await queue.put(None)
     except Exception as error:  # noqa: BLE001  # raised again by whoever reads the queue
         await queue.put(error)
@@ -293,9 +313,9 @@ async def _pump_events(
 async def _pump_status_messages(
     handle: WorkflowHandle[Any, Any],
     queue: "asyncio.Queue[TaskEvent | BaseException | None]",
-    caught_up: asyncio.Event,
+    told: _Told,
 ) -> None:
-    await caught_up.wait()
+    await told.past.wait()
     shown: str | None = None
     try:
         while True:
@@ -304,7 +324,8 @@ async def _pump_status_messages(
                 return
             task, watched = found
             message = watched.in_words if watched is not None else _progress_of(task)
-            if message and message != shown:
+            is_early = task.run is not None and not told.run_start.is_set()
+            if message and message != shown and not is_early:
                 shown = message
                 await queue.put(_status_message(task, message, watched))
             await asyncio.sleep(STATUS_POLL_SECONDS)
@@ -339,7 +360,7 @@ def _progress_of(task: Task) -> str | None:
     """The current status message. For a completed task it is that of the run, which may still be running."""
     if task.status.is_final:
         return task.run.status_message if task.run else None
-    if task.status is TaskStatus.QUEUED:
+    if task.status is TaskStatus.QUEUED or task.status_message == RUN_STARTED_MESSAGE:
         return None  # An event of the history says so.
     durable = task.progress if not isinstance(task.progress, LiveProgress) else None
     sent = durable.message if durable else None  # It is an event of the history already.

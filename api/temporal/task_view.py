@@ -28,6 +28,9 @@ Model = TypeVar("Model", bound=BaseModel)
 QUEUED_MESSAGE = "Queued: it begins when fewer of your other tasks are at work."
 """Status message of a task that waits for its caller's share."""
 
+RUN_STARTED_MESSAGE = "The run has started."
+"""Status message of a task whose run has started, until the run has a message of its own."""
+
 _WORKER_PATIENCE = timedelta(seconds=3)
 _HARMLESS_ATTEMPTS = 2
 """A step that a dying worker had begun is repeated as well."""
@@ -167,7 +170,7 @@ def _waiting(description: WorkflowExecutionDescription, run: RunState | None) ->
         return f"Attempt {attempts} of a step of the workflow, trying again; its history and the worker's log say why."
     # Until the first heartbeat the history knows more, see `recorded_facts`.
     if any(activity.activity_type.name == WAIT_FOR_RUN for activity in raw.pending_activities):
-        return (run.status_message if run else None) or "The run has started."
+        return (run.status_message if run else None) or RUN_STARTED_MESSAGE
     return "Waiting for a worker." if _is_left_lying(raw) else None
 
 

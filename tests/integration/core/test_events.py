@@ -3,14 +3,22 @@
 from typing import Any
 
 import httpx
-from temporalio.client import Client
+from temporalio.client import (
+    Client,
+    DescribeWorkflowInput,
+    Interceptor,
+    OutboundInterceptor,
+    WorkflowExecutionDescription,
+)
 
+from outlast.api.temporal.task_events import stream_events
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.sessions import SessionEvent, SessionState
 from outlast.workflows.contracts.tool_calls import TaskCompleted, TaskStatus
 from outlast.workflows.session import SessionWorkflow
 from tests.support.calls.tasks import Event, completed, events, sleeper_call, started
 from tests.support.eventually import eventually
+from tests.support.stacks.faulty_history import with_faults
 
 
 async def all_events(api: httpx.AsyncClient, task_id: str, *, after: str | None = None) -> list[Event]:
@@ -85,6 +93,53 @@ async def test_a_connection_that_breaks_again_and_again_loses_nothing(api: httpx
                 seen.append(event)
                 break
     assert seen == durable(await all_events(api, task_id))
+
+
+class Descriptions(Interceptor):
+    """Counts how often a client asks what a workflow is doing."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002  # temporalio's name
+        return Counting(next, self)
+
+
+class Counting(OutboundInterceptor):
+    def __init__(self, next_one: OutboundInterceptor, descriptions: Descriptions) -> None:
+        super().__init__(next_one)
+        self._descriptions = descriptions
+
+    async def describe_workflow(self, input: DescribeWorkflowInput) -> WorkflowExecutionDescription:  # noqa: A002
+        found = await super().describe_workflow(input)
+        self._descriptions.count += 1
+        return found
+
+
+async def test_no_message_of_a_run_comes_before_its_start_was_told(api: httpx.AsyncClient, temporal: Client) -> None:
+    task_id = await started(api, sleeper_call(30, steps=60))
+
+    async def run_has_a_message() -> bool:
+        return "of 30 s" in ((await api.get(f"/v1/tasks/{task_id}")).json().get("status_message") or "")
+
+    await eventually(run_has_a_message)
+    descriptions = Descriptions()
+    client = Client(**{**temporal.config(), "interceptors": [descriptions]})
+
+    async def described_twice() -> None:
+        async def looked() -> bool:
+            return descriptions.count >= 2
+
+        await eventually(looked)
+
+    # The past is empty, as for a stream that begins with its task; the run's start is read after two looks at the task.
+    late = with_faults(client, [StopAsyncIteration(), described_twice], after=0)
+    stream = stream_events(late, task_id, after=(0, 0))
+    told = [await anext(stream) for _ in range(3)]
+    await stream.aclose()
+    assert [event.name for event in told] == ["created", "run_started", "status_message"]
+    assert "of 30 s" in told[2].data["status_message"]
+    await api.post(f"/v1/tasks/{task_id}/cancel")
 
 
 async def test_a_workflow_that_an_operator_ended_is_told_as_failed(api: httpx.AsyncClient, temporal: Client) -> None:
