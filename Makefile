@@ -102,6 +102,8 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip --upgrade >/dev/null
 	@echo "Installing from requirements.lock into $(VENV) (a minute or two, once) ..."
-	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
+# As constraints, too: the pip of Debian 12 takes the newest `pydantic[email]` where the lock only names `pydantic`.
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-compile --require-hashes \
+		-r requirements.lock -c requirements.lock
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -38,7 +38,17 @@ def fetch() -> bool:
     venv.create(folder, with_pip=True, clear=True)
     options = ("--quiet", "--quiet", "--disable-pip-version-check", "--no-compile", "--require-hashes")
     installed = subprocess.run(
-        [folder / "bin" / "python", "-m", "pip", "install", *options, "--requirement", str(LOCK)],
+        [
+            folder / "bin" / "python",
+            "-m",
+            "pip",
+            "install",
+            *options,
+            "--requirement",
+            str(LOCK),
+            "--constraint",
+            str(LOCK),
+        ],
         capture_output=True,
         check=False,
     )
