@@ -165,7 +165,7 @@ async def resume_batch(batch_id: BatchId, body: BatchChanges, services: Services
 
 @router.post("/{batch_id}/retry", status_code=202, responses=_REFUSALS)
 async def retry_batch(batch_id: BatchId, body: RetryRequest, services: ServicesDep, caller: CallerDep) -> Batch:
-    """Run the failed items of a batch that has ended again. Their rows leave the results until they have ended anew."""
+    """Run the failed items of a batch that has ended again. Their rows are removed from the results until they end."""
     return await services.batches.retry(caller, batch_id, body)
 
 

@@ -134,7 +134,7 @@ class TaskShares:
             share.started.pop(task_id, None)
 
     async def count_queues(self) -> None:
-        """Count the tasks of those callers anew that were near a limit when they were last counted, for `/metrics`."""
+        """Count again the tasks of those callers that were near a limit at their last count, for `/metrics`."""
         old = self._clock() - _METRICS_COUNT_PAUSE_SECONDS
         stale = [
             (caller_id, share)
