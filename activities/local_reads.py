@@ -23,7 +23,7 @@ from outlast.activities.contracts import Caller, Contract
 LOCAL_READ_TIMEOUT = timedelta(seconds=2)
 """How long a local attempt may take. Temporal gives the workflow task that it keeps 10 seconds."""
 LOCAL_READ_LIMIT = timedelta(seconds=4)
-"""When Temporal's SDK gives the attempt up: only a worker whose event loop stands still lets it come to that."""
+"""When Temporal's SDK gives up the attempt. Only a worker whose event loop is blocked reaches it."""
 LOCAL_READ_RETRY_POLICY = RetryPolicy(maximum_attempts=1)
 GOES_OVER: Final = "GoesOver"
 """Type of the failure with which a local attempt makes room for a normal activity."""

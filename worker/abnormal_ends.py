@@ -12,7 +12,7 @@ def abnormal(task_id: str, error: WorkflowFailureError) -> ErrorEnvelope:
     """The error for a task whose workflow returned no result."""
     if isinstance(error.cause, CancelledError):
         return ErrorEnvelope.permanent(ErrorCategory.CANCELLED, "", f"Task {task_id} was cancelled.")
-    if isinstance(error.cause, TerminatedError) and (told := error_of_end(error.cause.details)) is not None:
-        return told
+    if isinstance(error.cause, TerminatedError) and (envelope := error_of_end(error.cause.details)) is not None:
+        return envelope
     message = redact(f"Task {task_id} did not end by itself: {error.cause}")
     return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, "", message)

@@ -60,5 +60,4 @@ def unknown_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 def _describe(name: str, known: frozenset[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
-    advice = f"Did you mean {close[0]}?" if close else "Unset it: docs/settings.md lists the settings."
-    return f"{name} is not a setting of Outlast. {advice}"
+    return f"{name} is not a setting of Outlast. " + (f"Did you mean {close[0]}?" if close else "Unset it.")

@@ -1,4 +1,4 @@
-"""The ready file: how a process proves to whoever started it that it, and no other, is ready.
+"""The ready file: how a process proves to its parent that it, and no other process, is ready.
 
 Set `OUTLAST_READY_FILE` to a path of the process's own. A worker or an API that is ready writes `Readiness` there as
 JSON, and removes the file when it stops. A supervisor reads it with `read_ready_file` and compares the pid with that of
@@ -66,7 +66,7 @@ def _write_whole(path: Path, text: str) -> None:
 
 
 def _remove_own(path: Path, pid: int) -> None:
-    """A process that replaced this one may have written the file anew: then it stays."""
+    """Remove the file, unless a process that replaced this one has written it again."""
     announced = read_ready_file(path)
     if announced is not None and announced.pid == pid:
         with contextlib.suppress(FileNotFoundError):

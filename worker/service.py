@@ -79,7 +79,7 @@ _LEAST_TASKS = 100
 async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[None]:
     """Serve the queues of `settings` while the block runs.
 
-    At its end no queue is polled any more, followed runs are handed over at once, and other activities get
+    When it ends, no queue is polled any more, followed runs are handed over at once, and other activities get
     `shutdown_seconds` to finish.
     """
     activities = build_activities(settings, client)

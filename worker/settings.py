@@ -201,7 +201,7 @@ class WorkerSettings(Settings):
     cached_workflows: int = Field(
         default=5_000,
         ge=2,
-        description="Open workflows that one worker keeps in memory; of others the history is read anew for each step.",
+        description="Open workflows that one worker keeps in memory; of others each step reads the whole history.",
     )
     function_slots: int = Field(
         default=200, ge=1, description="Plain functions of tools that one worker carries out at once."

@@ -142,7 +142,7 @@ class ToolCallWorkflow:
         if ctx.guarded is not None:
             workflow.upsert_memo({memo.TASK_COMPLETED: event, memo.RESULT: result})
         elif event.locator is not None and ctx.call.session_id is not None:
-            # Whoever deletes the session finds the outputs of its calls in their memos.
+            # Deleting the session finds the outputs of its calls in their memos.
             workflow.upsert_memo({memo.TASK_COMPLETED: event})
         if ctx.guarded is not None or event.status is not TaskStatus.COMPLETED:
             # A workflow that is completed says of a completed task enough.

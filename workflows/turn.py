@@ -7,7 +7,6 @@ any other. When a process dies, the turn continues where it was: a call that has
 import asyncio
 from contextlib import suppress
 from datetime import timedelta
-from typing import TypeVar
 
 from temporalio import workflow
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
@@ -96,7 +95,6 @@ from outlast.workflows.turns.steps import (
 )
 from outlast.workflows.turns.words_so_far import words_so_far
 
-Told = TypeVar("Told", CallRefused, TurnEnded)
 STEP_ACTIVITY_PREFIX = "step-"
 """Prefix of the activity ids of model calls; the step's number follows, so that the history shows it."""
 
@@ -159,9 +157,9 @@ class TurnWorkflow:
         """Keep what the model has said in an answer that was cut off. Its tool calls, if it wrote any, are not kept."""
         if not self._is_answering:
             return
-        said = words_so_far(self._stream.get_state(), self._state.step, workflow.payload_converter())
-        if said:
-            self._keep(ModelMessage(role="assistant", parts=(TextPart(text=said),)), text=said)
+        text = words_so_far(self._stream.get_state(), self._state.step, workflow.payload_converter())
+        if text:
+            self._keep(ModelMessage(role="assistant", parts=(TextPart(text=text),)), text=text)
 
     def _seconds_left(self) -> float | None:
         minutes = self._input.budgets.minutes

@@ -52,7 +52,7 @@ class BatchActivities:
 
     @activity.defn
     async def carry_on_batch(self, request: RoundInput) -> BatchState:
-        """Start items and await them, or end those under way; returns what the batch has come to.
+        """Start items and await them, or end those under way; returns the state of the batch.
 
         The heartbeat details are the state as of the rows that are written; another attempt goes on from there. When
         the batch is cancelled, the round ends at once, with the items under way in its state. When its worker is told

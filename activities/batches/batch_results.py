@@ -1,6 +1,6 @@
 """The results of a batch: one stored output that grows, with a locator from its first row on.
 
-Closed parts never change. The part at the end, the tail, is written anew under a new name until it is large enough; the
+Closed parts never change. The part at the end, the tail, is rewritten under a new name until it is large enough; the
 manifest, which makes the rows visible, is replaced last. An attempt builds on the parts that the state names, so that
 no row is there twice whatever another attempt has written.
 """

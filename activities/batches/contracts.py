@@ -30,7 +30,7 @@ ROUND_ITEMS = 1_000
 """Items that one round starts at most."""
 
 ItemStatus = Literal["completed", "failed", "cancelled"]
-BatchOrderOfRows = Literal["given", "any"]
+RowOrder = Literal["given", "any"]
 
 
 class StopRule(Contract):
@@ -60,7 +60,7 @@ class BatchOptions(Contract):
     """How a batch is carried out."""
 
     concurrency: int = Field(default=10, ge=1, le=MAX_CONCURRENCY, description="Items under way at a time, at most.")
-    order: BatchOrderOfRows = Field(
+    order: RowOrder = Field(
         default="any", description="Order of the rows: that of the items (`given`), or of their ends (`any`)."
     )
     retries: dict[ErrorCategory, Annotated[int, Field(ge=0, le=MAX_RETRIES)]] = Field(
@@ -133,7 +133,7 @@ class Counts(Contract):
 
 
 class StoredTail(Contract):
-    """The last part of growing results: it is written anew until it is large enough."""
+    """The last part of growing results: it is rewritten until it is large enough."""
 
     key: str
     size: int
@@ -256,7 +256,7 @@ class ItemOutcome(Contract):
 
 
 class ItemRow(Contract):
-    """A row of the results: one item, and what it has come to."""
+    """A row of the results: one item and its outcome."""
 
     key: str
     index: int = Field(description="Of the item, in the order in which it was given; the first is 0.")
@@ -277,7 +277,7 @@ class ItemRow(Contract):
 
 
 def item_task_id(batch_id: str, key: str, attempt: int) -> str:
-    """The id of the task of one attempt at an item: whoever starts it again finds it."""
+    """The id of the task of one attempt at an item: a repeated start finds the task."""
     digest = hashlib.sha256(f"{batch_id}\n{key}".encode()).hexdigest()[:24]
     return f"{batch_id}-{digest}" if attempt == 1 else f"{batch_id}-{digest}-{attempt}"
 

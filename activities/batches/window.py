@@ -1,7 +1,7 @@
 """`Window`: one round of a batch. It starts items, awaits them, tries some again, and keeps their rows.
 
-Each item under way is a slot with a coroutine of its own. What a round has come to is its `state`: it names the rows
-that are written, and as under way all items whose rows are not, so that whoever goes on from it loses and doubles none.
+Each item under way is a slot with a coroutine of its own. The `state` of a round names the rows that are written, and
+as under way all items whose rows are not: an attempt that goes on from it loses and doubles none.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ class Window:
 
     @property
     def state(self) -> BatchState:
-        """What the batch has come to, as of the rows that are written."""
+        """The state of the batch, as of the rows that are written."""
         return self._state
 
     async def carry_on(self, *, looks_back: bool) -> BatchState:
@@ -259,8 +259,8 @@ class Window:
             slot = self._slots[slot.position] = again
             await asyncio.sleep(min(2.0 ** (slot.attempt - slot.first_attempt), _LONGEST_PAUSE_SECONDS))
         cost = slot.spent_usd + (outcome.cost_usd or Decimal(0))
-        told = outcome.model_copy(update={"cost_usd": cost if cost or outcome.cost_usd is not None else None})
-        row = row_of(told, key=item.key, index=slot.index, task_id=task_id, attempts=slot.attempt)
+        in_total = outcome.model_copy(update={"cost_usd": cost if cost or outcome.cost_usd is not None else None})
+        row = row_of(in_total, key=item.key, index=slot.index, task_id=task_id, attempts=slot.attempt)
         self._take(_Ended(slot, row, outcome, rows_in(outcome) or 0, cost))
 
     async def _outcome(self, slot: Slot, item: ItemLine, task_id: str) -> ItemOutcome:

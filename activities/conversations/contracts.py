@@ -45,7 +45,7 @@ class Block(Contract):
     )
 
     prompt: PromptHead | None = Field(
-        default=None, description="Such a block has no messages, and stands in no conversation."
+        default=None, description="Such a block has no messages, and is part of no conversation."
     )
 
 

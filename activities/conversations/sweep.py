@@ -48,7 +48,7 @@ class ConversationSweep:
         owner = await self._owner(entries[0])
         if owner is None or await self._tasks.running({owner.workflow_id}):
             return
-        # Listed again: the session may have begun anew meanwhile.
+        # Listed again: a session with this id may have been started meanwhile.
         entries = await self._listed(prefix)
         if self._all_quiet(entries):
             await leave_tombstone(self._objects, self._blocks.namespace, owner, "expired")

@@ -14,7 +14,7 @@ async def readable(failure: Failure, converter: DataConverter) -> Failure:
     if not failure.HasField("encoded_attributes"):
         return failure
     [attributes] = await converter.decode([failure.encoded_attributes], [_Attributes])
-    told = Failure()
-    told.CopyFrom(failure)
-    told.message = attributes.message
-    return told
+    readable = Failure()
+    readable.CopyFrom(failure)
+    readable.message = attributes.message
+    return readable

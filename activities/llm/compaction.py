@@ -87,7 +87,7 @@ class KeepSummaryInput(Contract):
 
 
 class Compacted(Contract):
-    """A conversation that begins with a summary. The store keeps the original beneath it."""
+    """A conversation that begins with a summary. The store keeps the original, too."""
 
     conversation: ConversationRef
     summary: str

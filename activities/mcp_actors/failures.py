@@ -12,18 +12,18 @@ def mcp_failure(category: ErrorCategory, message: str, hint: str | None = None) 
 
 def not_connected(error: ToolFailure, request: CallMcpToolInput) -> ToolFailure:
     """The failure of a call whose server was not reached."""
-    return _saying(error, f"{NOT_CONNECTED} {request.actor}: {error.envelope.message}")
+    return _with_message(error, f"{NOT_CONNECTED} {request.actor}: {error.envelope.message}")
 
 
 def not_called(error: ToolFailure, request: CallMcpToolInput) -> ToolFailure:
     """The failure of a call that was sent. Where trying again could help, nobody does: it may have done its work."""
     where = f"{NOT_CALLED} '{request.tool}' on Actor '{request.actor}'"
     if not error.envelope.retryable:
-        return _saying(error, f"{where}: {error.envelope.message}")
-    lost = _saying(error, f"{where}: its result was lost: {error.envelope.message}")
+        return _with_message(error, f"{where}: {error.envelope.message}")
+    lost = _with_message(error, f"{where}: its result was lost: {error.envelope.message}")
     hint = "The tool may have done its work. Check what it has changed before you call it again."
     return ToolFailure(lost.envelope.model_copy(update={"retryable": False, "hint": hint}))
 
 
-def _saying(error: ToolFailure, message: str) -> ToolFailure:
+def _with_message(error: ToolFailure, message: str) -> ToolFailure:
     return ToolFailure(error.envelope.model_copy(update={"message": message}))

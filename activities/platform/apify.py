@@ -54,7 +54,7 @@ _MODULES = dict.fromkeys(__all__, "apify_client._models") | {
 
 
 def is_loaded() -> bool:
-    """Whether apify-client is there, whoever has loaded it: before that no error can be one of its own."""
+    """Whether some module has loaded apify-client: before that, no error can be one of its own."""
     return "apify_client.errors" in sys.modules
 
 

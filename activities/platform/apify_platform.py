@@ -74,7 +74,7 @@ class ApifyPlatform:
         """The client that reaches all of the account: to start runs, and to find those of an operation by its marker.
 
         Nothing that a caller names may be looked up with it, unless its payment came with the call: then the account is
-        that of whoever pays. Raises `ToolFailure` when there is no token.
+        that of the payer. Raises `ToolFailure` when there is no token.
         """
         if caller.payment is not None:
             return self._paid_client(caller, caller.payment)

@@ -148,8 +148,8 @@ class PlatformFence:
         items = cast(list[JsonObject], data.get("items") or [])
         own = await (self._own_runs(items, send) if collection == _RUNS else self._own_storages(items, send))
         page = own[offset : offset + limit]
-        told: JsonObject = {**data, "total": len(own), "count": len(page), "offset": offset, "limit": limit}
-        return _answer(_OK, {"data": {**told, "items": page}})
+        page_fields: JsonObject = {**data, "total": len(own), "count": len(page), "offset": offset, "limit": limit}
+        return _answer(_OK, {"data": {**page_fields, "items": page}})
 
     async def _own_runs(self, runs: Sequence[JsonObject], send: Send) -> list[JsonObject]:
         for run in runs:

@@ -46,8 +46,8 @@ class WatchedRun(Contract):
     @property
     def in_words(self) -> str:
         """The same in a line."""
-        said = f" — {self.run_message}" if self.run_message else ""
-        return f"{self.actor_name or 'Actor'}: {self.run_status}{said}"
+        message = f" — {self.run_message}" if self.run_message else ""
+        return f"{self.actor_name or 'Actor'}: {self.run_status}{message}"
 
 
 class WatchRunResult(PlatformObject):

@@ -76,13 +76,13 @@ class RunWatchActivities:
 
 def _watched(run: JsonObject, actor: str | None) -> WatchedRun:
     """How the run stands. What it last said while it ran says nothing of its end."""
-    said = run.get("statusMessage")
+    message = run.get("statusMessage")
     counts = not _is_final(run) or run.get("isStatusMessageTerminal") is True
     return WatchedRun(
         run_id=str(run.get("id")),
         actor_name=actor,
         run_status=str(run.get("status")),
-        run_message=str(said) if said and counts else None,
+        run_message=str(message) if message and counts else None,
     )
 
 

@@ -60,7 +60,7 @@ class Ledgers:
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             static_summary=f"spend ledger of {caller_id}",
         )
-        # The SDK keeps the start's error for whoever asks for the handle, and asyncio reports an error nobody asks for.
+        # The SDK raises the start's error where the handle is awaited; asyncio reports an error that nobody awaits.
         handle = asyncio.ensure_future(start.workflow_handle())
         handle.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         try:

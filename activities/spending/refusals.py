@@ -20,7 +20,7 @@ def rest_of(refusal: CapRefusal) -> str:
 
 
 def resets(refusal: CapRefusal) -> str:
-    """When the cap begins anew, as a sentence; empty for a cap that does not."""
+    """When the cap resets, as a sentence; empty for a cap that does not."""
     return f" The cap resets at {_time(refusal.resets_at)}." if refusal.resets_at else ""
 
 

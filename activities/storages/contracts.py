@@ -168,7 +168,7 @@ class Record(Contract):
     text: str | None = None
     blob_base64: str | None = None
     offset: int = 0
-    next_offset: int | None = Field(default=None, description="Where the text continues; None at its end.")
+    next_offset: int | None = Field(default=None, description="Where the text continues; None when it is complete.")
     url: str = Field(description="Where the caller can download the record with their own token.")
 
 

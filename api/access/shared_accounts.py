@@ -26,9 +26,9 @@ class SharedAccounts:
 
     def reach_of(self, caller_id: str) -> Reach:
         """What the policy says; without, `own` where other callers may use the account."""
-        said = self._policy.of(caller_id).reach
-        if said is not None:
-            return said
+        reach = self._policy.of(caller_id).reach
+        if reach is not None:
+            return reach
         is_given = caller_id != LOCAL.caller.id and caller_id.startswith(_WITH_KEYS)
         return "own" if is_given and caller_id not in self._alone else "account"
 

@@ -61,8 +61,8 @@ def written(
 ) -> tuple[bytes, Position]:
     """The line of `record` after the line at `before`, and where it stands."""
     seq = before.seq + 1
-    said = record.model_dump(mode="json", exclude_none=True) | (start.model_dump() if start else {})
-    body = json.dumps({"seq": seq, **said, "prev": before.mac}, separators=(",", ":")).encode("ascii")
+    fields = record.model_dump(mode="json", exclude_none=True) | (start.model_dump() if start else {})
+    body = json.dumps({"seq": seq, **fields, "prev": before.mac}, separators=(",", ":")).encode("ascii")
     mac = _code(key, body)
     return body[:-1] + f',"mac":"{mac}"}}\n'.encode(), Position(seq, mac)
 

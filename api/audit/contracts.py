@@ -15,7 +15,7 @@ def _cut(text: object) -> object:
     return redact(text[: 2 * MAX_TEXT_CHARS])[:MAX_TEXT_CHARS] if isinstance(text, str) else text
 
 
-Told = Annotated[str, BeforeValidator(_cut)]
+CutText = Annotated[str, BeforeValidator(_cut)]
 """Text that a caller may have chosen: cut, and without what looks like a secret. JSON escapes the rest."""
 
 
@@ -60,20 +60,20 @@ class AuditRecord(BaseModel):
 
     time: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC), description="UTC, when it was recorded.")
     event: AuditEvent
-    outcome: Told = Field(default="ok", description="`ok`, `repeated`, or the slug of the error that it ended with.")
-    caller: Told | None = None
+    outcome: CutText = Field(default="ok", description="`ok`, `repeated`, or the slug of the error that it ended with.")
+    caller: CutText | None = None
     door: str | None = Field(default=None, description="`rest`, `mcp`, `adapter`, `mcp-stdio` or `library`.")
-    remote: Told | None = Field(default=None, description="Address of the client.")
+    remote: CutText | None = Field(default=None, description="Address of the client.")
     request: str | None = Field(default=None, description="The response's `X-Request-Id`.")
-    tool: Told | None = None
-    actor: Told | None = None
-    task: Told | None = None
-    batch: Told | None = None
-    session: Told | None = None
-    turn: Told | None = None
-    output: Told | None = Field(default=None, description="Locator.")
-    key: Told | None = Field(default=None, description="Id of an API key.")
-    detail: Told | None = Field(default=None, description="A rule of the operator, or numbers.")
+    tool: CutText | None = None
+    actor: CutText | None = None
+    task: CutText | None = None
+    batch: CutText | None = None
+    session: CutText | None = None
+    turn: CutText | None = None
+    output: CutText | None = Field(default=None, description="Locator.")
+    key: CutText | None = Field(default=None, description="Id of an API key.")
+    detail: CutText | None = Field(default=None, description="A rule of the operator, or numbers.")
 
 
 class ChainStart(BaseModel):

@@ -33,7 +33,7 @@ from outlast.api.temporal.batch_view import batch_from, outcome_of
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.task_view import memo_model, owner_of
 from outlast.api.temporal.visibility import batches_query, read_page_token, write_page_token
-from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchSummary, LegOrder
+from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchSummary, LegRequest
 from outlast.workflows.contracts import memo
 
 MAX_PAGE = 100
@@ -139,12 +139,12 @@ class BatchClient:
     async def resume(self, caller: Caller, batch_id: str, changes: BatchChanges) -> Batch:
         """Go on with what was not started, or was cancelled. Raises `BatchRunning`, `NothingToRun`, `BatchNotFound`."""
         async with self._audit.action(AuditEvent.BATCH_RESUMED, caller, batch=batch_id):
-            return await self._go_on(caller, batch_id, changes, LegOrder(kind="resume"))
+            return await self._go_on(caller, batch_id, changes, LegRequest(kind="resume"))
 
     async def retry(self, caller: Caller, batch_id: str, request: RetryRequest) -> Batch:
         """Run failed items again. Raises `BatchRunning`, `NothingToRun`, `BatchNotFound`."""
         async with self._audit.action(AuditEvent.BATCH_RETRIED, caller, batch=batch_id):
-            return await self._go_on(caller, batch_id, request, LegOrder(kind="retry", categories=request.categories))
+            return await self._go_on(caller, batch_id, request, LegRequest(kind="retry", categories=request.categories))
 
     async def _start(
         self,
@@ -171,7 +171,7 @@ class BatchClient:
             return await self._repeated(await self._described(caller, batch_id), fingerprints)
         return await self.describe(caller, batch_id)
 
-    async def _go_on(self, caller: Caller, batch_id: str, changes: BatchChanges, leg: LegOrder) -> Batch:
+    async def _go_on(self, caller: Caller, batch_id: str, changes: BatchChanges, leg: LegRequest) -> Batch:
         description = await self._described(caller, batch_id)
         if description.status is WorkflowExecutionStatus.RUNNING:
             raise BatchRunning(f"Batch {batch_id} has not ended. Cancel it first, or wait for its end.")
@@ -185,10 +185,10 @@ class BatchClient:
             what = "has failed" if leg.kind == "retry" else "was cancelled or left out"
             raise NothingToRun(f"No item of batch {batch_id} {what}.")
         await self._starter.check(caller)
-        order = await self._starter.again(caller, description, changes, leg, outcome.state)
-        summary = summary.model_copy(update={"options": order.options})
+        workflow_input = await self._starter.again(caller, description, changes, leg, outcome.state)
+        summary = summary.model_copy(update={"options": workflow_input.options})
         try:
-            await self._starter.start(BatchStart(order, summary, BatchProgress.of(order.state)))
+            await self._starter.start(BatchStart(workflow_input, summary, BatchProgress.of(workflow_input.state)))
         except WorkflowAlreadyStartedError:
             raise BatchRunning(f"Batch {batch_id} is going on already.") from None
         return await self.describe(caller, batch_id)

@@ -20,7 +20,7 @@ from outlast.api.metrics import LIMITED
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.visibility import batches_query
 from outlast.workflows.batches.batch import BatchWorkflow
-from outlast.workflows.batches.contracts import BatchOrder, BatchProgress, BatchSummary, LegOrder
+from outlast.workflows.batches.contracts import BatchInput, BatchProgress, BatchSummary, LegRequest
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 
@@ -33,7 +33,7 @@ _RETRY_SECONDS = 30
 class BatchStart:
     """What a batch begins with: the input of its workflow, and what its memo says."""
 
-    order: BatchOrder
+    workflow_input: BatchInput
     summary: BatchSummary
     progress: BatchProgress | None = None
 
@@ -94,7 +94,7 @@ class BatchStarter:
             ttl_seconds=max(_LEAST_TTL_SECONDS, call.output.ttl_seconds),
         )
         options = settings.batch_options
-        told = BatchSummary(
+        memo_summary = BatchSummary(
             tool=call.tool,
             mode=call.mode,
             executor=summary.executor,
@@ -105,19 +105,19 @@ class BatchStarter:
             created_at=datetime.now(UTC),
             fingerprint=fingerprint,
         )
-        order = BatchOrder(place=place, options=options, state=BatchState(plan_end=admitted.items.count))
-        return BatchStart(order, told)
+        workflow_input = BatchInput(place=place, options=options, state=BatchState(plan_end=admitted.items.count))
+        return BatchStart(workflow_input, memo_summary)
 
     async def again(
         self,
         caller: Caller,
         description: WorkflowExecutionDescription,
         changes: BatchChanges,
-        leg: LegOrder,
+        leg: LegRequest,
         state: BatchState,
-    ) -> BatchOrder:
-        """The order to go on from `state`, the end of a run, with what holds for the caller now."""
-        before = await self._order_of(description)
+    ) -> BatchInput:
+        """The input to go on from `state`, the end of a run, with what holds for the caller now."""
+        before = await self._input_of(description)
         given = changes.model_dump(exclude={"categories"}, exclude_none=True)
         caps = self._policy.caps_of(caller.id)
         call = {
@@ -126,7 +126,7 @@ class BatchStarter:
             "caps": caps.model_dump(mode="json") if caps is not None else None,
         }
         share = self.limits(caller).concurrent_tasks
-        return BatchOrder(
+        return BatchInput(
             place=before.place.model_copy(update={"call": call, "share": share, "is_fair": self._fair}),
             options=before.options.model_validate({**before.options.model_dump(), **given}),
             state=state.model_copy(update={"stop": None, "stop_words": None}),
@@ -135,14 +135,14 @@ class BatchStarter:
 
     async def start(self, begun: BatchStart) -> None:
         """Start the workflow. Raises `WorkflowAlreadyStartedError`."""
-        place, memos = begun.order.place, {memo.BATCH: begun.summary}
+        place, memos = begun.workflow_input.place, {memo.BATCH: begun.summary}
         reuse = WorkflowIDReusePolicy.REJECT_DUPLICATE
-        if begun.order.leg is not None:
+        if begun.workflow_input.leg is not None:
             reuse = WorkflowIDReusePolicy.ALLOW_DUPLICATE
         with temporal_errors():
             await self._client.start_workflow(
                 BatchWorkflow.run,
-                begun.order,
+                begun.workflow_input,
                 id=place.batch_id,
                 task_queue=TOOLS_TASK_QUEUE,
                 id_reuse_policy=reuse,
@@ -152,10 +152,10 @@ class BatchStarter:
                 static_summary=f"{begun.summary.total} calls of {begun.summary.tool} for {place.caller_id}",
             )
 
-    async def _order_of(self, description: WorkflowExecutionDescription) -> BatchOrder:
+    async def _input_of(self, description: WorkflowExecutionDescription) -> BatchInput:
         """The input of a run."""
         handle = self._client.get_workflow_handle(description.id, run_id=description.run_id)
         with temporal_errors():
             first = await anext(aiter(handle.fetch_history_events(page_size=1)))
             payloads = first.workflow_execution_started_event_attributes.input.payloads
-            return (await self._client.data_converter.decode(payloads, [BatchOrder]))[0]
+            return (await self._client.data_converter.decode(payloads, [BatchInput]))[0]

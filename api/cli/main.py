@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from outlast.api.cli.show.help_text import with_flowing_help
 from outlast.loading import loading
 
 _ALLOCATIONS = 50_000
@@ -71,7 +72,7 @@ def command_line(names: Iterable[str] = _COMMANDS) -> typer.Typer:
             app.add_typer(part, name=name, rich_help_panel=panel)
         else:
             app.command(name, rich_help_panel=panel)(part)
-    return app
+    return with_flowing_help(app)
 
 
 def _print_version(is_asked: bool) -> None:

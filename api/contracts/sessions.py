@@ -142,7 +142,7 @@ class MessageRequest(_Request):
         description="The client's own id: a message sent again with the same id meets the turn that it began.",
     )
     retry_of_assistant_message_id: str | None = Field(
-        default=None, max_length=200, description="Answer the message before this one anew; what came after is left."
+        default=None, max_length=200, description="Answer the message before this one again; later ones are dropped."
     )
     provider_id: str | None = Field(default=None, max_length=_MAX_NAME_CHARS)
     model_id: str | None = Field(default=None, max_length=_MAX_NAME_CHARS)

@@ -187,9 +187,9 @@ def _violation(entry: Any) -> Violation:
 
 def _bounded(problem: Problem) -> Problem:
     while len(problem.model_dump_json()) > MAX_PROBLEM_BYTES:
-        told = len(problem.violations or ()), len((problem.error and problem.error.violations) or ())
+        counts = len(problem.violations or ()), len((problem.error and problem.error.violations) or ())
         problem = _with_fewer_violations(problem)
-        if not any(told):
+        if not any(counts):
             return problem.model_copy(update={"detail": _cut(problem.detail, MAX_DETAIL_CHARS), "error": None})
     return problem
 

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 _HALVES = (re.compile(rb"\\u[dD][89a-fA-F]"), re.compile(rb"\xed[\xa0-\xbf]"))
 
 
-class _SoundRequest(Request):
+class _WellFormedRequest(Request):
     unchecked_fields: frozenset[str] = frozenset()
 
     async def json(self) -> Any:
@@ -30,7 +30,7 @@ class _SoundRequest(Request):
         return {name: field for name, field in fields.items() if name not in self.unchecked_fields}
 
 
-class SoundTextRoute(APIRoute):
+class WellFormedTextRoute(APIRoute):
     """A route that responds 400 to bodies with lone surrogates."""
 
     unchecked_fields: ClassVar[frozenset[str]] = frozenset()
@@ -40,15 +40,15 @@ class SoundTextRoute(APIRoute):
         """See `APIRoute`."""
         handle = super().get_route_handler()
 
-        async def handle_sound(request: Request) -> Response:
-            sound = _SoundRequest(request.scope, request.receive)
-            sound.unchecked_fields = self.unchecked_fields
-            return await handle(sound)
+        async def handle_well_formed(request: Request) -> Response:
+            checked = _WellFormedRequest(request.scope, request.receive)
+            checked.unchecked_fields = self.unchecked_fields
+            return await handle(checked)
 
-        return handle_sound
+        return handle_well_formed
 
 
-class ModelMessageRoute(SoundTextRoute):
+class ModelMessageRoute(WellFormedTextRoute):
     """A route whose `message` a model wrote: the model reads the error about a lone surrogate in it; no 400."""
 
     unchecked_fields = frozenset({"message"})

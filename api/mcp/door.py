@@ -40,7 +40,7 @@ class McpDoor:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[None]:
-        """Serve while the block runs. At its end the sessions end, too."""
+        """Serve while the block runs. The sessions end with it."""
         closed = asyncio.Event()
         # The SDK's sessions have to be entered and left by the same task.
         serving = asyncio.create_task(self._serve(closed), name="mcp")

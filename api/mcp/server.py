@@ -93,7 +93,7 @@ class McpServer:
         self._mode = selection.mode if selection else services.settings.mode
         self._connections = Connections(services, selection=selection, principal=principal)
         self._calls = CallToolHandler(services, self._connections, _notify_tools_changed)
-        self._tasks = TaskMethods(services, self._connections, self._calls.as_told)
+        self._tasks = TaskMethods(services, self._connections, self._calls.result_for_client)
         self._prompts = PromptMethods(self._connections, services.settings.actors)
         task_resources = TaskResources(services.tasks)
         platform = PlatformResources(

@@ -18,8 +18,8 @@ _SMALL_BYTES = 64 * 1024
 async def checked_scopes(principal: Principal, receive: Receive) -> Receive:
     """A `receive` that gives the same request. Raises `ForbiddenScope` where its method needs another scope.
 
-    Only for whoever can get another token: the holder of a key is told by JSON-RPC. What the request really needs is
-    checked again by whoever carries it out.
+    Only for callers who can get another token: the holder of a key gets a JSON-RPC error. What the request really needs
+    is checked again where it is carried out.
     """
     if principal.resource is None or principal.scopes >= _USED_BY_MCP:
         return receive

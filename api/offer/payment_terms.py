@@ -1,4 +1,4 @@
-"""The platform's terms for payments that come with calls (x402), as the platform tells them to whoever has not paid."""
+"""The platform's terms for payments that come with calls (x402), as it sends them to callers who have not paid."""
 
 import asyncio
 import base64

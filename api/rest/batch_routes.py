@@ -25,11 +25,11 @@ from outlast.api.contracts.batches import (
 from outlast.api.errors import BadRequest, OutputRefusal, UnsupportedMedia
 from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
 from outlast.api.http.problems import documented_problems
-from outlast.api.http.surrogates import SoundTextRoute
+from outlast.api.http.surrogates import WellFormedTextRoute
 from outlast.api.outputs import begun
 from outlast.api.services import Services
 
-router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=SoundTextRoute)
+router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=WellFormedTextRoute)
 
 BatchId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the batch.")]
 _MEDIA: dict[str, Media] = {"application/x-ndjson": "jsonl", "application/jsonl": "jsonl", "text/csv": "csv"}
@@ -165,7 +165,7 @@ async def resume_batch(batch_id: BatchId, body: BatchChanges, services: Services
 
 @router.post("/{batch_id}/retry", status_code=202, responses=_REFUSALS)
 async def retry_batch(batch_id: BatchId, body: RetryRequest, services: ServicesDep, caller: CallerDep) -> Batch:
-    """Run the failed items of a batch that has ended again. Their rows leave the results until they have ended anew."""
+    """Run the failed items of a batch that has ended again. Their rows are removed from the results until they end."""
     return await services.batches.retry(caller, batch_id, body)
 
 

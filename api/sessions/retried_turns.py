@@ -16,12 +16,12 @@ def asked_options(request: MessageRequest, profile: SessionProfile, options: Mod
 
     They keep the names of `MessageRequest`.
     """
-    said = request.model_dump(
+    requested = request.model_dump(
         mode="json", by_alias=True, exclude=_OF_ONE_MESSAGE, exclude_unset=True, exclude_none=True
     )
     mask = request.tool_mask or profile.tool_mask
     return {
-        **said,
+        **requested,
         "providerId": options.provider_id,
         "modelId": options.model_id,
         "maxSteps": request.max_steps or profile.max_steps,

@@ -160,7 +160,7 @@ class Admission:
         """Arguments that a person edited while approving a call, checked and sealed like those of a new call.
 
         A masked value stands for the original, so it may break the schema and is not sealed. Raises `InvalidCall`, also
-        where a rule has another caller approve such a call: it has to be made anew.
+        where a rule has another caller approve such a call: a new call is needed.
         """
         found = await self._catalogue.resolve(mode, tool, caller)
         actor = await self._called_actor(caller, found, arguments)
@@ -292,7 +292,7 @@ def _from_connection(request: TaskRequest) -> ConnectedTaskRequest:
 
 
 def _paying(caller: Caller, given: ConnectedTaskRequest, payment: SealedSecret | None) -> Caller:
-    """The caller of the platform's requests: with the payment, where whoever pays is the platform's user."""
+    """The caller of the platform's requests: with the payment, where all requests are made as the payer."""
     if payment is None or not given.names_payer or given.pays_with is None:
         return caller
     return caller.model_copy(update={"payment": CallPayment(protocol=given.pays_with, secret=payment)})

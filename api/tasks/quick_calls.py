@@ -71,7 +71,7 @@ class QuickCalls:
     async def serving(self) -> AsyncGenerator[None]:
         """Host the worker within the block, whenever Temporal can be reached.
 
-        At its end no further call is begun, and those under way get the time that a quick read may take.
+        When it ends, no further call is begun, and those under way get the time that a quick read may take.
         """
         if not self._settings.quick_calls:
             yield
@@ -96,7 +96,7 @@ class QuickCalls:
         # Only a process that hosts one loads it.
         from outlast.worker.eager.worker import eager_worker  # noqa: PLC0415
 
-        said = False
+        noted = False
         while True:
             try:
                 client = await connect(self._settings, telemetry.runtime, identity=worker_identity())
@@ -106,9 +106,9 @@ class QuickCalls:
                 await self._eager.worker.run()
                 return
             except (RuntimeError, RPCError) as error:
-                if not said:
+                if not noted:
                     log.info("Quick calls are left to the workers for now: %s", error)
-                said = True
+                noted = True
             finally:
                 self._client = self._eager = None
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -56,7 +56,7 @@ class _Share:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     queueing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_QUEUED_AT_ONCE))
     counted_at: float = float("-inf")
-    told_at: float = float("-inf")
+    notified_at: float = float("-inf")
     working: int = 0
     queued: int = 0
     started: dict[str, Start] = field(default_factory=dict[str, Start])
@@ -117,7 +117,7 @@ class TaskShares:
         if not self._begins_at_once(share, limits):
             async with share.lock:
                 if not self._begins_at_once(share, limits):
-                    await self._count_anew(caller_id, share)
+                    await self._recount(caller_id, share)
                 if not self._begins_at_once(share, limits):
                     if share.all_queued >= limits.queued_tasks:
                         raise _queue_is_full(limits)
@@ -134,7 +134,7 @@ class TaskShares:
             share.started.pop(task_id, None)
 
     async def count_queues(self) -> None:
-        """Count the tasks of those callers anew that were near a limit when they were last counted, for `/metrics`."""
+        """Count again the tasks of those callers that were near a limit at their last count, for `/metrics`."""
         old = self._clock() - _METRICS_COUNT_PAUSE_SECONDS
         stale = [
             (caller_id, share)
@@ -177,7 +177,7 @@ class TaskShares:
         known = share.counted_at > float("-inf")
         return known and not share.all_queued and share.all_working < limits.concurrent_tasks
 
-    async def _count_anew(self, caller_id: str, share: _Share) -> None:
+    async def _recount(self, caller_id: str, share: _Share) -> None:
         """Count, unless it is too early: while tasks are queued, the last count does; otherwise it is waited for."""
         least = _QUEUE_COUNT_PAUSE_SECONDS if share.all_queued else _COUNT_PAUSE_SECONDS
         pause = share.counted_at + least - self._clock()
@@ -207,11 +207,11 @@ class TaskShares:
         share.forget(moment)
 
     async def _tell(self, caller_id: str, share: _Share, limits: Limits) -> None:
-        if self._clock() - share.told_at < _TELL_PAUSE_SECONDS:
+        if self._clock() - share.notified_at < _TELL_PAUSE_SECONDS:
             return
         with temporal_errors():
             await signal_dispatcher(self._client, DispatchInput(caller_id=caller_id, share=limits.concurrent_tasks))
-        share.told_at = self._clock()
+        share.notified_at = self._clock()
 
 
 def _queue_is_full(limits: Limits) -> TooManyRequests:

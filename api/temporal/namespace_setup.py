@@ -137,8 +137,8 @@ class _Namespace:
                 return self._refused_attributes(f"{names} are missing, and this credential may not add them", missing)
             await until_known(self._client, missing)
         if wrong:
-            told = ", ".join(f"{name} has to be {type_name(kind)}" for name, kind in sorted(wrong.items()))
-            detail = f"{told}: remove it and run this again, or use another namespace"
+            wanted = ", ".join(f"{name} has to be {type_name(kind)}" for name, kind in sorted(wrong.items()))
+            detail = f"{wanted}: remove it and run this again, or use another namespace"
             return SetupStep(what="search attributes", outcome="wrong", detail=detail)
         if missing:
             return SetupStep(what="search attributes", outcome="made", detail=f"added {', '.join(sorted(missing))}")

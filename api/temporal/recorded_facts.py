@@ -82,8 +82,8 @@ class RecordedFacts:
         end = self._ends.get(execution.run_id) or await self._read_end(execution)
         if end is None:
             return task
-        told = {"status_message": task.status_message or end.message, "run": end.run, "cost_usd": end.cost_usd}
-        return task.model_copy(update={**told, "is_defect": end.is_defect})
+        facts = {"status_message": task.status_message or end.message, "run": end.run, "cost_usd": end.cost_usd}
+        return task.model_copy(update={**facts, "is_defect": end.is_defect})
 
     async def _read_end(self, execution: WorkflowExecution) -> _End | None:
         handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)

@@ -219,9 +219,9 @@ class _TaskFold(RunFold[TaskEvent]):
         outcome = await self.decode(ended.result.payloads[0], ToolOutcome)
         return self._task_completed(TaskCompleted.by(outcome, task_id=self._task_id, tool=self._tool))
 
-    def _task_completed(self, told: TaskCompleted) -> list[NamedData]:
+    def _task_completed(self, event: TaskCompleted) -> list[NamedData]:
         self._completed = True
-        completed = self._with_summary(told)
+        completed = self._with_summary(event)
         if completed.status is TaskStatus.CANCELLED:
             return [("task_completed", completed)]
         return [("handler_returned", completed), ("task_completed", completed)]

@@ -102,8 +102,8 @@ async def memo_model(execution: WorkflowExecution, key: str, model: type[Model])
 
 def _cost(completed: TaskCompleted | None, run: RunState | None) -> float | None:
     """The cost of the task's runs, as far as the memo has it."""
-    told = (completed.cost_usd if completed else None, run.usage_total_usd if run else None)
-    return next((cost for cost in told if cost is not None), None)
+    costs = (completed.cost_usd if completed else None, run.usage_total_usd if run else None)
+    return next((cost for cost in costs if cost is not None), None)
 
 
 def _is_answered(execution: WorkflowExecution, completed: TaskCompleted | None) -> bool:

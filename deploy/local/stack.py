@@ -65,6 +65,7 @@ class Stack:
         self._policy = policy or RestartPolicy()
         self._lock = DataDirectoryLock(config.data_dir)
         self._plan: StackPlan | None = None
+        self._port_notes: list[str] = []
         self._started_at = ""
         self._processes: list[SupervisedProcess] = []
         self._parts: dict[str, ProcessStatus] = {}
@@ -168,6 +169,7 @@ class Stack:
 
     def _make_plan(self, outside: Outside) -> StackPlan:
         previous = read_state(self._config.data_dir)
+        self._port_notes.clear()
         components = components_to_run(self._config, outside)
         require_embedded(components - self._config.commands.keys())
         picked = pick_ports(self._config, components, previous.ports if previous else {}, self._report_port)
@@ -261,9 +263,11 @@ class Stack:
             addresses=self._plan.addresses,
             parts=self._parts,
             ports=dict(self._plan.ports),
+            port_notes=tuple(self._port_notes),
         )
         write_state(self._config.data_dir, state)
 
     def _report_port(self, wish: PortWish, port: int) -> None:
         message = f"port {wish.default} is taken: the {wish.purpose} port is {port}"
+        self._port_notes.append(message)
         self._on_event(StackEvent(StackEventKind.PORT_CHANGED, "stack", message))

@@ -28,5 +28,5 @@ def reachable_host(host: str) -> str:
 
 
 def http_url(host: str, port: int) -> str:
-    """Return the address of a server on this host and port, without a slash at its end."""
+    """Return the address of a server on this host and port, without a trailing slash."""
     return f"http://{reachable_host(host)}:{port}"

@@ -12,7 +12,7 @@ SANDBOX_TOKEN_FILE = "sandbox-token"  # noqa: S105 (a file's name)
 def ensure_seal_keys(data_dir: Path) -> Path:
     """Return the file with the keys that seal secrets, after making it with one random key if there is none.
 
-    One key per line, `KEYID:base64(32 bytes)`. Whoever removes it makes sealed secrets of open tasks unreadable.
+    One key per line, `KEYID:base64(32 bytes)`. Without it, sealed secrets of open tasks are unreadable.
     """
     key = base64.b64encode(secrets.token_bytes(32)).decode()
     return _write_once(data_dir / SEAL_KEYS_FILE, f"k{secrets.token_hex(4)}:{key}\n")

@@ -18,7 +18,7 @@ class StackState(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     instance_id: str = ""
-    """Made anew for every start. The stack's API gives it back, so that a client can tell it from a stranger's."""
+    """New for every start. The stack's API returns it, so that a client can tell the API from another program's."""
     pid: int
     started_at: str
     """ISO 8601, UTC."""
@@ -26,6 +26,8 @@ class StackState(BaseModel):
     parts: dict[str, ProcessStatus]
     """The supervised processes by component."""
     ports: dict[str, int]
+    port_notes: tuple[str, ...] = ()
+    """A sentence for each default port that was taken: a stack in the background has no terminal to say it on."""
 
     @property
     def children(self) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """Modules with the user's tools: tried before a stack starts, and watched while they are under work (`--reload`).
 
-They are loaded in a process of their own. Nothing of them stays in the stack, so a later check sees the files anew.
+They are loaded in a process of their own. Nothing of them stays in the stack, so a later check reads the files again.
 """
 
 import asyncio

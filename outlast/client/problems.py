@@ -31,6 +31,8 @@ _KINDS: dict[int, type[ApiError]] = {
     HTTPStatus.GATEWAY_TIMEOUT: errors.Unavailable,
 }
 
+_NO_API = "An Outlast server does not answer so: check the address."
+
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -67,7 +69,7 @@ def api_error(response: HttpResponse) -> ApiError:
         problem=document,
         violations=envelope.violations or problem.violations or (),
         allowed_tools=envelope.allowed_tools or (),
-        hint=envelope.hint,
+        hint=envelope.hint or (_NO_API if response.status == HTTPStatus.NOT_FOUND and not document else None),
         retry_after_seconds=_retry_after_seconds(response.headers),
     )
 

@@ -135,7 +135,7 @@ def _outcome_of(outcome: ToolOutcome) -> ItemOutcome:
 async def _abnormal(
     task_id: str, error: WorkflowFailureError, description: WorkflowExecutionDescription
 ) -> ItemOutcome:
-    """The outcome of a task whose workflow returned no result. What it has cost stands in its memo."""
+    """The outcome of a task whose workflow returned no result. Its memo has what it has cost."""
     run = await description.memo_value(memo.RUN_FINISHED, None, type_hint=RunState)
     completed = await description.memo_value(memo.TASK_COMPLETED, None, type_hint=TaskCompleted)
     return ItemOutcome(
@@ -147,6 +147,6 @@ async def _abnormal(
     )
 
 
-def _cost(told: float | None, run: RunState | None) -> Decimal | None:
-    known = told if told is not None else run.usage_total_usd if run is not None else None
+def _cost(recorded: float | None, run: RunState | None) -> Decimal | None:
+    known = recorded if recorded is not None else run.usage_total_usd if run is not None else None
     return exact_usd(known) if known is not None else None

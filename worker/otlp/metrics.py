@@ -34,7 +34,7 @@ log = logging.getLogger("outlast")
 
 @asynccontextmanager
 async def sending_metrics(settings: Settings, process: Process, read: Read) -> AsyncGenerator[None]:
-    """Send what `read` finds to the collector while the block runs, and once more at its end.
+    """Send what `read` finds to the collector while the block runs, and a last time after it.
 
     Every `OTEL_METRIC_EXPORT_INTERVAL` milliseconds, 60,000 by default. Without `otlp_metrics` nothing is sent.
     """

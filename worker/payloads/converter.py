@@ -40,7 +40,7 @@ def _document(result: ToolResult) -> dict[str, Any]:
 
 
 _LEAN_JSON = LeanJSONPayloadConverter()
-"""One for all: the SDK makes a converter per workflow and per payload, and each would learn the contracts anew."""
+"""Shared: the SDK makes a converter per workflow and per payload, and each would inspect the contracts again."""
 
 
 class LeanPayloadConverter(CompositePayloadConverter):

@@ -1,8 +1,8 @@
 """The roll of the workers that share a data directory: who lives, and who died without a word.
 
 Each worker has a file there, with its identity in it, which it keeps locked. The kernel gives the lock up when the
-process ends, however it ends, and only then: a worker that is suspended or busy keeps it. So whoever gets the lock of
-another's file knows that its worker is dead.
+process ends, however it ends, and only then: a worker that is suspended or busy keeps it. So a worker that
+gets the lock of another's file knows that the other one is dead.
 """
 
 import fcntl
@@ -70,7 +70,7 @@ def _dead(entry: Path) -> "DeadWorker | None":
 
 
 class DeadWorker:
-    """A worker that has died. Its entry stays until it is forgotten: whoever takes over may die, too."""
+    """A worker that has died. Its entry stays until it is forgotten: the worker that takes over may die, too."""
 
     def __init__(self, file: TextIO, entry: Path) -> None:
         """The worker of `entry`, whose lock `file` holds."""

@@ -31,7 +31,7 @@ from outlast.activities.batches.contracts import (
     StopReason,
 )
 from outlast.activities.batches.limits import item_limit
-from outlast.workflows.batches.contracts import BatchOrder, BatchOutcome, BatchProgress
+from outlast.workflows.batches.contracts import BatchInput, BatchOutcome, BatchProgress
 from outlast.workflows.batches.decisions import ROUND_NAMES, next_step, status_of, stopped_without_money
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE, RUNS_TASK_QUEUE
@@ -43,18 +43,18 @@ class BatchWorkflow:
     """Its id is the batch's id. It completes with what there is, also when it is cancelled or stops."""
 
     @workflow.init
-    def __init__(self, order: BatchOrder) -> None:
-        """Go on from the state of `order`."""
-        self._order = order
-        self._state = order.state
-        self._cancelled = order.cancelled
-        self._began = order.began or workflow.now()
+    def __init__(self, batch_input: BatchInput) -> None:
+        """Go on from the state of `batch_input`."""
+        self._input = batch_input
+        self._state = batch_input.state
+        self._cancelled = batch_input.cancelled
+        self._began = batch_input.began or workflow.now()
         self._at_work: workflow.ActivityHandle[BatchState] | None = None
         self._lost_horizon: int | None = None
         self._told: BatchProgress | None = None
 
     @workflow.run
-    async def run(self, _order: BatchOrder) -> BatchOutcome:
+    async def run(self, _input: BatchInput) -> BatchOutcome:
         """Carry out round after round. When it is cancelled, what is under way is cancelled, and awaited."""
         work = asyncio.ensure_future(self._work())
         while True:
@@ -67,13 +67,13 @@ class BatchWorkflow:
                     self._at_work.cancel()
         if outcome is None:
             changes = {"state": self._state, "leg": None, "began": self._began, "cancelled": self._cancelled}
-            workflow.continue_as_new(self._order.model_copy(update=changes))
+            workflow.continue_as_new(self._input.model_copy(update=changes))
         return outcome
 
     async def _work(self) -> BatchOutcome | None:
         """The outcome; None to continue as new."""
         try:
-            if self._order.leg is not None and not await self._prepare():
+            if self._input.leg is not None and not await self._prepare():
                 return self._ended()
             while (step := self._next_step()) is not None:
                 if workflow.info().is_continue_as_new_suggested():
@@ -90,9 +90,9 @@ class BatchWorkflow:
             self._stop(StopReason.CANCELLED, "it was cancelled")
         if self._lost_horizon is not None:
             return "abort"
-        if stopped_without_money(self._order, self._state):
+        if stopped_without_money(self._input, self._state):
             self._stop(StopReason.MONEY, "what its budget leaves is not enough for another item")
-        return next_step(self._order.options, self._state)
+        return next_step(self._input.options, self._state)
 
     def _stop(self, reason: StopReason, words: str) -> None:
         self._state = self._state.model_copy(update={"stop": reason, "stop_words": words})
@@ -121,23 +121,23 @@ class BatchWorkflow:
             self._at_work = None
 
     def _request(self, step: Step, horizon: int, *, looks_back: bool) -> RoundInput:
-        order, seconds = self._order, self._order.options.stop.seconds
+        given, seconds = self._input, self._input.options.stop.seconds
         return RoundInput(
-            place=order.place,
-            options=order.options,
+            place=given.place,
+            options=given.options,
             state=self._state,
             step=step,
             horizon=horizon,
-            item_limit_usd=item_limit(order.options, self._state, own_usd=order.place.own_limit_usd),
+            item_limit_usd=item_limit(given.options, self._state, own_usd=given.place.own_limit_usd),
             until=self._began + timedelta(seconds=seconds) if seconds is not None else None,
             looks_back=looks_back,
         )
 
     async def _prepare(self) -> bool:
         """Make the list of what runs again; False when the batch was cancelled meanwhile."""
-        leg = self._order.leg
+        leg = self._input.leg
         assert leg is not None
-        request = LegInput(place=self._order.place, state=self._state, kind=leg.kind, categories=leg.categories)
+        request = LegInput(place=self._input.place, state=self._state, kind=leg.kind, categories=leg.categories)
         self._at_work = workflow.start_activity_method(
             BatchActivities.prepare_batch_leg,
             request,
@@ -161,7 +161,7 @@ class BatchWorkflow:
     async def _close(self) -> None:
         await workflow.execute_activity_method(
             BatchActivities.close_batch,
-            CloseInput(place=self._order.place, state=self._state),
+            CloseInput(place=self._input.place, state=self._state),
             task_queue=OUTPUTS_TASK_QUEUE,
             start_to_close_timeout=RESULTS_ATTEMPT_TIMEOUT,
             heartbeat_timeout=RESULTS_HEARTBEAT_TIMEOUT,
@@ -170,7 +170,7 @@ class BatchWorkflow:
         )
 
     def _tell(self) -> None:
-        """Have the memo say what the batch has come to: lists show it."""
+        """Update the progress in the memo, which lists show."""
         progress = BatchProgress.of(self._state)
         if progress != self._told:
             workflow.upsert_memo({memo.BATCH_PROGRESS: progress})
@@ -178,7 +178,7 @@ class BatchWorkflow:
 
     def _ended(self) -> BatchOutcome:
         self._tell()
-        status = status_of(self._order.place, self._state)
+        status = status_of(self._input.place, self._state)
         count_batch(status.value, self._state.stop)
         return BatchOutcome(status=status, state=self._state)
 

@@ -21,20 +21,20 @@ class BatchStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
-class LegOrder(Contract):
+class LegRequest(Contract):
     """What runs again in a batch that had ended."""
 
     kind: Literal["retry", "resume"]
     categories: tuple[ErrorCategory, ...] = ()
 
 
-class BatchOrder(Contract):
+class BatchInput(Contract):
     """Input of the workflow."""
 
     place: BatchPlace
     options: BatchOptions
     state: BatchState
-    leg: LegOrder | None = Field(default=None, description="What is to be prepared before anything is started.")
+    leg: LegRequest | None = Field(default=None, description="What is to be prepared before anything is started.")
     began: datetime | None = Field(default=None, description="When the first run of this leg began.")
     cancelled: bool = False
 

@@ -1,11 +1,11 @@
-"""What the next round of a batch does, and what a batch has come to. Pure."""
+"""What the next round of a batch does, and the status of a batch. Pure."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from outlast.activities.batches.contracts import BatchOptions, BatchPlace, BatchState, Step, StopReason
 from outlast.activities.batches.limits import item_limit
-from outlast.workflows.batches.contracts import BatchOrder, BatchStatus
+from outlast.workflows.batches.contracts import BatchInput, BatchStatus
 
 ROUND_NAMES: Mapping[Step, str] = MappingProxyType({"run": "items", "drain": "the last items", "abort": "cancel items"})
 
@@ -20,9 +20,9 @@ def next_step(options: BatchOptions, state: BatchState) -> Step | None:
     return "abort" if cancels else "drain"
 
 
-def stopped_without_money(order: BatchOrder, state: BatchState) -> bool:
+def stopped_without_money(batch: BatchInput, state: BatchState) -> bool:
     """Whether nothing is under way, and the budget does not leave enough for another item."""
-    options, place = order.options, order.place
+    options, place = batch.options, batch.place
     if options.budget_usd is None or not place.is_paid or state.stop is not None or state.under_way:
         return False
     return state.has_more and item_limit(options, state, own_usd=place.own_limit_usd) is None

@@ -43,7 +43,7 @@ class Reuse(Contract):
         "answers this one.",
     )
     refresh: bool = Field(
-        default=False, description="Start the call anew in any case; later equal calls may be answered by it."
+        default=False, description="Start the call in any case; later equal calls may be answered by it."
     )
 
     @model_validator(mode="after")

@@ -37,7 +37,7 @@ class PlatformReads:
         return cast(JsonObject, await self._read_object(path, {}, members=members))
 
     async def run(self, run_id: str, *, wait_seconds: int = 0) -> JsonObject:
-        """A run: when it has ended, or after that time. Whoever shows progress finds it meanwhile."""
+        """A run: when it has ended, or after that time. Progress is readable meanwhile."""
         if not wait_seconds:
             return await self.get("actor-runs", run_id)
         request = WatchRunInput(caller=self._call.caller, run_id=run_id, wait_seconds=wait_seconds)

@@ -1,4 +1,4 @@
-"""When two calls have come to the same: short digests of failures, and of calls with their answers. Pure."""
+"""Short digests that are equal for equal failures, and for equal calls with equal answers. Pure."""
 
 import hashlib
 import json

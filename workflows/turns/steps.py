@@ -80,10 +80,10 @@ def last_words(turn: TurnInput, call: CallModelInput) -> CallModelInput:
     Where a provider cannot be told to call no tool, the definitions are left out, at the price of its cache.
     """
     can = MATRIX.get(turn.provider_id)
-    told = "\n\n".join(text for text in (call.dynamic, LAST_WORDS) if text)
+    dynamic = "\n\n".join(text for text in (call.dynamic, LAST_WORDS) if text)
     if can is not None and can.forbids_all_tools:
-        return call.model_copy(update={"dynamic": told})
-    return call.model_copy(update={"dynamic": told, "definitions_json": "[]", "without_definitions": True})
+        return call.model_copy(update={"dynamic": dynamic})
+    return call.model_copy(update={"dynamic": dynamic, "definitions_json": "[]", "without_definitions": True})
 
 
 def model_call(turn: TurnInput, state: TurnState, active: Resolution) -> CallModelInput:
@@ -138,8 +138,8 @@ def result_part(planned_call: PlannedCall, result: ToolResult, reminder: str | N
     """The part of a message that holds a result, failed or not: its output, then its facts as JSON, then a reminder."""
     pieces = answer_pieces(result)
     facts = answer_facts(result, tool=planned_call.name)
-    said = [piece for piece in pieces if isinstance(piece, str)] + ([as_json(facts)] if facts else [])
-    text = "\n".join(said) if pieces or facts else "(no output)"
+    lines = [piece for piece in pieces if isinstance(piece, str)] + ([as_json(facts)] if facts else [])
+    text = "\n".join(lines) if pieces or facts else "(no output)"
     return ToolResultPart(
         call_id=planned_call.part.id,
         name=planned_call.part.name,

@@ -25,7 +25,7 @@ _OWN = frozenset(
 
 
 def with_extra(provider_id: str, body: JsonObject, extra: Mapping[str, JsonValue]) -> JsonObject:
-    """`body` with `extra` at its end. Raises `ProviderError` for a field that Outlast sets itself."""
+    """`body` with the fields of `extra` added. Raises `ProviderError` for a field that Outlast sets itself."""
     taken = sorted(name for name in extra if name in body or name in _OWN)
     if taken:
         names = ", ".join(f"`{name}`" for name in taken)

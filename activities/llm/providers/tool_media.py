@@ -28,14 +28,14 @@ def is_shown(media: MediaPart, shown: Container[str]) -> bool:
 def result_content(part: ToolResultPart, shown: Container[str]) -> tuple[str, tuple[MediaPart, ...]]:
     """The text of a result, with the descriptions of media that are not shown, and the media that are."""
     visible, room = list[MediaPart](), MAX_SHOWN_CHARS
-    told = [part.text] if part.text.strip() else []
+    texts = [part.text] if part.text.strip() else []
     for media in part.media:
         if is_shown(media, shown) and len(media.data) <= room:
             visible.append(media)
             room -= len(media.data)
         else:
-            told.append(media.description)
-    return "\n".join(told), tuple(visible)
+            texts.append(media.description)
+    return "\n".join(texts), tuple(visible)
 
 
 def data_url(media: MediaPart) -> str:

@@ -107,7 +107,7 @@ class ScopeSweep:
         self, scope: str, uploads: Mapping[str, Collection[StoredObject]], manifests: _Manifests
     ) -> None:
         """Delete parts that no manifest names, of tasks that have ended. The manifests are read again after the tasks'
-        state, so that one that a task wrote at its end is seen.
+        state, so that one that a task wrote last is seen.
         """
         suspects = self._suspects(uploads, manifests.named_parts)
         running = await self._tasks.running({_task_of(upload) for upload in suspects})

@@ -54,7 +54,7 @@ class CallerSlots:
 
         Raises `TimeoutError` when none is free within `wait_seconds`.
         """
-        # Whoever waits, is at work or rests holds the gate; it goes with the last of them.
+        # A gate lives as long as a request of the caller waits, is at work or rests: each holds a reference.
         gate = self._gates.setdefault((caller_id, at_once), asyncio.Semaphore(at_once))
         async with asyncio.timeout(wait_seconds):
             await gate.acquire()

@@ -53,17 +53,19 @@ class OAuthResource:
 
     def challenge(self, *, error: str | None = None) -> str:
         """`WWW-Authenticate` of a 401. `error` says why the token that was sent does not do."""
-        told = [] if error is None else ['error="invalid_token"', f'error_description="{_quoted(error)}"']
-        return self._challenge(told, (self._name_of((scope,)) for scope in _FIRST))
+        error_fields = [] if error is None else ['error="invalid_token"', f'error_description="{_quoted(error)}"']
+        return self._challenge(error_fields, (self._name_of((scope,)) for scope in _FIRST))
 
     def scope_challenge(self, needed: Iterable[Scope]) -> str:
         """`WWW-Authenticate` of a 403: the scope with which the same request would be carried out."""
         return self._challenge(['error="insufficient_scope"'], [self._name_of(needed)])
 
-    def _challenge(self, told: list[str], names: Iterable[str | None]) -> str:
+    def _challenge(self, error_fields: list[str], names: Iterable[str | None]) -> str:
         where = f'resource_metadata="{metadata_address(self._url)}"'
         known = " ".join(dict.fromkeys(name for name in names if name))
-        return "Bearer " + ", ".join(['realm="outlast"', *told, *([f'scope="{known}"'] if known else []), where])
+        return "Bearer " + ", ".join(
+            ['realm="outlast"', *error_fields, *([f'scope="{known}"'] if known else []), where]
+        )
 
     def _name_of(self, needed: Iterable[Scope]) -> str | None:
         """The issuer's scope that gives one of `needed`, and the least besides."""
@@ -71,7 +73,7 @@ class OAuthResource:
         if not _are_scopes(mapping):
             return None
         wanted = set(needed)
-        # Whoever only wants to read is not sent to ask for what an operator may do.
+        # A client that only reads is not asked to request an operator's scopes.
         giving = [
             (len(given - wanted - _HARMLESS), len(given), name)
             for name, given in mapping.scopes.items()

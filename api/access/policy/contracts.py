@@ -166,9 +166,9 @@ class Policy(_Entry):
 
 def _merged(base: M, own: M) -> M:
     """What `own` says, over `base`; tables inside as well."""
-    said: dict[str, object] = {}
+    changes: dict[str, object] = {}
     for name in own.model_fields_set:
         default, value = getattr(base, name), getattr(own, name)
         tables = isinstance(default, Limits | SpendingCaps) and isinstance(value, Limits | SpendingCaps)
-        said[name] = _merged(default, value) if tables else value
-    return base.model_copy(update=said)
+        changes[name] = _merged(default, value) if tables else value
+    return base.model_copy(update=changes)

@@ -37,7 +37,7 @@ async def run_batch(context: Context, asked: Asked, *, again: bool, save: Path |
     batch = await _started(context, asked, again=again)
     context.output.note(headline(batch, context.client.connection.url))
     if batch.ended and not again:
-        context.output.note("[dim]This batch was started before; --again starts it anew.[/]")
+        context.output.note("[dim]This batch was started before; --again starts another one.[/]")
     return await _watched(context, batch, detach=detach, save=save)
 
 
@@ -150,7 +150,7 @@ def _content_of(file: Path) -> bytes:
 
 
 async def _watched(context: Context, batch: Batch, *, detach: bool, save: Path | None) -> ExitCode:
-    """Watch a batch to its end, and say what it has come to."""
+    """Watch a batch until it has ended, and show its outcome."""
     output, command = context.output, context.options.command
     if detach:
         if output.as_json:
@@ -185,11 +185,11 @@ def _advise(context: Context, batch: Batch) -> None:
 
 async def _until_ended(context: Context, batch: Batch) -> Batch:
     step = max(1, batch.total // _LINES_OF_PROGRESS)
-    told = -1
+    shown = -1
     with TaskProgress(context.output) as progress:
         while not batch.has_ended:
-            if context.output.is_live or batch.ended // step != told:
-                told = batch.ended // step
+            if context.output.is_live or batch.ended // step != shown:
+                shown = batch.ended // step
                 progress.show(batch.status, progress_line(batch))
             await asyncio.sleep(_LOOK_SECONDS)
             batch = await context.client.batches.get(batch.id)

@@ -44,7 +44,7 @@ def run(
     deadline: given.DeadlineOption = None,
     stop: given.StopOption = None,
     retry: given.RetryOption = None,
-    order: given.OrderOption = None,
+    order: given.RowOrderOption = None,
     mode: given.ModeOption = None,
     name: given.NameOption = None,
     again: given.AgainOption = False,
@@ -55,7 +55,7 @@ def run(
     token: TokenOption = None,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
 ) -> None:
-    """Call a tool for each item of a file, show how far it is, and what it has come to.
+    """Call a tool for each item of a file, show the progress, then the outcome.
 
     The batch is durable: Ctrl-C stops the watching, not the batch, and the same command meets it again.
 

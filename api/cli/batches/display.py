@@ -73,7 +73,7 @@ def progress_line(batch: Batch) -> str:
 
 
 def state_line(batch: Batch) -> str:
-    """What it has come to."""
+    """The outcome of a batch."""
     words = f"{styled_status(batch.status)}  {_counts(batch)}"
     money = f", {_money(batch)}" if batch.cost_usd else ""
     why = f"\n  {escape(one_line(batch.status_message))}" if batch.status_message else ""

@@ -12,7 +12,7 @@ _ITEMS = "Items"
 _LIMITS = "Limits"
 
 Status = Literal["completed", "failed", "cancelled"]
-Order = Literal["given", "any"]
+RowOrder = Literal["given", "any"]
 
 
 def _of_items(help_text: str, *names: str, **options: Any) -> Any:
@@ -42,7 +42,7 @@ KeyOption = Annotated[str | None, _of_items("The field of a row that is the item
 DelimiterOption = Annotated[str | None, _of_items("What separates the values of CSV: , ; | or tab.")]
 OutputOption = Annotated[str | None, _of_items("Take the rows of a stored output.", metavar="LOCATOR")]
 DatasetOption = Annotated[str | None, _of_items("Take the rows of a dataset.", metavar="ID")]
-OrderOption = Annotated[Order | None, typer.Option(help="Order of the rows: that of the items, or any.")]
+RowOrderOption = Annotated[RowOrder | None, typer.Option(help="Order of the rows: that of the items, or any.")]
 RetryOption = Annotated[
     list[str] | None,
     typer.Option("--retry", metavar="CATEGORY=N", help="Try items again that fail so: rate_limit=3."),
@@ -68,7 +68,7 @@ StopOption = Annotated[
 ]
 ModeOption = Annotated[str | None, typer.Option(help="As for `outlast call`.")]
 NameOption = Annotated[str | None, typer.Option(help="For people; any text.")]
-AgainOption = Annotated[bool, typer.Option("--again", help="Start it anew, also when the same batch was started.")]
+AgainOption = Annotated[bool, typer.Option("--again", help="Start another batch, although an equal one exists.")]
 SaveOption = Annotated[
     Path | None, typer.Option("--save", "-o", metavar="FILE", help="Write the results to this file, .jsonl or .csv.")
 ]

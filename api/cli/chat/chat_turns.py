@@ -57,8 +57,8 @@ class ChatTurns:
             case "hand-off":
                 await self._ask(str(data["task_id"]), lines)
             case "compaction":
-                told = f"{data['summarised_messages']} older messages were summarised"
-                self._note(f"[yellow]≈[/] {told}: [dim]{_cut(data['summary'])}[/]")
+                headline = f"{data['summarised_messages']} older messages were summarised"
+                self._note(f"[yellow]≈[/] {headline}: [dim]{_cut(data['summary'])}[/]")
             case "reminder":
                 self._note(f"[yellow]![/] {_cut(data['text'])}")
             case "retry":

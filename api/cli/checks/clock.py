@@ -29,11 +29,11 @@ async def check_clock(clocks: Mapping[str, Clock]) -> Check:
     if not off:
         return skip(_NAME, "nobody answers to compare it with")
     name, worst = max(off.items(), key=lambda one: abs(one[1]))
-    told = f"{abs(worst):.0f} s {'behind' if worst > 0 else 'ahead of'} that of {name}"
+    offset = f"{abs(worst):.0f} s {'behind' if worst > 0 else 'ahead of'} that of {name}"
     if abs(worst) > _TOO_FAR_SECONDS:
-        return fail(_NAME, told, f"A run whose start was not answered may be started again. {_ADVICE}")
+        return fail(_NAME, offset, f"A run whose start was not answered may be started again. {_ADVICE}")
     if abs(worst) > _NOTICEABLE_SECONDS:
-        return warn(_NAME, told, f"Deadlines, keys and access tokens end early or late. {_ADVICE}")
+        return warn(_NAME, offset, f"Deadlines, keys and access tokens end early or late. {_ADVICE}")
     return ok(_NAME, f"as that of {', '.join(off)}")
 
 
@@ -51,7 +51,7 @@ async def clock_at(url: str) -> datetime | None:
 async def _skew(clock: Clock) -> float | None:
     """By how many seconds that clock is ahead of this one; None when it does not say."""
     asked = time.time()
-    told = await clock()
+    server_time = await clock()
     between = (asked + time.time()) / 2
     # Fractions of a second are left out: half a second on average.
-    return None if told is None else told.timestamp() + 0.5 - between
+    return None if server_time is None else server_time.timestamp() + 0.5 - between

@@ -158,4 +158,6 @@ def _nearest(path: Path) -> Path:
 
 
 def _relative(path: Path) -> str:
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    """The path as a user in this folder would write it; whole in `/`, where it would seem to be relative."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if here != Path(here.anchor) and path.is_relative_to(here) else str(path)

@@ -23,6 +23,8 @@ from outlast.worker.connection import output_objects
 from outlast.worker.environment import unknown_variables
 from outlast.worker.settings import Settings, WorkerSettings, settings_errors
 
+_SEE_SETTINGS = "The page Settings of the documentation (settings.md) lists them all."
+_SEE_VALUES = "The page Settings of the documentation (settings.md) says what it takes."
 _STORE_SECONDS = 10
 _SLOW_STORE_SECONDS = 1.0
 _PROBE = "doctor"
@@ -36,7 +38,7 @@ async def check_all(around: Surroundings, actors: Sequence[Path]) -> list[Check]
 
 def check_variables() -> list[Check]:
     """All variables exist and have values that make sense; a row for each that does not."""
-    bad = [fail("Settings", line, "docs/settings.md lists the settings.") for line in unknown_variables(os.environ)]
+    bad = [fail("Settings", line, _SEE_SETTINGS) for line in unknown_variables(os.environ)]
     lines: list[str] = []
     kinds: tuple[type[BaseSettings], ...] = (ApiSettings, WorkerSettings)
     for kind in kinds:
@@ -44,7 +46,7 @@ def check_variables() -> list[Check]:
             kind()
         except ValidationError as error:
             lines += settings_errors(error).split("; ")
-    bad += [fail("Settings", line, "docs/settings.md says what it takes.") for line in dict.fromkeys(lines)]
+    bad += [fail("Settings", line, _SEE_VALUES) for line in dict.fromkeys(lines)]
     return bad or [ok("Settings", "every OUTLAST_ variable is known")]
 
 

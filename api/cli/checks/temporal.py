@@ -100,11 +100,11 @@ def _versions(workers: tuple[WorkerState, ...]) -> Check:
     if not workers:
         return skip(name, "no worker asks for work")
     versions = Counter(worker.version or "unknown" for worker in workers)
-    told = ", ".join(f"{version} ({number})" for version, number in versions.most_common())
+    found = ", ".join(f"{version} ({number})" for version, number in versions.most_common())
     if len(versions) > 1:
         advice = "Right while a new version is brought in. Otherwise stop the old workers: `outlast top` names them."
-        return warn(name, f"{counted(len(workers), 'worker')} of different versions: {told}", advice)
-    return ok(name, f"{counted(len(workers), 'worker')}, version {told.rpartition(' ')[0]}")
+        return warn(name, f"{counted(len(workers), 'worker')} of different versions: {found}", advice)
+    return ok(name, f"{counted(len(workers), 'worker')}, version {found.rpartition(' ')[0]}")
 
 
 def check_certificate(environment: Mapping[str, str], now: datetime | None = None) -> Check:

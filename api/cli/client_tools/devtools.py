@@ -110,7 +110,7 @@ def checked_browser_url(url: str, *, allow_remote: bool) -> str:
         raise BadInput("This is not the address of a browser's debugging port.", hint=_READS_LIKE)
     if not allow_remote and not _is_loopback(parts):
         raise BadInput(
-            f"The browser at {parts.hostname} is on another machine; whoever reaches its debugging port controls it.",
+            f"The browser at {parts.hostname} is on another machine; who reaches its debugging port controls it.",
             hint="Forward the port over SSH, or, if the network is yours alone, say --allow-remote-browser.",
         )
     return url.rstrip("/")

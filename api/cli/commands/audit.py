@@ -36,7 +36,8 @@ def verify(
 ) -> None:
     """Find lines that were changed, removed, moved or inserted. Exit code 1 when there are any.
 
-    Compare the last number and code with those that you noted before: a log that was cut at its end cannot show it.
+    Compare the last number and code with those that you noted before: a log does not show that its last records were
+    removed.
     """
     output = Output(as_json=as_json)
     finish(output, lambda: _verify(output, files, seal_keys or data_dir / "seal.keys"))

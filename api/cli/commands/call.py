@@ -163,8 +163,10 @@ async def see_through(context: Context, task: "Task") -> "TaskAnswer":
     context.interrupted = going_on(context, task.id)
     url = context.client.connection.url
     origin = _origin_text(task)
-    told = f"  [dim]reused, {origin}[/]" if origin else ""
-    context.output.note(f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}{told}  [dim]on {escape(url)}[/]")
+    origin_note = f"  [dim]reused, {origin}[/]" if origin else ""
+    context.output.note(
+        f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}{origin_note}  [dim]on {escape(url)}[/]"
+    )
     if task.finished_at is None:
         await show_progress(context, task)
     return await context.client.result(task.id, wait_seconds=_RESULT_SECONDS)

@@ -62,8 +62,12 @@ async def _explain(output: Output, file: Path | None, caller: str, tool: str, ac
     approvers = ruling.approvers if ruling else ()
     holders = [other for other in policy.callers if other != caller and policy.of(other).roles.issuperset(approvers)]
     if output.as_json:
-        told: dict[str, object] = {"action": action, "rule": rule, "names": [*dict.fromkeys(n.tool for n in names)]}
-        output.document({**told, "approvers": list(approvers), "held_by": holders} if approvers else told)
+        explanation: dict[str, object] = {
+            "action": action,
+            "rule": rule,
+            "names": [*dict.fromkeys(n.tool for n in names)],
+        }
+        output.document({**explanation, "approvers": list(approvers), "held_by": holders} if approvers else explanation)
     else:
         output.show(f"[bold]{action}[/]: " + (escape(rule) if rule else "no rule is about it"))
         if approvers:

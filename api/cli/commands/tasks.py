@@ -253,7 +253,7 @@ async def watch_task(context: Context, task_id: str, after: str | None) -> ExitC
 
 
 async def task_result(context: Context, task_id: str, wait_seconds: float) -> ExitCode:
-    """Print what a task has come to."""
+    """Print the result of a task."""
     from outlast.api.cli.show.follow_task import going_on  # noqa: PLC0415 (httpx)
 
     if wait_seconds > 0:

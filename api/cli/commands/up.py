@@ -97,6 +97,8 @@ async def start(output: Output, given: Mapping[str, Any]) -> ExitCode:
     except (StackError, OSError) as error:
         raise stack_failure(error) from error
     where = "" if config.data_dir == DEFAULT_DATA_DIR else f" --data-dir {config.data_dir}"
+    for note in state.port_notes:
+        output.note(f"[yellow]![/] {note}")
     prepare_for_clients(config.data_dir)
     _announce(output, state, config, stops_with=f"`outlast down{where}` stops it")
     return ExitCode.OK

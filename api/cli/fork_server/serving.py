@@ -98,7 +98,7 @@ class _ForkServer:
     listener: socket.socket
 
     def run(self) -> int:
-        """Fork for whoever asks. The end comes without a stack, or with a request of newer code."""
+        """Fork for each request. Ends when the stack is gone, or at a request of newer code."""
         last_used = time.monotonic()
         is_current = True
         while is_current and time.monotonic() - last_used < _STACKLESS_SECONDS:

@@ -33,7 +33,7 @@ class Change:
 
 
 def planned(client: McpClient, path: Path, name: str, entry: dict[str, JsonValue] | None) -> Change:
-    """The change of the file at `path` after which `entry` stands in it as `name`; None takes the server out.
+    """The change of the file at `path` after which it has `entry` under `name`; None removes the server.
 
     Every other character of the file stays. Raises `CliError` where that cannot be promised.
     """

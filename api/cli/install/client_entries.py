@@ -38,7 +38,7 @@ class Server:
 
 
 def entry(client: McpClient, server: Server, command: Sequence[str]) -> dict[str, JsonValue]:
-    """The server as it stands in the client's file; `command` is what starts `outlast`. Raises `BadInput`."""
+    """The server as the client's file describes it; `command` is what starts `outlast`. Raises `BadInput`."""
     if server.token is not None and server.token_variable is not None:
         raise BadInput("--token and --token-env exclude each other: give the token, or the variable that has it.")
     return _program(client, server, command) if server.url is None else _address(client, server, server.url)

@@ -35,7 +35,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class McpClient:
-    """A client, and how a server stands in its file.
+    """A client, and how its file describes a server.
 
     Places begin with `~`, or with `@data`, the folder of desktop programs. Before a `|` is a variable which, where it
     is set, names the file's folder instead. `source` is where the client's makers document its file.
@@ -83,7 +83,7 @@ CLIENTS: dict[str, McpClient] = {
             "Claude Code",
             "$CLAUDE_CONFIG_DIR|~/.claude.json",
             source="https://code.claude.com/docs/en/mcp",
-            then="Start `claude` anew; `/mcp` shows the server.",
+            then="Restart `claude`; `/mcp` shows the server.",
             folder="~/.claude.json",
             program="claude",
             project_file=".mcp.json",
@@ -141,7 +141,7 @@ CLIENTS: dict[str, McpClient] = {
             "Codex CLI",
             "$CODEX_HOME|~/.codex/config.toml",
             source="https://developers.openai.com/codex/mcp",
-            then="Start `codex` anew; `/mcp` shows the server.",
+            then="Restart `codex`; `/mcp` shows the server.",
             folder="~/.codex",
             program="codex",
             project_file=".codex/config.toml",
@@ -154,7 +154,7 @@ CLIENTS: dict[str, McpClient] = {
             "Gemini CLI",
             "~/.gemini/settings.json",
             source="https://geminicli.com/docs/tools/mcp-server/",
-            then="Start `gemini` anew; `/mcp` shows the server.",
+            then="Restart `gemini`; `/mcp` shows the server.",
             folder="~/.gemini",
             program="gemini",
             project_file=".gemini/settings.json",

@@ -79,7 +79,7 @@ def _masked_address(url: str) -> str:
 
 
 def _masked_arguments(arguments: list[JsonValue]) -> JsonValue:
-    """Without what follows `--token` and its like."""
+    """Without the values of `--token` and similar flags."""
     shown: list[JsonValue] = []
     is_secret = False
     for argument in arguments:

@@ -98,7 +98,7 @@ def _row(waiting: WaitingQuestion) -> tuple[str, ...]:
 
 
 def _commands(waiting: list[WaitingQuestion]) -> list[str]:
-    """How to answer each kind of them. None names a task: whoever approves has read which."""
+    """How to answer each kind of them. None names a task: an approver has to read which one it is."""
     asked = [each.question for each in waiting]
     ways = {
         "tasks answer TASK --yes": any(each.kind == "approval" for each in asked),

@@ -38,7 +38,7 @@ def example_arguments(schema: Mapping[str, Any]) -> str:
 
 
 def type_words(schema: Mapping[str, Any]) -> str:
-    """`string`, `number | string`, `any`; null goes without saying."""
+    """`string`, `number | string`, `any`; null is not mentioned."""
     if "$ref" in schema:
         return "object"
     choices = [type_words(_object(choice)) for choice in _list(schema.get("anyOf"))]

@@ -39,7 +39,7 @@ _TASKS = (
 
 
 class TopView:
-    """The latest figures. They are drawn anew whenever the terminal asks for them."""
+    """The latest figures. They are drawn again whenever the terminal asks for them."""
 
     def __init__(self, url: str) -> None:
         """Show the server at `url`."""

@@ -52,7 +52,7 @@ REUSED_META = "outlast/reused"
 """Key in a result's `_meta`: that the task was there already, for an equal call."""
 _FIRST_QUESTION_SECONDS = 5.0
 _STATE_SECONDS = 30.0
-"""How long a call that is not waited for waits for the begin of its run, and then for what is said of it."""
+"""How long a call whose client does not wait is held until its run has begun, and then for the run's first message."""
 _BEGUN = frozenset({"run_started", "input_required", "task_completed"})
 
 OnToolsChanged = Callable[[Context, Client], Awaitable[None]]
@@ -119,7 +119,7 @@ class CallToolHandler:
         """`notifications/cancelled` for a request whose client waits: cancel its task."""
         await self._pending.cancel(ctx, await self._connections.client(ctx), request_id)
 
-    async def as_told(self, ctx: Context, client: Client, tool: str, result: ToolResult) -> ToolResult:
+    async def result_for_client(self, ctx: Context, client: Client, tool: str, result: ToolResult) -> ToolResult:
         """The answer of a call of `tool` as the client gets it, which is offered the Actor that it has added."""
         result = await self.offer_added_actor(ctx, client, result)
         if not result.is_error:
@@ -205,7 +205,7 @@ class CallToolHandler:
         task, client = answer.task, call.client
         meta: dict[str, JsonValue] = {TASK_META: task.id}
         if answer.result is not None:
-            result = await self.as_told(ctx, client, call.definition.name, answer.result)
+            result = await self.result_for_client(ctx, client, call.definition.name, answer.result)
             result = await self._links.in_answer(client, result)
             if task.reused is not None:
                 meta[REUSED_META] = task.reused.model_dump(mode="json")
@@ -228,7 +228,7 @@ class CallToolHandler:
             working = (await self._tasks.answer(client.caller, task.id)).result
         if working is None:
             working = dialect_of(call.client.mode).still_working(call.definition, task)
-        return call_result(await self.as_told(ctx, client, task.tool, working), mode=client.mode, meta=meta)
+        return call_result(await self.result_for_client(ctx, client, task.tool, working), mode=client.mode, meta=meta)
 
     async def _state_of_run(self, call: ParsedCall, task: Task) -> ToolResult | None:
         """What the mode's own tool says of a run that goes on; None where it has none, or cannot say it now."""
@@ -251,7 +251,7 @@ class CallToolHandler:
         return answer.result if answer.result is not None and not answer.result.is_error else None
 
     async def _begun_run(self, client: Client, task: Task) -> str | None:
-        """The id of the task's run, once it has begun; None when that takes long or does not come to it."""
+        """The id of the task's run, once it has begun; None when that takes long or never happens."""
         if task.run is not None:
             return task.run.run_id
         with suppress(ApiError, TimeoutError):

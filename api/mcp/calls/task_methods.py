@@ -65,8 +65,8 @@ class TaskMethods:
         answer = await with_mcp_errors(self._answer(client, params.task_id))
         if is_modern(ctx):
             if answer.result is not None and answer.result.is_error:
-                told = await with_mcp_errors(self._on_result(ctx, client, answer.task.tool, answer.result))
-                answer = answer.model_copy(update={"result": told})
+                result = await with_mcp_errors(self._on_result(ctx, client, answer.task.tool, answer.result))
+                answer = answer.model_copy(update={"result": result})
             return detailed_task(answer, mode=client.mode, caller_id=client.caller.id)
         return legacy_task(answer.task)
 

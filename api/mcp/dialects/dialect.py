@@ -39,7 +39,7 @@ class Dialect:
     """Resources of the mode: pages that its clients show, guides."""
 
     signs_links: bool = False
-    """Whether links to what is too large for an answer are signed: whoever has such a link may read it."""
+    """Whether links to what is too large for an answer are signed: anyone who has such a link may read it."""
 
     def unknown_resource(self, uri: str, *, is_modern: bool) -> MCPError:
         """The error for a URI that does not exist or belongs to another caller: the two look the same."""
@@ -47,12 +47,12 @@ class Dialect:
         return MCPError(code, f"There is no resource {uri}.", data={"uri": uri})
 
     def absent_page(self, uri: str) -> str | None:
-        """What is read at the address of a page that there is not, where clients show pages; None: an error."""
+        """The text at the address of a page that does not exist, where clients show pages; None: an error."""
         del uri
         return None
 
     def unknown_prompt(self, name: str, known: Sequence[str]) -> MCPError:
-        """The error for a prompt that there is not; `known` are those that there are."""
+        """The error for a prompt that does not exist; `known` are those that do."""
         return MCPError(INVALID_PARAMS, f"There is no prompt {name!r}. Available prompts: {', '.join(known)}.")
 
     def tool_name(self, called: str) -> str:

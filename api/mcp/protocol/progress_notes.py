@@ -69,7 +69,7 @@ def wants_progress(ctx: Context) -> bool:
 def progress_notification(ctx: Context, step: ProgressStep, meta: Mapping[str, Any]) -> types.ProgressNotification:
     """The notification for the request of `ctx` as the SDK makes it, with `meta` as its `_meta`."""
     token: object = (ctx.meta or {}).get("progress_token")
-    said = {"progress": step.progress, "total": step.note.total, "message": step.note.message}
+    params = {"progress": step.progress, "total": step.note.total, "message": step.note.message}
     return types.ProgressNotification(
-        params=types.ProgressNotificationParams.model_validate({"progressToken": token, **said, "_meta": dict(meta)})
+        params=types.ProgressNotificationParams.model_validate({"progressToken": token, **params, "_meta": dict(meta)})
     )

@@ -33,11 +33,11 @@ def legacy_task(task: Task) -> dict[str, Any]:
     One that is being cancelled is `cancelled`: this version says so in the answer to `tasks/cancel`, and stays with it.
     """
     status = TaskStatus.CANCELLED if task.is_cancelling else _protocol_status(dialect_of(task.mode).task_status(task))
-    said = status_message(task)
+    message = status_message(task)
     return {
         "taskId": task.id,
         "status": status.value,
-        **({"statusMessage": said} if said else {}),
+        **({"statusMessage": message} if message else {}),
         "createdAt": _iso_time(task.created_at),
         "lastUpdatedAt": _iso_time(task.finished_at or task.created_at),
         "ttl": _ttl_ms(task),
@@ -53,11 +53,11 @@ def as_cancelled(task: Task) -> Task:
 def modern_task(task: Task) -> dict[str, Any]:
     """MCP 2026-07-28, extension `tasks`: `Task`. A task whose tool failed is `completed`; its result has `isError`."""
     status = TaskStatus.COMPLETED if task.status is TaskStatus.FAILED and task.answered else task.status
-    said = status_message(task)
+    message = status_message(task)
     return {
         "taskId": task.id,
         "status": _protocol_status(status).value,
-        **({"statusMessage": said} if said else {}),
+        **({"statusMessage": message} if message else {}),
         "createdAt": _iso_time(task.created_at),
         "lastUpdatedAt": _iso_time(task.finished_at or task.created_at),
         "ttlMs": _ttl_ms(task),

@@ -1,6 +1,6 @@
 """Addresses of the platform's API as resources, where the connection's mode has such.
 
-They are read at once, and are no tasks: a read that fails is repeated by whoever wants it.
+They are read at once, and are no tasks: a client repeats a read that fails.
 """
 
 import base64

@@ -20,8 +20,8 @@ class Surface:
 
     def script(self) -> str:
         """The line that tells the page."""
-        told = json.dumps({**self.facts, "pictureHosts": self.picture_hosts}, ensure_ascii=True)
-        return f"const SURFACE = {told.replace('<', chr(92) + 'u003c')};"
+        facts_json = json.dumps({**self.facts, "pictureHosts": self.picture_hosts}, ensure_ascii=True)
+        return f"const SURFACE = {facts_json.replace('<', chr(92) + 'u003c')};"
 
 
 UI_MODE = Surface(

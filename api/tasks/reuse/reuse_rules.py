@@ -25,7 +25,7 @@ from outlast.workflows.tools.framework.tool import Tool
 
 @dataclass(frozen=True)
 class Reusable:
-    """A call that an equal one may answer. With `max_age` None it is started anew, for later ones to meet."""
+    """A call that an equal one may answer. With `max_age` None it is started in any case, and answers later ones."""
 
     digest: str
     max_age: timedelta | None
@@ -41,7 +41,7 @@ class ReuseRules:
     def age_for(
         self, caller: Caller, request: TaskRequest, tool: Tool, actor: CalledActor | None, *, is_paid: bool
     ) -> timedelta | None:
-        """How old the answer of an equal call may be; zero to start anew, None where nothing is reused.
+        """How old the answer of an equal call may be; zero to start the call in any case, None where nothing is reused.
 
         Raises `InvalidCall` for a call that asks for reuse and may not have it.
         """

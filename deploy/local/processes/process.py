@@ -97,7 +97,7 @@ class SupervisedProcess:
         self._set_status(state=ProcessState.STOPPED, pid=None)
 
     async def replace(self, reason: str) -> None:
-        """End the child in order and let its supervision start it anew at once; `reason` is reported.
+        """End the child in order and let its supervision restart it at once; `reason` is reported.
 
         It does not count as a restart. A child that waits for its next start is started without further pause.
         """
@@ -169,7 +169,7 @@ class SupervisedProcess:
             ready_since = time.monotonic()
 
     async def _restart(self) -> asyncio.subprocess.Process:
-        """Start the child anew until it is ready."""
+        """Restart the child until it is ready."""
         while True:
             process = await self._spawn()
             try:
@@ -183,7 +183,7 @@ class SupervisedProcess:
                 return process
 
     async def _before_restart(self, ending: str, *, ready_seconds: float) -> None:
-        """Report why the child is started anew, and wait before that when nobody asked for it."""
+        """Report why the child is restarted, and wait before that when nobody asked for it."""
         if self._replace_reason is None:
             await self._pause(ending, ready_seconds=ready_seconds)
         if self._replace_reason is not None:

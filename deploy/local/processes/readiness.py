@@ -1,7 +1,7 @@
 """How the stack sees that a process is ready: by asking it, and by proof that the answer is its own.
 
 A port that answers proves nothing: another program may have taken it. So a process is ready only when its own process
-id holds the ports that it serves, or stands in the ready file that it writes.
+id holds the ports that it serves, or is in the ready file that it writes.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The sandbox's log lines on standard error: text for people or JSON for machines, whoever writes them."""
+"""The sandbox's log lines on standard error: text for people or JSON for machines, also those of libraries."""
 
 from __future__ import annotations
 

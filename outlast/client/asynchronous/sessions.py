@@ -33,7 +33,7 @@ class AsyncSessions:
     ) -> Turn:
         """Send a message (text, or parts as the REST API takes them) and return the turn that answers it, at once.
 
-        With `retry_of` and without a message, the message before that answer is answered anew.
+        With `retry_of` and without a message, the message before that answer is answered again.
         """
         return await self._transport.run(sessions.send(self._server, session_id, message, options))
 

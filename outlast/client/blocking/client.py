@@ -135,7 +135,7 @@ class Client:
         return self._transport.run(tasks.get(self._server, task_id))
 
     def result(self, task_id: str, *, wait_seconds: float = 0) -> TaskAnswer:
-        """Return what a task has come to, after waiting for it at most `wait_seconds`. An error of the tool is a
+        """Return the result of a task, after waiting for it at most `wait_seconds`. An error of the tool is a
         result.
         """
         return self._transport.run(tasks.result(self._server, task_id, wait_seconds))

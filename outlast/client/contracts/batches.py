@@ -62,7 +62,7 @@ class BatchPage(Response):
 
 
 class BatchRow(Response):
-    """One item of a batch, and what it has come to."""
+    """One item of a batch, and its outcome."""
 
     key: str
     index: int

@@ -62,7 +62,7 @@ class OpenStream:
 
 @dataclass(frozen=True, slots=True)
 class ReadStream:
-    """Give the next piece of the open stream, None at its end."""
+    """Give the next piece of the open stream; None when it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def open_stream(request: HttpRequest) -> Flow[HttpResponse]:
 
 
 def read_stream() -> Flow[bytes | None]:
-    """The next piece of the open stream, None at its end."""
+    """The next piece of the open stream; None when it has ended."""
     reply = yield ReadStream()
     assert not isinstance(reply, HttpResponse)
     return reply

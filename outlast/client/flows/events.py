@@ -71,7 +71,7 @@ def follow(
 
 
 def _is_failure(event: Event) -> bool:
-    """Whether the server says with this event that the stream cannot go on, whoever asks again."""
+    """Whether this event says that the stream cannot be resumed, by any client."""
     return event.name == "error" and event.id is None and event.data.get("retryable") is False
 
 

@@ -81,7 +81,7 @@ class MessageOptions(TypedDict, total=False):
     message_id: str | None
     """The same id in the same session meets the same turn. Without it every message is a new one."""
     retry_of: str | None
-    """Id of an assistant's message: the message before it is answered anew."""
+    """Id of an assistant's message: the message before it is answered again."""
     provider_id: str | None
     model_id: str | None
     max_steps: int | None

@@ -60,7 +60,7 @@ async def test_a_file_is_carried_out_and_its_results_are_saved(shell: Shell) -> 
     # The same command meets the same batch; --again does not.
     listed = json.loads((await shell.outlast("batch", "ls", "--limit", "1", "--json")).out)["batches"]
     again = await shell.outlast(*given)
-    assert (again.code, "--again starts it anew" in again.said) == (0, True)
+    assert (again.code, "--again starts another one" in again.said) == (0, True)
     after = json.loads((await shell.outlast("batch", "ls", "--limit", "1", "--json")).out)["batches"]
     assert after[0]["id"] == listed[0]["id"]
     anew = await shell.outlast(*given, "--again", "--json")

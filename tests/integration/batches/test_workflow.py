@@ -28,7 +28,7 @@ from outlast.activities.batches.contracts import (
 )
 from outlast.deploy.local.temporal_server import TemporalServer
 from outlast.workflows.batches.batch import BatchWorkflow
-from outlast.workflows.batches.contracts import BatchOrder, BatchOutcome, BatchStatus, LegOrder
+from outlast.workflows.batches.contracts import BatchInput, BatchOutcome, BatchStatus, LegRequest
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE, RUNS_TASK_QUEUE
 from tests.support.eventually import eventually
 from tests.support.stacks.api_server import connect
@@ -86,7 +86,7 @@ async def serving(client: Client, rounds: Rounds) -> AsyncGenerator[str]:
         yield queue
 
 
-async def begun(client: Client, queue: str, count: int, leg: LegOrder | None = None, **options: Any) -> Running:
+async def begun(client: Client, queue: str, count: int, leg: LegRequest | None = None, **options: Any) -> Running:
     place = BatchPlace(
         batch_id=f"batch-{uuid4()}",
         caller_id="ann",
@@ -98,10 +98,10 @@ async def begun(client: Client, queue: str, count: int, leg: LegOrder | None = N
         share=10,
         ttl_seconds=3_600,
     )
-    order = BatchOrder(
+    batch_input = BatchInput(
         place=place, options=BatchOptions.model_validate(options), state=BatchState(plan_end=count), leg=leg
     )
-    return await client.start_workflow(BatchWorkflow.run, order, id=place.batch_id, task_queue=queue)
+    return await client.start_workflow(BatchWorkflow.run, batch_input, id=place.batch_id, task_queue=queue)
 
 
 def ten_more(request: RoundInput) -> BatchState:
@@ -239,7 +239,7 @@ async def test_a_leg_is_prepared_first(client: Client) -> None:
 
     rounds = Rounds(carry_on)
     async with serving(client, rounds) as queue:
-        outcome = await (await begun(client, queue, 10, LegOrder(kind="retry"))).result()
+        outcome = await (await begun(client, queue, 10, LegRequest(kind="retry"))).result()
     assert (outcome.status, outcome.state.counts.completed) == (BatchStatus.COMPLETED, 10)
     assert [request.state.plan_end for request in rounds.asked] == [2]
 

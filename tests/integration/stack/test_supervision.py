@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 from pathlib import Path
 
 import httpx
@@ -196,6 +197,20 @@ async def test_a_default_port_that_is_lost_while_the_part_starts_gives_way(tmp_p
             assert "another program took a port of api" in events[1].message
     finally:
         os.kill(int((lost / "pid").read_text()), signal.SIGKILL)
+
+
+async def test_a_default_port_that_gave_way_stands_in_the_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There `outlast up --detach` finds it: the stack itself has no terminal."""
+    with socket.create_server(("127.0.0.1", any_free("127.0.0.1"))) as other:
+        default = other.getsockname()[1]
+        monkeypatch.setitem(plan._WISHES, "api", ("API", "--api-port", default))
+        async with Stack(api_config(tmp_path, api_port=None)) as stack:
+            state = find_running(tmp_path)
+    assert state is not None
+    port = stack.addresses.api_url.rpartition(":")[2]
+    assert state.port_notes == (f"port {default} is taken: the API port is {port}",)
 
 
 async def test_two_stacks_that_start_at_the_same_moment_both_come_up(tmp_path: Path) -> None:

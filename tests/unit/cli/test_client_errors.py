@@ -50,6 +50,11 @@ def test_an_answer_that_is_no_problem_document_is_named_by_its_status(body: byte
     assert error_from_response(502, body).message == "The server answered 502 Bad Gateway."
 
 
+def test_an_answer_of_another_program_says_to_check_the_address() -> None:
+    assert error_from_response(404, b"<html>Not found</html>").hint is not None
+    assert error_from_response(404, b'{"title": "The task was not found"}').hint is None
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [(ConnectionFailed("m"), 3), (NoServer("m"), 3), (WaitTimedOut("m"), 6), (OutlastError("m", hint="do this"), 2)],

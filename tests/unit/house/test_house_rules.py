@@ -130,6 +130,18 @@ def test_a_lock_holds_hashes_and_no_addresses(lock: Path) -> None:
     assert "://" not in text
 
 
+INSTALLED_FROM_LOCKS = (ROOT / "Makefile", ROOT / "deploy" / "images" / "Dockerfile")
+
+
+@pytest.mark.parametrize("file", INSTALLED_FROM_LOCKS, ids=lambda path: path.name)
+def test_a_lock_is_installed_without_a_resolver(file: Path) -> None:
+    """Older versions of pip take the newest `name[extra]` where the lock names `name` alone, and then miss its hash."""
+    commands = file.read_text().replace("\\\n", " ").splitlines()
+    installs = [command for command in commands if "--require-hashes" in command]
+    assert installs != []
+    assert [install for install in installs if "--no-deps" not in install] == []
+
+
 def test_every_declared_dependency_is_in_the_locks() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     groups, extras = dict(project["dependency-groups"]), project["project"]["optional-dependencies"]

@@ -11,7 +11,7 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from outlast.worker.plugin import OutlastPlugin
 from outlast.workflows.batches.batch import BatchWorkflow
-from outlast.workflows.batches.contracts import BatchOrder, BatchOutcome
+from outlast.workflows.batches.contracts import BatchInput, BatchOutcome
 from outlast.workflows.contracts.sessions import SessionState
 from outlast.workflows.contracts.tool_calls import ToolCall, ToolOutcome
 from outlast.workflows.contracts.turns import TurnInput, TurnResult
@@ -110,11 +110,11 @@ class HastyBatch(BatchWorkflow):
     """As the real one, but for a timer that nobody gated."""
 
     @workflow.init
-    def __init__(self, order: BatchOrder) -> None:
+    def __init__(self, order: BatchInput) -> None:
         super().__init__(order)
 
     @workflow.run
-    async def run(self, order: BatchOrder) -> BatchOutcome:
+    async def run(self, order: BatchInput) -> BatchOutcome:
         await asyncio.sleep(1)
         return await super().run(order)
 

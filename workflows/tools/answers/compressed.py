@@ -24,7 +24,7 @@ class OutputFacts(Answer):
 
 
 class CompressedOutput(OutputFacts):
-    """What stands in an answer instead of an output that was stored."""
+    """What replaces a stored output in an answer."""
 
     compressed: Literal[True] = True
     locator: str = Field(description="Pass it to restore-tool-output, exactly as it is.")

@@ -1,6 +1,6 @@
 """What a model is told of a connection in this mode, before its first call: the same subjects as in Apify's own server.
 
-What is said without naming a tool is said always, as there.
+Sentences that name no tool are always part of it, as there.
 """
 
 from outlast.workflows.tools.framework.mode import Instruction

@@ -1,7 +1,7 @@
 """What pays for calls of this mode instead of an account: Skyfire, and x402. There is no wallet here: clients pay.
 
-Whoever pays is the platform's user in all requests of the call, so tools that read what a run has written are paid,
-too. A payment belongs to one call, and goes through its workflow sealed.
+All requests of the call are made as the payer, so tools that read what a run has written are paid, too. A payment
+belongs to one call, and is sealed in its workflow.
 """
 
 import base64

@@ -23,7 +23,7 @@ def actor_tool_name(full_name: str) -> str:
 def normalised_actor(actor: str) -> str:
     """`user~name` and `user/name` are the same Actor; ids stay as they are.
 
-    Without the quotes that models put around names: whoever decides on a name and whoever runs it read the same one.
+    Quotes that models put around names are removed, so that the rules and the start see the same name.
     """
     return unquoted(actor).replace("~", "/", 1)
 

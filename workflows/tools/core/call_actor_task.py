@@ -94,7 +94,7 @@ def _spec(ctx: ToolContext, actor: str, task: JsonObject, arguments: CallActorTa
 
 
 def _refuse_other_actor(ctx: ToolContext, actor: str) -> None:
-    """Raise `ToolError` when the operator's rules, or whoever approved the call, meant another Actor's task."""
+    """Raise `ToolError` when the operator's rules, or the approval of the call, were about another Actor's task."""
     decided = ctx.call.permission.actor if ctx.call.permission is not None else None
     if decided is None or normalised_actor(decided).casefold() == actor.casefold():
         return
@@ -104,6 +104,6 @@ def _refuse_other_actor(ctx: ToolContext, actor: str) -> None:
             ctx.call.tool,
             f"The saved task was one of {decided} when this call was allowed, and is one of {actor} now. Nothing was "
             "started.",
-            hint="Call again: the operator's rules are asked anew.",
+            hint="Call again: the operator's rules are evaluated again.",
         )
     )

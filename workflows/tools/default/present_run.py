@@ -1,4 +1,4 @@
-"""How the default mode says what a run has come to."""
+"""How the default mode presents a run."""
 
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage

@@ -95,7 +95,7 @@ def approval_of(ctx: ToolContext, definition: Tool) -> Approval | None:
 
 
 def _approvers(ctx: ToolContext) -> tuple[str, ...]:
-    """The roles that the operator's rule demands of whoever approves, also where the tool itself asks."""
+    """The roles of which the operator's rule demands one for an approval, also where the tool itself asks."""
     ruling = ctx.call.permission
     return ruling.approvers if ruling is not None else ()
 

@@ -32,7 +32,7 @@ Part = Callable[..., Awaitable[Any]]
 SHOWING_DEADLINE = timedelta(minutes=10)
 """How long a finished answer waits for its client, where the phase has no deadline of its own."""
 MAX_HANDED_BYTES = 256 * 1024
-"""Size of the largest answer that is handed to the client: it stands in the task's memo, which Temporal limits."""
+"""Size of the largest answer that is handed to the client. It is kept in the task's memo, which Temporal limits."""
 
 
 def server_handler(server: Part) -> Handler:

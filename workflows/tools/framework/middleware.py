@@ -50,7 +50,7 @@ async def permission(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolR
     if not verdict.granted:
         return verdict.recorded_in(ToolResult.failed(refused(definition, verdict)))
     if verdict.arguments is not None:
-        # The rules were asked anew about these arguments: the Actor that they named before may be another one now.
+        # The rules were evaluated again for these arguments: they may name another Actor than before.
         ruling = ctx.call.permission and ctx.call.permission.model_copy(update={"actor": None})
         ctx.call = ctx.call.model_copy(update={"arguments": verdict.arguments, "permission": ruling})
     try:

@@ -48,8 +48,8 @@ class Payment(Protocol):
 
     @property
     def names_payer(self) -> bool:
-        """Whether whoever pays is the platform's user in all of a call's requests; else the account is, and the payment
-        goes with starts of runs alone.
+        """Whether all of a call's requests are made as the payer. Otherwise they are made with the account, and only
+        starts of runs carry the payment.
 
         Then `name` is that of the platform's protocol, `skyfire` or `x402`: it says in which header the payment goes.
         """

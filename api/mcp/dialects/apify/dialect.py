@@ -36,7 +36,7 @@ from outlast.workflows.tools.loader import ToolSet
 _MAX_URI_CHARS = 200
 _ACTOR_INPUT = "/input/"
 _NO_TASK = {"type": TaskNotFound.slug}
-_TOLD = frozenset({"run_started", "status_message", "run_finished"})
+_REPORTED_EVENTS = frozenset({"run_started", "status_message", "run_finished"})
 """Events of a task of which its client is told, once a run is known."""
 _SEE_SCHEMA = "Compare them with the tool's inputSchema in tools/list."
 
@@ -144,15 +144,15 @@ class ApifyDialect(Dialect):
 
     def progress(self, facts: ProgressFacts) -> ProgressNote | None:
         """The Actor, the status of its run and what it says; the run's id is in `_meta` alone."""
-        if facts.run_id is None or facts.event not in _TOLD:
+        if facts.run_id is None or facts.event not in _REPORTED_EVENTS:
             return None
         is_watched = {"run_id", "run_status"} <= facts.data.keys()
         status = facts.data.get("run_status") if facts.event == "status_message" else facts.data.get("status")
-        said = facts.data.get("run_message" if is_watched else "status_message")
+        message = facts.data.get("run_message" if is_watched else "status_message")
         if facts.event == "run_finished":
-            said = None  # What it last said while it ran says nothing of its end.
+            message = None  # What it last said while it ran says nothing of its end.
         actor = facts.data.get("actor_name") or facts.actor or "Actor"
-        message = f"{actor}: {status or 'RUNNING'}" + (f" — {said}" if said else "")
+        message = f"{actor}: {status or 'RUNNING'}" + (f" — {message}" if message else "")
         return ProgressNote(message, meta={USAGE_META: {"runId": facts.run_id}})
 
     def task_status(self, task: Task) -> TaskStatus:
@@ -169,8 +169,8 @@ class ApifyDialect(Dialect):
             return ""
         if task.run is None or task.asks_people:
             return None
-        said = f" — {task.run.status_message}" if task.run.status_message else ""
-        return f"{task.run.actor_name or task.actor or task.tool}: {task.run.status}{said}"
+        message = f" — {task.run.status_message}" if task.run.status_message else ""
+        return f"{task.run.actor_name or task.actor or task.tool}: {task.run.status}{message}"
 
     def still_working(self, definition: Tool, task: Task) -> ToolResult:
         """Why there is no run yet, and where it will be found: nothing of it would fit the schema."""

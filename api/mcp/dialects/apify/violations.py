@@ -67,7 +67,7 @@ def first_violation(schema: JsonObject, arguments: Mapping[str, Any]) -> str | N
 
 
 def _place_in(schema: JsonObject, error: ValidationError) -> tuple[int, ...]:
-    """Where Ajv would come to it: what is required before what is there, properties in the schema's order."""
+    """When Ajv would report it: missing properties before present ones, in the schema's order."""
     place: list[int] = []
     at: Any = schema
     for part in error.absolute_path:

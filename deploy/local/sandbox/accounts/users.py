@@ -92,7 +92,7 @@ class Users:
         return None if _token_of(request) is None and self._payer_of(request) is None else self.caller(request)
 
     def _paying(self, payment: Payment) -> User:
-        """The account of whoever pays for a request; it begins with the first one."""
+        """The account of a request's payer; the first request creates it."""
         username = f"payer-{payment.payer[:16]}"
         user = User(derived_id("user", username), username, now(), payment=payment)
         self._database.run(

@@ -157,7 +157,7 @@ class Runs:
         return run
 
     def any(self, run_id: str) -> Run:
-        """A run, whoever's it is. Raises `ApiError` 404."""
+        """A run of any user. Raises `ApiError` 404."""
         run = self._open.get(run_id) or self._load(run_id)
         if run is None:
             raise not_found("Actor run")

@@ -122,7 +122,7 @@ class Schedules:
         return _schedule(row)
 
     def any(self, schedule_id: str) -> Schedule:
-        """A schedule, whoever's it is. Raises `ApiError` 404."""
+        """A schedule of any user. Raises `ApiError` 404."""
         row = self._database.row("SELECT document FROM schedules WHERE id = ?", (schedule_id,))
         if row is None:
             raise not_found("Schedule")
@@ -159,7 +159,7 @@ class Schedules:
         self.save(schedule)
 
     def skip_missed(self) -> None:
-        """Reckon anew when those come due whose time came while nobody was there: it is not made up for."""
+        """Move schedules that came due while the platform was stopped to their next time: missed runs are dropped."""
         for schedule in self.due(now()):
             schedule.next_run_at = next_time(schedule.cron_expression, schedule.timezone, now())
             self.save(schedule)

@@ -1,4 +1,4 @@
-"""Links with a signature, by which whoever has one may read a record (Apify API v2, `urlSigningSecretKey`)."""
+"""Signed links: anyone who has one may read its record (Apify API v2, `urlSigningSecretKey`)."""
 
 from __future__ import annotations
 

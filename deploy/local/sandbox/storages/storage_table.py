@@ -58,7 +58,7 @@ class Storages:
         return row
 
     def any(self, kind: Kind, storage_id: str) -> sqlite3.Row | None:
-        """A storage by its id, whoever's it is."""
+        """A storage of any user, by its id."""
         return self._database.row("SELECT * FROM storages WHERE id = ? AND kind = ?", (storage_id, kind))
 
     def list(

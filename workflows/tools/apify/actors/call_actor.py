@@ -66,8 +66,8 @@ def not_called(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
     if is_missing(envelope):
         return f"Actor '{name}' was not found. Check its name, `user/name`, or look for it with search-actors."
     if mcp_tool is not None:
-        told = "is not an MCP server" in envelope.message
-        return f"Actor '{name}' is not an MCP server." if told else envelope.message
+        is_no_server = "is not an MCP server" in envelope.message
+        return f"Actor '{name}' is not an MCP server." if is_no_server else envelope.message
     if awaits_approval(envelope):
         return platform_message(envelope)
     return f"Failed to call Actor '{actor}': {platform_message(envelope)}"

@@ -185,7 +185,7 @@ def _type_in_words(kind: JsonValue) -> str:
 
 def _counted(stats: dict[str, Any]) -> str:
     words = {"totalUsers": "users in all", "monthlyUsers": "in the last 30 days", "bookmarks": "bookmarks"}
-    return ", ".join(f"{stats[name]} {said}" for name, said in words.items() if name in stats)
+    return ", ".join(f"{stats[name]} {label}" for name, label in words.items() if name in stats)
 
 
 def _in_words(category: JsonValue) -> str:

@@ -46,7 +46,7 @@ MAX_README_CHARS = 100_000
 
 
 def no_actor(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
-    """The text for an Actor that there is not."""
+    """The text for an Actor that does not exist."""
     if not is_missing(envelope):
         return None
     return f"Actor information for '{unquoted(given['actor'])}' was not found. Look for it with search-actors."
@@ -76,15 +76,15 @@ async def fetch_actor_details(ctx: ToolContext, given: dict[str, Any]) -> ToolRe
         blocks.append(f"# [Input schema]({url}/input)\n```json\n{compact(schema)}\n```")
     if "outputSchema" in wanted:
         structured["outputSchema"] = types = type_object(details.output.item_schema) if details.output else {}
-        told = (
+        schema_text = (
             f"```typescript\ntype ActorOutput = {in_words(types)}\n```" if types else "Nothing is known of its items."
         )
-        blocks.append(f"# Output Schema\n{told}")
+        blocks.append(f"# Output Schema\n{schema_text}")
     if "mcpTools" in wanted:
-        structured["mcpTools"] = said = await _tools_of(
+        structured["mcpTools"] = tools_text = await _tools_of(
             ctx, details.card.full_name, is_server=details.mcp_path is not None
         )
-        blocks.append(said)
+        blocks.append(tools_text)
     return texts(structured, *blocks)
 
 

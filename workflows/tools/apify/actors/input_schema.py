@@ -102,8 +102,8 @@ def _without_long_enum(holder: JsonObject, described: JsonObject) -> None:
         holder["enum"] = named
         return
     short = [str(choice) for choice in named if len(str(choice)) <= _EXAMPLE_CHARS][:_EXAMPLES]
-    told = f"One of {len(named)} values" + (f", such as {', '.join(short)}." if short else ".")
-    described["description"] = f"{described.get('description') or ''}\n\n{told}".strip()
+    choices = f"One of {len(named)} values" + (f", such as {', '.join(short)}." if short else ".")
+    described["description"] = f"{described.get('description') or ''}\n\n{choices}".strip()
 
 
 def _text(value: JsonValue) -> str:

@@ -43,15 +43,15 @@ def current_price(actor: JsonObject, now: datetime) -> JsonObject:
 def price_list(info: JsonObject, tier: str) -> JsonObject:
     """All prices, of every tier. `tier` is the user's."""
     model = _model(info)
-    told: JsonObject = {"model": model, "userTier": tier}
+    pricing: JsonObject = {"model": model, "userTier": tier}
     if model == "PAY_PER_EVENT":
         events: list[JsonValue] = [_event(event) for event in _events(info)]
-        return {**told, "events": events} if _has_events(info) else told
+        return {**pricing, "events": events} if _has_events(info) else pricing
     if model == _FREE:
-        return told
+        return pricing
     tiered = _tiers(info.get("tieredPricing"), "tieredPricePerUnitUsd", "pricePerUnit")
     unit = _known(**_unit(info, model), pricePerUnit=info.get("pricePerUnitUsd") or 0, tieredPricing=tiered)
-    return {**told, **unit}
+    return {**pricing, **unit}
 
 
 def price_for(info: JsonObject, tier: str) -> JsonObject:

@@ -40,7 +40,8 @@ def compact(value: JsonValue) -> str:
 def bounded(content: Sequence[JsonObject], limit_bytes: int) -> tuple[JsonObject, ...]:
     """Content blocks of an MCP server, as they are as long as they fit into `limit_bytes` together.
 
-    The text that does not is cut, and says so at its end; another block is replaced by a text that says what it was.
+    A text that does not fit is cut, and says so in its last line; any other block is replaced by a text that describes
+    it.
     """
     kept: list[JsonObject] = []
     left = limit_bytes

@@ -55,8 +55,8 @@ def is_missing(envelope: ErrorEnvelope) -> bool:
 
 def refusal_type(envelope: ErrorEnvelope) -> str | None:
     """What the platform calls its refusal (Apify API v2, `error.type`); None where it did not refuse."""
-    told = _REFUSAL.match(envelope.message)
-    return told["type"] if told is not None else None
+    refusal = _REFUSAL.match(envelope.message)
+    return refusal["type"] if refusal is not None else None
 
 
 def awaits_approval(envelope: ErrorEnvelope) -> bool:
@@ -70,11 +70,11 @@ def thrown(tool: str, envelope: ErrorEnvelope) -> str:
     What a person has to pay or approve first is told in the platform's words alone: without terms of payment, so that
     no client pays once more by itself for what may have been paid.
     """
-    told = _REFUSAL.match(envelope.message)
-    if told is not None:
+    refusal = _REFUSAL.match(envelope.message)
+    if refusal is not None:
         if envelope.category is ErrorCategory.PAYMENT or awaits_approval(envelope):
-            return told["message"]
-        return f'{_THROWN}"{tool}": {told["message"]} (API error type: {told["type"]}).'
+            return refusal["message"]
+        return f'{_THROWN}"{tool}": {refusal["message"]} (API error type: {refusal["type"]}).'
     hint = f" {envelope.hint}" if envelope.hint else ""
     return f'{_THROWN}"{tool}": {envelope.message}{hint}'
 
@@ -86,5 +86,5 @@ def is_thrown(text: str) -> bool:
 
 def platform_message(envelope: ErrorEnvelope) -> str:
     """What the platform said, without what we say around it."""
-    told = _REFUSAL.match(envelope.message)
-    return told["message"] if told is not None else envelope.message
+    refusal = _REFUSAL.match(envelope.message)
+    return refusal["message"] if refusal is not None else envelope.message

@@ -1,4 +1,4 @@
-"""The one run response: what a run has come to, what its storages hold, and what to call next. Rows are never in it."""
+"""The one run response: the state of a run, what its storages hold, and what to call next. It never holds rows."""
 
 from dataclasses import dataclass, field
 from typing import Any, cast

@@ -29,10 +29,10 @@ def naming_reports(failed: ToolResult) -> ToolResult:
     """A tool error with one more text, which names this tool; what is no problem to report stays as it is."""
     if not failed.is_error or (failed.error is not None and failed.error.category in _NOT_REPORTED):
         return failed
-    said = TextContent(text=_NAMED)
+    note = TextContent(text=_NAMED)
     if failed.raw_content is not None:
-        return failed.model_copy(update={"raw_content": (*failed.raw_content, said.model_dump(mode="json"))})
-    return failed.model_copy(update={"content": (*failed.content, said)})
+        return failed.model_copy(update={"raw_content": (*failed.raw_content, note.model_dump(mode="json"))})
+    return failed.model_copy(update={"content": (*failed.content, note)})
 
 
 async def report_problem(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:

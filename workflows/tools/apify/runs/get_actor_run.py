@@ -24,7 +24,7 @@ RUN_ID = required_text("Id of the run.")
 
 
 def no_run(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
-    """The text for a run that there is not."""
+    """The text for a run that does not exist."""
     return f"Run with ID '{unquoted(given['runId'])}' not found." if is_missing(envelope) else None
 
 

@@ -43,7 +43,7 @@ def changes_of(given: dict[str, Any]) -> JsonObject:
 
 
 def no_task(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
-    """The text for a task that there is not."""
+    """The text for a task that does not exist."""
     return f"Task {unquoted(given['taskId'])} was not found." if is_missing(envelope) else None
 
 

@@ -81,10 +81,10 @@ async def call_actor_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResu
     """Run the Actor. A tool of one that is an MCP server has no run to be shown."""
     actor, mcp_tool = split_actor_tool(unquoted(given["actor"]))
     if mcp_tool is not None:
-        said = f"{ctx.call.tool} does not render widgets for MCP tool calls."
+        message = f"{ctx.call.tool} does not render widgets for MCP tool calls."
         instead = "Nothing was called. Call `user/name:tool` with call-actor."
         return failed(
-            ErrorEnvelope.permanent(ErrorCategory.VALIDATION, ctx.call.tool, said, hint=instead), said, instead
+            ErrorEnvelope.permanent(ErrorCategory.VALIDATION, ctx.call.tool, message, hint=instead), message, instead
         )
     spec = run_spec(ctx, actor, given.get("input") or {}, options_of(given))
     return await _EXECUTOR.execute_actor_tool(ctx, spec)

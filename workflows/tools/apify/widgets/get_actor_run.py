@@ -29,8 +29,8 @@ async def get_actor_run_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolR
     run = await ctx.platform.run(unquoted(given["runId"]))
     answer = await answer_about(ctx, run, actor_name=None, patient=False, next_step=FOLLOWS_ITSELF)
     report = answer.structured or {}
-    said = TextContent(text=f"Run {report['runId']} is {report['status']}; the user sees it in the widget.")
-    answer = answer.model_copy(update={"content": (answer.content[0], said)})
+    note = TextContent(text=f"Run {report['runId']} is {report['status']}; the user sees it in the widget.")
+    answer = answer.model_copy(update={"content": (answer.content[0], note)})
     return RUN_PAGE.showing(answer, f"The run of {report.get('actorName') or report['actorId']}, as it goes on")
 
 

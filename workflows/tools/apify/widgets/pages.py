@@ -23,7 +23,7 @@ PAGE_SUFFIX = "-widget"
 
 @dataclass(frozen=True)
 class Page:
-    """A page, and what is said while a tool that it shows works, and afterwards."""
+    """A page, and the status lines while a tool that it shows works, and afterwards."""
 
     uri: str
     invoking: str

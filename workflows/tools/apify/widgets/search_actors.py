@@ -44,9 +44,9 @@ async def search_actors_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolR
     if not found:
         return texts(structured, f"# Actors\nFound for “{keywords}”: 0\n\n{NOTHING_FITS}")
     head = f"Found for “{keywords}”: {len(found)}" if keywords else f"Most used: {len(found)}"
-    said = "The user sees them in the widget: do not list or repeat them."
+    instruction = "The user sees them in the widget: do not list or repeat them."
     what = f"{len(found)} Actors of Apify Store, with price and use" + (f", for “{keywords}”" if keywords else "")
-    return ACTORS_PAGE.showing(texts(structured, f"# Actors\n{head}\n\n{said}"), what)
+    return ACTORS_PAGE.showing(texts(structured, f"# Actors\n{head}\n\n{instruction}"), what)
 
 
 SEARCH_ACTORS_WIDGET = (

@@ -45,9 +45,9 @@ async def bash(ctx: ToolContext, arguments: BashArguments) -> ToolResult:
     """Run the command; that it ends with another code than 0 is an answer, that it was killed is a failure."""
     outcome = await ctx.workspaces.run(arguments.command, timeout_seconds=arguments.timeout_secs)
     failed = _killed(outcome, arguments)
-    said = failed.message if failed else f"Exit code {outcome.exit_code}."
+    outcome_text = failed.message if failed else f"Exit code {outcome.exit_code}."
     output = outcome.output.rstrip("\n")
-    text = f"{said}\n{output}" if output else f"{said} It wrote nothing."
+    text = f"{outcome_text}\n{output}" if output else f"{outcome_text} It wrote nothing."
     return ToolResult(
         content=(TextContent(text=text),),
         is_error=failed is not None,

@@ -58,8 +58,8 @@ async def unpublish_actor_task(ctx: ToolContext, arguments: SavedTaskArguments) 
 async def delete_actor_task(ctx: ToolContext, arguments: SavedTaskArguments) -> ToolResult:
     """Remove it; what it has run stays."""
     removed = await delete_saved_task(ctx, arguments.actor_task_id)
-    gone = DeletedTask(actor_task_id=str(removed.get("id")), name=str(removed.get("name")))
-    return answered(gone, f"Deleted saved task {gone.name}. Its runs and what they wrote stay.")
+    deleted = DeletedTask(actor_task_id=str(removed.get("id")), name=str(removed.get("name")))
+    return answered(deleted, f"Deleted saved task {deleted.name}. Its runs and what they wrote stay.")
 
 
 async def _changed(ctx: ToolContext, arguments: SavedTaskArguments, fields: JsonObject, done: str) -> ToolResult:

@@ -64,8 +64,8 @@ async def update_schedule(ctx: ToolContext, arguments: UpdateScheduleArguments) 
 async def delete_schedule(ctx: ToolContext, arguments: ScheduleArguments) -> ToolResult:
     """Remove it; what it has started goes on."""
     removed = await schedules.delete_schedule(ctx, arguments.schedule_id)
-    gone = DeletedSchedule(schedule_id=str(removed.get("id")), name=str(removed.get("name")))
-    return answered(gone, f"Deleted schedule {gone.name}. What it has started goes on.")
+    deleted = DeletedSchedule(schedule_id=str(removed.get("id")), name=str(removed.get("name")))
+    return answered(deleted, f"Deleted schedule {deleted.name}. What it has started goes on.")
 
 
 def _begun(

@@ -20,7 +20,7 @@ PROFILES = ("narrow", "standard", "wide")
 class RowFactory:
     """Makes the rows of one table.
 
-    The random numbers are seeded anew every `ROWS_PER_BLOCK` rows, so that a block can be made without those before it.
+    The random numbers are reseeded every `ROWS_PER_BLOCK` rows, so that a block can be made without those before it.
     """
 
     seed: int

@@ -80,7 +80,7 @@ class KeyValueStoreRoutes:
         return FileResponse(path, media_type=record["content_type"], filename=name)
 
     def _signed_row(self, request: Request) -> sqlite3.Row | None:
-        """The store of a signed link: whoever has the link may read the record. None for any other request."""
+        """The store of a signed link: anyone who has the link may read the record. None for any other request."""
         signature, store_id = request.query_params.get("signature"), request.path_params.get("storage_id")
         if signature is None or store_id is None:
             return None

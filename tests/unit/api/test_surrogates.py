@@ -7,7 +7,7 @@ import pytest
 from fastapi import APIRouter, FastAPI
 from pydantic import JsonValue
 
-from outlast.api.http.surrogates import ModelMessageRoute, SoundTextRoute
+from outlast.api.http.surrogates import ModelMessageRoute, WellFormedTextRoute
 
 JSON = {"content-type": "application/json"}
 
@@ -20,7 +20,7 @@ def echo(body: dict[str, JsonValue]) -> list[str]:
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
     app = FastAPI()
-    for path, route in (("/sound", SoundTextRoute), ("/model", ModelMessageRoute)):
+    for path, route in (("/sound", WellFormedTextRoute), ("/model", ModelMessageRoute)):
         router = APIRouter(route_class=route)
         router.post(path)(echo)
         app.include_router(router)
