@@ -74,6 +74,10 @@ class Sandbox:
         """Stop a run of the first user."""
         self._http.post(f"/v2/actor-runs/{run_id}/abort", headers=self._authorized).raise_for_status()
 
+    def lose_run(self, run_id: str) -> None:
+        """Have a run die with its server."""
+        self._control("POST", f"runs/{run_id}/lose")
+
     def paid_runs(self, payer: str) -> set[str]:
         """The runs that a wallet has paid (x402)."""
         rows = self._control("GET", "settlements")["settlements"]
