@@ -53,7 +53,7 @@ REUSED_META = "outlast/reused"
 _FIRST_QUESTION_SECONDS = 5.0
 _STATE_SECONDS = 30.0
 """How long a call that is not waited for waits for the begin of its run, and then for what is said of it."""
-_BEGUN = frozenset({"run_started", "input_required", "task_completed"})
+_BEGUN = frozenset({"run_started", "run_resurrected", "input_required", "task_completed"})
 
 OnToolsChanged = Callable[[Context, Client], Awaitable[None]]
 

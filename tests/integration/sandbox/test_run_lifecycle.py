@@ -204,7 +204,9 @@ async def test_a_resurrected_run_has_its_time_anew(client: ApifyClientAsync, tmp
     assert (ended.stats.compute_units or 0) > (first.stats.compute_units or 0)
 
 
-async def test_a_run_that_dies_with_its_server_has_no_exit_code(client: ApifyClientAsync, sandbox: SandboxServer) -> None:
+async def test_a_run_that_dies_with_its_server_has_no_exit_code(
+    client: ApifyClientAsync, sandbox: SandboxServer
+) -> None:
     run = await client.actor(PROBE).start(run_input={"do": "sleep"})
     await until_it_says(client, run.id, "sleeping")
     sandbox.lose(run.id)

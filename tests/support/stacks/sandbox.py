@@ -93,6 +93,11 @@ class Sandbox:
         answer = self._http.get(f"/v2/acts/{actor.replace('/', '~')}", headers=headers)
         return answer.raise_for_status().json()["data"]["id"]
 
+    def rows(self, dataset_id: str) -> list[dict[str, Any]]:
+        """All rows of a dataset of the first user."""
+        answer = self._http.get(f"/v2/datasets/{dataset_id}/items", headers=self._authorized)
+        return answer.raise_for_status().json()
+
     def new_dataset(self, rows: list[dict[str, Any]]) -> str:
         """The id of a new dataset that holds `rows`."""
         headers = {"Authorization": f"Bearer {self.token}"}
