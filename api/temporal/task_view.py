@@ -79,6 +79,7 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
         executor=summary.executor,
         actor=summary.actor,
         session_id=summary.session_id,
+        resurrects=summary.resurrects,
         batch_id=execution.typed_search_attributes.get(search_attributes.BATCH),
         created_at=summary.created_at,
         finished_at=execution.close_time,

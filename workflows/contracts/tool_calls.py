@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, model_validator
 from outlast.activities.contracts import Caller, Contract, SealedSecret
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.outputs.contracts import OutputPolicy
-from outlast.activities.runs.contracts import Budget, Resurrection, RunState
+from outlast.activities.runs.contracts import Budget, Production, Resurrection, RunState
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.reuse import Reuse
@@ -190,6 +190,10 @@ class ResurrectedTask(Contract):
     task_id: str
     run: RunState = Field(description="As it had ended.")
     entry_id: str = Field(description="Under which it was booked.")
+    produced: Production = Field(
+        default=Production(), description="What it had produced when it was resurrected last: it must be more now."
+    )
+    budget: Budget = Field(default=Budget(), description="Limits that take the place of the call's.")
     build: str | None = None
     memory_mbytes: int | None = None
     is_forced: bool = Field(default=False, description="Whatever the run has produced.")
@@ -236,6 +240,11 @@ class ToolCall(Contract):
     def proxies_mcp(self) -> bool:
         """Whether a tool of an Actor that is an MCP server is called: `actor` is `user/name:tool` then."""
         return self.actor is not None and ":" in self.actor
+
+
+def changed_budget(budget: Budget, changes: Budget) -> Budget:
+    """`budget` with the limits that `changes` has."""
+    return budget.model_copy(update=changes.model_dump(exclude_none=True))
 
 
 Offers = Callable[[str], bool]
@@ -381,6 +390,7 @@ class TaskSummary(Contract):
     session_id: str | None = None
     created_at: datetime
     fingerprint: str = Field(description="Digest of the request, to tell a repeated request from another one.")
+    resurrects: str | None = Field(default=None, description="Id of the task whose run it goes on with.")
     request_key: str | None = Field(
         default=None, description="The task's id by its idempotency key, where the id is that of calls that are reused."
     )

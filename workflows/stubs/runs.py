@@ -39,7 +39,7 @@ from outlast.activities.spending.contracts import EarlierLife, Spend
 from outlast.activities.storages.contracts import DatasetPage
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
-from outlast.workflows.contracts.tool_calls import ResurrectedTask, ToolCall
+from outlast.workflows.contracts.tool_calls import ResurrectedTask, ToolCall, changed_budget
 from outlast.workflows.stubs.call_activity import tool_errors
 from outlast.workflows.stubs.deadline import remaining
 from outlast.workflows.stubs.failures import ToolError, envelope_of, is_deadline
@@ -253,9 +253,10 @@ class Runs:
             caller=self._call.caller,
             run_id=ended.run_id,
             ended=ended,
-            budget=spec.budget,
+            budget=changed_budget(spec.budget, given.budget),
             build=given.build,
             memory_mbytes=given.memory_mbytes,
+            produced_before=given.produced,
             is_forced=given.is_forced,
             spend=spend,
             caps=self._call.caps,
