@@ -236,6 +236,14 @@ class TaskFinished(ApiError):
     title = "The task has already ended"
 
 
+class NotResurrectable(ApiError):
+    """The task has no run that can go on, or should. Nothing was started."""
+
+    status = 409
+    slug = "not-resurrectable"
+    title = "The run of the task is not resurrected"
+
+
 class BatchNotFound(ApiError):
     """The caller has no such batch. A batch of another caller gives the same error."""
 

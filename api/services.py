@@ -41,6 +41,7 @@ from outlast.api.tasks.large_arguments import LargeArguments
 from outlast.api.tasks.open_tasks import KeptCount
 from outlast.api.tasks.queue_keeper import QueueKeeper
 from outlast.api.tasks.quick_calls import QuickCalls
+from outlast.api.tasks.resurrection.ended_tasks import Resurrections
 from outlast.api.tasks.reuse.generations import Generations
 from outlast.api.tasks.shares import TaskShares
 from outlast.api.tasks.starter import TaskStarter
@@ -64,6 +65,7 @@ class Services:
     mcp_sessions: McpSessions
     audit: AuditLog
     tasks: TaskClient
+    resurrections: Resurrections
     shares: TaskShares
     session_starts: SessionStarts
     stored_bytes: StoredBytes
@@ -126,6 +128,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         mcp_sessions=McpSessions(policy, settings.mcp_session_idle_seconds),
         audit=audit,
         tasks=tasks,
+        resurrections=Resurrections(client, tasks, admission, starter, limits, audit),
         shares=shares,
         session_starts=session_starts,
         stored_bytes=stored_bytes,

@@ -30,6 +30,7 @@ from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_reads.watching import RunWatchActivities
 from outlast.activities.platform_writes.activities import PlatformWriteActivities
 from outlast.activities.runs.activities import RunActivities, RunTiming
+from outlast.activities.runs.resurrection import RunResurrections
 from outlast.activities.spending.activities import SpendingActivities
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.spending.usage_store import UsageStore
@@ -215,6 +216,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     runs = RunActivities(
         platform, ledgers, console_url=settings.console, timing=_timing(settings), restored=settings.restored_period
     )
+    resurrections = RunResurrections(platform, ledgers, console_url=settings.console, timing=_timing(settings))
     mcp_actors = McpActorActivities(platform, ledgers)
     outputs = OutputActivities(platform, objects)
     conversations = ConversationBlocks(objects, sealer, namespace=client.namespace)
@@ -230,6 +232,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             runs.start_run,
             runs.abort_run,
             runs.get_run,
+            resurrections.resurrect_run,
             mcp_actors.list_mcp_tools,
             spending.find_charges,
             spending.read_charges,

@@ -11,9 +11,12 @@ from outlast.activities.batches.contracts import BatchPlace, ItemLine, ItemOutco
 class ItemTasks(Protocol):
     """The tasks of items. Every method raises `RPCError` when Temporal does not answer, and may be repeated."""
 
-    async def start(self, place: BatchPlace, item: ItemLine, task_id: str, *, limit_usd: Decimal | None) -> None:
+    async def start(
+        self, place: BatchPlace, item: ItemLine, task_id: str, *, limit_usd: Decimal | None, after: str | None
+    ) -> None:
         """Start the task of an item; nothing when there is one already. Its run may cost `limit_usd` at most.
 
+        `after` is the task of the attempt before, whose run may go on for this one, where the call allows that.
         Raises `ValueError` for an item that is none.
         """
         ...

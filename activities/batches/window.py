@@ -285,7 +285,8 @@ class Window:
         async with self._starts:
             if not self._is_trusted:
                 raise HandedOver(_SUSPENDED)
-            sent = asyncio.create_task(self._tasks.start(self._place, item, task_id, limit_usd=limit))
+            before = item_task_id(self._place.batch_id, item.key, slot.attempt - 1) if slot.attempt > 1 else None
+            sent = asyncio.create_task(self._tasks.start(self._place, item, task_id, limit_usd=limit, after=before))
             self._starting.add(sent)
             sent.add_done_callback(self._starting.discard)
             try:

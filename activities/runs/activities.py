@@ -1,6 +1,7 @@
 """Activities on runs: start, wait, abort, look up."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
@@ -28,8 +29,10 @@ from outlast.activities.runs.contracts import (
 )
 from outlast.activities.runs.final_rows import with_few_rows
 from outlast.activities.runs.local_start import LOCAL_START_AGE, LocalStart, is_refusal
-from outlast.activities.runs.mapping import exceeded_limit, run_state, start_options
+from outlast.activities.runs.mapping import exceeded_limit, start_options
 from outlast.activities.runs.metrics import count_run_event
+from outlast.activities.runs.resurrection_rules import may_be_resurrected
+from outlast.activities.runs.run_reads import RunReads
 from outlast.activities.runs.saved_tasks import start_saved_task
 from outlast.activities.runs.spending import reserved_limit, settle_run
 from outlast.activities.runs.start_recovery import StartedRuns
@@ -56,6 +59,7 @@ READ_RETRY_POLICY = RetryPolicy(
 _NEW_RUN_GRACE = timedelta(minutes=1)
 """A run that has just started may not be readable yet: reads go to replicas (apify-client waits for it too)."""
 _ABORT_POLL_SECONDS = 5
+_OLD_STATE_PAUSE_SECONDS = 0.5
 _FOLLOWING_BEATS = 0.75
 """Interval of the heartbeats while a run is followed, as a share of the timeout: a late one only moves the wait."""
 _LONGEST_SILENCE = START_HEARTBEAT_TIMEOUT * 0.75
@@ -109,8 +113,8 @@ class RunActivities:
         """
         self._platform = platform
         self._ledgers = ledgers
-        self._console_url = console_url
         self._timing = timing or RunTiming()
+        self._reads = RunReads(platform, console_url=console_url, request_timeout=self._timing.request_timeout)
         self._restored = restored
         self._followed_runs = 0
 
@@ -136,7 +140,7 @@ class RunActivities:
                 adopted = await self._adopt_started(client, request)
                 if adopted is not None:
                     return adopted.model_copy(update={"limit_usd": limit})
-                _refuse_after_silence(heartbeats)
+                refuse_after_silence(heartbeats)
                 budget = request.spec.budget.within(limit)
                 request = request.model_copy(update={"spec": request.spec.model_copy(update={"budget": budget})})
                 started = await self._start_once(request, heartbeats)
@@ -158,6 +162,8 @@ class RunActivities:
             try:
                 async with heartbeating(share=_FOLLOWING_BEATS, hands_over=True) as heartbeats:
                     ended = EndedRun.model_validate(dict(await self._follow(client, request, heartbeats)))
+                    if may_be_resurrected(ended, request.resurrection, request.budget):
+                        return ended
                     await settle_run(self._ledgers, request.caller, request.spend, ended)
                     return await with_few_rows(client, request, ended)
             except HandedOver:
@@ -295,8 +301,11 @@ class RunActivities:
         reported: RunState | None = None
         while True:
             state = await self._poll(client, request.run_id)
-            if state.is_final:
+            if state.is_final and not _is_old(state, request.ended_before):
                 return state
+            if state.is_final:
+                await asyncio.sleep(_OLD_STATE_PAUSE_SECONDS)
+                continue
             limit = exceeded_limit(state, request.budget)
             if limit is not None:
                 return state.exceeding(limit)
@@ -341,6 +350,8 @@ class RunActivities:
         then it was deleted and does not run.
         """
         try:
+            if request.ended_before is not None:
+                await self._await_another_life(client, run_id, request.ended_before)
             return await self._abort(client, run_id, gracefully=request.gracefully)
         except apify.NotFoundError as error:
             if request.operation_id is None:
@@ -348,6 +359,15 @@ class RunActivities:
             if _time_since_scheduled() > _NEW_RUN_GRACE:
                 return None
             raise failure(_not_readable_yet(error)) from None
+
+    async def _await_another_life(self, client: "apify.ApifyClientAsync", run_id: str, ended: datetime) -> None:
+        """Look for a while whether the run was resurrected after it had ended: that may show late."""
+        deadline = time.monotonic() + self._timing.start_settle.total_seconds()
+        while time.monotonic() < deadline:
+            state = self._state(await self._get_run(client, run_id))
+            if not state.is_final or state.finished_at != ended:
+                return
+            await asyncio.sleep(_OLD_STATE_PAUSE_SECONDS)
 
     async def _abort(self, client: "apify.ApifyClientAsync", run_id: str, *, gracefully: bool) -> RunState:
         state = self._state(await self._get_run(client, run_id))
@@ -362,17 +382,16 @@ class RunActivities:
         self, client: "apify.ApifyClientAsync", run_id: str, *, wait: timedelta = timedelta(0)
     ) -> "apify.Run":
         """The run, when it has ended or after `wait` (Apify API v2, `waitForFinish`, whole seconds)."""
-        seconds = round(wait.total_seconds())
-        response = await client.http_client.call(
-            method="GET",
-            url=self._platform.url_of("actor-runs", run_id),
-            params={"waitForFinish": seconds} if seconds else None,
-            timeout=timedelta(seconds=seconds) + self._timing.request_timeout / 2,
-        )
-        return apify.Run.model_validate(response.json()["data"])
+        return await self._reads.run(client, run_id, wait=wait)
 
     def _state(self, run: "apify.Run", *, adopted: bool = False) -> RunState:
-        return run_state(run, console_url=self._console_url, adopted=adopted)
+        return self._reads.state(run, adopted=adopted)
+
+
+def _is_old(state: RunState, ended_before: datetime | None) -> bool:
+    """Whether a replica shows the end of an earlier life of a run that was resurrected. It does so for a while only."""
+    shows_earlier_end = ended_before is not None and state.finished_at == ended_before
+    return shows_earlier_end and _time_since_scheduled() <= _NEW_RUN_GRACE
 
 
 def _time_since_scheduled() -> timedelta:
@@ -394,7 +413,7 @@ def _is_news(state: RunState, reported: RunState) -> bool:
     return (state.status, state.status_message) != (reported.status, reported.status_message)
 
 
-def _refuse_after_silence(heartbeats: Heartbeats) -> None:
+def refuse_after_silence(heartbeats: Heartbeats) -> None:
     """Raise when this process was suspended or swapped out: another attempt may have replaced this one meanwhile."""
     if heartbeats.silence > _LONGEST_SILENCE:
         message = "This attempt was suspended for too long; another attempt may be starting the run."

@@ -94,6 +94,32 @@ class StartRunInput(Contract):
         return self.local is not None and self.local.is_repeated
 
 
+MAX_RESURRECTIONS = 10
+"""As often may a run be resurrected at most without somebody's order."""
+
+
+class Resurrection(Contract):
+    """Whether a run that was cut short may be resurrected: it goes on with its storages, instead of being paid anew."""
+
+    max_times: int = Field(
+        ge=0,
+        le=MAX_RESURRECTIONS,
+        description="How often one run may be resurrected in all; 0: never, whatever the operator's policy says.",
+    )
+
+
+class Production(Contract):
+    """What a run has produced, as far as its storages tell."""
+
+    rows: int = Field(default=0, description="Rows of its dataset.")
+    requests: int = Field(default=0, description="Requests of its queue that it has handled.")
+    records: int = Field(default=0, description="Records of its key-value store, without its input.")
+
+    def is_more_than(self, before: "Production") -> bool:
+        """Whether anything was added."""
+        return self.rows > before.rows or self.requests > before.requests or self.records > before.records
+
+
 class RunRef(Contract):
     """Input of `get_run`: a run that the caller can see."""
 
@@ -109,6 +135,14 @@ class WaitRunInput(RunRef):
         default=None, description="Return the run's rows too, when all of them fit into this size in bytes."
     )
     spend: Spend | None = Field(default=None, description="What is settled when the run has ended.")
+    resurrection: Resurrection | None = Field(
+        default=None,
+        description="A run that may be resurrected by this is neither settled nor are its rows read: the workflow has "
+        "`resurrect_run` decide.",
+    )
+    ended_before: datetime | None = Field(
+        default=None, description="When its earlier life ended: a state that says so is old."
+    )
 
 
 class AbortRunInput(Contract):
@@ -128,6 +162,10 @@ class AbortRunInput(Contract):
     )
     gracefully: bool = False
     spend: Spend | None = Field(default=None, description="What is settled, or released when no run was started.")
+    ended_before: datetime | None = Field(
+        default=None,
+        description="When its earlier life ended: it may have been resurrected, which may show late.",
+    )
 
 
 class RunState(Contract):
@@ -164,9 +202,41 @@ class RunState(Contract):
         """Whether the run has ended."""
         return self.status in FINAL_RUN_STATUSES
 
+    @property
+    def resurrections(self) -> int:
+        """How often the run was resurrected."""
+        count = self.stats.get("resurrectCount")
+        return count if isinstance(count, int) else 0
+
     def exceeding(self, limit: Literal["money", "time"]) -> Self:
         """This state, marked as over this limit of the budget."""
         return self.model_copy(update={"over_budget": limit})
+
+
+class ResurrectRunInput(RunRef):
+    """Input of `resurrect_run`: starts a run again that has ended as `ended`, at most once, whatever fails."""
+
+    ended: RunState = Field(description="The run as it had ended.")
+    budget: Budget = Field(default=Budget(), description="Limits of the run; what its lives have cost counts together.")
+    build: str | None = None
+    memory_mbytes: int | None = None
+    produced_before: Production = Field(
+        default=Production(), description="What it had produced when it was resurrected last: it must be more now."
+    )
+    is_forced: bool = Field(default=False, description="Whatever it has produced.")
+    spend: Spend | None = Field(default=None, description="What is settled when it is not resurrected.")
+    caps: SpendingCaps | None = Field(
+        default=None, description="Set when the run was settled: what it may cost besides is reserved."
+    )
+
+
+class ResurrectResult(Contract):
+    """Whether the run goes on."""
+
+    run: RunState
+    is_resurrected: bool = True
+    reason: str | None = Field(default=None, description="Why it does not go on.")
+    produced: Production = Production()
 
 
 class AbortResult(Contract):

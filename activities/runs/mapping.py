@@ -58,7 +58,8 @@ def _stats(run: "apify.Run") -> dict[str, Any]:
     """The platform's statistics of the run under its own names (Apify API v2, run object, `stats`)."""
     wanted = ("durationMillis", "runTimeSecs", "computeUnits", "memMaxBytes", "restartCount")
     stats = run.stats.model_dump(mode="json", by_alias=True)
-    return {name: stats[name] for name in wanted if stats.get(name) is not None}
+    found = {name: stats[name] for name in wanted if stats.get(name) is not None}
+    return {**found, "resurrectCount": stats["resurrectCount"]} if stats.get("resurrectCount") else found
 
 
 def _options(run: "apify.Run") -> dict[str, Any]:

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.runs.contracts import RunState, StartRunInput
+from outlast.activities.runs.contracts import ResurrectRunInput, RunState, StartRunInput
 from outlast.activities.spending.contracts import ReserveInput, Settlement, Spend, exact_usd
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.spending.refusals import refused_by_cap
@@ -33,8 +33,28 @@ async def reserved_limit(ledgers: Ledgers, request: StartRunInput) -> Decimal | 
     return answer.granted_usd
 
 
+async def reserved_further_limit(ledgers: Ledgers, request: ResurrectRunInput) -> Decimal | None:
+    """What a run that was booked already may cost in all when it goes on; as `reserved_limit`."""
+    own, spend = request.budget.max_total_charge_usd, request.spend
+    if spend is None or spend.earlier is None or request.caps is None or not spend.is_capped:
+        return own
+    earlier = spend.earlier.cost_usd
+    answer = await ledgers.reserve(
+        ReserveInput(
+            spend=spend,
+            caller=request.caller,
+            caps=request.caps,
+            amount_usd=None if own is None else max(own - earlier, Decimal(0)),
+            task_spent_usd=earlier,
+        )
+    )
+    if answer.refusal is not None:
+        raise ToolFailure(refused_by_cap(answer.refusal))
+    return None if answer.granted_usd is None else answer.granted_usd + earlier
+
+
 async def settle_run(ledgers: Ledgers, caller: Caller, spend: Spend | None, run: RunState) -> None:
     """Book what a run has cost that has ended."""
     if spend is not None and run.is_final:
-        cost = exact_usd(run.usage_total_usd or 0.0)
+        cost = spend.share_of(exact_usd(run.usage_total_usd or 0.0))
         await ledgers.settle(caller, Settlement(spend=spend, cost_usd=cost, run_id=run.run_id))

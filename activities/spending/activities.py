@@ -76,8 +76,8 @@ class SpendingActivities:
                 for start in range(0, len(request.runs), _READS_AT_ONCE):
                     batch = request.runs[start : start + _READS_AT_ONCE]
                     costs = await asyncio.gather(*(_final_cost(client, run.run_id) for run in batch))
-                    for run, cost in zip(batch, costs, strict=True):
-                        if cost is not None and cost != run.cost_usd:
+                    for run, whole in zip(batch, costs, strict=True):
+                        if whole is not None and (cost := run.spend.share_of(whole)) != run.cost_usd:
                             changed[run.spend.entry_id] = cost
                 return FinalCharges(changed=changed)
 
@@ -86,6 +86,8 @@ class SpendingActivities:
         if entry.spend.actor is None:
             return "nothing"
         client = self._platform.account_client(entry.caller)
+        if entry.spend.earlier is not None:
+            return await _settled(client, entry, [entry.spend.earlier.run_id])
         runs = StartedRuns(client, actor=entry.spend.actor, operation_id=entry.spend.entry_id, since=entry.since)
         return await _settled(client, entry, await runs.find(settle=timedelta(0)))
 
@@ -108,5 +110,5 @@ async def _settled(client: "apify.ApifyClientAsync", entry: OpenEntry, run_ids: 
         activity.logger.warning("Run %s goes on, and its task %s has ended.", run_id, entry.spend.task_id)
     if running:
         return "running"
-    cost = sum((exact_usd(run.usage_total_usd or 0.0) for run in found), exact_usd(0.0))
+    cost = entry.spend.share_of(sum((exact_usd(run.usage_total_usd or 0.0) for run in found), exact_usd(0.0)))
     return Settlement(spend=entry.spend, cost_usd=cost, run_id=found[0].id if len(found) == 1 else None)

@@ -12,6 +12,7 @@ LEDGER_WORKFLOW = "SpendLedgerWorkflow"
 RESERVE_UPDATE = "reserve"
 SETTLE_SIGNAL = "settle"
 RELEASE_SIGNAL = "release"
+CLOSE_SIGNAL = "close"
 OVERVIEW_QUERY = "overview"
 LEDGER_PREFIX = "spending:"
 CHECK_AFTER_SECONDS = 900.0
@@ -45,6 +46,14 @@ class SpendingCaps(Contract):
         return (self.per_task_usd, self.per_day_usd, self.per_month_usd) != (None, None, None)
 
 
+class EarlierLife(Contract):
+    """A run that is resurrected for another task: what it had cost before is booked already."""
+
+    run_id: str
+    entry_id: str = Field(description="Under which it was booked.")
+    cost_usd: Decimal
+
+
 class Spend(Contract):
     """Purpose of an amount, and who pays."""
 
@@ -63,10 +72,16 @@ class Spend(Contract):
     session_id: str | None = None
     task_id: str | None = Field(default=None, description="The task, or the turn.")
 
+    earlier: EarlierLife | None = Field(default=None, description="Of a run that an earlier task had started.")
+
     @property
     def is_capped(self) -> bool:
         """Whether it counts against caps."""
         return self.payer != "payment"
+
+    def share_of(self, run_usd: Decimal) -> Decimal:
+        """What is booked here of the cost of a whole run."""
+        return run_usd if self.earlier is None else max(run_usd - self.earlier.cost_usd, Decimal(0))
 
 
 class ReserveInput(Contract):
@@ -109,6 +124,13 @@ class Settlement(Contract):
     spend: Spend
     cost_usd: Decimal
     run_id: str | None = None
+
+
+class ClosedEntry(Contract):
+    """Argument of the signal `close`: a run that was booked is resurrected, and books what follows elsewhere."""
+
+    entry_id: str
+    cost_usd: Decimal = Field(description="What it had cost by then.")
 
 
 class Settlements(Contract):

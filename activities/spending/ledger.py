@@ -12,10 +12,12 @@ from outlast.activities.cancelled_updates import raise_cancellation
 from outlast.activities.contracts import Caller
 from outlast.activities.spending.contracts import (
     CHECK_AFTER_SECONDS,
+    CLOSE_SIGNAL,
     LEDGER_WORKFLOW,
     RELEASE_SIGNAL,
     RESERVE_UPDATE,
     SETTLE_SIGNAL,
+    ClosedEntry,
     LedgerState,
     Reserved,
     ReserveInput,
@@ -86,6 +88,10 @@ class Ledgers:
     async def release(self, caller: Caller, entry_id: str) -> None:
         """Give back what an entry holds: nothing was bought."""
         await self._signal(caller.id, RELEASE_SIGNAL, entry_id)
+
+    async def close(self, caller: Caller, closed: ClosedEntry) -> None:
+        """Book what a run has really cost that is resurrected now, and leave the entry so."""
+        await self._signal(caller.id, CLOSE_SIGNAL, closed)
 
     async def _signal(self, caller_id: str, name: str, argument: object) -> None:
         await self._client.start_workflow(

@@ -12,11 +12,12 @@ from temporalio.converter import DataConverter
 
 from outlast.activities.activity_results import ActivityResults
 from outlast.activities.contracts import Caller, Contract
-from outlast.activities.runs.contracts import AbortRunInput, RunState, StartRunInput
+from outlast.activities.runs.contracts import AbortRunInput, ResurrectRunInput, RunState, StartRunInput
 from outlast.activities.runs.operation_ids import operation_id
 from outlast.activities.stuck_tasks.contracts import TASK
 
 _START_RUN = "start_run"
+_RESURRECT_RUN = "resurrect_run"
 _ACTOR = SearchAttributeKey.for_keyword("OutlastActor")
 _NO_ACTOR = ":"
 """`user/name:tool` is a tool of an Actor that is an MCP server: its call starts no run."""
@@ -39,6 +40,7 @@ class StartedRuns:
         self._starts: dict[int, StartRunInput] = {}
         self._runs: dict[int, RunState] = {}
         self._local: RunState | None = None
+        self._resurrected: dict[str, ResurrectRunInput] = {}
 
     async def to_abort(self, events: Sequence[HistoryEvent]) -> tuple[AbortRunInput, ...]:
         """What aborts the runs. A start within the first task leaves its result, or nothing if that was lost."""
@@ -57,7 +59,11 @@ class StartedRuns:
             )
             for number, start in self._starts.items()
         )
-        return (*await self._started_locally(events[0], began), *scheduled)
+        going_on = tuple(
+            AbortRunInput(caller=one.caller, run_id=one.run_id, ended_before=one.ended.finished_at)
+            for one in self._resurrected.values()
+        )
+        return (*await self._started_locally(events[0], began), *scheduled, *going_on)
 
     async def _read_event(self, event: HistoryEvent) -> None:
         activity, result = self._results.read(event)
@@ -66,6 +72,9 @@ class StartedRuns:
             if scheduled.activity_type.name == _START_RUN:
                 [start] = await self._converter.decode(scheduled.input.payloads, [StartRunInput])
                 self._starts[event.event_id] = start
+            elif scheduled.activity_type.name == _RESURRECT_RUN:
+                [request] = await self._converter.decode(scheduled.input.payloads, [ResurrectRunInput])
+                self._resurrected[request.run_id] = request
         elif activity == _START_RUN:
             [run] = await self._converter.decode(result, [RunState])
             if event.event_type == EventType.EVENT_TYPE_MARKER_RECORDED:

@@ -10,6 +10,7 @@ from outlast.workflows.contracts.questions import Audience
 TaskEventName = Literal[
     "created",
     "run_started",
+    "run_resurrected",
     "status_message",
     "input_required",
     "output_stored",

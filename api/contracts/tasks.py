@@ -8,10 +8,16 @@ from pydantic.json_schema import SkipJsonSchema
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
-from outlast.activities.runs.contracts import RunState
+from outlast.activities.runs.contracts import Budget, RunState
 from outlast.api.contracts.visible_meta import visible_meta
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
-from outlast.workflows.contracts.tool_calls import CallOptions, Progress, TaskStatus, ToolResult
+from outlast.workflows.contracts.tool_calls import (
+    MAX_DEADLINE_SECONDS,
+    CallOptions,
+    Progress,
+    TaskStatus,
+    ToolResult,
+)
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.tools.framework.ids import Id
@@ -105,6 +111,7 @@ class Task(BaseModel):
         default=None,
         description="In the answer to a call: that this task was there already, for an equal call (`options.reuse`).",
     )
+    resurrects: str | None = Field(default=None, description="Id of the ended task whose run this one goes on with.")
     workflow_url: str | None = Field(default=None, description="The task's workflow in the Temporal UI.")
     is_cancelling: SkipJsonSchema[bool] = Field(default=False, exclude=True)
     """Whether it goes on only until what it has started has ended; for front doors. Not known of tasks in lists."""
@@ -149,6 +156,30 @@ class TaskAnswer(BaseModel):
         if result is None:
             return None
         return result.model_copy(update={"meta": visible_meta(result.meta, mode=self.task.mode)})
+
+
+class ResurrectRequest(KnownFieldsOnly):
+    """How the run of an ended task goes on. What is left out stays as it was."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    budget: Budget = Field(
+        default_factory=Budget,
+        description="Limits that take the place of the call's. What the run has cost so far counts, its time does not.",
+    )
+    deadline_seconds: int | None = Field(
+        default=None,
+        gt=0,
+        le=MAX_DEADLINE_SECONDS,
+        description="Seconds after which the new task fails and the run is aborted.",
+    )
+    build: Id | None = Field(default=None, description="Another build of the Actor, such as one with a defect mended.")
+    memory_mbytes: int | None = Field(
+        default=None, ge=128, le=32_768, description="Memory in megabytes: a power of two from 128 to 32768."
+    )
+    force: bool = Field(
+        default=False, description="Also when the run failed by itself, or has produced nothing to go on from."
+    )
 
 
 class SubmittedInput(KnownFieldsOnly):

@@ -5,7 +5,15 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from outlast.api.contracts.tasks import SubmittedInput, Task, TaskAnswer, TaskListing, TaskPage, TaskRequest
+from outlast.api.contracts.tasks import (
+    ResurrectRequest,
+    SubmittedInput,
+    Task,
+    TaskAnswer,
+    TaskListing,
+    TaskPage,
+    TaskRequest,
+)
 from outlast.api.http.dependencies import (
     AnswererDep,
     CallerDep,
@@ -111,6 +119,20 @@ async def cancel_task(task_id: TaskId, services: ServicesDep, caller: CancellerD
     return await services.tasks.cancel(caller, task_id)
 
 
+@router.post(
+    "/{task_id}/resurrect", status_code=201, responses=documented_problems(400, 401, 403, 404, 409, 422, 503, 507)
+)
+async def resurrect_run(
+    task_id: TaskId, services: ServicesDep, caller: CallerDep, body: ResurrectRequest | None = None
+) -> Task:
+    """Have the run of an ended task go on, instead of paying a new one: a new task that `resurrects` this one.
+
+    It has the same tool and arguments, and its answer has what the run produced in all its lives. A run that succeeded
+    does not go on; one that failed by itself, or produced nothing, only with `force`. Repeated, it is the same task.
+    """
+    return await services.resurrections.resurrect(caller, task_id, body or ResurrectRequest())
+
+
 @router.get(
     "/{task_id}/events",
     response_class=StreamingResponse,
@@ -130,9 +152,9 @@ async def follow_task(
 ) -> StreamingResponse:
     """A task's events as they happen.
 
-    `created`, `run_started`, `input_required`, `isomorphic_handoff`, `input_answered`, `output_stored`,
-    `handler_returned`, `task_completed` and `run_finished` are durable, have an id and are sent again from any point
-    with `Last-Event-ID`; `status_message` reports a run's progress and is not sent again.
+    `created`, `run_started`, `run_resurrected`, `input_required`, `isomorphic_handoff`, `input_answered`,
+    `output_stored`, `handler_returned`, `task_completed` and `run_finished` are durable, have an id and are sent again
+    from any point with `Last-Event-ID`; `status_message` reports a run's progress and is not sent again.
     """
     events = await services.tasks.events(caller, task_id, after=last_event_id)
     return event_stream(events)

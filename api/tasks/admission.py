@@ -27,6 +27,7 @@ from outlast.api.offer.planned_runs import planned_actors
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.approvers import Approvers
 from outlast.api.tasks.arguments import ArgumentCheck
+from outlast.api.tasks.resurrection.allowed_times import ResurrectRules
 from outlast.api.tasks.reuse.reuse_rules import Reusable, ReuseRules, may_reuse
 from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
 from outlast.api.tasks.wait_argument import without_wait
@@ -116,6 +117,11 @@ class Admission:
         # May an equal call answer it?
         reuse = self._reuse(caller, request, tool, mode, actor, permission, is_paid=payment is not None)
 
+        # May a run that is cut short go on?
+        resurrect = ResurrectRules(self._policy.current).allowed(
+            caller, request.options.resurrect, tool, actor, is_paid=payment is not None
+        )
+
         # Seal the secrets. From here on, none of them is readable.
         paid = self._sealer.seal(payment, purpose=caller.id) if payment is not None else None
         call = ToolCall(
@@ -136,12 +142,39 @@ class Admission:
             permission=permission,
             caps=self._policy.caps_of(caller.id),
             options=request.options.model_copy(
-                update={"run_heartbeat_seconds": self._settings.run_heartbeat_seconds, "reuse": None}
+                update={
+                    "run_heartbeat_seconds": self._settings.run_heartbeat_seconds,
+                    "reuse": None,
+                    "resurrect": resurrect,
+                }
             ),
         )
         fingerprints = self._fingerprints(call, request)
         quick = is_quick_read(tool) and (permission is None or permission.action == "allow")
         return AdmittedCall(call, _summary(call, fingerprints[0]), fingerprints, reuse=reuse, is_quick=quick)
+
+    async def admit_again(self, caller: Caller, call: ToolCall) -> AdmittedCall:
+        """A call that was admitted before, and ended, under the rules and caps that hold now; its secrets are sealed.
+
+        Raises `UnknownToolCalled`, and `PlatformUnavailable` when an Actor has to be looked up and cannot be.
+        """
+        tool = await self._find_tool(caller, call.mode, call.tool, call.tool_mask)
+        actor = await self._called_actor(caller, tool, call.arguments)
+        permission = await self._ruling(caller, tool, call.arguments, actor)
+        if permission is not None and permission.action == "deny":
+            self._record_denial(caller, tool, permission.rule, actor, session_id=call.session_id)
+        wanted = call.options.resurrect
+        allowed = ResurrectRules(self._policy.current).allowed(caller, wanted, tool, actor, is_paid=call.is_paid)
+        again = call.model_copy(
+            update={
+                "caller": caller,
+                "permission": permission,
+                "caps": self._policy.caps_of(caller.id),
+                "options": call.options.model_copy(update={"resurrect": allowed}),
+            }
+        )
+        fingerprints = self._sealer.digests([call.tool, call.mode, again.options.model_dump(mode="json")])
+        return AdmittedCall(again, _summary(again, fingerprints[0]), fingerprints, reuse=None, is_quick=False)
 
     async def schema_of(self, caller: Caller, request: TaskRequest) -> JsonObject:
         """The JSON Schema of the arguments of such calls, with that of the Actor's input where it is known.
@@ -355,5 +388,6 @@ def _summary(call: ToolCall, fingerprint: str) -> TaskSummary:
         actor=call.actor or (actor[:MAX_ID_CHARS] if isinstance(actor, str) else None),
         session_id=call.session_id,
         fingerprint=fingerprint,
+        resurrects=call.resurrects.task_id if call.resurrects else None,
         created_at=datetime.now(UTC),
     )

@@ -13,11 +13,11 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 
 from outlast.activities.activity_results import ActivityResults
-from outlast.activities.runs.contracts import RunState
+from outlast.activities.runs.contracts import ResurrectResult, RunState
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable, TaskNotFound
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.temporal_names import START_RUN
+from outlast.api.temporal.temporal_names import RESURRECT_RUN, START_RUN
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.tool_calls import DEFECT_META, TaskStatus, ToolOutcome
 
@@ -107,9 +107,13 @@ class RecordedFacts:
         handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)
         async for event in handle.fetch_history_events():
             activity, payloads = results.read(event)
-            if activity != START_RUN:
+            if activity == START_RUN:
+                [run] = await self._client.data_converter.decode(payloads, [RunState])
+            elif activity == RESURRECT_RUN:
+                [result] = await self._client.data_converter.decode(payloads, [ResurrectResult])
+                run = result.run
+            else:
                 continue
-            [run] = await self._client.data_converter.decode(payloads, [RunState])
             if run.run_id == run_id:
                 self._runs[execution.run_id, run_id] = run
                 return run

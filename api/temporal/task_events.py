@@ -24,7 +24,7 @@ from outlast.activities.dispatch.contracts import QUEUED_START_DELAY
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.contracts import StoredDataset, StoredOutput
 from outlast.activities.platform_reads.contracts import WatchedRun, WatchRunResult
-from outlast.activities.runs.contracts import FINAL_RUN_STATUSES, AbortResult, RunState
+from outlast.activities.runs.contracts import FINAL_RUN_STATUSES, AbortResult, ResurrectResult, RunState
 from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.api.contracts.events import TaskEvent, TaskEventName
 from outlast.api.contracts.tasks import Task
@@ -166,6 +166,8 @@ class _TaskFold(RunFold[TaskEvent]):
             case temporal_names.WAIT_FOR_RUN:
                 run = await self.decode(result[0], RunState)
                 found = self._runs_ended([run] if run.is_final else [])
+            case temporal_names.RESURRECT_RUN:
+                found = self._run_resurrected(await self.decode(result[0], ResurrectResult))
             case temporal_names.ABORT_RUN:
                 found = self._runs_ended((await self.decode(result[0], AbortResult)).runs)
             case temporal_names.WATCH_RUN:
@@ -188,6 +190,13 @@ class _TaskFold(RunFold[TaskEvent]):
         ended = [run for run in runs if run.run_id not in self._ended_runs]
         self._ended_runs.update(run.run_id for run in ended)
         return [("run_finished", run) for run in ended]
+
+    def _run_resurrected(self, result: ResurrectResult) -> list[NamedData]:
+        """The event of a run that goes on: its next end gives an event again."""
+        if not result.is_resurrected:
+            return []
+        self._ended_runs.discard(result.run.run_id)
+        return [("run_resurrected", result.run)]
 
     def _output_stored(self, output: StoredOutput) -> list[NamedData]:
         self._stored[output.locator] = output
@@ -302,7 +311,7 @@ async def _pump_events(
             async for event in task_events(client, task_id, after=after, wait=wait):
                 await queue.put(event)
                 after = position_of(event.id)
-                if event.name == "run_started":
+                if event.name in ("run_started", "run_resurrected"):
                     told.run_start.set()
             told.past.set()
         await queue.put(None)

@@ -18,7 +18,13 @@ from outlast.activities.mcp_actors.contracts import CallPhase
 from outlast.activities.platform_reads.contracts import WatchedRun
 from outlast.activities.runs.contracts import RunState
 from outlast.api.contracts.tasks import Task
-from outlast.api.temporal.temporal_names import CALL_MCP_TOOL, PLAIN_FUNCTION, WAIT_FOR_RUN, WATCH_RUN
+from outlast.api.temporal.temporal_names import (
+    CALL_MCP_TOOL,
+    PLAIN_FUNCTION,
+    RESURRECT_RUN,
+    WAIT_FOR_RUN,
+    WATCH_RUN,
+)
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputRequest, InputRequests
 from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary
@@ -30,6 +36,9 @@ QUEUED_MESSAGE = "Queued: it begins when fewer of your other tasks are at work."
 
 RUN_STARTED_MESSAGE = "The run has started."
 """Status message of a task whose run has started, until the run has a message of its own."""
+
+RESURRECTING_MESSAGE = "The run was cut short; it is being resurrected."
+"""Status message of a task whose run is to go on."""
 
 _WORKER_PATIENCE = timedelta(seconds=3)
 _HARMLESS_ATTEMPTS = 2
@@ -70,6 +79,7 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
         executor=summary.executor,
         actor=summary.actor,
         session_id=summary.session_id,
+        resurrects=summary.resurrects,
         batch_id=execution.typed_search_attributes.get(search_attributes.BATCH),
         created_at=summary.created_at,
         finished_at=execution.close_time,
@@ -171,6 +181,8 @@ def _waiting(description: WorkflowExecutionDescription, run: RunState | None) ->
     # Until the first heartbeat the history knows more, see `recorded_facts`.
     if any(activity.activity_type.name == WAIT_FOR_RUN for activity in raw.pending_activities):
         return (run.status_message if run else None) or RUN_STARTED_MESSAGE
+    if any(activity.activity_type.name == RESURRECT_RUN for activity in raw.pending_activities):
+        return RESURRECTING_MESSAGE
     return "Waiting for a worker." if _is_left_lying(raw) else None
 
 

@@ -8,6 +8,7 @@ from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.platform_reads.watching import RunWatchActivities
 from outlast.activities.runs.activities import RunActivities
+from outlast.activities.runs.resurrection import RunResurrections
 from outlast.activities.storages.datasets import DatasetActivities
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
@@ -23,6 +24,7 @@ SESSION_WORKFLOW: Final = _name_of(SessionWorkflow)
 TASK_WORKFLOW: Final = _name_of(ToolCallWorkflow)
 START_RUN: Final = _name_of(RunActivities.start_run)
 WAIT_FOR_RUN: Final = _name_of(RunActivities.wait_for_run)
+RESURRECT_RUN: Final = _name_of(RunResurrections.resurrect_run)
 ABORT_RUN: Final = _name_of(RunActivities.abort_run)
 CALL_MCP_TOOL: Final = _name_of(McpActorActivities.call_mcp_tool)
 PLAIN_FUNCTION: Final = RUN_PLAIN_FUNCTION

@@ -15,12 +15,14 @@ from outlast.activities.batches.contracts import BatchPlace, ItemLine, ItemOutco
 from outlast.activities.dispatch.contracts import written
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.runs.contracts import RunState
+from outlast.activities.runs.resurrection_rules import has_money_left, is_cut_short
 from outlast.activities.spending.contracts import exact_usd
 from outlast.worker.abnormal_ends import abnormal
 from outlast.worker.batches.eager_share import EagerShare
+from outlast.worker.ended_runs import ended_call, taken_up
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
-from outlast.workflows.contracts.tool_calls import TaskCompleted, TaskSummary, ToolCall, ToolOutcome
+from outlast.workflows.contracts.tool_calls import ResurrectedTask, TaskCompleted, TaskSummary, ToolCall, ToolOutcome
 from outlast.workflows.tool_call import ToolCallWorkflow
 
 _ASKED_AT_ONCE = 20
@@ -34,9 +36,17 @@ class WorkflowItemTasks:
         self._client = client
         self._eager = EagerShare(client)
 
-    async def start(self, place: BatchPlace, item: ItemLine, task_id: str, *, limit_usd: Decimal | None) -> None:
-        """Start the item's task; nothing when there is one already."""
+    async def start(
+        self, place: BatchPlace, item: ItemLine, task_id: str, *, limit_usd: Decimal | None, after: str | None
+    ) -> None:
+        """Start the item's task; nothing when there is one already. It goes on with the run of the task `after`, if it
+        may.
+        """
         call, summary = _call_of(place, item, limit_usd)
+        if after is not None and call.options.resurrect is not None:
+            resurrects = await self._resurrected(after, call)
+            call = call.model_copy(update={"resurrects": resurrects})
+            summary = summary.model_copy(update={"resurrects": resurrects.task_id if resurrects else None})
         # A run is started within the first task, in ways that were thought through for tasks from a queue only.
         eager = not place.starts_runs and await self._eager.takes_next()
         try:
@@ -55,6 +65,25 @@ class WorkflowItemTasks:
             )
         except WorkflowAlreadyStartedError:
             return
+
+    async def _resurrected(self, task_id: str, call: ToolCall) -> ResurrectedTask | None:
+        """The task of an attempt whose run was cut short and may go on; None when another run has to be started."""
+        handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
+        try:
+            description, outcome = await handle.describe(), await handle.result()
+        except WorkflowFailureError:
+            return None
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return None
+            raise
+        run, allowed = outcome.run, call.options.resurrect
+        if run is None or allowed is None or run.resurrections >= allowed.max_times or call.is_paid:
+            return None
+        if not (is_cut_short(run) or _is_aborted_by_limit(outcome)) or not has_money_left(run, call.options.budget):
+            return None
+        ended = await ended_call(self._client, description)
+        return taken_up(description, ended, run).model_copy(update={"starts_anew": True})
 
     async def outcome(self, task_id: str) -> ItemOutcome | None:
         """How the task has ended, as soon as it has; None when there is none."""
@@ -113,6 +142,13 @@ def _call_of(place: BatchPlace, item: ItemLine, limit_usd: Decimal | None) -> tu
         raise ValueError("it was written by another version of Outlast") from error
     options = call.options.model_copy(update={"budget": call.options.budget.within(limit_usd)})
     return call.model_copy(update={"options": options}), summary
+
+
+def _is_aborted_by_limit(outcome: ToolOutcome) -> bool:
+    """Whether the run was aborted because the time or the money of its task was over."""
+    error, run = outcome.result.error, outcome.run
+    by_limit = error is not None and error.category in (ErrorCategory.TIMEOUT, ErrorCategory.PAYMENT)
+    return by_limit and run is not None and run.status == "ABORTED"
 
 
 def _outcome_of(outcome: ToolOutcome) -> ItemOutcome:

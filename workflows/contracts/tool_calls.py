@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, model_validator
 from outlast.activities.contracts import Caller, Contract, SealedSecret
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.outputs.contracts import OutputPolicy
-from outlast.activities.runs.contracts import Budget, RunState
+from outlast.activities.runs.contracts import Budget, Production, Resurrection, RunState
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.reuse import Reuse
@@ -171,12 +171,33 @@ class CallOptions(Contract):
     )
     budget: Budget = Budget()
     output: OutputOptions = OutputOptions()
+    resurrect: Resurrection | None = Field(
+        default=None,
+        description="Whether a run of the call that was cut short goes on instead of being paid anew; by default as "
+        "the operator's policy says, and not without one.",
+    )
     reuse: Reuse | None = Field(
         default=None, description="Whether an equal call of the same caller may answer this one; by default not."
     )
     run_heartbeat_seconds: int = Field(
         default=30, gt=0, description="Seconds without a heartbeat after which another worker follows the run."
     )
+
+
+class ResurrectedTask(Contract):
+    """An ended task whose run a call goes on with, in place of a start."""
+
+    task_id: str
+    run: RunState = Field(description="As it had ended.")
+    entry_id: str = Field(description="Under which it was booked.")
+    produced: Production = Field(
+        default=Production(), description="What it had produced when it was resurrected last: it must be more now."
+    )
+    budget: Budget = Field(default=Budget(), description="Limits that take the place of the call's.")
+    build: str | None = None
+    memory_mbytes: int | None = None
+    is_forced: bool = Field(default=False, description="Whatever the run has produced.")
+    starts_anew: bool = Field(default=False, description="Whether another run is started when it cannot go on.")
 
 
 class ToolCall(Contract):
@@ -208,6 +229,7 @@ class ToolCall(Contract):
     permission: PermissionRuling | None = Field(default=None, description="Absent when no rule is about the call.")
     caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
     batch_id: str | None = Field(default=None, description="The batch whose item it is.")
+    resurrects: ResurrectedTask | None = Field(default=None, description="The task whose run it goes on with.")
 
     @property
     def is_paid(self) -> bool:
@@ -218,6 +240,11 @@ class ToolCall(Contract):
     def proxies_mcp(self) -> bool:
         """Whether a tool of an Actor that is an MCP server is called: `actor` is `user/name:tool` then."""
         return self.actor is not None and ":" in self.actor
+
+
+def changed_budget(budget: Budget, changes: Budget) -> Budget:
+    """`budget` with the limits that `changes` has."""
+    return budget.model_copy(update=changes.model_dump(exclude_none=True))
 
 
 Offers = Callable[[str], bool]
@@ -363,6 +390,7 @@ class TaskSummary(Contract):
     session_id: str | None = None
     created_at: datetime
     fingerprint: str = Field(description="Digest of the request, to tell a repeated request from another one.")
+    resurrects: str | None = Field(default=None, description="Id of the task whose run it goes on with.")
     request_key: str | None = Field(
         default=None, description="The task's id by its idempotency key, where the id is that of calls that are reused."
     )

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from datetime import timedelta
+from decimal import Decimal
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
@@ -16,11 +17,13 @@ with workflow.unsafe.imports_passed_through():
     )
 
 from outlast.activities.spending.contracts import (
+    CLOSE_SIGNAL,
     LEDGER_WORKFLOW,
     OVERVIEW_QUERY,
     RELEASE_SIGNAL,
     RESERVE_UPDATE,
     SETTLE_SIGNAL,
+    ClosedEntry,
     FindChargesInput,
     KeepUsageInput,
     LedgerOverview,
@@ -106,6 +109,11 @@ class SpendLedgerWorkflow:
     def release(self, entry_id: str) -> None:
         """Give back what an entry holds."""
         self._book.release(entry_id)
+
+    @workflow.signal(name=CLOSE_SIGNAL)
+    def close(self, closed: ClosedEntry) -> None:
+        """Book what a run has really cost that is resurrected: from now on another entry is booked for it."""
+        self._correct_entry(closed.entry_id, closed.cost_usd)
 
     @workflow.query(name=OVERVIEW_QUERY)
     def overview(self) -> LedgerOverview:
@@ -199,7 +207,10 @@ class SpendLedgerWorkflow:
             return
         for run in runs:
             entry_id = run.spend.entry_id
-            booked = self._book.correct(entry_id, final.changed.get(entry_id, run.cost_usd), workflow.now())
-            if booked is not None:
-                count_difference(booked.cost_usd)
-                count_spend(booked)
+            self._correct_entry(entry_id, final.changed.get(entry_id, run.cost_usd))
+
+    def _correct_entry(self, entry_id: str, cost_usd: Decimal) -> None:
+        booked = self._book.correct(entry_id, cost_usd, workflow.now())
+        if booked is not None:
+            count_difference(booked.cost_usd)
+            count_spend(booked)

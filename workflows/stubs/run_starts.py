@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from typing import TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
@@ -32,6 +33,9 @@ _FIRST_ATTEMPT_EVENTS = 5
 """Events up to the start of a workflow's first task: started, scheduled, begun, and at most two signals. A task that is
 repeated has at least six, the failure of the first one and two more. A replay may see more at the same place, so that
 a step must not have other commands for it."""
+
+
+T = TypeVar("T")
 
 
 class NotStartedError(Exception):
@@ -118,7 +122,7 @@ class RunStarts:
             summary=f"start {request.spec.actor}",
         )
         try:
-            has_started(await _outlasting_cancellation(handle, has_started))
+            has_started(await outlasting_cancellation(handle, has_started))
         except ApplicationError as error:  # The SDK puts no `ActivityError` around the failure of a local activity.
             if error.type == GOES_OVER:
                 return WentOver.model_validate(error.details[0])
@@ -147,7 +151,7 @@ class RunStarts:
             summary=f"start {request.spec.actor}",
         )
         try:
-            has_started(await _outlasting_cancellation(handle, has_started, cancels=True))
+            has_started(await outlasting_cancellation(handle, has_started, cancels=True))
         except ActivityError as error:
             searched = request.may_have_begun_since is not None
             raise NotStartedError(
@@ -157,10 +161,10 @@ class RunStarts:
             ) from error
 
 
-async def _outlasting_cancellation(
-    handle: ActivityHandle[RunState], has_started: Callable[[RunState], None], *, cancels: bool = False
-) -> RunState:
-    """The run. When the call is cancelled meanwhile, `has_started` is told of a run that was started all the same.
+async def outlasting_cancellation(
+    handle: ActivityHandle[T], has_ended: Callable[[T], None], *, cancels: bool = False
+) -> T:
+    """The result. When the call is cancelled meanwhile, `has_ended` is told of a result that came all the same.
 
     With `cancels`, the activity is cancelled then: a local one ends soon by itself.
     """
@@ -170,5 +174,5 @@ async def _outlasting_cancellation(
         if cancels:
             handle.cancel()
         with suppress(ActivityError, ApplicationError):
-            has_started(await handle)
+            has_ended(await handle)
         raise

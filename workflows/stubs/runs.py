@@ -1,7 +1,7 @@
 """The runs of one tool call: started at most once each, followed, and never left running when the call is cancelled."""
 
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Literal
@@ -24,6 +24,9 @@ from outlast.activities.runs.contracts import (
     AbortRunInput,
     Budget,
     EndedRun,
+    Production,
+    ResurrectResult,
+    ResurrectRunInput,
     RunRef,
     RunSpec,
     RunState,
@@ -31,15 +34,17 @@ from outlast.activities.runs.contracts import (
     WaitRunInput,
 )
 from outlast.activities.runs.operation_ids import operation_id
-from outlast.activities.spending.contracts import Spend, exact_usd
+from outlast.activities.runs.resurrection_rules import cost_of, may_be_resurrected
+from outlast.activities.spending.contracts import EarlierLife, Spend
 from outlast.activities.storages.contracts import DatasetPage
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
-from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.contracts.tool_calls import ResurrectedTask, ToolCall, changed_budget
 from outlast.workflows.stubs.call_activity import tool_errors
 from outlast.workflows.stubs.deadline import remaining
 from outlast.workflows.stubs.failures import ToolError, envelope_of, is_deadline
 from outlast.workflows.stubs.quick_reads import read_quickly
+from outlast.workflows.stubs.run_resurrections import resurrected
 from outlast.workflows.stubs.run_starts import NotStartedError, RunStarts
 from outlast.workflows.stubs.search_attributes import TaskAttributes
 from outlast.workflows.stubs.task_log import log_task_event, spent_on, timed
@@ -53,10 +58,16 @@ class _Operation:
     spec: RunSpec
     spend: Spend
     run: RunState | None = None
+    produced: Production = field(default_factory=Production)
+    """What the run had produced when it was resurrected last."""
+    ended_before: datetime | None = None
+    """When the latest life of the run ended that was, or may have been, followed by another one."""
+    is_unsettled: bool = False
+    """Whether the run has ended and may go on, so that nothing was booked yet."""
 
     @property
     def may_be_running(self) -> bool:
-        return self.run is None or not self.run.is_final
+        return self.run is None or not self.run.is_final or self.is_unsettled
 
     @property
     def cost_usd(self) -> Decimal:
@@ -64,7 +75,16 @@ class _Operation:
         run = self.run
         if run is None or (not run.is_final and run.limit_usd is not None):
             return (run.limit_usd if run else self.spec.budget.max_total_charge_usd) or Decimal(0)
-        return exact_usd(run.usage_total_usd or 0.0)
+        return self.spend.share_of(cost_of(run))
+
+    def decided(self, result: ResurrectResult) -> None:
+        """Take note of whether the run goes on."""
+        before = self.run
+        limit = result.run.limit_usd if before is None else result.run.limit_usd or before.limit_usd
+        adopted = before is not None and before.adopted
+        self.run = result.run.model_copy(update={"limit_usd": limit, "adopted": adopted})
+        self.produced = result.produced
+        self.is_unsettled = False
 
 
 class Runs:
@@ -91,8 +111,8 @@ class Runs:
     @property
     def cost_usd(self) -> float | None:
         """Cost of this call's runs, as far as is known; None before the first one."""
-        runs = [operation.run for operation in self._operations if operation.run is not None]
-        return float(sum(exact_usd(run.usage_total_usd or 0.0) for run in runs)) if runs else None
+        known = [one.spend.share_of(cost_of(one.run)) for one in self._operations if one.run is not None]
+        return float(sum(known)) if known else None
 
     async def start(self, spec: RunSpec) -> RunState:
         """Start a run. When memory or run slots are lacking, wait for them until the call's deadline.
@@ -102,6 +122,10 @@ class Runs:
         """
         spent = sum((operation.cost_usd for operation in self._operations), Decimal(0))
         own_id = self._next_operation_id()
+        if self._call.resurrects is not None and not self._operations:
+            going_on = await self._take_up(self._call.resurrects, own_id, spec)
+            if going_on is not None:
+                return going_on
         operation = _Operation(own_id, spec, self._spend(own_id, spec))
         self._operations.append(operation)
         request = StartRunInput(
@@ -147,13 +171,26 @@ class Runs:
     ) -> tuple[RunState, DatasetPage | None]:
         """As `finish`, and the run's rows: without items when they do not fit into `within_bytes`, None when they could
         not be read."""
-        budget = budget.within(run.limit_usd)
+        while True:
+            final, page = await self._finish_life(run, budget.within(run.limit_usd), within_bytes)
+            if not may_be_resurrected(final, self._call.options.resurrect, budget.within(run.limit_usd)):
+                return final, page
+            run = await self._have_go_on(final, budget)
+            if run.is_final and run.finished_at == final.finished_at:
+                return run, None
+
+    async def _finish_life(
+        self, run: RunState, budget: Budget, within_bytes: int | None
+    ) -> tuple[RunState, DatasetPage | None]:
+        operation = self._operation_of(run)
         request = WaitRunInput(
             caller=self._call.caller,
             run_id=run.run_id,
             budget=budget,
             rows_within_bytes=within_bytes,
-            spend=self._spend_of(run),
+            spend=operation.spend if operation else None,
+            resurrection=self._call.options.resurrect if operation else None,
+            ended_before=operation.ended_before if operation else None,
         )
         ended = await self._follow(run, request)
         # The activity that follows the run reads its rows, too.
@@ -166,6 +203,72 @@ class Runs:
             await self.abort_open()
             raise ToolError(self._stopped(final, f"the budget of {budget.max_total_charge_usd} US dollars"))
         return final, ended.rows
+
+    async def _have_go_on(self, ended: RunState, budget: Budget) -> RunState:
+        """The run in another life; or as it had ended, with the reason in its status message, if there is none.
+
+        What it has cost is booked then.
+        """
+        operation = self._operation_of(ended)
+        if operation is None:
+            return ended
+        operation.ended_before, operation.is_unsettled = ended.finished_at, True
+        request = ResurrectRunInput(
+            caller=self._call.caller,
+            run_id=ended.run_id,
+            ended=ended,
+            budget=budget.within(ended.limit_usd),
+            produced_before=operation.produced,
+            spend=operation.spend,
+        )
+        return await self._resurrect(operation, request)
+
+    async def _resurrect(self, operation: _Operation, request: ResurrectRunInput) -> RunState:
+        workflow.set_current_details(f"**Run** `{request.run_id}`: {request.ended.status}; it is being resurrected.")
+        try:
+            with timed("start"):
+                result = await resurrected(self._call, request, operation.decided)
+        except ActivityError as error:
+            await self.abort_open()
+            envelope = envelope_of(error, tool=self._call.tool)
+            reason = "the task's time is over" if is_deadline(error) else envelope.message
+            return not_resurrected(operation.run or request.ended, reason)
+        if result.reason is not None:
+            return not_resurrected(operation.run or request.ended, result.reason)
+        log_task_event("run_resurrected", run=request.run_id)
+        return operation.run or result.run
+
+    async def _take_up(self, given: ResurrectedTask, own_id: str, spec: RunSpec) -> RunState | None:
+        """The run of an earlier task, which goes on for this one; None when another one is to be started.
+
+        Raises `ToolError`.
+        """
+        now = await self.look_up(given.run.run_id)
+        ended = now if now.is_final else given.run
+        earlier = EarlierLife(run_id=ended.run_id, entry_id=given.entry_id, cost_usd=cost_of(ended))
+        spend = self._spend(own_id, spec).model_copy(update={"earlier": earlier})
+        operation = _Operation(own_id, spec, spend, run=ended, ended_before=ended.finished_at, is_unsettled=True)
+        self._operations.append(operation)
+        request = ResurrectRunInput(
+            caller=self._call.caller,
+            run_id=ended.run_id,
+            ended=ended,
+            budget=changed_budget(spec.budget, given.budget),
+            build=given.build,
+            memory_mbytes=given.memory_mbytes,
+            produced_before=given.produced,
+            is_forced=given.is_forced,
+            spend=spend,
+            caps=self._call.caps,
+        )
+        run = await self._resurrect(operation, request)
+        if not run.is_final or run.finished_at != ended.finished_at:
+            self._announce(run, spec)
+            return run
+        self._operations.remove(operation)
+        if given.starts_anew:
+            return None
+        raise ToolError(_not_taken_up(self._call.tool, run))
 
     async def _follow(self, run: RunState, request: WaitRunInput) -> EndedRun:
         try:
@@ -211,10 +314,12 @@ class Runs:
                 since=self._starts.began,
                 may_start_late=self._starts.is_repeated,
                 spend=operation.spend,
+                ended_before=operation.ended_before,
             )
             with tool_errors(self._call.tool, partial(self._not_aborted, request=request)):
                 aborted = await self._abort(request)
             operation.run = aborted.runs[0] if aborted.runs else operation.run
+            operation.is_unsettled = False
             if not aborted.runs and operation.run is None:
                 self._operations.remove(operation)
 
@@ -235,14 +340,17 @@ class Runs:
                 operation.run = run
 
     def _announce_start(self, run: RunState, spec: RunSpec) -> None:
+        self._announce(run, spec)
+        log_task_event("run_started", run=run.run_id)
+
+    def _announce(self, run: RunState, spec: RunSpec) -> None:
         self._attributes.change(search_attributes.RUN_ID.value_set(run.run_id))
         if workflow.info().typed_search_attributes.get(search_attributes.ACTOR) != spec.actor:
             self._attributes.change(search_attributes.ACTOR.value_set(spec.actor))
-        log_task_event("run_started", run=run.run_id)
 
-    def _spend_of(self, run: RunState) -> Spend | None:
-        """The entry of a run of this call; other runs are booked by the calls that started them."""
-        own = (one.spend for one in self._operations if one.run is not None and one.run.run_id == run.run_id)
+    def _operation_of(self, run: RunState) -> _Operation | None:
+        """That of a run of this call; other runs are booked by the calls that started them."""
+        own = (one for one in self._operations if one.run is not None and one.run.run_id == run.run_id)
         return next(own, None)
 
     def _spend(self, operation_id: str, spec: RunSpec) -> Spend:
@@ -288,6 +396,21 @@ class Runs:
             f"Run {run.run_id} was aborted: it reached {limit}.",
             hint=f"What it produced so far is in dataset {run.dataset_id}. Raise the limit to let it run longer.",
         )
+
+
+def not_resurrected(run: RunState, reason: str) -> RunState:
+    """The run as it had ended, which says why it did not go on."""
+    said = f"{run.status_message} " if run.status_message else ""
+    return run.model_copy(update={"status_message": f"{said}(It was not resurrected: {reason}.)"})
+
+
+def _not_taken_up(tool: str, run: RunState) -> ErrorEnvelope:
+    return ErrorEnvelope.permanent(
+        ErrorCategory.CONFLICT,
+        tool,
+        f"Run {run.run_id} cannot go on. {run.status_message or ''}".strip(),
+        hint=f"What it has produced is in dataset {run.dataset_id}. Call the tool again to start another run.",
+    )
 
 
 def _not_started(error: NotStartedError, spec: RunSpec) -> ErrorEnvelope:

@@ -15,7 +15,7 @@ from outlast.workflows.contracts.tool_calls import ToolCall
 
 TASK_LOGGER: Final = "outlast.tasks"
 """The logger of these lines: settings say how many of them are written, see `worker/log_lines.py`."""
-TaskEvent = Literal["accepted", "queued", "started", "run_started", "waiting", "ended"]
+TaskEvent = Literal["accepted", "queued", "started", "run_started", "run_resurrected", "waiting", "ended"]
 Part = Literal["queue", "start", "run", "fetch", "store", "person"]
 """What a task spends time on: in the queue; starting a run, following it, reading data, storing outputs; waiting for
 somebody's answer."""
@@ -24,6 +24,7 @@ MESSAGES: Final[dict[TaskEvent, str]] = {
     "queued": "task queued",
     "started": "task started",
     "run_started": "run started",
+    "run_resurrected": "run resurrected",
     "waiting": "task waits for somebody",
     "ended": "task ended",
 }

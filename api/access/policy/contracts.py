@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self, TypeVar, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
+from outlast.activities.runs.contracts import MAX_RESURRECTIONS
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.workflows.contracts.permissions import Action
 from outlast.workflows.contracts.reuse import Age
@@ -98,6 +99,14 @@ class ReuseEntry(_Entry):
     max_age: Age = Field(description="`90s`, `10m`, `6h` or `7d`.")
 
 
+class ResurrectEntry(_Entry):
+    """Runs of `tool` that were cut short are resurrected for `caller`, each `max_times` at most."""
+
+    caller: CallerId = "*"
+    tool: str = Field(min_length=1, max_length=200, description="As in a rule: a tool, or an Actor as `user/name`.")
+    max_times: int = Field(ge=0, le=MAX_RESURRECTIONS, description="0: never, also when the call asks for it.")
+
+
 class CallerEntry(_Entry):
     """What the file says of one caller, or of all (`[defaults]`)."""
 
@@ -145,6 +154,9 @@ class Policy(_Entry):
     reuse: tuple[ReuseEntry, ...] = Field(
         default=(), description="For calls that do not say `options.reuse` themselves; the first one that fits decides."
     )
+    resurrect: tuple[ResurrectEntry, ...] = Field(
+        default=(), description="The first one that fits decides, and limits what `options.resurrect` asks for."
+    )
     keys: tuple[KeyEntry, ...] = ()
     oauth: OAuthEntry = OAuthEntry()
 
@@ -161,7 +173,12 @@ class Policy(_Entry):
     def over(self, base: "Policy") -> "Policy":
         """This policy, and `base` where it says nothing. The rules of `base` come last."""
         merged = _merged(base, self.model_copy(update={"defaults": _merged(base.defaults, self.defaults)}))
-        return merged.model_copy(update={"rules": (*self.rules, *base.rules), "reuse": (*self.reuse, *base.reuse)})
+        lists = {
+            "rules": (*self.rules, *base.rules),
+            "reuse": (*self.reuse, *base.reuse),
+            "resurrect": (*self.resurrect, *base.resurrect),
+        }
+        return merged.model_copy(update=lists)
 
 
 def _merged(base: M, own: M) -> M:

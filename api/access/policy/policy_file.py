@@ -9,7 +9,15 @@ from pydantic import BaseModel, ValidationError
 
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.api.access.key_hashes import KeyHash
-from outlast.api.access.policy.contracts import CallerEntry, KeyEntry, Limits, OAuthEntry, PermissionEntry, Policy
+from outlast.api.access.policy.contracts import (
+    CallerEntry,
+    KeyEntry,
+    Limits,
+    OAuthEntry,
+    PermissionEntry,
+    Policy,
+    ResurrectEntry,
+)
 
 MAX_BYTES = 4 * 1024 * 1024
 _MODELS: tuple[type[BaseModel], ...] = (
@@ -19,6 +27,7 @@ _MODELS: tuple[type[BaseModel], ...] = (
     Limits,
     OAuthEntry,
     PermissionEntry,
+    ResurrectEntry,
     SpendingCaps,
 )
 

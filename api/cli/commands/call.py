@@ -36,6 +36,7 @@ class CallRequest:
     max_run_seconds: float | None
     reuse: str | None
     refresh: bool
+    resurrect: int | None
     detach: bool
 
 
@@ -74,6 +75,12 @@ ReuseOption = Annotated[
 RefreshOption = Annotated[
     bool, typer.Option("--refresh", help="Start it in any case; later calls with --reuse may take its answer.")
 ]
+ResurrectOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="TIMES", min=0, max=10, help="Have a run that is cut short go on this often, instead of paying anew."
+    ),
+]
 DeadlineOption = Annotated[
     float | None,
     _limit_option("The task fails after this: 90s, 10m, 2h.", parser=parse_duration, metavar="TIME"),
@@ -99,6 +106,7 @@ def call(
     max_run_time: MaxRunTimeOption = None,
     reuse: ReuseOption = None,
     refresh: RefreshOption = False,
+    resurrect: ResurrectOption = None,
     as_json: JsonOption = False,
     url: UrlOption = None,
     token: TokenOption = None,
@@ -127,6 +135,7 @@ def call(
         max_run_time,
         reuse,
         refresh,
+        resurrect,
         detach,
     )
     run_action(Options(url, token, data_dir, as_json), lambda context: call_tool(context, request))
@@ -142,7 +151,7 @@ async def call_tool(context: Context, request: CallRequest) -> ExitCode:
     )
     task = await context.client.start(request.tool, arguments, **_options(request))
     if request.detach:
-        return _leave(context, task)
+        return leave(context, task)
     answer = await see_through(context, task)
     return show_answer(context, answer)
 
@@ -197,7 +206,8 @@ def _say_not_done(context: Context, task: "Task") -> None:
     context.output.error(CliError(f"Task {task.id} is {task.status}{doing}", exit_code=ExitCode.NOT_DONE, hint=again))
 
 
-def _leave(context: Context, task: "Task") -> ExitCode:
+def leave(context: Context, task: "Task") -> ExitCode:
+    """Print the id of a task that goes on by itself."""
     output, command = context.output, context.options.command
     if output.as_json:
         output.document(task.document())
@@ -218,5 +228,6 @@ def _options(request: CallRequest) -> "CallOptions":
         "max_items": request.max_items,
         "max_run_seconds": request.max_run_seconds,
         "reuse": request.reuse,
+        "resurrect": request.resurrect,
         "refresh": request.refresh,
     }

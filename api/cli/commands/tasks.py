@@ -1,4 +1,4 @@
-"""`outlast tasks`: list, look at, watch, collect, answer and cancel tasks."""
+"""`outlast tasks`: list, look at, watch, collect, answer, cancel and resurrect tasks."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -7,7 +7,16 @@ import typer
 from rich.markup import escape
 
 from outlast.api.cli.ask.given_answers import Given, question_key
-from outlast.api.cli.commands.call import show_answer
+from outlast.api.cli.commands.call import (
+    DeadlineOption,
+    DetachOption,
+    MaxItemsOption,
+    MaxRunTimeOption,
+    MaxUsdOption,
+    leave,
+    see_through,
+    show_answer,
+)
 from outlast.api.cli.completion import complete_asking, complete_task, complete_tool
 from outlast.api.cli.errors import ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
@@ -16,6 +25,7 @@ from outlast.api.cli.show.parse_durations import parse_duration
 
 if TYPE_CHECKING:
     from outlast.client import Task
+    from outlast.client.flows.requests import ResurrectOptions
 
 app = typer.Typer(no_args_is_help=True, help="List, look at, watch, collect, answer and cancel tasks.")
 
@@ -134,6 +144,46 @@ def cancel(
 
 
 @app.command()
+def resurrect(
+    task_id: TaskIdArgument,
+    detach: DetachOption = False,
+    deadline: DeadlineOption = None,
+    max_usd: MaxUsdOption = None,
+    max_items: MaxItemsOption = None,
+    max_run_time: MaxRunTimeOption = None,
+    build: Annotated[str | None, typer.Option(metavar="BUILD", help="Another build of the Actor.")] = None,
+    memory: Annotated[int | None, typer.Option(metavar="MB", min=128, help="Memory of the run, in megabytes.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also when the run failed by itself, or has produced nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Have the run of an ended task go on, instead of paying a new one.
+
+    A new task follows it to its answer, with what the run produced in all its lives. Limits take the place of the
+    call's: those on cost hold over all lives of the run, that on time for the new one.
+
+    Examples:
+      outlast tasks resurrect TASK --max-run-time 1h
+      outlast tasks resurrect TASK --memory 4096 --force
+    """
+    changes: ResurrectOptions = {
+        "deadline_seconds": deadline,
+        "max_usd": max_usd,
+        "max_items": max_items,
+        "max_run_seconds": max_run_time,
+        "build": build,
+        "memory_mbytes": memory,
+        "force": force,
+    }
+    options = Options(url, token, data_dir, as_json)
+    run_action(options, lambda context: resurrect_task(context, task_id, changes, detach=detach))
+
+
+@app.command()
 def answer(
     task_id: AskingTaskArgument,
     content: Annotated[
@@ -164,6 +214,14 @@ def answer(
     """
     given = Given(content, arg or [], key, "yes" if yes else "no" if no else None, note, decline)
     run_action(Options(url, token, data_dir, as_json), lambda context: answer_task(context, task_id, given))
+
+
+async def resurrect_task(context: Context, task_id: str, changes: "ResurrectOptions", *, detach: bool) -> ExitCode:
+    """Start the task for which the run goes on and, unless detached, follow it to its answer."""
+    task = await context.client.resurrect(task_id, **changes)
+    if detach:
+        return leave(context, task)
+    return show_answer(context, await see_through(context, task))
 
 
 async def answer_task(context: Context, task_id: str, given: Given) -> ExitCode:

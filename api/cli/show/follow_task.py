@@ -18,6 +18,7 @@ from outlast.client import Event, InputRequest, Task, Waiting
 _LABELS = {
     "created": "created",
     "run_started": "run started",
+    "run_resurrected": "run resurrected",
     "status_message": "status",
     "input_required": "input required",
     "isomorphic_handoff": "handed over",
@@ -115,7 +116,7 @@ def _update(progress: TaskProgress, event: Event) -> None:
         progress.show("created", at=event.time)
     elif event.name == "input_required":
         progress.show("input required", _questions(event), at=event.time)
-    elif event.name in ("run_started", "status_message", "run_finished"):
+    elif event.name in ("run_started", "run_resurrected", "status_message", "run_finished"):
         progress.show(_state(event), _message(event), at=event.time)
 
 
@@ -150,7 +151,7 @@ def _describe(event: Event) -> str:
     data, state = event.data, _state(event)
     if event.name == "created":
         return escape(f"{data.get('tool', '')} ({data.get('mode', '')})")
-    if event.name == "run_started":
+    if event.name in ("run_started", "run_resurrected"):
         return escape(str(data.get("run_id", "")))
     if event.name == "output_stored":
         return escape(f"{data.get('locator', '')}  {size(float(str(data.get('size_bytes', 0))))}")

@@ -53,7 +53,7 @@ REUSED_META = "outlast/reused"
 _FIRST_QUESTION_SECONDS = 5.0
 _STATE_SECONDS = 30.0
 """How long a call whose client does not wait is held until its run has begun, and then for the run's first message."""
-_BEGUN = frozenset({"run_started", "input_required", "task_completed"})
+_BEGUN = frozenset({"run_started", "run_resurrected", "input_required", "task_completed"})
 
 OnToolsChanged = Callable[[Context, Client], Awaitable[None]]
 

@@ -113,6 +113,8 @@ class Dialect:
         """What the client is told of an event of its call; None for nothing."""
         if facts.event == "run_started":
             return ProgressNote(f"Run {facts.data.get('run_id')} has started")
+        if facts.event == "run_resurrected":
+            return ProgressNote(f"Run {facts.data.get('run_id')} was cut short, and goes on")
         if facts.event != "status_message":
             return None
         done, total = facts.data.get("done"), facts.data.get("total")

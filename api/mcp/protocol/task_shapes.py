@@ -23,7 +23,9 @@ HANDOFFS_META = "outlast/handoffs"
 RELATED_TASK_META = "io.modelcontextprotocol/related-task"
 TOOLS_META = "outlast/tools"
 """Key in `_meta`: the tool of each task. An MCP task does not name its tool."""
-STATE_EVENTS = frozenset({"run_started", "status_message", "input_required", "task_completed", "run_finished"})
+STATE_EVENTS = frozenset(
+    {"run_started", "run_resurrected", "status_message", "input_required", "task_completed", "run_finished"}
+)
 """The events of a task after which its state, as MCP shows it, may differ."""
 
 

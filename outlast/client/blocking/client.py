@@ -24,7 +24,14 @@ from outlast.client.flows import handoffs, tasks
 from outlast.client.flows import operations as operating
 from outlast.client.flows import usage as usages
 from outlast.client.flows.batches import Items, mapped
-from outlast.client.flows.requests import BatchOptions, CallOptions, batch_settings, call_body
+from outlast.client.flows.requests import (
+    BatchOptions,
+    CallOptions,
+    ResurrectOptions,
+    batch_settings,
+    call_body,
+    resurrect_body,
+)
 from outlast.client.flows.server import Server
 from outlast.client.flows.tasks import PAGE_SIZE, TaskFilter
 from outlast.client.flows.usage import UsageOptions
@@ -165,6 +172,10 @@ class Client:
     def cancel(self, task_id: str) -> Task:
         """Ask for a task to be cancelled; it is when the platform says that its run has ended."""
         return self._transport.run(tasks.cancel(self._server, task_id))
+
+    def resurrect(self, task_id: str, **options: Unpack[ResurrectOptions]) -> Task:
+        """Have the run of an ended task go on, instead of paying a new one. Gives the new task that it goes on for."""
+        return self._transport.run(tasks.resurrect(self._server, task_id, resurrect_body(options)))
 
     def list_tasks(
         self,

@@ -49,6 +49,14 @@ class Run(Response):
     adopted: bool = False
     over_budget: str | None = None
     """Which limit of its budget the run has exceeded while it is still running: `money` or `time`."""
+    stats: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue], repr=False)
+    """The platform's statistics of the run, under its own names."""
+
+    @property
+    def resurrections(self) -> int:
+        """How often the run was resurrected."""
+        count = self.stats.get("resurrectCount")
+        return count if isinstance(count, int) else 0
 
 
 class Handoff(Response):
@@ -131,6 +139,8 @@ class Task(Response):
     progress: Progress | None = None
     reused: Reused | None = None
     """In the answer to a call: that this task was there already, for an equal call."""
+    resurrects: str | None = None
+    """Id of the ended task whose run this one goes on with."""
     workflow_url: str | None = None
 
     @property

@@ -33,10 +33,28 @@ class CallOptions(TypedDict, total=False):
     """An equal call of yours that runs, or was answered not longer ago than this (`90s`, `6h`, `7d`), answers it."""
     refresh: bool | None
     """Starts the call in any case; later equal calls may be answered by it."""
+    resurrect: int | None
+    """How often a run of the call that is cut short may go on, instead of being paid anew; 0 for never."""
     tool_mask: Mapping[str, bool] | None
     """Which tools are active, by name."""
     idempotency_key: str | None
     """The same key with the same call gives the same task. Without it every call is a new task."""
+
+
+class ResurrectOptions(TypedDict, total=False):
+    """How the run of an ended task goes on. What is left out, or None, stays as it was."""
+
+    max_usd: float | None
+    """US dollars that the run may cost in all its lives."""
+    max_items: int | None
+    max_run_seconds: float | None
+    """Time of the new life."""
+    deadline_seconds: float | None
+    build: str | None
+    """Another build of the Actor."""
+    memory_mbytes: int | None
+    force: bool | None
+    """Also when the run failed by itself, or has produced nothing to go on from."""
 
 
 class BatchOptions(TypedDict, total=False):
@@ -70,6 +88,8 @@ class BatchOptions(TypedDict, total=False):
     max_run_seconds: float | None
     keep_output_seconds: float | None
     """How long stored outputs of items, and the results, are kept."""
+    resurrect: int | None
+    """How often an item's run that is cut short may go on, instead of being paid anew."""
     tool_mask: Mapping[str, bool] | None
     idempotency_key: str | None
     """The same key with the same batch gives the same batch. Without it every batch is a new one."""
@@ -146,7 +166,28 @@ def call_body(tool: str, arguments: Mapping[str, JsonValue] | None, options: Cal
             budget=_budget(options),
             output=_output(options.get("compress"), options.get("keep_output_seconds")),
             reuse=given(max_age=options.get("reuse"), refresh=options.get("refresh") or None) or None,
+            resurrect=_resurrection(options.get("resurrect")),
         ),
+    )
+
+
+def _resurrection(times: int | None) -> Body | None:
+    return None if times is None else {"max_times": times}
+
+
+def resurrect_body(options: ResurrectOptions) -> Body:
+    """The body of `POST /v1/tasks/{id}/resurrect`."""
+    limits = CallOptions(
+        max_usd=options.get("max_usd"),
+        max_items=options.get("max_items"),
+        max_run_seconds=options.get("max_run_seconds"),
+    )
+    return given(
+        budget=_budget(limits),
+        deadline_seconds=_whole_seconds(options.get("deadline_seconds")),
+        build=options.get("build"),
+        memory_mbytes=options.get("memory_mbytes"),
+        force=options.get("force") or None,
     )
 
 
@@ -172,6 +213,7 @@ def batch_settings(tool: str, arguments: Mapping[str, JsonValue] | None, options
             deadline_seconds=_whole_seconds(options.get("deadline_seconds")),
             budget=_budget(options),
             output=_output(None, options.get("keep_output_seconds")),
+            resurrect=_resurrection(options.get("resurrect")),
         ),
     )
 

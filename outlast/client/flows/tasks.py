@@ -130,6 +130,12 @@ def cancel(server: Server, task_id: str) -> Flow[Task]:
     return parsed(Task, response, server.url)
 
 
+def resurrect(server: Server, task_id: str, body: Mapping[str, JsonValue]) -> Flow[Task]:
+    """Have the run of an ended task go on, for a new task. Repeated, it gives the same task."""
+    response = yield from request(server, HttpRequest("POST", f"{task_path(task_id)}/resurrect", body=dict(body)))
+    return parsed(Task, response, server.url)
+
+
 def answer(
     server: Server,
     task_id: str,

@@ -62,6 +62,10 @@ class SandboxServer:
         order = {"action": action, "match": {"method": method, "path": path}, **options}
         self.control.post("/faults", json=order).raise_for_status()
 
+    def lose(self, run_id: str) -> None:
+        """Have a run die with its server."""
+        self.control.post(f"/runs/{run_id}/lose").raise_for_status()
+
     def counters(self) -> Any:
         return self.control.get("/counters").raise_for_status().json()
 

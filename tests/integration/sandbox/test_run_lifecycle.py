@@ -129,6 +129,7 @@ async def test_a_run_over_its_memory_failed(client: ApifyClientAsync) -> None:
     run = await client.actor(PROBE).call(run_input={"do": "hog"}, memory_mbytes=128, logger=None)
     assert run is not None
     assert run.status == "FAILED"
+    assert run.exit_code == 137
     assert run.status_message == "The Actor used more memory than its limit of 128 MB"
     assert run.stats.mem_max_bytes
     assert run.stats.mem_max_bytes > 128 * 1024 * 1024
@@ -179,9 +180,55 @@ async def test_an_ended_run_can_be_resurrected(client: ApifyClientAsync) -> None
     ended = await client.run(run.id).wait_for_finish()
     assert ended is not None
     assert (ended.status, ended.stats.resurrect_count) == ("SUCCEEDED", 1)
+    assert ended.started_at == run.started_at
+    assert (ended.usage_total_usd or 0) > (run.usage_total_usd or 0), "what the first life has cost is not forgotten"
     dataset = await client.dataset(run.default_dataset_id).get()
     assert dataset is not None
     assert dataset.item_count == 4, "the same storages"
+
+
+async def test_a_resurrected_run_has_its_time_anew(client: ApifyClientAsync, tmp_path: Path) -> None:
+    file = tmp_path / "go"
+    run = await client.actor(PROBE).start(
+        run_input={"do": "wait-for-file", "file": str(file)}, run_timeout=timedelta(seconds=1)
+    )
+    first = await client.run(run.id).wait_for_finish()
+    assert first is not None
+    assert first.status == "TIMED-OUT"
+    began = await client.run(run.id).resurrect(memory_mbytes=512, run_timeout=timedelta(seconds=600))
+    assert (began.finished_at, began.options.memory_mbytes, began.options.timeout_secs) == (None, 512, 600)
+    file.touch()
+    ended = await client.run(run.id).wait_for_finish()
+    assert ended is not None
+    assert ended.status == "SUCCEEDED"
+    assert (ended.stats.compute_units or 0) > (first.stats.compute_units or 0)
+
+
+async def test_a_run_that_dies_with_its_server_has_no_exit_code(
+    client: ApifyClientAsync, sandbox: SandboxServer
+) -> None:
+    run = await client.actor(PROBE).start(run_input={"do": "sleep"})
+    await until_it_says(client, run.id, "sleeping")
+    sandbox.lose(run.id)
+    ended = await client.run(run.id).wait_for_finish()
+    assert ended is not None
+    assert (ended.status, ended.exit_code) == ("FAILED", None)
+
+
+async def test_what_cannot_be_resurrected_is_refused(client: ApifyClientAsync) -> None:
+    run = await client.actor(PROBE).start(run_input={"do": "sleep"}, max_items=5)
+    with pytest.raises(ApifyApiError, match="have ended"):
+        await client.run(run.id).resurrect()
+    await until_it_says(client, run.id, "sleeping")
+    await client.run(run.id).abort()
+    await client.run(run.id).wait_for_finish()
+    with pytest.raises(ApifyApiError, match="only be increased"):
+        await client.run(run.id).resurrect(max_items=4)
+    with pytest.raises(ApifyApiError, match="has no build"):
+        await client.run(run.id).resurrect(build="no-such-build")
+    ended = await client.run(run.id).get()
+    assert ended is not None
+    assert (ended.status, ended.stats.resurrect_count) == ("ABORTED", 0)
 
 
 async def test_an_event_is_charged_once_per_idempotency_key(client: ApifyClientAsync) -> None:

@@ -74,6 +74,10 @@ class Sandbox:
         """Stop a run of the first user."""
         self._http.post(f"/v2/actor-runs/{run_id}/abort", headers=self._authorized).raise_for_status()
 
+    def lose_run(self, run_id: str) -> None:
+        """Have a run die with its server."""
+        self._control("POST", f"runs/{run_id}/lose")
+
     def paid_runs(self, payer: str) -> set[str]:
         """The runs that a wallet has paid (x402)."""
         rows = self._control("GET", "settlements")["settlements"]
@@ -88,6 +92,11 @@ class Sandbox:
         headers = {"Authorization": f"Bearer {self.token}"}
         answer = self._http.get(f"/v2/acts/{actor.replace('/', '~')}", headers=headers)
         return answer.raise_for_status().json()["data"]["id"]
+
+    def rows(self, dataset_id: str) -> list[dict[str, Any]]:
+        """All rows of a dataset of the first user."""
+        answer = self._http.get(f"/v2/datasets/{dataset_id}/items", headers=self._authorized)
+        return answer.raise_for_status().json()
 
     def new_dataset(self, rows: list[dict[str, Any]]) -> str:
         """The id of a new dataset that holds `rows`."""

@@ -75,4 +75,6 @@ def describe_run_facts(run: RunState) -> str | None:
 def describe_run_status(run: RunState) -> str:
     """The run's state in one sentence."""
     message = f" {run.status_message}" if run.status_message else ""
-    return f"Run {run.run_id} is {run.status}.{message}"
+    times = {0: "", 1: " It was resurrected once."}
+    told = times.get(run.resurrections, f" It was resurrected {run.resurrections} times.")
+    return f"Run {run.run_id} is {run.status}.{message}{told}"

@@ -36,7 +36,7 @@ from outlast.workflows.tools.loader import ToolSet
 _MAX_URI_CHARS = 200
 _ACTOR_INPUT = "/input/"
 _NO_TASK = {"type": TaskNotFound.slug}
-_REPORTED_EVENTS = frozenset({"run_started", "status_message", "run_finished"})
+_REPORTED_EVENTS = frozenset({"run_started", "run_resurrected", "status_message", "run_finished"})
 """Events of a task of which its client is told, once a run is known."""
 _SEE_SCHEMA = "Compare them with the tool's inputSchema in tools/list."
 

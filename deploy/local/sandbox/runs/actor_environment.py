@@ -83,7 +83,7 @@ def _platform_variables(run: Run, token: str, base_url: str) -> dict[str, str]:
 
 
 def _run_variables(actor: Actor, run: Run, base_url: str) -> dict[str, str]:
-    timeout_at = iso(run.started_at + run.timeout_seconds) if run.timeout_seconds else ""
+    timeout_at = iso(run.life_began_at + run.timeout_seconds) if run.timeout_seconds else ""
     return {
         "ACTOR_ID": actor.id,
         "ACTOR_FULL_NAME": actor.full_name,

@@ -29,7 +29,8 @@ class Surroundings:
 
 
 async def sleeper(run: Run, surroundings: Surroundings) -> int:
-    """`outlast/sleeper`. It counts from the start of the run, so a restart of the sandbox does not prolong it."""
+    """`outlast/sleeper`. It counts the time of the run, so a restart of the sandbox does not prolong it, and a run that
+    was resurrected goes on where it was."""
     found = surroundings.stores.get(run.store_id, "INPUT")
     settings = cast("JsonObject", orjson.loads(found[0].read_bytes())) if found else {}
     seconds, steps = float(settings.get("seconds", 10)), int(settings.get("steps", 10))
@@ -38,7 +39,7 @@ async def sleeper(run: Run, surroundings: Surroundings) -> int:
     pushed = surroundings.datasets.item_count(run.dataset_id)
     for step in range(steps + 1):
         due = seconds * step / steps
-        await asyncio.sleep(max(0.0, run.started_at + due - now()))
+        await asyncio.sleep(max(0.0, due - run.duration_seconds()))
         surroundings.say(f"Slept {_written(due)} of {_written(seconds)} s{suffix}")
         until = rows * step // steps
         if until > pushed:

@@ -54,6 +54,9 @@ class Run:
     memory_samples: int = 0
     migrations: int = 0
     resurrections: int = 0
+    earlier_seconds: float = 0.0
+    earlier_compute_units: float = 0.0
+    resurrected_at: float | None = None
     listed_at: float = 0.0
     shown_at: float = 0.0
     abort_requests: int = 0
@@ -86,13 +89,28 @@ class Run:
         found = _OPERATION.search(self.user_agent or "")
         return found.group(1) if found else None
 
+    @property
+    def life_began_at(self) -> float:
+        """When its process was started for the first time, or last when the run was resurrected."""
+        return self.started_at if self.resurrected_at is None else self.resurrected_at
+
     def duration_seconds(self) -> float:
-        """The run time so far, in seconds."""
-        return max(0.0, (self.finished_at or now()) - self.started_at)
+        """The run time so far, in seconds, without the time between two lives."""
+        return self.earlier_seconds + self._seconds_of_life()
 
     def compute_units(self) -> float:
         """Gigabyte-hours of memory."""
-        return self.memory_mbytes / 1024 * self.duration_seconds() / 3600
+        return self.earlier_compute_units + self.memory_mbytes / 1024 * self._seconds_of_life() / 3600
+
+    def begin_another_life(self) -> None:
+        """Make an ended run READY again. What it has used so far stays used."""
+        self.earlier_compute_units, self.earlier_seconds = self.compute_units(), self.duration_seconds()
+        self.status, self.finished_at, self.exit_code, self.resurrected_at = "READY", None, None, now()
+        self.status_message, self.is_status_message_terminal = None, False
+        self.resurrections += 1
+
+    def _seconds_of_life(self) -> float:
+        return max(0.0, (self.finished_at or now()) - self.life_began_at)
 
 
 _FIELDS = tuple(description.name for description in fields(Run))
@@ -106,6 +124,7 @@ class Runs:
         self._compute_unit_usd = compute_unit_usd
         self._open: dict[str, Run] = {}
         self._unsaved: set[str] = set()
+        self._shown_still: dict[str, tuple[float, JsonObject]] = {}
         for row in database.rows(
             "SELECT document FROM runs WHERE status IN ('READY', 'RUNNING', 'TIMING-OUT', 'ABORTING')"
         ):
@@ -162,6 +181,15 @@ class Runs:
         if run is None:
             raise not_found("Actor run")
         return run
+
+    def show_still(self, run: Run, *, seconds: float) -> None:
+        """Shows the run as it is now for so long, whatever becomes of it: a replica that lags."""
+        self._shown_still[run.id] = (now() + seconds, self.details(run))
+
+    def details_shown_still(self, run: Run) -> JsonObject | None:
+        """How a replica that lags shows the run; None when none does."""
+        until, details = self._shown_still.get(run.id, (0.0, None))
+        return details if until > now() else None
 
     def delete(self, run: Run) -> None:
         """Hides an ended run; the counters still include it."""

@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.1
 _MEMORY_TICKS = 5
+_KILLED_FOR_MEMORY = 137
+"""The exit code of a container that used too much memory (128 + SIGKILL)."""
 
 Observer = Callable[[Run, str], None]
 
@@ -51,6 +53,7 @@ class LiveRun:
     stopping: asyncio.Task[None] | None = None
     listeners: set[asyncio.Queue[JsonObject]] = field(default_factory=set["asyncio.Queue[JsonObject]"])
     failure: str | None = None
+    is_out_of_memory: bool = False
 
 
 class Supervisor:
@@ -103,7 +106,14 @@ class Supervisor:
         """Starts a run that was saved as READY."""
         live = self._follow(run)
         live.task = asyncio.create_task(self._launch(live))
-        self._observer(run, "ACTOR.RUN.CREATED")
+        self._observer(run, "ACTOR.RUN.RESURRECTED" if run.resurrections else "ACTOR.RUN.CREATED")
+
+    def lose(self, run: Run) -> None:
+        """Ends an open run as when its server is lost: at once, and without an exit code."""
+        live = self._live.get(run.id)
+        if live is not None and live.execution is not None:
+            live.failure = "The server that ran the Actor was lost"
+            live.execution.kill()
 
     async def wait(self, run: Run, seconds: float) -> Run:
         """Returns the run when it has ended or after `seconds`."""
@@ -245,7 +255,7 @@ class Supervisor:
         assert execution is not None
         ending = asyncio.ensure_future(execution.wait())
         try:
-            remaining = run.started_at + run.timeout_seconds - now() if run.timeout_seconds else None
+            remaining = run.life_began_at + run.timeout_seconds - now() if run.timeout_seconds else None
             done, _ = await asyncio.wait([ending], timeout=None if remaining is None else max(0.0, remaining))
             if not done and run.status == "RUNNING":
                 run.status = "TIMING-OUT"
@@ -269,6 +279,8 @@ class Supervisor:
 
     def _finish(self, live: LiveRun, exit_code: int | None) -> None:
         run = live.run
+        if live.is_out_of_memory:
+            exit_code = _KILLED_FOR_MEMORY
         match run.status:
             case "ABORTING":
                 run.status = "ABORTED"
@@ -340,6 +352,7 @@ class Supervisor:
             self._publish(live, "systemInfo", _system_info(run))
             if used_bytes > run.memory_mbytes * 1024 * 1024 and live.failure is None and live.execution is not None:
                 live.failure = f"The Actor used more memory than its limit of {run.memory_mbytes} MB"
+                live.is_out_of_memory = True
                 self.say(run, live.failure)
                 live.execution.kill()
 

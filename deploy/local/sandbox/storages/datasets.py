@@ -77,6 +77,10 @@ class Datasets:
             (row["item_count"] + len(lines), size_bytes, orjson.dumps(all_fields).decode(), moment, moment, row["id"]),
         )
 
+    def limit(self, dataset_id: str, max_items: int) -> None:
+        """Sets how many rows are kept at most, of those that are pushed from now on."""
+        self._database.run("UPDATE storages SET max_items = ? WHERE id = ?", (max_items, dataset_id))
+
     def item_count(self, dataset_id: str) -> int:
         """The number of rows."""
         return self._database.number("SELECT item_count FROM storages WHERE id = ?", (dataset_id,))

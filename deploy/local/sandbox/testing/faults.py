@@ -20,7 +20,7 @@ from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.times_and_ids import now
 
 REQUEST_ACTIONS = ("status", "delay", "drop_before", "drop_after", "truncate", "status_after", "delay_after", "hang")
-STATE_ACTIONS = ("late_runs", "hide_list_user_agent", "late_item_count")
+STATE_ACTIONS = ("late_runs", "late_resurrection", "hide_list_user_agent", "late_item_count")
 
 _ERROR_TYPES = {401: "user-or-token-not-found", 403: "insufficient-permissions", 429: "rate-limit-exceeded"}
 """What the platform calls these errors."""

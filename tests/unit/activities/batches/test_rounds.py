@@ -55,7 +55,9 @@ class Tasks:
         self.most_at_once = 0
         self._at_once = 0
 
-    async def start(self, place: BatchPlace, item: ItemLine, task_id: str, *, limit_usd: Decimal | None) -> None:
+    async def start(
+        self, place: BatchPlace, item: ItemLine, task_id: str, *, limit_usd: Decimal | None, after: str | None
+    ) -> None:
         await self.may_start.wait()
         self.started.setdefault(task_id, item.key)
         self._die_in_time()

@@ -36,6 +36,7 @@ class ControlRoutes:
             Route("/sandbox/limits", _local(self._set_limits), methods=["POST"]),
             Route("/sandbox/users", _local(self._add_user), methods=["POST"]),
             Route("/sandbox/runs/{run_id}/usage", _local(self._add_usage), methods=["POST"]),
+            Route("/sandbox/runs/{run_id}/lose", _local(self._lose), methods=["POST"]),
             Route("/sandbox/schedules/{schedule_id}/due", _local(self._make_due), methods=["POST"]),
             Route("/sandbox/settlements", _local(self._settlements), methods=["GET"]),
             Route("/sandbox/actors", _local(self._actors), methods=["GET"]),
@@ -96,6 +97,12 @@ class ControlRoutes:
         run.charged_usd = round(run.charged_usd + float((await body_object(request)).get("usd", 0)), 9)
         self._platform.runs.save(run)
         return json_response({"usageTotalUsd": self._platform.runs.cost_usd(run)})
+
+    async def _lose(self, request: Request) -> Response:
+        """Have a run die with the server that it runs on."""
+        run = self._platform.runs.any(request.path_params["run_id"])
+        self._platform.supervisor.lose(run)
+        return json_response({"lost": not run.is_final})
 
     async def _settlements(self, _request: Request) -> Response:
         return json_response({"settlements": self._platform.settlements.all()})

@@ -18,7 +18,13 @@ from outlast.deploy.local.sandbox.http.query import (
     names,
     page,
 )
-from outlast.deploy.local.sandbox.http.routes.starts import Start, StartedBy, StartOptions, start_run
+from outlast.deploy.local.sandbox.http.routes.starts import (
+    Start,
+    StartedBy,
+    StartOptions,
+    check_resurrection,
+    start_run,
+)
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.runs.run_log import read_log
 from outlast.deploy.local.sandbox.runs.run_table import Run
@@ -99,6 +105,9 @@ class RunRoutes:
     async def _get(self, request: Request) -> Response:
         _, run = self._caller_and_run(request)
         seconds = integer(request, "waitForFinish", 0, maximum=MAX_WAIT_SECONDS)
+        earlier = self._platform.runs.details_shown_still(run)
+        if earlier is not None:
+            return data_response(earlier)
         return self._details(await self._platform.supervisor.wait(run, seconds))
 
     async def _list(self, request: Request) -> Response:
@@ -149,13 +158,22 @@ class RunRoutes:
         if not run.is_final:
             raise ApiError(400, "run-not-finished", "Only runs that have ended can be resurrected")
         options = StartOptions.of(request)
-        run.memory_mbytes = options.memory_mbytes or run.memory_mbytes
-        platform.limits.check(platform.runs.open, user.id, run.memory_mbytes)
-        run.timeout_seconds = run.timeout_seconds if options.timeout_seconds is None else options.timeout_seconds
-        run.status, run.finished_at, run.exit_code, run.started_at = "READY", None, None, now()
-        run.status_message, run.is_status_message_terminal = None, False
-        run.resurrections += 1
-        platform.runs.save(run)
+        memory_mbytes = check_resurrection(platform, run, options)
+        platform.limits.check(platform.runs.open, user.id, memory_mbytes)
+        late = platform.faults.state(
+            "late_resurrection", request.method, request.url.path, request.headers.get("user-agent", "")
+        )
+        if late is not None:
+            platform.runs.show_still(run, seconds=float(late.options.get("seconds", 5)))
+        with platform.database.transaction():
+            run.begin_another_life()
+            run.memory_mbytes = memory_mbytes
+            run.timeout_seconds = run.timeout_seconds if options.timeout_seconds is None else options.timeout_seconds
+            run.max_total_charge_usd = options.max_total_charge_usd or run.max_total_charge_usd
+            if options.max_items is not None:
+                run.max_items = options.max_items
+                platform.datasets.limit(run.dataset_id, options.max_items)
+            platform.runs.save(run)
         platform.supervisor.start(run)
         return self._details(run)
 

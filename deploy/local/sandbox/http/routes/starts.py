@@ -120,6 +120,26 @@ def start_run(platform: Platform, by: StartedBy, start: Start) -> Run:
     return run
 
 
+def check_resurrection(platform: Platform, run: Run, options: StartOptions) -> int:
+    """The memory with which an ended run starts again, in MB. Raises `ApiError` 400 for options that it cannot have.
+
+    A limit on what the run may cost can only be raised.
+    """
+    actor = platform.catalogue.by_id(run.actor_id)
+    memory_mbytes = checked_memory(options.memory_mbytes or run.memory_mbytes)
+    if actor is not None:
+        _check_build(actor, options.build)
+        _check_actor_memory(actor, memory_mbytes)
+    limits = (
+        ("maxItems", options.max_items, run.max_items),
+        ("maxTotalChargeUsd", options.max_total_charge_usd, run.max_total_charge_usd),
+    )
+    for name, wanted, before in limits:
+        if wanted is not None and before is not None and wanted < before:
+            raise invalid_parameter(f"{name} of a resurrected run can only be increased: it was {before}")
+    return memory_mbytes
+
+
 def _new_run(platform: Platform, by: StartedBy, start: Start, memory_mbytes: int) -> Run:
     actor, options, user = start.actor, start.options, start.user
     run_id = new_id()

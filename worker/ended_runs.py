@@ -1,0 +1,54 @@
+"""How the run of an ended task is taken up by another one: read from the history of the ended one."""
+
+from dataclasses import dataclass
+
+from temporalio.client import Client, WorkflowExecutionDescription
+
+from outlast.activities.activity_results import ActivityResults
+from outlast.activities.runs.contracts import Production, ResurrectResult, RunState
+from outlast.activities.runs.operation_ids import operation_id
+from outlast.activities.runs.resurrection import RunResurrections
+from outlast.workflows.contracts.tool_calls import ResurrectedTask, ToolCall
+
+_RESURRECT_RUN = RunResurrections.resurrect_run.__name__
+
+
+@dataclass(frozen=True)
+class EndedCall:
+    """What was called, and what its run had produced when it was resurrected last."""
+
+    call: ToolCall
+    """Its secrets are sealed."""
+    produced: Production
+
+
+async def ended_call(client: Client, description: WorkflowExecutionDescription) -> EndedCall:
+    """The call behind the workflow of an ended task. Raises `RPCError`."""
+    handle = client.get_workflow_handle(description.id, run_id=description.run_id)
+    results, call, produced = ActivityResults(), None, Production()
+    async for event in handle.fetch_history_events():
+        if call is None:
+            payloads = event.workflow_execution_started_event_attributes.input.payloads
+            [call] = await client.data_converter.decode(payloads, [ToolCall])
+            produced = call.resurrects.produced if call.resurrects is not None else produced
+        name, result = results.read(event)
+        if name == _RESURRECT_RUN:
+            [decided] = await client.data_converter.decode(result, [ResurrectResult])
+            produced = decided.produced if decided.is_resurrected else produced
+    assert call is not None
+    return EndedCall(call, produced)
+
+
+def taken_up(description: WorkflowExecutionDescription, ended: EndedCall, run: RunState) -> ResurrectedTask:
+    """The ended task, as a call refers to it that goes on with its run: the first and only one that it had started."""
+    return ResurrectedTask(
+        task_id=description.id,
+        run=run,
+        entry_id=operation_id(
+            namespace=description.namespace,
+            workflow_id=description.id,
+            first_run_id=description.run_id or "",
+            number=1,
+        ),
+        produced=ended.produced,
+    )
