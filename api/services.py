@@ -38,6 +38,7 @@ from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.handoffs import Handoffs
 from outlast.api.tasks.large_arguments import LargeArguments
+from outlast.api.tasks.live_rows.row_stream import TaskRows
 from outlast.api.tasks.open_tasks import KeptCount
 from outlast.api.tasks.queue_keeper import QueueKeeper
 from outlast.api.tasks.quick_calls import QuickCalls
@@ -64,6 +65,7 @@ class Services:
     mcp_sessions: McpSessions
     audit: AuditLog
     tasks: TaskClient
+    task_rows: TaskRows
     shares: TaskShares
     session_starts: SessionStarts
     stored_bytes: StoredBytes
@@ -126,6 +128,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         mcp_sessions=McpSessions(policy, settings.mcp_session_idle_seconds),
         audit=audit,
         tasks=tasks,
+        task_rows=TaskRows(client, tasks, outputs, platform),
         shares=shares,
         session_starts=session_starts,
         stored_bytes=stored_bytes,
