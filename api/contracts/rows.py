@@ -27,7 +27,7 @@ class RowsWanted(BaseModel):
 
 
 class RowsEnd(BaseModel):
-    """Data of `end`: no further row comes. `rows` counts those of the last dataset, and its id is that of the last row."""
+    """Data of `end`: no further row comes. `rows` counts those of the last dataset; the id is that of the last row."""
 
     status: TaskStatus = Field(description="State of the task.")
     rows: int

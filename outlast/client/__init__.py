@@ -7,7 +7,7 @@ from outlast.client.blocking.transport import Stream
 from outlast.client.client_tools import ClientTool, NoAnswer
 from outlast.client.connection import Connection, find_connection
 from outlast.client.contracts.batches import Batch, BatchPage, BatchRow
-from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff
+from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff, TaskRow
 from outlast.client.contracts.operations import OpenTask, Operations, QueueState, TaskCounts, WorkerState
 from outlast.client.contracts.outputs import RowSelection, StoredOutput
 from outlast.client.contracts.providers import Model, Provider
@@ -119,6 +119,7 @@ __all__ = [
     "TaskCounts",
     "TaskFailed",
     "TaskPage",
+    "TaskRow",
     "Tool",
     "ToolError",
     "ToolResult",

@@ -37,6 +37,7 @@ class CallRequest:
     reuse: str | None
     refresh: bool
     detach: bool
+    follow_rows: bool
 
 
 ToolArgument = Annotated[
@@ -56,6 +57,9 @@ PairOption = Annotated[
     typer.Option("--arg", "-a", metavar="NAME=VALUE", help="One argument; dots reach into objects. Repeatable."),
 ]
 DetachOption = Annotated[bool, typer.Option("--detach", "-d", help="Print the task's id and leave.")]
+FollowRowsOption = Annotated[
+    bool, typer.Option("--follow-rows", help="Print the rows of its run as they come, one line of JSON each.")
+]
 ModeOption = Annotated[str | None, typer.Option(help="default waits for runs, openai answers once they have started.")]
 SessionOption = Annotated[str | None, typer.Option(metavar="ID", help="Conversation that the call belongs to.")]
 KeyOption = Annotated[str | None, typer.Option(metavar="KEY", help="The same key and call give the same task.")]
@@ -90,6 +94,7 @@ def call(
     arguments: JsonArgument = None,
     arg: PairOption = None,
     detach: DetachOption = False,
+    follow_rows: FollowRowsOption = False,
     mode: ModeOption = None,
     session: SessionOption = None,
     idempotency_key: KeyOption = None,
@@ -113,6 +118,7 @@ def call(
       outlast call call-actor -a actor=outlast/sleeper -a input.seconds=5
       outlast call outlast--site-crawler @input.json --detach
       outlast call outlast--site-crawler @input.json --reuse 6h
+      outlast call outlast--site-crawler @input.json --follow-rows > rows.jsonl
     """
     request = CallRequest(
         tool,
@@ -128,6 +134,7 @@ def call(
         reuse,
         refresh,
         detach,
+        follow_rows,
     )
     run_action(Options(url, token, data_dir, as_json), lambda context: call_tool(context, request))
 
@@ -143,8 +150,8 @@ async def call_tool(context: Context, request: CallRequest) -> ExitCode:
     task = await context.client.start(request.tool, arguments, **_options(request))
     if request.detach:
         return _leave(context, task)
-    answer = await see_through(context, task)
-    return show_answer(context, answer)
+    answer = await see_through(context, task, rows=request.follow_rows)
+    return show_answer(context, answer, told=request.follow_rows)
 
 
 def _origin_text(task: "Task") -> str:
@@ -156,8 +163,8 @@ def _origin_text(task: "Task") -> str:
     return "already running" if task.reused.joined else f"answered {duration(task.reused.age_seconds)} ago"
 
 
-async def see_through(context: Context, task: "Task") -> "TaskAnswer":
-    """Follow `task` on the screen until its handler has returned; its answer."""
+async def see_through(context: Context, task: "Task", *, rows: bool = False) -> "TaskAnswer":
+    """Follow `task` on the screen until its handler has returned, with its `rows` where they are wanted; its answer."""
     from outlast.api.cli.show.follow_task import going_on, show_progress  # noqa: PLC0415 (httpx)
 
     context.interrupted = going_on(context, task.id)
@@ -165,21 +172,28 @@ async def see_through(context: Context, task: "Task") -> "TaskAnswer":
     origin = _origin_text(task)
     told = f"  [dim]reused, {origin}[/]" if origin else ""
     context.output.note(f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}{told}  [dim]on {escape(url)}[/]")
-    if task.finished_at is None:
+    if rows:
+        from outlast.api.cli.show.row_lines import print_rows_beside_progress  # noqa: PLC0415 (httpx)
+
+        await print_rows_beside_progress(context, task)
+    elif task.finished_at is None:
         await show_progress(context, task)
     return await context.client.result(task.id, wait_seconds=_RESULT_SECONDS)
 
 
-def show_answer(context: Context, answer: "TaskAnswer") -> ExitCode:
-    """Print an answer; the exit code that goes with it."""
+def show_answer(context: Context, answer: "TaskAnswer", *, told: bool = False) -> ExitCode:
+    """Print an answer; the exit code that goes with it. Where its rows were `told`, only an error is printed."""
     from outlast.api.cli.show.follow_task import exit_code_of, summary_line  # noqa: PLC0415 (httpx)
 
     output, task = context.output, answer.task
     if output.as_json:
-        output.document(answer.document())
+        output.line(answer.document()) if told else output.document(answer.document())
     elif answer.result is not None:
         output.note(summary_line(task))
-        output.text(answer.result.text)
+        if told:
+            output.note(escape(answer.result.text if answer.result.is_error else answer.result.text.partition("\n")[0]))
+        else:
+            output.text(answer.result.text)
         if answer.result.locator is not None:
             output.command(f"all of it  {context.options.command(f'output get {answer.result.locator} -o FILE')}")
     if answer.result is None and not output.as_json:

@@ -15,7 +15,7 @@ from outlast.api.tasks.live_rows.task_runs import TaskRuns
 
 SETTLE_SECONDS = 3.0
 """How long after the end of a run no further row has to come: replicas of the platform lag a few seconds."""
-_LONG_AGO = timedelta(minutes=1)
+_LONG_AGO = timedelta(seconds=20)
 """What ended earlier has settled, also by clocks that differ."""
 _NEW_RUN_GRACE = timedelta(minutes=1)
 """A dataset that has just been created may not be readable yet, as its run."""
@@ -101,13 +101,16 @@ class DatasetRows:
         self._was_over = is_over
 
     async def _is_complete(self) -> bool:
-        """Whether all rows were read of a run that the task has done with. Raises `PlatformUnavailable`."""
+        """Whether all rows were read of a run that the task has done with.
+
+        Raises `RowsRefused` when the platform counts rows that it does not show within a minute.
+        """
         silent = time.monotonic() - self._last_news
         if self._dataset.is_behind:
             if silent > _MISSING_SECONDS:
-                raise PlatformUnavailable(
+                raise RowsRefused(
                     f"Dataset {self._dataset.dataset_id} has {self._dataset.counted} rows, and the platform shows "
-                    f"{self._dataset.offset}. Resume the stream after the last row that you have."
+                    f"{self._dataset.offset} of them. Resume the stream after the last row that you have."
                 )
             return False
         ended = self._run.state.finished_at
@@ -127,7 +130,9 @@ class DatasetRows:
         now = time.monotonic()
         self._trouble_since = self._trouble_since or now
         if envelope.category is ErrorCategory.NOT_FOUND and self._is_new:
-            return
+            grace = SETTLE_SECONDS if self._run.is_past else _NEW_RUN_GRACE.total_seconds()
+            if now - self._trouble_since < grace:
+                return
         if not envelope.retryable:
             raise _refusal(envelope, self._dataset.dataset_id) from error
         if now - self._trouble_since > _PATIENCE_SECONDS:
