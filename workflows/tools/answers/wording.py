@@ -75,4 +75,5 @@ def describe_run_facts(run: RunState) -> str | None:
 def describe_run_status(run: RunState) -> str:
     """The run's state in one sentence."""
     message = f" {run.status_message}" if run.status_message else ""
-    return f"Run {run.run_id} is {run.status}.{message}"
+    enough = f" It was stopped by `until`: {run.until_met.in_words}." if run.until_met else ""
+    return f"Run {run.run_id} is {run.status}.{enough}{message}"
