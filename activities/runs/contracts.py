@@ -43,8 +43,8 @@ class Until(Contract):
     expression: str | None = Field(
         default=None,
         min_length=1,
-        description="JMESPath, applied to each row as it comes. A row matches when the result is true: not null, false, "
-        "or empty. A row that it does not fit (a function on a value of another type) does not match.",
+        description="JMESPath, applied to each row as it comes. A row matches when the result is true: not null, "
+        "false or empty. A row that it does not fit (a function on a value of another type) does not match.",
     )
     matches: int = Field(default=1, ge=1, le=MAX_UNTIL, description="So many rows match the `expression`.")
     usd: Decimal | None = Field(default=None, gt=0, description="It has cost so many US dollars.")

@@ -35,6 +35,7 @@ from outlast.client.contracts.tasks import (
     TaskPage,
     ToolError,
     ToolResult,
+    UntilMet,
     Violation,
 )
 from outlast.client.contracts.tools import Readiness, Tool
@@ -128,6 +129,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "UnexpectedAnswer",
+    "UntilMet",
     "Usage",
     "UsageOptions",
     "UsageReport",

@@ -7,6 +7,7 @@ import typer
 from rich.markup import escape
 
 from outlast.api.cli.ask.arguments import read_arguments
+from outlast.api.cli.ask.until_conditions import UNTIL_HELP, until_of
 from outlast.api.cli.completion import complete_tool
 from outlast.api.cli.errors import CliError, ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
@@ -38,6 +39,7 @@ class CallRequest:
     refresh: bool
     detach: bool
     follow_rows: bool
+    until: list[str]
 
 
 ToolArgument = Annotated[
@@ -88,6 +90,8 @@ MaxRunTimeOption = Annotated[
     float | None, _limit_option("Time that the run may take.", parser=parse_duration, metavar="TIME")
 ]
 
+UntilOption = Annotated[list[str] | None, _limit_option(UNTIL_HELP, metavar="CONDITION")]
+
 
 def call(
     tool: ToolArgument,
@@ -102,6 +106,7 @@ def call(
     max_usd: MaxUsdOption = None,
     max_items: MaxItemsOption = None,
     max_run_time: MaxRunTimeOption = None,
+    until: UntilOption = None,
     reuse: ReuseOption = None,
     refresh: RefreshOption = False,
     as_json: JsonOption = False,
@@ -135,6 +140,7 @@ def call(
         refresh,
         detach,
         follow_rows,
+        until or [],
     )
     run_action(Options(url, token, data_dir, as_json), lambda context: call_tool(context, request))
 
@@ -231,4 +237,5 @@ def _options(request: CallRequest) -> "CallOptions":
         "max_run_seconds": request.max_run_seconds,
         "reuse": request.reuse,
         "refresh": request.refresh,
+        "until": until_of(request.until),
     }

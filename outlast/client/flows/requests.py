@@ -33,6 +33,8 @@ class CallOptions(TypedDict, total=False):
     """An equal call of yours that runs, or was answered not longer ago than this (`90s`, `6h`, `7d`), answers it."""
     refresh: bool | None
     """Starts the call in any case; later equal calls may be answered by it."""
+    until: Mapping[str, JsonValue] | None
+    """When the run has produced enough and is stopped: `rows`, `expression` with `matches`, `usd`; any of them."""
     tool_mask: Mapping[str, bool] | None
     """Which tools are active, by name."""
     idempotency_key: str | None
@@ -68,6 +70,8 @@ class BatchOptions(TypedDict, total=False):
     max_items: int | None
     """Rows that one item's run may produce."""
     max_run_seconds: float | None
+    until: Mapping[str, JsonValue] | None
+    """When the run of an item has produced enough and is stopped, as for a single call."""
     keep_output_seconds: float | None
     """How long stored outputs of items, and the results, are kept."""
     tool_mask: Mapping[str, bool] | None
@@ -146,6 +150,7 @@ def call_body(tool: str, arguments: Mapping[str, JsonValue] | None, options: Cal
             budget=_budget(options),
             output=_output(options.get("compress"), options.get("keep_output_seconds")),
             reuse=given(max_age=options.get("reuse"), refresh=options.get("refresh") or None) or None,
+            until=_until(options),
         ),
     )
 
@@ -172,6 +177,7 @@ def batch_settings(tool: str, arguments: Mapping[str, JsonValue] | None, options
             deadline_seconds=_whole_seconds(options.get("deadline_seconds")),
             budget=_budget(options),
             output=_output(None, options.get("keep_output_seconds")),
+            until=_until(options),
         ),
     )
 
@@ -230,6 +236,11 @@ def _budget(options: CallOptions | BatchOptions) -> JsonValue:
         )
         or None
     )
+
+
+def _until(options: CallOptions | BatchOptions) -> JsonValue:
+    until = options.get("until")
+    return None if until is None else dict(until)
 
 
 def _mask(mask: Mapping[str, bool] | None) -> JsonValue:

@@ -4,13 +4,14 @@ from http import HTTPStatus
 
 from outlast.client.contracts.events import Event, TaskRow
 from outlast.client.contracts.tasks import ToolError
-from outlast.client.errors import ApiError, InvalidRequest, NotFound, Unauthenticated
+from outlast.client.errors import ApiError, Conflict, InvalidRequest, NotFound, Unauthenticated
 from outlast.client.flows.commands import Emitting, Flow, Item, chosen
 from outlast.client.flows.events import follow
 from outlast.client.flows.server import Server
 from outlast.client.flows.tasks import task_path
 
 _KINDS: dict[str, tuple[type[ApiError], HTTPStatus]] = {
+    "conflict": (Conflict, HTTPStatus.CONFLICT),
     "authentication": (Unauthenticated, HTTPStatus.UNAUTHORIZED),
     "not_found": (NotFound, HTTPStatus.GONE),
 }

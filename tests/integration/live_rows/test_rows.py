@@ -22,20 +22,17 @@ def indexes(rows: list[RowEvent]) -> list[int]:
 
 async def test_rows_come_while_the_run_goes_on(api: httpx.AsyncClient) -> None:
     task = await started(api, sleeper_call(4, rows=40, steps=10))
-    states: list[str] = []
-    ids: list[str] = []
+    statuses: list[str] = []
+    seen: list[RowEvent] = []
     async for event in row_events(api, task):
-        if event.name == "row":
-            ids.append(event.id or "")
-            assert event.data["index"] == len(ids) - 1
-            if len(ids) == 1:
-                states.append((await api.get(f"/v1/tasks/{task}")).json()["status"])
-        else:
-            end = event
-    assert states == ["working"]
-    dataset = end.data["dataset_id"]
-    assert ids == [f"{dataset}.{number}" for number in range(1, 41)]
-    assert (end.name, end.id, end.data["rows"], end.data["status"]) == ("end", ids[-1], 40, "completed")
+        seen.append(event)
+        if len(seen) == 1:
+            statuses.append((await api.get(f"/v1/tasks/{task}")).json()["status"])
+    *rows, end = seen
+    assert statuses == ["working"]
+    assert indexes(rows) == list(range(40))
+    assert [row.id for row in rows] == [f"{end.data['dataset_id']}.{number}" for number in range(1, 41)]
+    assert (end.name, end.id, end.data["rows"], end.data["status"]) == ("end", rows[-1].id, 40, "completed")
     assert end.data["run_status"] == "SUCCEEDED"
 
 
@@ -163,9 +160,7 @@ async def test_rows_of_an_answer_that_was_stored_are_rows_too(api: httpx.AsyncCl
 
 async def test_a_dataset_that_was_deleted_is_gone(api: httpx.AsyncClient, sandbox: Sandbox) -> None:
     answer = await completed(api, sleeper_call(0))
-    dataset = answer["task"]["run"]["dataset_id"]
-    deleted = httpx.delete(f"{sandbox.url}/v2/datasets/{dataset}", headers=bearer(sandbox.token), trust_env=False)
-    assert deleted.is_success
+    sandbox.delete_dataset(answer["task"]["run"]["dataset_id"])
     [error] = [event async for event in row_events(api, answer["task"]["id"])]
     assert (error.name, error.id, error.data["category"], error.data["retryable"]) == (
         "error",
