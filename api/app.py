@@ -33,6 +33,7 @@ from outlast.api.rest import (
     operator_routes,
     output_routes,
     provider_routes,
+    row_routes,
     session_routes,
     task_routes,
     tool_routes,
@@ -61,6 +62,7 @@ TRACED: TelemetryConfig = {
 
 _ROUTES = (
     task_routes,
+    row_routes,
     batch_routes,
     handoff_routes,
     provider_routes,

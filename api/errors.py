@@ -244,6 +244,30 @@ class NotResurrectable(ApiError):
     title = "The run of the task is not resurrected"
 
 
+class NoRows(ApiError):
+    """The task has ended and has no rows: it started no run, and its answer is not stored as rows."""
+
+    status = 409
+    slug = "no-rows"
+    title = "The task has no rows"
+
+
+class RowsGone(ApiError):
+    """The dataset that holds the rows is no longer on the platform."""
+
+    status = 410
+    slug = "rows-gone"
+    title = "The rows are no longer kept"
+
+
+class RowsRefused(ApiError):
+    """The platform does not show the rows to the caller, or one of them is too large."""
+
+    status = 422
+    slug = "rows-refused"
+    title = "The rows cannot be read"
+
+
 class BatchNotFound(ApiError):
     """The caller has no such batch. A batch of another caller gives the same error."""
 

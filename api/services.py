@@ -38,6 +38,7 @@ from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.handoffs import Handoffs
 from outlast.api.tasks.large_arguments import LargeArguments
+from outlast.api.tasks.live_rows.row_stream import TaskRows
 from outlast.api.tasks.open_tasks import KeptCount
 from outlast.api.tasks.queue_keeper import QueueKeeper
 from outlast.api.tasks.quick_calls import QuickCalls
@@ -66,6 +67,7 @@ class Services:
     audit: AuditLog
     tasks: TaskClient
     resurrections: Resurrections
+    task_rows: TaskRows
     shares: TaskShares
     session_starts: SessionStarts
     stored_bytes: StoredBytes
@@ -129,6 +131,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         audit=audit,
         tasks=tasks,
         resurrections=Resurrections(client, tasks, admission, starter, limits, audit),
+        task_rows=TaskRows(client, tasks, outputs, platform),
         shares=shares,
         session_starts=session_starts,
         stored_bytes=stored_bytes,

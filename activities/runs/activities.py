@@ -11,7 +11,7 @@ from temporalio import activity
 from temporalio.common import RetryPolicy
 
 from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.classify import ToolFailure, classify, failure
+from outlast.activities.failures.classify import ToolFailure, classify, failure, redact
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.heartbeat import HandedOver, Heartbeats, heartbeating
 from outlast.activities.local_reads import GoesOver
@@ -37,6 +37,7 @@ from outlast.activities.runs.saved_tasks import start_saved_task
 from outlast.activities.runs.spending import reserved_limit, settle_run
 from outlast.activities.runs.start_recovery import StartedRuns
 from outlast.activities.runs.unknown_runs import RestoredInterval
+from outlast.activities.runs.until_judge import PROCESSES_AT_ONCE, UntilJudge
 from outlast.activities.secrets.sealer import SealError
 from outlast.activities.spending.ledger import Ledgers
 
@@ -64,6 +65,7 @@ _FOLLOWING_BEATS = 0.75
 """Interval of the heartbeats while a run is followed, as a share of the timeout: a late one only moves the wait."""
 _LONGEST_SILENCE = START_HEARTBEAT_TIMEOUT * 0.75
 """An attempt that sent no heartbeat for longer starts nothing: the server may be about to replace it."""
+_JUDGED_POLL_MAX = timedelta(seconds=5)
 _LONGEST_POLL = timedelta(seconds=60)
 """The platform's limit of `waitForFinish` (Apify API v2)."""
 
@@ -83,9 +85,12 @@ class RunTiming(BaseModel):
     request_timeout: timedelta = DEFAULT_REQUEST_TIMEOUT
     """How long to wait for one response of the platform, in addition to the wait that the request asks for."""
 
-    def wait_of_poll(self, age: timedelta, followed_runs: int) -> timedelta:
-        """How long one poll of a run of this age waits, on a worker that follows so many."""
-        by_age = min(age / 10, self.poll_max)
+    def wait_of_poll(self, age: timedelta, followed_runs: int, *, is_judged: bool = False) -> timedelta:
+        """How long one poll of a run of this age waits, on a worker that follows so many.
+
+        One that is stopped when it has produced enough is looked at more often.
+        """
+        by_age = min(age / 10, min(self.poll_max, _JUDGED_POLL_MAX) if is_judged else self.poll_max)
         fair_share = timedelta(seconds=followed_runs / self.polls_per_second)
         return max(self.poll_min, by_age, min(fair_share, _LONGEST_POLL))
 
@@ -117,6 +122,7 @@ class RunActivities:
         self._reads = RunReads(platform, console_url=console_url, request_timeout=self._timing.request_timeout)
         self._restored = restored
         self._followed_runs = 0
+        self._judging_places = asyncio.Semaphore(PROCESSES_AT_ONCE)
 
     @activity.defn
     async def start_run(self, request: StartRunInput) -> RunState:
@@ -150,6 +156,7 @@ class RunActivities:
     async def wait_for_run(self, request: WaitRunInput) -> EndedRun:
         """Follow a run until it has ended or exceeds a limit of its budget (then `over_budget` is set).
 
+        With `until`, a run that has produced enough is stopped gracefully, and followed to its end (`until_met`).
         With `rows_within_bytes`, the result of an ended run includes its rows when they fit. The heartbeat details hold
         the latest `RunState`: progress is readable and adds nothing to the history. When its worker is told to stop,
         another one follows the run at once.
@@ -299,24 +306,46 @@ class RunActivities:
         self, client: "apify.ApifyClientAsync", request: WaitRunInput, heartbeats: Heartbeats
     ) -> RunState:
         reported: RunState | None = None
+        judge = UntilJudge(client, request.until, self._judging_places) if request.until is not None else None
         while True:
-            state = await self._poll(client, request.run_id)
-            if state.is_final and not _is_old(state, request.ended_before):
-                return state
-            if state.is_final:
+            state = await self._poll(client, request.run_id, is_judged=judge is not None)
+            if state.is_final and _is_old(state, request.ended_before):
                 await asyncio.sleep(_OLD_STATE_PAUSE_SECONDS)
                 continue
-            limit = exceeded_limit(state, request.budget)
+            if judge is not None:
+                state = await self._judged(client, state, judge, heartbeats)
+            if state.is_final:
+                return state
+            limit = exceeded_limit(state, request.budget) if state.until_met is None else None
             if limit is not None:
                 return state.exceeding(limit)
-            heartbeats.set_details(state)
+            heartbeats.set_details(state, *([judge.progress] if judge is not None else []))
             if reported is None or _is_news(state, reported):
                 heartbeats.send()
                 reported = state
 
-    async def _poll(self, client: "apify.ApifyClientAsync", run_id: str) -> RunState:
+    async def _judged(
+        self, client: "apify.ApifyClientAsync", state: RunState, judge: UntilJudge, heartbeats: Heartbeats
+    ) -> RunState:
+        """The state with the condition that the run meets, which is stopped gracefully when it does.
+
+        A run that has ended by itself was not stopped. One that ended otherwise is judged to the end: the worker that
+        stopped it may have been lost since.
+        """
+        if state.status == "SUCCEEDED":
+            return state
+        met = await (judge.judge_end(state) if state.is_final else judge.judge(state))
+        if met is None:
+            return state
+        state = state.model_copy(update={"until_met": met})
+        if not state.is_final and state.status not in ("ABORTING", "TIMING-OUT"):
+            heartbeats.send(state, judge.progress)
+            await _stop_gracefully(client, state)
+        return state
+
+    async def _poll(self, client: "apify.ApifyClientAsync", run_id: str, *, is_judged: bool = False) -> RunState:
         """One long poll: short for a young run (fresh status messages), long for an old one (few requests)."""
-        wait = self._timing.wait_of_poll(_time_since_scheduled(), self._followed_runs)
+        wait = self._timing.wait_of_poll(_time_since_scheduled(), self._followed_runs, is_judged=is_judged)
         return self._state(await self._get_started(client, run_id, wait=wait))
 
     async def _get_started(
@@ -392,6 +421,15 @@ def _is_old(state: RunState, ended_before: datetime | None) -> bool:
     """Whether a replica shows the end of an earlier life of a run that was resurrected. It does so for a while only."""
     shows_earlier_end = ended_before is not None and state.finished_at == ended_before
     return shows_earlier_end and _time_since_scheduled() <= _NEW_RUN_GRACE
+
+
+async def _stop_gracefully(client: "apify.ApifyClientAsync", state: RunState) -> None:
+    """Ask the run to end. The next look at it tells whether it was heard: it is asked again then, or has ended."""
+    count_run_event("abort_requested")
+    try:
+        await client.run(state.run_id).abort(gracefully=True)
+    except Exception as error:  # noqa: BLE001
+        activity.logger.warning("Run %s was not asked to stop: %s", state.run_id, redact(repr(error)))
 
 
 def _time_since_scheduled() -> timedelta:

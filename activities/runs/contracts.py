@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import ClassVar, Literal, Self
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
 from outlast.activities.contracts import Caller, Contract, SealedSecret
 from outlast.activities.spending.contracts import Spend, SpendingCaps
@@ -12,6 +12,9 @@ from outlast.activities.storages.contracts import DatasetPage
 
 FINAL_RUN_STATUSES = frozenset({"SUCCEEDED", "FAILED", "TIMED-OUT", "ABORTED"})
 """Run states after which the platform neither changes nor charges the run (Apify API v2, run object, `status`)."""
+
+MAX_UNTIL = 1_000_000_000
+"""More rows than any dataset has."""
 
 LOCAL_START_LIMIT = timedelta(seconds=6)
 """When a local attempt to start a run is given up. Temporal's SDK prolongs a workflow task that takes 8 seconds."""
@@ -31,6 +34,56 @@ class Budget(Contract):
     def within(self, limit_usd: Decimal | None) -> Self:
         """These limits, with this one on the cost when there is one: it is never above the budget's own."""
         return self if limit_usd is None else self.model_copy(update={"max_total_charge_usd": limit_usd})
+
+
+class Until(Contract):
+    """When a run has produced enough: it is stopped gracefully as soon as any of these is true of it."""
+
+    rows: int | None = Field(default=None, ge=1, le=MAX_UNTIL, description="It has written so many rows.")
+    expression: str | None = Field(
+        default=None,
+        min_length=1,
+        description="JMESPath, applied to each row as it comes. A row matches when the result is true: not null, "
+        "false or empty. A row that it does not fit (a function on a value of another type) does not match.",
+    )
+    matches: int = Field(default=1, ge=1, le=MAX_UNTIL, description="So many rows match the `expression`.")
+    usd: Decimal | None = Field(default=None, gt=0, description="It has cost so many US dollars.")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.rows is None and self.expression is None and self.usd is None:
+            raise ValueError("say `rows`, `expression` or `usd`")
+        if "matches" in self.model_fields_set and self.expression is None and self.matches != 1:
+            raise ValueError("`matches` counts rows that match an `expression`: say one")
+        return self
+
+
+class UntilMet(Contract):
+    """Which condition of `Until` a run has met, and how it stood then."""
+
+    condition: Literal["rows", "expression", "usd"]
+    rows: int | None = Field(default=None, description="Rows that it had written by then, at least.")
+    matches: int | None = Field(default=None, description="Rows that had matched the expression.")
+    usd: float | None = Field(default=None, description="What it had cost by then.")
+
+    @property
+    def in_words(self) -> str:
+        """As half a sentence: `100 rows were enough`."""
+        match self.condition:
+            case "rows":
+                return f"{self.rows} rows were enough"
+            case "expression":
+                were = "rows that match were" if self.matches != 1 else "row that matches was"
+                return f"{self.matches} {were} enough"
+            case "usd":
+                return f"it had cost {self.usd or 0.0:.4f} US dollars, as much as it was to"
+
+
+class UntilProgress(Contract):
+    """How far the rows of a run were judged: part of the heartbeat of `wait_for_run`, where another worker goes on."""
+
+    offset: int = 0
+    matches: int = 0
 
 
 class RunSpec(Contract):
@@ -143,6 +196,7 @@ class WaitRunInput(RunRef):
     ended_before: datetime | None = Field(
         default=None, description="When its earlier life ended: a state that says so is old."
     )
+    until: Until | None = Field(default=None, description="When the run has produced enough, and is stopped.")
 
 
 class AbortRunInput(Contract):
@@ -195,6 +249,9 @@ class RunState(Contract):
     )
     over_budget: Literal["money", "time"] | None = Field(
         default=None, description="Which limit of the budget the run has exceeded while still running."
+    )
+    until_met: UntilMet | None = Field(
+        default=None, description="Why the run was stopped, when it had produced enough (`options.until`)."
     )
 
     @property

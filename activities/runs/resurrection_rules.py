@@ -14,9 +14,11 @@ def may_be_resurrected(run: RunState, allowed: Resurrection | None, budget: Budg
 
 
 def is_cut_short(run: RunState) -> bool:
-    """Whether the run ended neither by itself nor because somebody aborted it: its time was over, or it died with the
+    """Whether the run ended neither by itself nor because somebody stopped it: its time was over, or it died with the
     platform. An Actor that fails, also for want of memory, leaves an exit code; one whose server was lost leaves none.
     """
+    if run.until_met is not None:
+        return False  # It had produced enough, however it ended after that.
     return run.status == "TIMED-OUT" or (run.status == "FAILED" and run.exit_code is None)
 
 

@@ -1,10 +1,11 @@
-"""Server-sent events (WHATWG HTML, section 9.2)."""
+"""Streams that stay open: server-sent events (WHATWG HTML, section 9.2), and lines of JSON."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, JsonValue
@@ -13,7 +14,9 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.errors import ApiError, tool_error
 
 log = logging.getLogger("outlast.api")
+Piece = TypeVar("Piece")
 KEEP_ALIVE_SECONDS = 15
+_SOON_SECONDS = 1.0
 
 
 class _Sent(BaseModel):
@@ -47,32 +50,81 @@ class StreamedEvent(Protocol):
 
 def event_stream(events: AsyncIterator[StreamedEvent]) -> StreamingResponse:
     """`events` as a response, which ends when they do. When they fail, its last event is an `error` that says why."""
+    return sse_response(_frame(event) async for event in events)
+
+
+def sse_response(frames: AsyncGenerator[str | bytes]) -> StreamingResponse:
+    """Frames of server-sent events as a response. When they fail, its last event is an `error` that says why."""
+    pieces = _with_keep_alive(frames, ": keep-alive\n\n", _failure)
+    return _open_response(pieces, "text/event-stream", first="retry: 2000\n\n")
+
+
+def lines_response(lines: AsyncGenerator[str | bytes], media_type: str) -> StreamingResponse:
+    """Lines of JSON as a response that stays open. When they fail it is cut off: no line would tell a client why.
+
+    Meanwhile empty lines keep the connection open, which readers of such lines pass over.
+    """
+    return _open_response(_with_keep_alive(lines, "\n", None), media_type)
+
+
+async def begun_soon(pieces: AsyncGenerator[Piece]) -> AsyncGenerator[Piece]:
+    """`pieces`. What fails within a second raises here, before the status of a response is sent."""
+    first = asyncio.ensure_future(anext(pieces, None))
+    await asyncio.wait({first}, timeout=_SOON_SECONDS)
+    if first.done():
+        first.result()
+
+    async def from_the_first() -> AsyncGenerator[Piece]:
+        try:
+            piece = await first
+            while piece is not None:
+                yield piece
+                piece = await anext(pieces, None)
+        finally:
+            first.cancel()
+            await pieces.aclose()
+
+    return from_the_first()
+
+
+def _open_response(pieces: AsyncGenerator[str | bytes], media_type: str, *, first: str = "") -> StreamingResponse:
+    async def whole() -> AsyncGenerator[str | bytes]:
+        if first:
+            yield first
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield piece
+
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_with_keep_alive(events), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(whole(), media_type=media_type, headers=headers)
 
 
-async def _with_keep_alive(events: AsyncIterator[StreamedEvent]) -> AsyncIterator[str]:
-    """The events as SSE frames, with a comment at intervals so that proxies keep the connection open."""
-    yield "retry: 2000\n\n"
-    pending = asyncio.ensure_future(anext(events, None))
+async def _with_keep_alive(
+    pieces: AsyncGenerator[str | bytes], keep_alive: str, failure: Callable[[Exception], str] | None
+) -> AsyncGenerator[str | bytes]:
+    """The pieces, with something that says nothing at intervals, so that proxies keep the connection open."""
+    pending = asyncio.ensure_future(anext(pieces, None))
     try:
         while True:
             done, _ = await asyncio.wait({pending}, timeout=KEEP_ALIVE_SECONDS)
             if not done:
-                yield ": keep-alive\n\n"
+                yield keep_alive
                 continue
             try:
-                event = pending.result()
-                frame = "" if event is None else _frame(event)
-            except Exception as error:  # noqa: BLE001  # a cut connection would not tell a client why
-                yield _failure(error)
+                piece = pending.result()
+            except Exception as error:
+                if failure is None:
+                    raise
+                yield failure(error)
                 return
-            if not frame:
+            if piece is None:
                 return
-            yield frame
-            pending = asyncio.ensure_future(anext(events, None))
+            yield piece
+            pending = asyncio.ensure_future(anext(pieces, None))
     finally:
         pending.cancel()
+        await asyncio.wait({pending})
+        await pieces.aclose()
 
 
 def _failure(error: Exception) -> str:

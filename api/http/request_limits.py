@@ -9,6 +9,9 @@ from outlast.api.errors import TooManyRequests
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
 from outlast.api.http.problems import error_response
 
+_STREAMS = ("/events", "/rows", "/mcp")
+"""How the paths end of what may stay open for as long as a task goes on."""
+
 
 class RequestLimits:
     """ASGI middleware behind `CredentialsFirst`; responds 429, and tells on every answer what is left."""
@@ -51,4 +54,4 @@ def _slot_of(scope: Scope) -> Slot:
     for its result, so it counts as waiting.
     """
     path: str = scope["path"].rstrip("/")
-    return "open_streams" if scope["method"] == "GET" and path.endswith(("/events", "/mcp")) else "waiting_requests"
+    return "open_streams" if scope["method"] == "GET" and path.endswith(_STREAMS) else "waiting_requests"

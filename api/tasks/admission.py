@@ -30,6 +30,7 @@ from outlast.api.tasks.arguments import ArgumentCheck
 from outlast.api.tasks.resurrection.allowed_times import ResurrectRules
 from outlast.api.tasks.reuse.reuse_rules import Reusable, ReuseRules, may_reuse
 from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
+from outlast.api.tasks.until_rules import check_until
 from outlast.api.tasks.wait_argument import without_wait
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.questions import InputRequest
@@ -109,6 +110,7 @@ class Admission:
         if actor is not None and tool.actor is None and not given.names_payer:
             _check_standby(mode, tool, actor)
         await self._check_of(caller).of_call(tool, request.arguments, actor)
+        check_until(request.options.until, tool, actor)
         _check_paid(tool, given, actor)
         permission = await self._ruling(caller, tool, request.arguments, actor)
         if permission is not None and permission.action == "deny":

@@ -7,7 +7,7 @@ from outlast.client.blocking.transport import Stream
 from outlast.client.client_tools import ClientTool, NoAnswer
 from outlast.client.connection import Connection, find_connection
 from outlast.client.contracts.batches import Batch, BatchPage, BatchRow
-from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff
+from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff, TaskRow
 from outlast.client.contracts.operations import OpenTask, Operations, QueueState, TaskCounts, WorkerState
 from outlast.client.contracts.outputs import RowSelection, StoredOutput
 from outlast.client.contracts.providers import Model, Provider
@@ -35,6 +35,7 @@ from outlast.client.contracts.tasks import (
     TaskPage,
     ToolError,
     ToolResult,
+    UntilMet,
     Violation,
 )
 from outlast.client.contracts.tools import Readiness, Tool
@@ -119,6 +120,7 @@ __all__ = [
     "TaskCounts",
     "TaskFailed",
     "TaskPage",
+    "TaskRow",
     "Tool",
     "ToolError",
     "ToolResult",
@@ -127,6 +129,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "UnexpectedAnswer",
+    "UntilMet",
     "Usage",
     "UsageOptions",
     "UsageReport",

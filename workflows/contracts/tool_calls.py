@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, model_validator
 from outlast.activities.contracts import Caller, Contract, SealedSecret
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.outputs.contracts import OutputPolicy
-from outlast.activities.runs.contracts import Budget, Production, Resurrection, RunState
+from outlast.activities.runs.contracts import Budget, Production, Resurrection, RunState, Until
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.reuse import Reuse
@@ -22,6 +22,8 @@ APPROVAL_META = "outlast/approval"
 """Key in an answer's meta: who approved or declined the call, when, and with which note."""
 CLIENT_META = "outlast/client"
 """Key in an answer's meta: which client phase was answered, by whom, and with which answer."""
+UNTIL_META = "outlast/until"
+"""Key in an answer's meta: which condition of `options.until` was met, so that the run was stopped."""
 DEFECT_META = "outlast/defect"
 """Key in an answer's meta that distinguishes a defect of the tool from an expected failure."""
 
@@ -178,6 +180,10 @@ class CallOptions(Contract):
     )
     reuse: Reuse | None = Field(
         default=None, description="Whether an equal call of the same caller may answer this one; by default not."
+    )
+    until: Until | None = Field(
+        default=None,
+        description="When the run has produced enough: it is stopped, and the task completes with what there is.",
     )
     run_heartbeat_seconds: int = Field(
         default=30, gt=0, description="Seconds without a heartbeat after which another worker follows the run."

@@ -162,6 +162,8 @@ class Runs:
     async def finish(self, run: RunState, budget: Budget) -> RunState:
         """Follow `run` to its end. A run that reaches a limit of `budget` or the call's deadline is aborted.
 
+        One that has produced enough, as the call's `until` says, is stopped gracefully, and has ended well.
+
         Raises `ToolError` when a limit was reached or the run cannot be followed any more.
         """
         return (await self.finish_with_rows(run, budget, within_bytes=None))[0]
@@ -191,6 +193,7 @@ class Runs:
             spend=operation.spend if operation else None,
             resurrection=self._call.options.resurrect if operation else None,
             ended_before=operation.ended_before if operation else None,
+            until=self._call.options.until,
         )
         ended = await self._follow(run, request)
         # The activity that follows the run reads its rows, too.

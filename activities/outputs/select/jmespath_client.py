@@ -85,15 +85,22 @@ async def expressions(query: Query) -> AsyncGenerator[Expressions]:
         await process.wait()
 
 
-def _check_size(expression: str) -> None:
+def size_problem(expression: str) -> str | None:
+    """Why an expression is not even read; None when it may be."""
     if len(expression) > MAX_EXPRESSION_CHARS:
-        raise OutputError("bad_selection", f"An expression may have at most {MAX_EXPRESSION_CHARS} characters.")
+        return f"An expression may have at most {MAX_EXPRESSION_CHARS} characters."
     depth = deepest = 0
     for character in expression:
         depth += (character in "([{") - (character in ")]}")
         deepest = max(deepest, depth)
     if deepest > MAX_EXPRESSION_DEPTH:
-        raise OutputError("bad_selection", f"An expression may have at most {MAX_EXPRESSION_DEPTH} levels of nesting.")
+        return f"An expression may have at most {MAX_EXPRESSION_DEPTH} levels of nesting."
+    return None
+
+
+def _check_size(expression: str) -> None:
+    if (problem := size_problem(expression)) is not None:
+        raise OutputError("bad_selection", problem)
 
 
 def _over_limits() -> OutputError:

@@ -1,7 +1,8 @@
 """Reads the rows of a dataset page by page, each row exactly as the platform sends it."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 
 from outlast.activities.failures.classify import ToolFailure
@@ -14,6 +15,9 @@ _MOST_PAGE_ROWS = 50_000
 _PAGE_BYTES = 32 * 1024 * 1024
 """Approximate size of a page: large enough for few requests, small enough for the timeout of one."""
 _BATCH_BYTES = 1024 * 1024
+_PROBES = 7
+_PROBE_PAUSE_SECONDS = 0.5
+"""A replica that answers can lag a few seconds behind the one that was asked before."""
 
 
 @dataclass(frozen=True)
@@ -24,27 +28,72 @@ class RowBatch:
     rows: int
 
 
-async def rows_from(client: "apify.ApifyClientAsync", dataset_id: str, offset: int) -> AsyncIterator[RowBatch]:
-    """Rows from `offset` to the end, in batches of about a megabyte, without empty lines.
+class GrowingDataset:
+    """A dataset that a run may still be writing to, and how far it was read: each row once, whoever answers.
 
-    Raises `NotFoundError` for an unknown dataset, `ToolFailure` for a row that is too large, `ConnectionError` for a
-    page whose end is missing.
+    Rows are only ever added at its end, and a replica of the platform that lags shows a beginning of them. So the
+    number of rows that were read says where to go on, and nothing that an answer counts does: `counted` is the most
+    that any has told.
     """
-    page_rows = _FIRST_PAGE_ROWS
-    while True:
-        rows = size = 0
-        async with client.dataset(dataset_id).stream_items(
-            item_format="jsonl", offset=offset, limit=page_rows
-        ) as response:
-            total = int(response.headers.get("x-apify-pagination-total") or 0)
-            async for batch in row_batches(response, offset):
-                rows, size = rows + batch.rows, size + len(batch.lines)
-                yield batch
-        offset += rows
-        # A short page is not the end when the platform counts more rows. The count alone is not reliable: it may lag.
-        if rows == 0 or (rows < page_rows and offset >= total):
+
+    def __init__(self, client: "apify.ApifyClientAsync", dataset_id: str, *, offset: int = 0) -> None:
+        """Read on after `offset` rows."""
+        self._client = client
+        self.dataset_id = dataset_id
+        self.offset = offset
+        self.counted = 0
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the platform has told of rows that it has not shown yet."""
+        return self.offset < self.counted
+
+    async def new_rows(self) -> AsyncGenerator[RowBatch]:
+        """The rows after `offset` that are shown now, without empty lines. `offset` moves with each batch.
+
+        Raises `NotFoundError` for an unknown dataset, `ToolFailure` for a row that is too large, `ConnectionError` for
+        a page whose end is missing. Rows that came before that are read.
+        """
+        page_rows = _FIRST_PAGE_ROWS
+        while True:
+            rows = size = 0
+            async with self._client.dataset(self.dataset_id).stream_items(
+                item_format="jsonl", offset=self.offset, limit=page_rows
+            ) as response:
+                self._learn(int(response.headers.get("x-apify-pagination-total") or 0))
+                async for batch in row_batches(response, self.offset):
+                    self.offset += batch.rows
+                    rows, size = rows + batch.rows, size + len(batch.lines)
+                    yield batch
+            # A short page is not the end when the platform counts more rows. The count alone is not reliable.
+            if rows == 0 or (rows < page_rows and not self.is_behind):
+                return
+            page_rows = max(100, min(_MOST_PAGE_ROWS, _PAGE_BYTES * rows // size))
+
+    async def count(self) -> int:
+        """How many rows there are, as far as the platform has told. Raises what apify-client raises."""
+        found = await self._client.dataset(self.dataset_id).get()
+        if found is not None:
+            self._learn(found.item_count)
+        return max(self.counted, self.offset)
+
+    def _learn(self, count: int) -> None:
+        self.counted = max(self.counted, count)
+
+
+async def rows_from(client: "apify.ApifyClientAsync", dataset_id: str, offset: int) -> AsyncIterator[RowBatch]:
+    """Rows from `offset` to the end of a dataset that is complete, in batches of about a megabyte.
+
+    Rows that the platform counts and does not show are awaited for a few seconds. Raises as `GrowingDataset` does.
+    """
+    dataset = GrowingDataset(client, dataset_id, offset=offset)
+    for probe in range(_PROBES):
+        if probe:
+            await asyncio.sleep(_PROBE_PAUSE_SECONDS)
+        async for batch in dataset.new_rows():
+            yield batch
+        if not dataset.is_behind:
             return
-        page_rows = max(100, min(_MOST_PAGE_ROWS, _PAGE_BYTES * rows // size))
 
 
 async def row_batches(response: "apify.HttpResponse", offset: int = 0) -> AsyncIterator[RowBatch]:

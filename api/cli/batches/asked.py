@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from outlast.api.cli.ask.until_conditions import until_of
 from outlast.api.cli.errors import BadInput
 
 _WHOLE = frozenset({"failures", "seconds", "completed", "rows"})
@@ -40,6 +41,7 @@ class ItemLimits:
     max_items: int | None
     max_run_seconds: float | None
     deadline_seconds: float | None
+    until: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class Asked:
             "max_usd": limits.max_usd,
             "max_items": limits.max_items,
             "max_run_seconds": limits.max_run_seconds,
+            "until": until_of(limits.until),
         }
 
 

@@ -41,6 +41,7 @@ def run(
     max_usd: given.MaxUsdOption = None,
     max_items: given.MaxItemsOption = None,
     max_run_time: given.MaxRunTimeOption = None,
+    until: given.UntilOption = None,
     deadline: given.DeadlineOption = None,
     stop: given.StopOption = None,
     retry: given.RetryOption = None,
@@ -64,7 +65,7 @@ def run(
       outlast batch run outlast/site-crawler pages.csv -m startUrls.0.url=page --key page -o results.csv
     """
     source = Source(file, output, dataset, tuple(mapping or ()), key, delimiter)
-    limits = ItemLimits(max_usd, max_items, max_run_time, deadline)
+    limits = ItemLimits(max_usd, max_items, max_run_time, deadline, tuple(until or ()))
     changes = Changes(concurrency, budget, tuple(stop or ()))
     asked = Asked(tool, source, tuple(arg or ()), limits, changes, tuple(retry or ()), order, mode, name)
     _run(Options(url, token, data_dir, as_json), "run_batch", asked, again=again, save=save, detach=detach)

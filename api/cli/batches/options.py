@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from outlast.api.cli.ask.until_conditions import UNTIL_HELP
 from outlast.api.cli.completion import complete_tool
 from outlast.api.cli.show.parse_durations import parse_duration
 
@@ -54,6 +55,7 @@ MaxItemsOption = Annotated[int | None, _limit("Rows that one item's run may prod
 MaxRunTimeOption = Annotated[
     float | None, _limit("Time that one item's run may take.", parser=parse_duration, metavar="TIME")
 ]
+UntilOption = Annotated[list[str] | None, _limit("Of one item's run. " + UNTIL_HELP, metavar="CONDITION")]
 DeadlineOption = Annotated[
     float | None, _limit("An item fails after this: 90s, 10m, 2h.", parser=parse_duration, metavar="TIME")
 ]

@@ -7,6 +7,7 @@ import typer
 from rich.markup import escape
 
 from outlast.api.cli.ask.arguments import read_arguments
+from outlast.api.cli.ask.until_conditions import UNTIL_HELP, until_of
 from outlast.api.cli.completion import complete_tool
 from outlast.api.cli.errors import CliError, ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
@@ -38,6 +39,8 @@ class CallRequest:
     refresh: bool
     resurrect: int | None
     detach: bool
+    follow_rows: bool
+    until: list[str]
 
 
 ToolArgument = Annotated[
@@ -57,6 +60,9 @@ PairOption = Annotated[
     typer.Option("--arg", "-a", metavar="NAME=VALUE", help="One argument; dots reach into objects. Repeatable."),
 ]
 DetachOption = Annotated[bool, typer.Option("--detach", "-d", help="Print the task's id and leave.")]
+FollowRowsOption = Annotated[
+    bool, typer.Option("--follow-rows", help="Print the rows of its run as they come, one line of JSON each.")
+]
 ModeOption = Annotated[str | None, typer.Option(help="default waits for runs, openai answers once they have started.")]
 SessionOption = Annotated[str | None, typer.Option(metavar="ID", help="Conversation that the call belongs to.")]
 KeyOption = Annotated[str | None, typer.Option(metavar="KEY", help="The same key and call give the same task.")]
@@ -91,12 +97,15 @@ MaxRunTimeOption = Annotated[
     float | None, _limit_option("Time that the run may take.", parser=parse_duration, metavar="TIME")
 ]
 
+UntilOption = Annotated[list[str] | None, _limit_option(UNTIL_HELP, metavar="CONDITION")]
+
 
 def call(
     tool: ToolArgument,
     arguments: JsonArgument = None,
     arg: PairOption = None,
     detach: DetachOption = False,
+    follow_rows: FollowRowsOption = False,
     mode: ModeOption = None,
     session: SessionOption = None,
     idempotency_key: KeyOption = None,
@@ -104,6 +113,7 @@ def call(
     max_usd: MaxUsdOption = None,
     max_items: MaxItemsOption = None,
     max_run_time: MaxRunTimeOption = None,
+    until: UntilOption = None,
     reuse: ReuseOption = None,
     refresh: RefreshOption = False,
     resurrect: ResurrectOption = None,
@@ -121,6 +131,7 @@ def call(
       outlast call call-actor -a actor=outlast/sleeper -a input.seconds=5
       outlast call outlast--site-crawler @input.json --detach
       outlast call outlast--site-crawler @input.json --reuse 6h
+      outlast call outlast--site-crawler @input.json --follow-rows > rows.jsonl
     """
     request = CallRequest(
         tool,
@@ -137,6 +148,8 @@ def call(
         refresh,
         resurrect,
         detach,
+        follow_rows,
+        until or [],
     )
     run_action(Options(url, token, data_dir, as_json), lambda context: call_tool(context, request))
 
@@ -152,8 +165,8 @@ async def call_tool(context: Context, request: CallRequest) -> ExitCode:
     task = await context.client.start(request.tool, arguments, **_options(request))
     if request.detach:
         return leave(context, task)
-    answer = await see_through(context, task)
-    return show_answer(context, answer)
+    answer = await see_through(context, task, rows=request.follow_rows)
+    return show_answer(context, answer, told=request.follow_rows)
 
 
 def _origin_text(task: "Task") -> str:
@@ -165,32 +178,37 @@ def _origin_text(task: "Task") -> str:
     return "already running" if task.reused.joined else f"answered {duration(task.reused.age_seconds)} ago"
 
 
-async def see_through(context: Context, task: "Task") -> "TaskAnswer":
-    """Follow `task` on the screen until its handler has returned; its answer."""
+async def see_through(context: Context, task: "Task", *, rows: bool = False) -> "TaskAnswer":
+    """Follow `task` on the screen until its handler has returned, with its `rows` where they are wanted; its answer."""
     from outlast.api.cli.show.follow_task import going_on, show_progress  # noqa: PLC0415 (httpx)
 
     context.interrupted = going_on(context, task.id)
     url = context.client.connection.url
     origin = _origin_text(task)
-    origin_note = f"  [dim]reused, {origin}[/]" if origin else ""
-    context.output.note(
-        f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}{origin_note}  [dim]on {escape(url)}[/]"
-    )
-    if task.finished_at is None:
+    told = f"  [dim]reused, {origin}[/]" if origin else ""
+    context.output.note(f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}{told}  [dim]on {escape(url)}[/]")
+    if rows:
+        from outlast.api.cli.show.row_lines import print_rows_beside_progress  # noqa: PLC0415 (httpx)
+
+        await print_rows_beside_progress(context, task)
+    elif task.finished_at is None:
         await show_progress(context, task)
     return await context.client.result(task.id, wait_seconds=_RESULT_SECONDS)
 
 
-def show_answer(context: Context, answer: "TaskAnswer") -> ExitCode:
-    """Print an answer; the exit code that goes with it."""
+def show_answer(context: Context, answer: "TaskAnswer", *, told: bool = False) -> ExitCode:
+    """Print an answer; the exit code that goes with it. Where its rows were `told`, only an error is printed."""
     from outlast.api.cli.show.follow_task import exit_code_of, summary_line  # noqa: PLC0415 (httpx)
 
     output, task = context.output, answer.task
     if output.as_json:
-        output.document(answer.document())
+        output.line(answer.document()) if told else output.document(answer.document())
     elif answer.result is not None:
         output.note(summary_line(task))
-        output.text(answer.result.text)
+        if told:
+            output.note(escape(answer.result.text if answer.result.is_error else answer.result.text.partition("\n")[0]))
+        else:
+            output.text(answer.result.text)
         if answer.result.locator is not None:
             output.command(f"all of it  {context.options.command(f'output get {answer.result.locator} -o FILE')}")
     if answer.result is None and not output.as_json:
@@ -230,4 +248,5 @@ def _options(request: CallRequest) -> "CallOptions":
         "reuse": request.reuse,
         "resurrect": request.resurrect,
         "refresh": request.refresh,
+        "until": until_of(request.until),
     }

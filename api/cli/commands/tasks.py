@@ -128,6 +128,34 @@ def result(
 
 
 @app.command()
+def rows(
+    task_id: TaskIdArgument,
+    after: Annotated[
+        str | None,
+        typer.Option(metavar="ROW", help="Only rows after the one with this id (see --json), or after so many."),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", help="Print the rows to come, too, or only those so far.")
+    ] = True,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Print the rows of a task's runs as they come, one line of JSON each; with --json, each with its id.
+
+    Reconnects when the server goes away; no row comes twice. Ctrl-C stops the printing, not the task.
+
+    Examples:
+      outlast tasks rows TASK > rows.jsonl
+      outlast tasks rows TASK --after "$(wc -l < rows.jsonl)" >> rows.jsonl
+    """
+    run_action(
+        Options(url, token, data_dir, as_json), lambda context: task_rows(context, task_id, after, follow=follow)
+    )
+
+
+@app.command()
 def cancel(
     task_id: TaskIdArgument,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Stay until the task has ended.")] = False,
@@ -317,6 +345,16 @@ async def task_result(context: Context, task_id: str, wait_seconds: float) -> Ex
     if wait_seconds > 0:
         context.interrupted = going_on(context, task_id)
     return show_answer(context, await context.client.result(task_id, wait_seconds=wait_seconds))
+
+
+async def task_rows(context: Context, task_id: str, after: str | None, *, follow: bool) -> ExitCode:
+    """Print the rows of a task."""
+    from outlast.api.cli.show.follow_task import going_on  # noqa: PLC0415 (httpx)
+    from outlast.api.cli.show.row_lines import print_rows  # noqa: PLC0415 (httpx)
+
+    context.interrupted = going_on(context, task_id)
+    await print_rows(context, task_id, after=after, follow=follow)
+    return ExitCode.OK
 
 
 async def cancel_task(context: Context, task_id: str, *, wait: bool) -> ExitCode:

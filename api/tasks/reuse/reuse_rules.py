@@ -78,6 +78,7 @@ class ReuseRules:
             "arguments": _canonical(tool, request.arguments, actor),
             "budget": options.budget.model_dump(mode="json"),
             "output": options.output.model_dump(mode="json"),
+            "until": options.until.model_dump(mode="json") if options.until else None,
         }
         return Reusable(self.sealer.digests(same)[0][:_DIGEST_CHARS], age or None)
 

@@ -138,7 +138,7 @@ def build_platform(settings: Settings) -> Platform:
         runs,
         catalogue,
         users,
-        lambda say: Surroundings(datasets, stores, say),
+        lambda say, aborting: Surroundings(datasets, stores, say, aborting),
         webhooks.emit,
         data_dir / "runs",
     )

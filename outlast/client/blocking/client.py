@@ -14,13 +14,13 @@ from outlast.client.blocking.sessions import Sessions
 from outlast.client.blocking.transport import Stream, Transport
 from outlast.client.connection import Connection, find_connection
 from outlast.client.contracts.batches import BatchRow
-from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff
+from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff, TaskRow
 from outlast.client.contracts.operations import Operations
 from outlast.client.contracts.providers import Provider
 from outlast.client.contracts.tasks import Task, TaskAnswer, TaskPage
 from outlast.client.contracts.tools import Readiness, Tool
 from outlast.client.contracts.usage import UsageReport
-from outlast.client.flows import handoffs, tasks
+from outlast.client.flows import handoffs, task_rows, tasks
 from outlast.client.flows import operations as operating
 from outlast.client.flows import usage as usages
 from outlast.client.flows.batches import Items, mapped
@@ -150,6 +150,14 @@ class Client:
     def events(self, task_id: str, *, after: str | None = None) -> Stream[Event]:
         """Iterate over a task's events, or those after the one with id `after`, until its workflow has ended."""
         return self._transport.stream(tasks.events(self._server, task_id, after))
+
+    def rows(self, task_id: str, *, after: str | None = None, follow: bool = True) -> Stream[TaskRow]:
+        """Iterate over the rows of a task as its runs produce them, or over those after the row with id `after`.
+
+        Each comes once, also across cut connections and restarts of the server. It ends when no further row comes;
+        without `follow`, with the rows that there are now.
+        """
+        return self._transport.stream(task_rows.rows(self._server, task_id, after=after, goes_on=follow))
 
     def answer(
         self,

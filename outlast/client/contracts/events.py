@@ -22,6 +22,18 @@ class Event:
         return {"event": self.name, "id": self.id, "time": self.time, "data": self.data}
 
 
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """One row of a task. Its id is where to go on after it; it stays good for as long as the row is kept."""
+
+    id: str
+    data: dict[str, JsonValue]
+
+    def document(self) -> dict[str, JsonValue]:
+        """The row with its id, as JSON."""
+        return {"id": self.id, "data": self.data}
+
+
 class OpenHandoff(Response):
     """An open question of the caller: question `key` of task `task_id`.
 

@@ -29,6 +29,17 @@ class ToolError(Response):
     violations: tuple[Violation, ...] | None = None
 
 
+class UntilMet(Response):
+    """Which condition of `until` a run has met, and how it stood then."""
+
+    condition: str
+    """`rows`, `expression` or `usd`."""
+    rows: int | None = None
+    """Rows that it had written by then, at least."""
+    matches: int | None = None
+    usd: float | None = None
+
+
 class Run(Response):
     """An Actor run as it was last seen."""
 
@@ -49,6 +60,8 @@ class Run(Response):
     adopted: bool = False
     over_budget: str | None = None
     """Which limit of its budget the run has exceeded while it is still running: `money` or `time`."""
+    until_met: UntilMet | None = None
+    """Why the run was stopped, when it had produced enough."""
     stats: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue], repr=False)
     """The platform's statistics of the run, under its own names."""
 

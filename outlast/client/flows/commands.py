@@ -121,11 +121,17 @@ def read_stream() -> Flow[bytes | None]:
 
 def each(reading: Emitting[T], change: Callable[[T], Changed]) -> Emitting[Changed]:
     """What `change` makes of each item."""
+    yield from chosen(reading, lambda value: Item(change(value)))
+
+
+def chosen(reading: Emitting[T], choose: Callable[[T], Item[Changed] | None]) -> Emitting[Changed]:
+    """What `choose` makes of the items, without those of which it makes None."""
     try:
         command = next(reading)
         while True:
             if isinstance(command, Item):
-                yield Item(change(command.value))
+                if (item := choose(command.value)) is not None:
+                    yield item
                 command = next(reading)
                 continue
             try:

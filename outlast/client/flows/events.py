@@ -12,6 +12,7 @@ from outlast.client.flows.commands import (
     Flow,
     HttpRequest,
     Item,
+    Params,
     TransportFailure,
     read_stream,
 )
@@ -36,6 +37,7 @@ def follow(
     after: str | None,
     is_last: Callable[[Event], bool],
     has_ended: Callable[[], Flow[bool]],
+    params: Params = (),
 ) -> Emitting[Event]:
     """The events after the one with id `after`, each durable one once, to the last one.
 
@@ -46,7 +48,7 @@ def follow(
     attempts = Attempts(server, server.policy.wait_seconds)
     while True:
         try:
-            response = yield from begin_stream(server, stream_request(path, after=after), attempts)
+            response = yield from begin_stream(server, stream_request(path, after=after, params=params), attempts)
             if response.status == NO_CONTENT:
                 return
             parser = SseParser()
@@ -75,7 +77,7 @@ def _is_failure(event: Event) -> bool:
     return event.name == "error" and event.id is None and event.data.get("retryable") is False
 
 
-def stream_request(path: str, *, after: str | None, params: tuple[tuple[str, str], ...] = ()) -> HttpRequest:
+def stream_request(path: str, *, after: str | None, params: Params = ()) -> HttpRequest:
     """The request for an event stream after the event with id `after`."""
     resume = {"Last-Event-ID": after} if after else {}
     headers = {"Accept": "text/event-stream", **resume}

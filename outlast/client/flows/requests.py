@@ -35,6 +35,8 @@ class CallOptions(TypedDict, total=False):
     """Starts the call in any case; later equal calls may be answered by it."""
     resurrect: int | None
     """How often a run of the call that is cut short may go on, instead of being paid anew; 0 for never."""
+    until: Mapping[str, JsonValue] | None
+    """When the run has produced enough and is stopped: `rows`, `expression` with `matches`, `usd`; any of them."""
     tool_mask: Mapping[str, bool] | None
     """Which tools are active, by name."""
     idempotency_key: str | None
@@ -86,6 +88,8 @@ class BatchOptions(TypedDict, total=False):
     max_items: int | None
     """Rows that one item's run may produce."""
     max_run_seconds: float | None
+    until: Mapping[str, JsonValue] | None
+    """When the run of an item has produced enough and is stopped, as for a single call."""
     keep_output_seconds: float | None
     """How long stored outputs of items, and the results, are kept."""
     resurrect: int | None
@@ -167,6 +171,7 @@ def call_body(tool: str, arguments: Mapping[str, JsonValue] | None, options: Cal
             output=_output(options.get("compress"), options.get("keep_output_seconds")),
             reuse=given(max_age=options.get("reuse"), refresh=options.get("refresh") or None) or None,
             resurrect=_resurrection(options.get("resurrect")),
+            until=_until(options),
         ),
     )
 
@@ -214,6 +219,7 @@ def batch_settings(tool: str, arguments: Mapping[str, JsonValue] | None, options
             budget=_budget(options),
             output=_output(None, options.get("keep_output_seconds")),
             resurrect=_resurrection(options.get("resurrect")),
+            until=_until(options),
         ),
     )
 
@@ -272,6 +278,11 @@ def _budget(options: CallOptions | BatchOptions) -> JsonValue:
         )
         or None
     )
+
+
+def _until(options: CallOptions | BatchOptions) -> JsonValue:
+    until = options.get("until")
+    return None if until is None else dict(until)
 
 
 def _mask(mask: Mapping[str, bool] | None) -> JsonValue:

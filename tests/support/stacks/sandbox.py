@@ -105,6 +105,15 @@ class Sandbox:
         self._http.post(f"/v2/datasets/{dataset_id}/items", headers=headers, json=rows).raise_for_status()
         return dataset_id
 
+    def delete_dataset(self, dataset_id: str) -> None:
+        """Remove a dataset of the first user."""
+        self._http.delete(f"/v2/datasets/{dataset_id}", headers=self._authorized).raise_for_status()
+
+    def record(self, store_id: str, key: str) -> Any:
+        """A record of JSON in a store of the first user."""
+        answer = self._http.get(f"/v2/key-value-stores/{store_id}/records/{key}", headers=self._authorized)
+        return answer.raise_for_status().json()
+
     def save_task(self, actor: str, **more: object) -> str:
         """Save a task of an Actor for the first user; its id."""
         answer = self._http.post("/v2/actor-tasks", json={"actId": actor, **more}, headers=self._authorized)

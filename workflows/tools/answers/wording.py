@@ -77,4 +77,5 @@ def describe_run_status(run: RunState) -> str:
     message = f" {run.status_message}" if run.status_message else ""
     times = {0: "", 1: " It was resurrected once."}
     told = times.get(run.resurrections, f" It was resurrected {run.resurrections} times.")
-    return f"Run {run.run_id} is {run.status}.{message}{told}"
+    enough = f" It was stopped by `until`: {run.until_met.in_words}." if run.until_met else ""
+    return f"Run {run.run_id} is {run.status}.{enough}{message}{told}"

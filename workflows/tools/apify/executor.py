@@ -7,6 +7,7 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.runtime.executors import describe_run
 from outlast.workflows.tools.apify.runs.reading import answer_about
+from outlast.workflows.tools.core.run_report import until_meta
 
 
 class RunResponseExecutor:
@@ -22,4 +23,5 @@ class RunResponseExecutor:
         ctx.say(describe_run(ended))
         run = await ctx.platform.run(ended.run_id)
         named = params.actor if "/" in params.actor else None
-        return await answer_about(ctx, run, actor_name=named, patient=True)
+        answer = await answer_about(ctx, run, actor_name=named, patient=True)
+        return answer.model_copy(update={"meta": {**answer.meta, **until_meta(ended)}})

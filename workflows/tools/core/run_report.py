@@ -9,7 +9,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage
-from outlast.workflows.contracts.tool_calls import Offers, offers_all
+from outlast.workflows.contracts.tool_calls import UNTIL_META, Offers, offers_all
 from outlast.workflows.tools.answers.compressed import OutputFacts, output_facts
 
 _FAILURES = {
@@ -139,14 +139,19 @@ def build_run_report(
 
 
 def run_failure(run: RunState, *, tool: str, offers: Offers = offers_all) -> ErrorEnvelope | None:
-    """The error for a run that failed; None for any other run."""
-    category = _FAILURES.get(run.status)
+    """The error for a run that failed; None for any other run, and for one that was stopped with enough."""
+    category = _FAILURES.get(run.status) if run.until_met is None else None
     if category is None:
         return None
     reason = f": {run.status_message}" if run.status_message else ""
     return ErrorEnvelope.permanent(
         category, tool, f"Run {run.run_id} ended as {run.status}{reason}", hint=_failure_hint(run, offers)
     )
+
+
+def until_meta(run: RunState) -> dict[str, JsonValue]:
+    """The meta of an answer about a run that was stopped with enough; empty for any other."""
+    return {UNTIL_META: run.until_met.model_dump(mode="json", exclude_none=True)} if run.until_met is not None else {}
 
 
 def _failure_hint(run: RunState, offers: Offers) -> str:

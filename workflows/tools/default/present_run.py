@@ -13,7 +13,7 @@ from outlast.workflows.tools.answers.wording import (
     describe_run_status,
     next_page_hint,
 )
-from outlast.workflows.tools.core.run_report import build_run_report, run_failure
+from outlast.workflows.tools.core.run_report import build_run_report, run_failure, until_meta
 
 
 def present_finished_run(outcome: ActorOutcome) -> ToolResult:
@@ -40,6 +40,7 @@ def present_finished_run(outcome: ActorOutcome) -> ToolResult:
         is_error=error is not None,
         error=error,
         locator=output.locator if output else None,
+        meta=until_meta(run),
     )
 
 

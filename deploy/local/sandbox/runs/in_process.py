@@ -26,6 +26,8 @@ class Surroundings:
     datasets: Datasets
     stores: KeyValueStores
     say: Callable[[str], None]
+    aborting: asyncio.Event
+    """Set when the run is aborted gracefully: what the platform's event of that name tells an Actor."""
 
 
 async def sleeper(run: Run, surroundings: Surroundings) -> int:
@@ -37,23 +39,39 @@ async def sleeper(run: Run, surroundings: Surroundings) -> int:
     message, rows = str(settings.get("message", "")), int(settings.get("rows", 1))
     suffix = f": {message}" if message else ""
     pushed = surroundings.datasets.item_count(run.dataset_id)
+    slept = 0.0
     for step in range(steps + 1):
         due = seconds * step / steps
-        await asyncio.sleep(max(0.0, due - run.duration_seconds()))
+        if await _is_asked_to_stop(surroundings.aborting, max(0.0, due - run.duration_seconds())):
+            break
+        slept = due
         surroundings.say(f"Slept {_written(due)} of {_written(seconds)} s{suffix}")
         until = rows * step // steps
         if until > pushed:
             await surroundings.datasets.push(run.dataset_id, orjson.dumps(_rows(settings, seconds, pushed, until)))
             pushed = until
+    aborted = surroundings.aborting.is_set()
     output = {
-        "sleptSeconds": seconds,
+        "sleptSeconds": slept,
         "requestedSeconds": seconds,
         "rows": pushed,
         "message": message,
-        "aborted": False,
+        "aborted": aborted,
     }
     surroundings.stores.put(run.store_id, "OUTPUT", "application/json; charset=utf-8", orjson.dumps(output))
+    if aborted:
+        surroundings.say(f"Aborted after {_written(slept)} of {_written(seconds)} s")
+        return 0
     return _ending(settings.get("failWith"), surroundings)
+
+
+async def _is_asked_to_stop(aborting: asyncio.Event, seconds: float) -> bool:
+    """Whether the run is asked to stop within these seconds."""
+    try:
+        await asyncio.wait_for(aborting.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True
 
 
 def _rows(settings: JsonObject, seconds: float, first: int, end: int) -> list[JsonObject]:

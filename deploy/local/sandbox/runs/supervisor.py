@@ -54,6 +54,8 @@ class LiveRun:
     listeners: set[asyncio.Queue[JsonObject]] = field(default_factory=set["asyncio.Queue[JsonObject]"])
     failure: str | None = None
     is_out_of_memory: bool = False
+    aborting: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set with a graceful abort, for an Actor that runs in this process and has no WebSocket."""
 
 
 class Supervisor:
@@ -65,7 +67,7 @@ class Supervisor:
         runs: Runs,
         catalogue: Catalogue,
         users: Users,
-        surroundings: Callable[[Callable[[str], None]], Surroundings],
+        surroundings: Callable[[Callable[[str], None], asyncio.Event], Surroundings],
         observer: Observer,
         directory: Path,
     ) -> None:
@@ -232,7 +234,7 @@ class Supervisor:
         if live.log is None:
             inside = IN_PROCESS_ACTORS[actor.full_name]
             say: Callable[[str], None] = lambda text: self.set_status_message(run, text, is_terminal=None)  # noqa: E731
-            return CoroutineExecution(inside(run, self._surroundings(say)))
+            return CoroutineExecution(inside(run, self._surroundings(say, live.aborting)))
         token = f"apify_api_run_{secrets.token_urlsafe(24)}"
         self._users.add_token(token, run.user_id, run.id)
         home = live.log.folder / "home"
@@ -268,7 +270,8 @@ class Supervisor:
 
     async def _stop(self, live: LiveRun, *, gracefully: bool) -> None:
         """Sends the `aborting` event if `gracefully`, then SIGTERM, then SIGKILL. `_await_end` notices the end."""
-        if gracefully and live.log is not None:
+        if gracefully:
+            live.aborting.set()
             self._publish(live, "aborting", {})
             self._publish(live, "persistState", {"isMigrating": False})
             await asyncio.sleep(self._settings.graceful_abort_seconds)

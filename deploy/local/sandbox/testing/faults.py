@@ -20,7 +20,7 @@ from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.times_and_ids import now
 
 REQUEST_ACTIONS = ("status", "delay", "drop_before", "drop_after", "truncate", "status_after", "delay_after", "hang")
-STATE_ACTIONS = ("late_runs", "late_resurrection", "hide_list_user_agent", "late_item_count")
+STATE_ACTIONS = ("late_runs", "late_resurrection", "hide_list_user_agent", "late_item_count", "late_items")
 
 _ERROR_TYPES = {401: "user-or-token-not-found", 403: "insufficient-permissions", 429: "rate-limit-exceeded"}
 """What the platform calls these errors."""
@@ -128,6 +128,14 @@ class Faults:
         """The fault with this action, one that changes what the platform shows, if it applies."""
         candidates = (fault for fault in self._faults if fault.action == action)
         return next((fault for fault in candidates if fault.strikes(method, path, user_agent)), None)
+
+    def rows_shown(self, method: str, path: str, user_agent: str, *, rows: int, changed_at: float) -> int:
+        """How many of a dataset's `rows` a reader sees, where replicas lag behind its last change."""
+        fault = self.state("late_items", method, path, user_agent)
+        if fault is None or changed_at + float(fault.options.get("seconds", 2)) < now():
+            return rows
+        lags = fault.hits % max(1, int(fault.options.get("every", 1))) == 0
+        return max(0, rows - int(fault.options.get("rows", 1))) if lags else rows
 
     def shown_from(self, method: str, path: str, user_agent: str) -> tuple[float, float]:
         """The times from which a run that starts now shows in lists, and by its id."""

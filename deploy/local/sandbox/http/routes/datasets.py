@@ -55,7 +55,7 @@ class DatasetRoutes:
         _, row = self._storages.row(request)
         part = Part(
             dataset_id=row["id"],
-            total=row["item_count"],
+            total=self._rows_shown(request, row),
             offset=integer(request, "offset", 0),
             limit=integer(request, "limit", NO_LIMIT) or NO_LIMIT,
             desc=flag(request, "desc"),
@@ -72,6 +72,15 @@ class DatasetRoutes:
         if _expected_bytes(row, part) <= _SMALL_BYTES:
             return Response(b"".join(pieces), headers=headers, media_type=content_type)
         return StreamingResponse(in_thread(pieces), headers=headers, media_type=content_type)
+
+    def _rows_shown(self, request: Request, row: sqlite3.Row) -> int:
+        return self._platform.faults.rows_shown(
+            request.method,
+            request.url.path,
+            request.headers.get("user-agent", ""),
+            rows=row["item_count"],
+            changed_at=row["modified_at"],
+        )
 
     def _view(self, request: Request, row: sqlite3.Row) -> View:
         name = request.query_params.get("view")

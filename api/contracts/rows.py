@@ -1,0 +1,47 @@
+"""Rows of a task, as every front door streams them."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from outlast.activities.runs.contracts import RunState
+from outlast.workflows.contracts.tool_calls import TaskStatus
+
+
+class RowsWanted(BaseModel):
+    """Which rows of a task, and in which form."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    after: str | None = Field(
+        default=None,
+        max_length=200,
+        description="Id of the last row received, or the number of rows received so far.",
+    )
+    follow: bool = Field(default=True, description="False: end with the rows that there are now.")
+    form: Literal["sse", "jsonl"] | None = Field(
+        default=None,
+        alias="format",
+        description="Instead of the Accept header: server-sent events, or lines of JSON.",
+    )
+
+
+class RowsEnd(BaseModel):
+    """Data of `end`: no further row comes. `rows` counts those of the last dataset; the id is that of the last row."""
+
+    status: TaskStatus = Field(description="State of the task.")
+    rows: int
+    dataset_id: str | None = Field(default=None, description="Absent where the rows are those of a stored output.")
+    run_id: str | None = None
+    run_status: str | None = None
+
+    @classmethod
+    def of(cls, status: TaskStatus, rows: int, run: RunState | None) -> "RowsEnd":
+        """The end of the rows of a task whose last run is `run`."""
+        return cls(
+            status=status,
+            rows=rows,
+            dataset_id=run.dataset_id if run else None,
+            run_id=run.run_id if run else None,
+            run_status=run.status if run else None,
+        )

@@ -1,0 +1,1 @@
+"""The rows of a task, while its runs produce them."""
