@@ -80,7 +80,7 @@ class RunTiming(BaseModel):
     """How long to wait for one response of the platform, in addition to the wait that the request asks for."""
 
     def wait_of_poll(self, age: timedelta, followed_runs: int) -> timedelta:
-        """How long one poll of a run of this age waits, on a worker that follows so many."""
+        """How long one poll of a run of this age waits, given the number of runs that the worker follows."""
         by_age = min(age / 10, self.poll_max)
         fair_share = timedelta(seconds=followed_runs / self.polls_per_second)
         return max(self.poll_min, by_age, min(fair_share, _LONGEST_POLL))
@@ -147,7 +147,7 @@ class RunActivities:
         """Follow a run until it has ended or exceeds a limit of its budget (then `over_budget` is set).
 
         With `rows_within_bytes`, the result of an ended run includes its rows when they fit. The heartbeat details hold
-        the latest `RunState`: progress is readable and adds nothing to the history. When its worker is told to stop,
+        the latest `RunState`: progress is readable and adds nothing to the history. When its worker is asked to stop,
         another one follows the run at once.
         """
         with as_activity_failure():

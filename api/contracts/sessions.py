@@ -40,7 +40,7 @@ MessageParts = tuple[MessagePart, ...]
 
 
 def _form(message: object) -> str:
-    """Which form a message has, so that a bad one is told what is wrong with this form, and not with the other."""
+    """Which form a message has, so that an error is about that form, and not about the other."""
     return "parts" if isinstance(message, list | tuple) else "text"
 
 

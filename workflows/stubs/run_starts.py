@@ -160,7 +160,7 @@ class RunStarts:
 async def _outlasting_cancellation(
     handle: ActivityHandle[RunState], has_started: Callable[[RunState], None], *, cancels: bool = False
 ) -> RunState:
-    """The run. When the call is cancelled meanwhile, `has_started` is told of a run that was started all the same.
+    """The run. When the call is cancelled meanwhile, `has_started` is called with a run that was started nevertheless.
 
     With `cancels`, the activity is cancelled then: a local one ends soon by itself.
     """

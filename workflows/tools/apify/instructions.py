@@ -1,4 +1,4 @@
-"""What a model is told of a connection in this mode, before its first call: the same subjects as in Apify's own server.
+"""The instructions of a connection in this mode, for models: the same subjects as in Apify's own server.
 
 Sentences that name no tool are always part of it, as there.
 """
