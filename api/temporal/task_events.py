@@ -286,7 +286,7 @@ async def _pump_events(
                 after = position_of(event.id)
             caught_up.set()
         await queue.put(None)
-    except Exception as error:  # noqa: BLE001  # raised again by whoever reads the queue
+    except Exception as error:  # noqa: BLE001  # raised by the queue's reader
         await queue.put(error)
 
 
@@ -308,7 +308,7 @@ async def _pump_status_messages(
                 shown = message
                 await queue.put(_status_message(task, message, watched))
             await asyncio.sleep(STATUS_POLL_SECONDS)
-    except Exception as error:  # noqa: BLE001  # raised again by whoever reads the queue
+    except Exception as error:  # noqa: BLE001  # raised by the queue's reader
         await queue.put(error)
 
 
