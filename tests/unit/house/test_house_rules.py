@@ -113,8 +113,8 @@ def test_every_module_and_package_says_what_it_is_for(modules: list[Path]) -> No
 
 
 ODD_WORDS = re.compile(
-    r"\b(anew|whoever|whosoever|fellows|beneath|foresaw|thereof|hitherto|giants?|that there (is|are) not|goes without saying|"
-    r"cannot be had|is had|(has|have) come to(?! an end)|[Oo]f whose|its like|their like)\b",
+    r"\b(anew|whoever|fellows|beneath|foresaw|thereof|hitherto|giants?|that there (is|are) not|goes without saying|"
+    r"cannot be had|is had|(has|have) come to(?! an end)|of whose|its like|their like)\b",
     re.IGNORECASE,
 )
 """Words and turns that a reader of technical English stumbles over, each with a usual one: again, anyone, below, ..."""
