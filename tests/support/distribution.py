@@ -82,7 +82,7 @@ def _connected(groups: Iterable[Sequence[str]]) -> dict[str, str]:
 
 
 def refuse_missing(names: Iterable[str]) -> None:
-    """Raise `UsageError` for a test file or folder that does not exist: with several processes, none of them says so."""
+    """Raise `UsageError` for a test file or folder that does not exist: of several processes, none says so."""
     for name in names:
         if not Path(name.partition("::")[0]).exists():
             raise pytest.UsageError(f"file or directory not found: {name}")
