@@ -65,7 +65,7 @@ async def heartbeating(share: float = 0.5, *, hands_over: bool = False) -> Async
 
     A block that is shorter than that sends none. When sending fails, the block is cancelled and the error is raised:
     without heartbeats Temporal would start a second attempt beside this one. With `hands_over`, the block is cancelled
-    and `HandedOver` is raised as soon as the worker is told to stop.
+    and `HandedOver` is raised as soon as the worker is asked to stop.
     """
     timeout = activity.info().heartbeat_timeout
     interval = timeout * share if timeout else _DEFAULT_INTERVAL

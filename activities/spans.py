@@ -1,7 +1,8 @@
 """Spans of what activities ask the outside world: requests to the platform, calls of models.
 
 Without a collector they cost a microsecond and go nowhere (`worker/otlp`). Names and attributes follow
-OpenTelemetry's semantic conventions for HTTP clients and for generative AI. Nothing that was asked or answered is told.
+OpenTelemetry's semantic conventions for HTTP clients and for generative AI. They never hold the content of requests or
+answers.
 """
 
 from collections.abc import Generator

@@ -58,7 +58,7 @@ TRACED: TelemetryConfig = {
     "auto_configure": False,
     "exclude": lambda scope: scope.get("path") in _UNTRACED,
 }
-"""A span for each request, while the process traces: `worker/otlp`. What may not be told is taken out there."""
+"""A span for each request, while the process traces: `worker/otlp`. That removes what must not be exported."""
 
 _ROUTES = (
     task_routes,

@@ -61,7 +61,7 @@ OPEN_TASKS = Gauge("outlast_open_tasks", "Tasks whose workflow has not ended; Na
 
 HANDOFFS_NEAR_DEADLINE = Gauge(
     "outlast_handoffs_near_deadline",
-    "Tasks that wait for an answer of whose time a fifth or less is left; NaN while unknown.",
+    "Tasks that wait for an answer and have a fifth of its time or less left; NaN while unknown.",
     registry=REGISTRY,
 )
 EXPIRY = Gauge(

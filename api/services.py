@@ -95,7 +95,7 @@ class Services:
     operations: OperationsReader
     raw_payloads: RawPayloads
     uploads: CallerSlots = field(default_factory=CallerSlots)
-    """Of files with the items of batches, which are read one after the other for each caller."""
+    """Slots for files with the items of batches, which are read one after the other for each caller."""
 
 
 def build_services(settings: ApiSettings, client: Client) -> Services:

@@ -14,7 +14,7 @@ from xdist.remote import Producer
 
 from outlast.deploy.local.temporal_server import TemporalServer
 from tests.support import needs
-from tests.support.distribution import ByStack, awaiting_units, hand_over, longest_first, units_of
+from tests.support.distribution import ByStack, awaiting_units, hand_over, longest_first, refuse_missing, units_of
 from tests.support.durations import DurationLog
 from tests.support.stacks.temporal import running_temporal
 
@@ -38,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     units = config.stash[_UNITS] = {}
     if hasattr(config, "workerinput"):
         return
+    refuse_missing(config.args)
     config.pluginmanager.register(DurationLog(units, record=bool(config.getoption("--record-durations"))))
     until_the_end = ExitStack()
     until_the_end.enter_context(awaiting_units())

@@ -50,7 +50,7 @@ async def connect_plainly(environment: Mapping[str, str] = os.environ, *, lazy: 
 
 
 def _connect_config(environment: Mapping[str, str]) -> ClientConnectConfig:
-    """How Temporal's tools connect by these variables, with an API key that may stand in a file."""
+    """How Temporal's tools connect by these variables, with an API key that may be read from a file."""
     api_key = None if environment.get(_API_KEY) else secret_from_file(_API_KEY, environment)
     variables = {**environment, **({_API_KEY: api_key} if api_key else {})}
     config = ClientConfig.load_client_connect_config(override_env_vars=variables)

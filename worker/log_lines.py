@@ -36,7 +36,7 @@ class TaskLines:
     """Which of the lines about tasks are written (`workflows/stubs/task_log.py`)."""
 
     share: float = 1.0
-    """Of all tasks. Every process chooses the same ones, by their ids."""
+    """Share of all tasks. Every process chooses the same ones, by their ids."""
     slow_seconds: float = 0.0
     """A task that took so long ends with a warning, which is always written; 0 warns of none."""
 

@@ -109,7 +109,7 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _with_secret_files(cls, given: Mapping[str, object]) -> Mapping[str, object]:
-        """Add the secrets that stand in files. What is given by itself wins: by its place, or as the first alias."""
+        """Add the secrets that are read from files. Direct values win: by place, or as the first alias."""
         return {**read_secret_files(cls, os.environ), **given}
 
     @field_validator("otlp_endpoint")

@@ -53,7 +53,7 @@ def build_runtime(metrics_address: str | None = None) -> Runtime:
 
 
 def start_telemetry(host: str, port: int) -> Telemetry:
-    """A runtime with its metrics on `host` and `port`; port 0 stands for any free one.
+    """A runtime with its metrics on `host` and `port`; port 0 means any free one.
 
     Metrics never keep a worker from working: when the port is taken they are served on a free one, when `host` has none
     they are not served at all. A warning then says why, and where they are.

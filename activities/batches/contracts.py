@@ -25,9 +25,9 @@ MAX_KEY_CHARS = 200
 MAX_ITEM_BYTES = 64 * 1024
 """Size of one item's arguments. Larger inputs of Actors are kept apart from their calls, which items are not."""
 SHARE_JUDGED_FROM = 20
-"""The share of failures counts from so many ended items on: of one item, all may have failed."""
+"""Number of ended items from which the share of failures counts: of one item, all may have failed."""
 ROUND_ITEMS = 1_000
-"""Items that one round starts at most."""
+"""Most items that one round starts."""
 
 ItemStatus = Literal["completed", "failed", "cancelled"]
 RowOrder = Literal["given", "any"]
@@ -36,7 +36,7 @@ RowOrder = Literal["given", "any"]
 class StopRule(Contract):
     """When a batch stops before all of its items have run. What has stopped can be resumed."""
 
-    failures: int | None = Field(default=None, ge=1, description="Stop when so many items have failed.")
+    failures: int | None = Field(default=None, ge=1, description="Stop when this many items have failed.")
     failure_share: float | None = Field(
         default=None,
         gt=0,
@@ -48,9 +48,11 @@ class StopRule(Contract):
         max_length=len(ErrorCategory),
         description="Stop when an item fails with one of these: it would refuse the others, too.",
     )
-    seconds: int | None = Field(default=None, ge=1, description="Stop so many seconds after the start, or the resume.")
-    completed: int | None = Field(default=None, ge=1, description="Stop when so many items are completed: enough.")
-    rows: int | None = Field(default=None, ge=1, description="Stop when the answers have so many rows: enough.")
+    seconds: int | None = Field(
+        default=None, ge=1, description="Stop this many seconds after the start, or the resume."
+    )
+    completed: int | None = Field(default=None, ge=1, description="Stop when this many items are completed.")
+    rows: int | None = Field(default=None, ge=1, description="Stop when the answers have this many rows.")
     under_way: Literal["finish", "cancel"] = Field(
         default="finish", description="What becomes of the items that are under way when the batch stops."
     )

@@ -72,7 +72,7 @@ _BY_PROVIDER_KIND = {
     "invalid_prompt": ErrorCategory.VALIDATION,
     "rate_limit_exceeded": ErrorCategory.RATE_LIMIT,
     "server_error": ErrorCategory.PLATFORM,
-    # Anthropic's types, which are all that is told of an error in the middle of a stream.
+    # Anthropic's types: an error in the middle of a stream has nothing else.
     "authentication_error": ErrorCategory.AUTHENTICATION,
     "permission_error": ErrorCategory.PERMISSION,
     "not_found_error": ErrorCategory.NOT_FOUND,

@@ -17,7 +17,7 @@ from outlast.activities.platform_reads.contracts import WatchedRun, WatchRunInpu
 from outlast.activities.runs.contracts import FINAL_RUN_STATUSES
 
 _LOOK_EVERY = timedelta(seconds=3)
-"""The platform answers at once when the run ends; what a run says meanwhile is so old at most."""
+"""Longest wait of one request. The platform answers at once when the run ends; a status message may be this old."""
 _ATTEMPT_TIMEOUT = timedelta(seconds=30)
 
 

@@ -158,7 +158,7 @@ class RunActivities:
 
         With `until`, a run that has produced enough is stopped gracefully, and followed to its end (`until_met`).
         With `rows_within_bytes`, the result of an ended run includes its rows when they fit. The heartbeat details hold
-        the latest `RunState`: progress is readable and adds nothing to the history. When its worker is told to stop,
+        the latest `RunState`: progress is readable and adds nothing to the history. When its worker is asked to stop,
         another one follows the run at once.
         """
         with as_activity_failure():

@@ -37,7 +37,7 @@ def secret_file_variables(settings: type[BaseSettings]) -> frozenset[str]:
 
 
 def read_secret_files(settings: type[BaseSettings], environment: Mapping[str, str]) -> dict[str, str]:
-    """The secrets of `settings` that stand in files, by the setting's name.
+    """The secrets of `settings` that are read from files, by the setting's name.
 
     Raises `ValueError`, naming the variable and the file but nothing of its content, when a file cannot be read.
     """
@@ -65,7 +65,7 @@ def secret_from_file(name: str, environment: Mapping[str, str] = os.environ) -> 
 
 
 def store_credentials(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Credentials of an S3 store that stand in files, under obstore's names; variables win, as everywhere."""
+    """Credentials of an S3 store that are read from files, under obstore's names; variables win, as everywhere."""
     found = {
         option: secret_from_file(name, environment)
         for name, option in _OF_THE_STORE.items()

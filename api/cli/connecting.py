@@ -12,7 +12,7 @@ from outlast.api.cli.show.output import Output
 from outlast.client import AsyncClient, RetryPolicy, Waiting, find_connection
 
 RETRIES = RetryPolicy(first_contact_seconds=0)
-"""Somebody sits in front of it: when nothing has ever answered, the command says so at once."""
+"""For a command with a person in front of it: when nothing has ever answered, it says so at once."""
 
 
 _NO_RETRIES = RetryPolicy(first_contact_seconds=0, request_seconds=0)

@@ -103,7 +103,7 @@ def main() -> None:
         # To look for plugins, pydantic reads what every installed package says about itself: 13 ms.
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     with loading():
-        # One command loads no other; only the help of all, and what is none of them, needs all.
+        # A command loads no other one; only the help of all, and an unknown command, need all.
         app = command_line([named] if named in _COMMANDS else _COMMANDS)
     # An end in order takes 20 ms, and threads of the Temporal SDK may abort it (a known race).
     os._exit(exit_code_of(app))

@@ -35,8 +35,8 @@ class BatchSettings(KnownFieldsOnly, BatchOptions):
     arguments: dict[str, JsonValue] = Field(
         default_factory=dict, description="Arguments of every item; an item's own go over them, objects field by field."
     )
-    mode: Id | None = Field(default=None, description="As for a task.")
-    name: str | None = Field(default=None, min_length=1, max_length=200, description="For people; any text.")
+    mode: Id | None = Field(default=None, description="Mode of every item, as for a task.")
+    name: str | None = Field(default=None, min_length=1, max_length=200, description="A name for people; any text.")
     options: CallOptions = Field(
         default_factory=CallOptions, description="Deadline, budget and output of each item, as for a task."
     )
@@ -55,7 +55,9 @@ class BatchSettings(KnownFieldsOnly, BatchOptions):
         max_length=200,
         description="For rows: the field (dot path) whose value names the item. Without it, its number does.",
     )
-    delimiter: Literal[",", ";", "\t", "|"] = Field(default=",", description="What separates the values of CSV.")
+    delimiter: Literal[",", ";", "\t", "|"] = Field(
+        default=",", description="The character that separates the values of CSV."
+    )
 
     @model_validator(mode="after")
     def _without_reuse(self) -> Self:
@@ -77,7 +79,7 @@ class BatchItem(KnownFieldsOnly):
     key: str | None = Field(
         default=None, min_length=1, max_length=MAX_KEY_CHARS, description="Names the item within the batch."
     )
-    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="Its own arguments.")
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="The item's own arguments.")
 
 
 class RowsOf(KnownFieldsOnly):
@@ -88,7 +90,7 @@ class RowsOf(KnownFieldsOnly):
     output: str | None = Field(default=None, max_length=200, description="Locator of a stored output with rows.")
     dataset: str | None = Field(default=None, max_length=200, description="Id or name of a dataset.")
     offset: int = Field(default=0, ge=0, description="First row, counted from 0.")
-    limit: int | None = Field(default=None, ge=1, description="Rows at most.")
+    limit: int | None = Field(default=None, ge=1, description="Maximum number of rows.")
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
@@ -134,15 +136,19 @@ class BatchChanges(KnownFieldsOnly):
     model_config = ConfigDict(extra="forbid")
 
     concurrency: int | None = Field(default=None, ge=1, le=MAX_CONCURRENCY)
-    budget_usd: Decimal | None = Field(default=None, gt=0, description="Of the whole batch, what it has cost included.")
-    stop: StopRule | None = Field(default=None, description="Instead of the rule before. Counts and costs go on.")
+    budget_usd: Decimal | None = Field(
+        default=None, gt=0, description="The new budget of the whole batch, including what it has cost so far."
+    )
+    stop: StopRule | None = Field(default=None, description="The new stop rule. Counts and costs continue.")
 
 
 class RetryRequest(BatchChanges):
     """Which failed items run again."""
 
     categories: tuple[ErrorCategory, ...] = Field(
-        default=(), max_length=len(ErrorCategory), description="Only those that failed with one of these; all without."
+        default=(),
+        max_length=len(ErrorCategory),
+        description="Only items that failed with one of these categories; all by default.",
     )
 
 
@@ -155,11 +161,11 @@ class Batch(BaseModel):
     mode: str
     actor: str | None = None
     status: BatchStatus
-    status_message: str | None = Field(default=None, description="What it does, or why it stopped.")
-    stopped_by: StopReason | None = Field(default=None, description="Why it stopped before all items had run.")
+    status_message: str | None = Field(default=None, description="What the batch does, or why it stopped.")
+    stopped_by: StopReason | None = Field(default=None, description="Why the batch stopped before all items had run.")
     created_at: datetime
     finished_at: datetime | None = None
-    total: int = Field(description="Items.")
+    total: int = Field(description="Number of items.")
     completed: int = 0
     failed: int = 0
     cancelled: int = 0
@@ -168,8 +174,8 @@ class Batch(BaseModel):
     rows: int = Field(default=0, description="Rows of the completed items' answers.")
     cost_usd: float = Field(default=0.0, description="What the ended items have cost.")
     budget_usd: float | None = None
-    per_minute: float | None = Field(default=None, description="Items that ended in a minute, lately.")
-    seconds_left: float | None = Field(default=None, description="At that rate; absent when it is not known.")
+    per_minute: float | None = Field(default=None, description="Recent rate: items that end per minute.")
+    seconds_left: float | None = Field(default=None, description="Time left at that rate; absent when it is unknown.")
     results: str = Field(description="Locator of the results: a stored output that grows, one row for each item.")
     options: BatchOptions
     workflow_url: str | None = Field(default=None, description="The batch's workflow in the Temporal UI.")
@@ -186,7 +192,7 @@ class ResultsSelection(BaseModel):
     form: Form = Field(default="jsonl", alias="format", description="`jsonl`, or `csv` with lists and objects as JSON.")
     status: ItemStatus | None = Field(default=None, description="Only items of this status, such as `failed`.")
     offset: int = Field(default=0, ge=0, description="First row, counted from 0; with `status`, of that status.")
-    limit: int | None = Field(default=None, ge=1, description="Rows at most.")
+    limit: int | None = Field(default=None, ge=1, description="Maximum number of rows.")
 
 
 class BatchPage(BaseModel):

@@ -14,7 +14,7 @@ class TaskCounts(BaseModel):
     queued: int
     working: int
     input_required: int
-    answered: int = Field(description="Answered already, while their run goes on.")
+    answered: int = Field(description="Tasks that were answered and whose run goes on.")
     completed_last_hour: int
     failed_last_hour: int
     cancelled_last_hour: int
@@ -36,7 +36,7 @@ class QueueState(BaseModel):
 
     queue: str
     kind: Literal["workflows", "activities"]
-    backlog: int = Field(description="Steps that wait for a worker, about.")
+    backlog: int = Field(description="Approximate number of steps that wait for a worker.")
     oldest_seconds: float = Field(description="How long the first of them has waited.")
     added_per_second: float
     taken_per_second: float

@@ -11,9 +11,9 @@ class ModelEntry(BaseModel):
     name: str = Field(description="The model, or with `is_family` how the names of its family begin.")
     is_family: bool
     window_tokens: int | None = Field(default=None, description="Tokens of prompt and answer together.")
-    output_tokens: int | None = Field(default=None, description="Tokens of one answer at most.")
-    reasons: bool | None = Field(default=None, description="Whether it always reasons; None when that is not known.")
-    sees_pictures: bool | None = Field(default=None, description="Whether it sees pictures; None when not known.")
+    output_tokens: int | None = Field(default=None, description="Maximum tokens of one answer.")
+    reasons: bool | None = Field(default=None, description="Whether it always reasons; null when unknown.")
+    sees_pictures: bool | None = Field(default=None, description="Whether it sees pictures; null when unknown.")
     lacks: tuple[ControlName, ...] = Field(default=(), description="Controls of its provider that it does not have.")
     has_price: bool = Field(description="Whether its cost is counted, so that budgets in US dollars are accepted.")
 
@@ -23,11 +23,13 @@ class ProviderEntry(BaseModel):
 
     id: str
     protocol: str
-    base_url: str | None = Field(default=None, description="Its default address; None: the operator sets one.")
-    configured: bool | None = Field(
-        default=None, description="Whether its key or address is set, so that it can be called; None: not known."
+    base_url: str | None = Field(
+        default=None, description="Its default address; null when the operator has to set one."
     )
-    limits_active_tools: bool = Field(description="Whether it is sent the mask; else other calls are refused.")
+    configured: bool | None = Field(
+        default=None, description="Whether its key or address is set, so that it can be called; null when unknown."
+    )
+    limits_active_tools: bool = Field(description="Whether the mask is sent to it; otherwise other calls are refused.")
     caching: str
     controls: tuple[ControlName, ...]
     efforts: tuple[Effort, ...]

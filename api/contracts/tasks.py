@@ -78,7 +78,7 @@ class Reused(BaseModel):
     """How an earlier task came to answer a call."""
 
     joined: bool = Field(description="Whether it was under way, and the call waits for the same answer.")
-    age_seconds: float = Field(description="How long ago it was answered; 0 while it runs.")
+    age_seconds: float = Field(description="Seconds since it was answered; 0 while it runs.")
 
 
 class Task(BaseModel):
@@ -187,4 +187,6 @@ class SubmittedInput(KnownFieldsOnly):
 
     model_config = ConfigDict(extra="forbid")
 
-    answers: dict[str, InputAnswer] = Field(min_length=1, description="By the keys of the task's `input_requests`.")
+    answers: dict[str, InputAnswer] = Field(
+        min_length=1, description="The answers, with the keys of the task's `input_requests`."
+    )

@@ -17,9 +17,9 @@ class UsageQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     first_day: date | None = Field(
-        default=None, alias="from", description="First day, `2026-11-01`; the first of this month without it."
+        default=None, alias="from", description="First day, such as `2026-11-01`; by default the first of this month."
     )
-    last_day: date | None = Field(default=None, alias="to", description="Last day; today without it.")
+    last_day: date | None = Field(default=None, alias="to", description="Last day; by default today.")
     by: tuple[Grouping, ...] = Field(
         default=("day",),
         description="What the rows are grouped by: `caller`, `tool`, `actor`, `model`, `session`, "
@@ -29,7 +29,7 @@ class UsageQuery(BaseModel):
     actor: Name | None = Field(default=None, description="Only this Actor, as `user/name`.")
     session_id: Name | None = Field(default=None, description="Only this session.")
     caller: Name | None = Field(
-        default=None, description="Another caller's, or `*` for all; only with leave to see them."
+        default=None, description="Another caller, or `*` for all; requires the permission to see them."
     )
     format: Literal["json", "csv"] | None = Field(default=None, description="`csv`, as with `Accept: text/csv`.")
 
@@ -57,9 +57,9 @@ class CapUsage(BaseModel):
     """How much of a cap is used now."""
 
     cap: Literal["day", "month"]
-    cap_usd: float | None = Field(default=None, description="None: there is no such cap.")
-    spent_usd: float = Field(description="Without payments that came with calls.")
-    reserved_usd: float = Field(description="Held by runs that have not ended.")
+    cap_usd: float | None = Field(default=None, description="Null when there is no such cap.")
+    spent_usd: float = Field(description="Cost, without payments that came with calls.")
+    reserved_usd: float = Field(description="Money reserved by runs that have not ended.")
     left_usd: float | None = None
     resets_at: datetime
 

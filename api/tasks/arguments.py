@@ -85,7 +85,7 @@ def _masks_inside(tool: Tool, arguments: JsonObject) -> Violations:
 
 
 def _unmasked(arguments: JsonObject, violations: Violations) -> Violations:
-    """The violations whose value neither is a mask nor lies in the mark of a kept part: the original was checked."""
+    """The violations whose value is neither a mask nor in the mark of a kept part: the original was checked."""
     return tuple(violation for violation in violations if not _stands_for_original(arguments, violation.path))
 
 

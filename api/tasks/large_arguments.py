@@ -23,7 +23,7 @@ from outlast.workflows.tools.core.payments import INPUT_CALLERS
 KEPT_ABOVE_BYTES = 64 * 1024
 """An Actor's input up to this size stays in the call."""
 MAX_CALL_BYTES = 32 * 1024 * 1024
-"""Of all arguments together. OUTLAST_MAX_BODY_BYTES, 8 MB by default, rejects larger REST requests earlier."""
+"""Limit of all arguments together. OUTLAST_MAX_BODY_BYTES, 8 MB by default, rejects larger REST requests earlier."""
 _KEPT_FIELD_BYTES = 4 * 1024
 """Smaller fields of a large input stay in the call, unless there are very many."""
 _PLAIN_FIELDS = 64

@@ -1,4 +1,4 @@
-"""Sees to it that no queued task is left without a dispatcher, whatever happened to the one that was told."""
+"""Makes sure that every queued task has a dispatcher, whatever happened to the one that was signalled."""
 
 import asyncio
 import logging

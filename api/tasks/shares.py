@@ -32,13 +32,13 @@ _MAX_CALLERS = 10_000
 _COUNT_SECONDS = 5.0
 _COUNT_PAUSE_SECONDS = 0.25
 _QUEUE_COUNT_PAUSE_SECONDS = 1.0
-"""One caller's tasks are counted so often at most; the second holds while some are queued."""
+"""Shortest time between two counts of one caller's tasks; the second applies while some are queued."""
 _LAG_SECONDS = 2.0
 """How long Temporal's lists may not show a task that was started, or a clock may be wrong."""
 _OLDEST_LAG_SECONDS = 10.0
 """So much longer at most, when starts were under way then."""
 _TELL_PAUSE_SECONDS = 10.0
-"""A dispatcher is told so often at most: it goes on looking for a minute."""
+"""Shortest time between two signals to a dispatcher: it goes on looking for a minute."""
 _QUEUED_AT_ONCE = 2
 """Tasks of one caller that are written as queued at once: Temporal has others to serve meanwhile."""
 _RETRY_SECONDS = 5
@@ -96,7 +96,7 @@ class TaskShares:
     async def placed(self, caller_id: str, task_id: str) -> AsyncGenerator[bool]:
         """Start a task of the caller within the block; gives whether it has to be queued.
 
-        Before one is queued, the caller's dispatcher is told. Raises `TooManyRequests` when the queue is full, and
+        Before one is queued, the caller's dispatcher is signalled. Raises `TooManyRequests` when the queue is full, and
         `TemporalUnavailable`.
         """
         share = self._share(caller_id)
@@ -152,7 +152,7 @@ class TaskShares:
         return {caller_id: share.all_queued for caller_id, share in self._shares.items() if share.all_queued}
 
     def used(self) -> Mapping[str, Mapping[str, float]]:
-        """Of each caller, the part of its limits that is in use, as last counted."""
+        """For each caller, the part of its limits that is in use, as last counted."""
         used: dict[str, Mapping[str, float]] = {}
         for caller_id, share in self._shares.items():
             limits = self._policy.of(caller_id).limits

@@ -1,4 +1,4 @@
-"""Dispatchers of queued tasks: started, and told that there is something to release."""
+"""Starts the dispatchers of queued tasks, and signals them when there is something to release."""
 
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy

@@ -1,6 +1,6 @@
 """Makes what tasks need of a Temporal namespace: the namespace itself, its retention, its search attributes.
 
-Every step looks first, so a second run changes nothing. What the credential may not do is told with the commands that
+Every step looks first, so a second run changes nothing. For what the credential may not do, it names the commands that
 somebody who may can type; on Temporal Cloud those are of `tcld`.
 """
 

@@ -29,7 +29,7 @@ _MAX_CALLERS = 10_000
 _MAX_KNOWN = 1_000
 """Sessions of one caller of which is remembered that they exist."""
 _COUNT_PAUSE_SECONDS = 1.0
-"""One caller's sessions are counted so often at most. Lists show a session after that time."""
+"""Shortest time between two counts of one caller's sessions. Lists show a session after that time."""
 _RETRY_SECONDS = 60
 
 log = logging.getLogger("outlast.api")
@@ -96,7 +96,7 @@ class SessionStarts:
             log.warning("A refused call could not be reported to session %s: %s", session_id, error)
 
     def used(self) -> Mapping[str, Mapping[str, float]]:
-        """Of each caller, the part of its limit that is in use, as last counted."""
+        """For each caller, the part of its limit that is in use, as last counted."""
         return {
             caller_id: {"sessions": min(1.0, sessions.all / max(1, self._most(caller_id)))}
             for caller_id, sessions in self._callers.items()

@@ -315,7 +315,7 @@ async def _pump_events(
                     told.run_start.set()
             told.past.set()
         await queue.put(None)
-    except Exception as error:  # noqa: BLE001  # raised again by whoever reads the queue
+    except Exception as error:  # noqa: BLE001  # raised by the queue's reader
         await queue.put(error)
 
 
@@ -338,7 +338,7 @@ async def _pump_status_messages(
                 shown = message
                 await queue.put(_status_message(task, message, watched))
             await asyncio.sleep(STATUS_POLL_SECONDS)
-    except Exception as error:  # noqa: BLE001  # raised again by whoever reads the queue
+    except Exception as error:  # noqa: BLE001  # raised by the queue's reader
         await queue.put(error)
 
 

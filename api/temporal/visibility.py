@@ -59,7 +59,7 @@ def open_tasks_query(caller_id: str | None) -> str:
 
 
 def ended_since(query: str, moment: datetime) -> str:
-    """Of these tasks, those whose workflow has ended since a moment."""
+    """Those of these tasks whose workflow has ended since a moment."""
     return f"{query} AND CloseTime > '{moment:%Y-%m-%dT%H:%M:%SZ}'"
 
 

@@ -26,7 +26,7 @@ class Component(StrEnum):
 
 
 class StackConfig(BaseModel):
-    """Everything a stack is told from outside. `environment` is what its processes inherit."""
+    """The whole configuration of a stack. `environment` is what its processes inherit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 UMASK = 0o077
-"""Of every process of a stack: what it creates is readable by its owner only."""
+"""Mask of every process of a stack: only its owner can read the files that it creates."""
 
 _MARKS = ("stack.lock", "users.lock", "stack.json", "seal.keys")
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO

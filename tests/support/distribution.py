@@ -81,6 +81,13 @@ def _connected(groups: Iterable[Sequence[str]]) -> dict[str, str]:
     return {name: find(name) for group in groups for name in group}
 
 
+def refuse_missing(names: Iterable[str]) -> None:
+    """Raise `UsageError` for a test file or folder that does not exist: of several processes, none says so."""
+    for name in names:
+        if not Path(name.partition("::")[0]).exists():
+            raise pytest.UsageError(f"file or directory not found: {name}")
+
+
 def hand_over(units: Mapping[str, str]) -> None:
     """In a test process: write the units for the controller, which goes on when all have collected their tests."""
     if path := os.environ.get(_UNITS_FILE):

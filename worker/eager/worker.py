@@ -95,7 +95,8 @@ def eager_worker(client: Client, settings: Settings, *, slots: int) -> EagerWork
         # A sandbox per call takes more than a millisecond. It would guard tools of other packages, which are no quick
         # reads; those of Outlast are run in it by all other workers, and in their tests.
         workflow_runner=UnsandboxedWorkflowRunner(),
-        # One caller may have half of the reads, and as many as there are slots: who finds no slot starts as ever.
+        # One caller may have half of the reads, and as many as there are slots: a call that finds no slot starts the
+        # normal way.
         interceptors=[LocalReads(2 * slots), ahead],
         tuner=WorkerTuner.create_composite(
             workflow_supplier=EagerSlots(slots),

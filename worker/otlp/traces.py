@@ -35,7 +35,7 @@ def start_tracing(settings: Settings, process: Process) -> Callable[[], None]:
     provider = create_tracer_provider(resource=Resource.create(dict(resource_of(process))), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(SafeSpans(exporter)))
     trace.set_tracer_provider(provider)
-    # The trace alone: baggage is whatever a caller writes, and would stand in histories.
+    # The trace alone: callers write anything into baggage, and it would be in histories.
     propagate.set_global_textmap(TraceContextTextMapPropagator())
     log.info("Traces are sent to %s", settings.otlp_endpoint)
     return lambda: _within(_STOP_SECONDS, provider.shutdown)

@@ -30,7 +30,7 @@ async def taking_over(client: Client, folder: Path) -> AsyncGenerator[None]:
     """While the block runs, this worker is on the roll in `folder`, and looks after those there that have died.
 
     Only activities that follow a run are taken from a dead worker: what acts has its own way back, which may need
-    the time that has passed. A folder that cannot be written is told in the log; heartbeats do their part then.
+    the time that has passed. A folder that cannot be written is logged; then only heartbeats notice dead workers.
     """
     roll = Roll(folder, client.identity)
     with roll.entered() as entered:

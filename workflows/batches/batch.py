@@ -40,7 +40,7 @@ from outlast.workflows.metrics import count_batch
 
 @workflow.defn(name=BATCH_WORKFLOW)
 class BatchWorkflow:
-    """Its id is the batch's id. It completes with what there is, also when it is cancelled or stops."""
+    """Its id is the batch's id. It completes with the results so far, also when it is cancelled or stops."""
 
     @workflow.init
     def __init__(self, batch_input: BatchInput) -> None:
@@ -98,7 +98,7 @@ class BatchWorkflow:
         self._state = self._state.model_copy(update={"stop": reason, "stop_words": words})
 
     async def _round(self, step: Step) -> None:
-        """One round. Of one that is cancelled before it can say what it has started, the next one finds that out."""
+        """Carry out one round. What a cancelled round has started, and not reported, the next round finds out."""
         lost, self._lost_horizon = self._lost_horizon, None
         horizon = lost or min(self._state.cursor + ROUND_ITEMS, self._state.plan_end)
         self._at_work = workflow.start_activity_method(
@@ -134,7 +134,7 @@ class BatchWorkflow:
         )
 
     async def _prepare(self) -> bool:
-        """Make the list of what runs again; False when the batch was cancelled meanwhile."""
+        """List the items that run again; False when the batch was cancelled meanwhile."""
         leg = self._input.leg
         assert leg is not None
         request = LegInput(place=self._input.place, state=self._state, kind=leg.kind, categories=leg.categories)

@@ -1,4 +1,4 @@
-"""Contracts of the workflow of a batch: its input, its result, and what its memo says."""
+"""Contracts of the workflow of a batch: its input, its result, and its memo."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -47,7 +47,7 @@ class BatchOutcome(Contract):
 
 
 class BatchSummary(Contract):
-    """What the memo says from the start on, so that a batch is readable while no worker is alive."""
+    """The part of the memo that is written at the start, so that a batch is readable while no worker is alive."""
 
     tool: str
     mode: str
@@ -61,7 +61,7 @@ class BatchSummary(Contract):
 
 
 class BatchProgress(Contract):
-    """What the memo says since the last round."""
+    """The part of the memo that each round updates."""
 
     counts: Counts
     cost_usd: Decimal
@@ -71,12 +71,12 @@ class BatchProgress(Contract):
 
     @classmethod
     def nothing(cls) -> "BatchProgress":
-        """What is told of a batch that has not begun."""
+        """The progress of a batch that has not begun."""
         return cls(counts=Counts(), cost_usd=Decimal(0), under_way=0)
 
     @classmethod
     def of(cls, state: BatchState) -> "BatchProgress":
-        """What is told of a state."""
+        """The progress that a state shows."""
         return cls(
             counts=state.counts,
             cost_usd=state.cost_usd,

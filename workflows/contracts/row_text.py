@@ -2,7 +2,7 @@
 
 Pure. The recorded form of a `ToolResult` has `rows_at`, where in its first text the rows belong.
 
-The rows of a run stand in the result of the activity that read them, so an outcome refers to them by their digest.
+The rows of a run are in the result of the activity that read them, so an outcome refers to them by their digest.
 """
 
 import hashlib

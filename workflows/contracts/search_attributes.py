@@ -23,7 +23,7 @@ TASK_STATUS = SearchAttributeKey.for_keyword("OutlastTaskStatus")
 CALLER = SearchAttributeKey.for_keyword("OutlastCaller")
 SESSION = SearchAttributeKey.for_keyword("OutlastSession")
 BATCH = SearchAttributeKey.for_keyword(BATCH_ATTRIBUTE)
-"""Of a batch and of its items: the batch's id."""
+"""The id of a batch, on its workflow and on those of its items."""
 
 REUSE = SearchAttributeKey.for_keyword("OutlastReuse")
 """Digest of a call that equal ones may meet; absent where none may."""
@@ -33,7 +33,7 @@ RELEASED_AT = SearchAttributeKey.for_datetime("OutlastReleasedAt")
 NEAR_DEADLINE_AT = SearchAttributeKey.for_datetime("OutlastNearDeadlineAt")
 """When little is left of the time to answer the call's open question: a fifth of it. Unset while nothing closes."""
 LOCATORS = SearchAttributeKey.for_keyword_list(REFERENCES_ATTRIBUTE)
-"""Short names of the stored outputs that stand in a call's arguments, see `activities.outputs.format.locators`."""
+"""Short names of the stored outputs in a call's arguments, see `activities.outputs.format.locators`."""
 
 APPROVERS = SearchAttributeKey.for_keyword_list("OutlastApprovers")
 """Roles of the callers who may approve the call, where that is not its own caller."""

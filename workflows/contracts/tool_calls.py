@@ -280,7 +280,7 @@ class ToolOutcome(Contract):
 
     @property
     def known_cost_usd(self) -> float:
-        """Cost of its runs. A call that was cancelled tells of its last run only."""
+        """Cost of its runs. For a cancelled call, that of its last run only."""
         if self.cost_usd is not None:
             return self.cost_usd
         return (self.run.usage_total_usd or 0.0) if self.run is not None else 0.0

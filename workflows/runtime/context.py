@@ -46,7 +46,7 @@ class ToolContext:
         self.call = call
         self.guarded: Guarded | None = None
         self.recorded_rows: tuple[JsonValue, ...] = ()
-        """Rows that stand in the result of an activity of this call; the outcome refers to them."""
+        """Rows in the result of an activity of this call; the outcome refers to them."""
         self.attributes = TaskAttributes()
         self.questions = OpenQuestions()
         self.runs = Runs(call, self.attributes)

@@ -52,7 +52,7 @@ def conversation_before(turn: TurnInput, state: TurnState) -> ConversationRef:
 async def compacted(turn: TurnInput, state: TurnState, spend: Spend) -> dict[str, object]:
     """What changes in the state: a summary takes the place of all but the user's message and the latest exchange.
 
-    Readers are told with the event `compaction`. Raises `ToolError` when the model or the store fails, and
+    Readers get the event `compaction`. Raises `ToolError` when the model or the store fails, and
     `BudgetExceeded` when a budget, or a spending cap, is used up before the summary is complete.
     """
     conversation, earlier = conversation_before(turn, state), _earlier(state)

@@ -118,7 +118,7 @@ class CallerLimits:
         }
 
     def used(self) -> Mapping[str, Mapping[str, float]]:
-        """Of each caller, the share of each limit that it uses now."""
+        """For each caller, the share of each limit that it uses now."""
         used: dict[str, Mapping[str, float]] = {}
         for caller_id, usage in self._usages.items():
             limits = self._limits(caller_id)

@@ -10,7 +10,7 @@ _REST_TIMES = 2
 """A rest is so many times as long as the use of the slot before it."""
 _MAX_REST_SECONDS = 2.0
 _MAX_SECONDS = 3.0
-"""Of a use with its rest."""
+"""Time that a use of a slot takes with its rest."""
 
 
 class ServedCallers:

@@ -1,4 +1,4 @@
-"""Wrong credentials: each is looked up once, and each address may try so many."""
+"""Wrong credentials: each is looked up once, and each address has a limited number of tries."""
 
 import hashlib
 import ipaddress

@@ -46,7 +46,7 @@ class McpSessions:
         self._used_at.get(caller_id, {}).pop(session_id, None)
 
     def used(self) -> Mapping[str, Mapping[str, float]]:
-        """Of each caller with open sessions, the share of the limit that it uses."""
+        """For each caller with open sessions, the share of the limit that it uses."""
         shares: dict[str, Mapping[str, float]] = {}
         for caller_id in list(self._used_at):
             count = len(self._open(caller_id))

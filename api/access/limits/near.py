@@ -10,7 +10,7 @@ _MAX_CALLERS = 20
 _NAMED_CALLERS = ("key:", "local")
 
 Used = Mapping[str, Mapping[str, float]]
-"""Of each caller, the share of each limit that it uses, 0 to 1."""
+"""For each caller, the share of each limit that it uses, 0 to 1."""
 
 
 def caller_label(caller_id: str) -> str:

@@ -68,7 +68,7 @@ class StoredBytes:
             )
 
     def used(self) -> Mapping[str, Mapping[str, float]]:
-        """Of each caller, the part of its limit that is in use, as last counted."""
+        """For each caller, the part of its limit that is in use, as last counted."""
         return {
             caller_id: {
                 "stored_bytes": min(1.0, stored.size_bytes / max(1, self._policy.of(caller_id).limits.stored_bytes))

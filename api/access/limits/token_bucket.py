@@ -9,7 +9,7 @@ Clock = Callable[[], float]
 
 
 class TokenBucket:
-    """Tokens come at `rate` per second, up to `burst`. Both are told at each use, since a policy may change them.
+    """Tokens come at `rate` per second, up to `burst`. Each use passes both, since a policy may change them.
 
     The libraries for rate limits count windows of time; none keeps a rate and a burst apart.
     """

@@ -10,13 +10,13 @@ from outlast.api.access.policy.contracts import OAuthEntry, Scope
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _FIRST: tuple[Scope, ...] = ("read", "call", "cancel")
-"""What a client is told to ask for at first: what a new API key has. Approvals are a person's."""
+"""The scopes that a client is asked to request first: those of a new API key. Approvals are for people."""
 _HARMLESS: frozenset[Scope] = frozenset(_FIRST)
 _SCOPE_CLAIMS = frozenset({"scope", "scp"})
 
 
 class OAuthResource:
-    """What clients are told, and what their tokens allow. The policy may change while the API runs."""
+    """The metadata for clients, and what their tokens allow. The policy may change while the API runs."""
 
     def __init__(self, url: str, issuer: str, mapping: Callable[[], OAuthEntry]) -> None:
         """The resource at `url`, for which `issuer` makes tokens; `mapping` is the policy in force."""
@@ -52,7 +52,7 @@ class OAuthResource:
         return frozenset(scope for word in words for scope in mapping.scopes.get(word, ()))
 
     def challenge(self, *, error: str | None = None) -> str:
-        """`WWW-Authenticate` of a 401. `error` says why the token that was sent does not do."""
+        """`WWW-Authenticate` of a 401. `error` says why the token that was sent is not accepted."""
         error_fields = [] if error is None else ['error="invalid_token"', f'error_description="{_quoted(error)}"']
         return self._challenge(error_fields, (self._name_of((scope,)) for scope in _FIRST))
 

@@ -87,7 +87,7 @@ class PermissionEntry(_Entry):
     @model_validator(mode="after")
     def _approver_where_asked(self) -> Self:
         if self.approver is not None and self.action != "ask":
-            raise ValueError('`approver` goes with action = "ask" only')
+            raise ValueError('`approver` is for action = "ask" only')
         return self
 
 

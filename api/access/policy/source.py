@@ -77,7 +77,7 @@ class PolicySource:
         return True
 
     def _tell(self, error: PolicyError) -> None:
-        """Tell of the same problems once: what observers write may lie in the folder that is watched."""
+        """Report the same problems once: observers may write into the folder that is watched."""
         if error.problems != self._problems:
             self._problems = error.problems
             for observer in self._failure_observers:

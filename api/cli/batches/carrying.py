@@ -22,7 +22,7 @@ from outlast.client.flows.batches import RowFilter
 
 _LOOK_SECONDS = 1.0
 _LINES_OF_PROGRESS = 20
-"""Where nobody watches a terminal, so many lines tell how far a batch is."""
+"""Number of progress lines where there is no terminal."""
 _STDIN = Path("-")
 
 

@@ -13,7 +13,7 @@ _NEAR = 0.8
 
 
 async def check_limits(options: Options) -> Check:
-    """No caller is near a limit of the policy. Each API process tells of itself."""
+    """No caller is near a limit of the policy. Each API process reports its own share."""
     try:
         async with trying_once(options) as client:
             metrics = await client.metrics()

@@ -41,7 +41,7 @@ class Wanted:
 
 
 async def answer_with_tabs(browser_url: str, parameters: Mapping[str, Any]) -> JsonObject:
-    """The answer to the hand-off: the tabs, or why they cannot be told."""
+    """The answer to the hand-off: the tabs, or why they cannot be listed."""
     try:
         async with asyncio.timeout(2 * ALL_STATES_SECONDS), devtools_of(browser_url) as browser:
             return await collected(browser, Wanted.by(parameters))

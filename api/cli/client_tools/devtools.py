@@ -65,7 +65,7 @@ class DevTools:
             async for message in self._socket:
                 self._take(json.loads(message))
         except (WebSocketException, OSError, ValueError):
-            pass  # What was being waited for is told below.
+            pass  # The error below says what was awaited.
         finally:
             for answer in self._waiting.values():
                 if not answer.done():

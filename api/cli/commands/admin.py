@@ -45,8 +45,8 @@ def setup(
     """Make what tasks need in Temporal: the namespace, its retention, its search attributes.
 
     Connects as worker and API do (TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS_*). Run it as
-    often as you like: what is there stays. What this credential may not do is told with the commands for it; exit code
-    1 then.
+    often as you like: what exists stays. For what this credential may not do, the commands are printed,
+    and the exit code is 1.
     """
     output = Output(as_json=as_json)
     seconds = _RETENTION_DAYS * _DAY_SECONDS if retention is None else retention

@@ -210,7 +210,7 @@ def uninstall(
 
 
 def _note_unknown_words(output: Output, query: Mapping[str, str]) -> None:
-    """A module of the user's own may define modes, which only the process that loads it knows: they are told, no more.
+    """Note the words that no mode here has: modes of a user's module are known only to the process that loads it.
 
     Raises `BadInput` for a payment that the named mode does not have: it would leave the account to pay.
     """

@@ -111,7 +111,7 @@ def event_line(event: Event) -> str:
 
 
 def _update(progress: TaskProgress, event: Event) -> None:
-    """Show what `event` says about the run; how the task ended is told when the board is gone."""
+    """Show what `event` says about the run; how the task ended is shown when the board has been removed."""
     if event.name == "created":
         progress.show("created", at=event.time)
     elif event.name == "input_required":

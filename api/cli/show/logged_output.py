@@ -18,7 +18,7 @@ class LoggedOutput(Output):
         self._logger = logger
 
     def note(self, renderable: RenderableType = "") -> None:
-        """Log what would be told on standard error."""
+        """Log what would be written to standard error."""
         text = Text.from_markup(renderable).plain if isinstance(renderable, str) else str(renderable)
         self._write("info", text)
 

@@ -66,7 +66,7 @@ async def ask_task_questions(
     """MCP 2025-11-25: send each question to the client as a request, and submit its answer to the task.
 
     After an invalid answer the client is asked again, with the reason; a client that gives only invalid answers has
-    failed, and the task is told so. An answer that comes after somebody else's is ignored.
+    failed, and the task is informed. An answer that comes after somebody else's is ignored.
     """
     for key, question in questions.items():
         await _ask_until_valid(ctx, tasks, principal, task_id, {key: question})

@@ -110,7 +110,7 @@ class Dialect:
         return MCPError(INVALID_PARAMS, f"Cannot cancel task {task.id}: it is already {status.value}.")
 
     def progress(self, facts: ProgressFacts) -> ProgressNote | None:
-        """What the client is told of an event of its call; None for nothing."""
+        """The progress note for an event of a call; None for none."""
         if facts.event == "run_started":
             return ProgressNote(f"Run {facts.data.get('run_id')} has started")
         if facts.event == "run_resurrected":

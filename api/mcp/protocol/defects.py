@@ -1,4 +1,4 @@
-"""What a client is told of a handler that fails unexpectedly: that it has failed, and nothing of how."""
+"""The error for a handler that fails unexpectedly: it says that it failed, and gives no details."""
 
 import logging
 

@@ -55,7 +55,8 @@ def is_web_address(uri: str) -> bool:
 def segments_below(uri: str, api_base_url: str) -> tuple[tuple[str, ...], Mapping[str, str]] | None:
     """The path below `/v2` and the parameters of an address of the API; None for an address elsewhere.
 
-    One that names a user, or means another address than it reads, is none of the API. Who asks is left out.
+    One that names a user, or reads like another address than it is, is not an address of the API. Credentials are left
+    out.
     """
     try:
         parts, root = urlsplit(uri), urlsplit(api_base_url)

@@ -11,7 +11,7 @@ from outlast.api.mcp.protocol.versions import Context
 
 @dataclass(frozen=True)
 class ProgressNote:
-    """One step of a call, as its client is told. Without `done` the steps are counted."""
+    """One step of a call for its client. Without `done` the steps are counted."""
 
     message: str
     done: float | None = None
@@ -39,7 +39,7 @@ class ProgressStep:
 
 
 class ProgressSteps:
-    """The steps of one call, from the events of its task: each is told once."""
+    """The steps of one call, from the events of its task: each is reported once."""
 
     def __init__(self, note_of: Callable[[ProgressFacts], ProgressNote | None], actor: str | None = None) -> None:
         """`note_of` words an event; `actor` is the Actor that the call runs, as it was named."""
@@ -50,7 +50,7 @@ class ProgressSteps:
         self._last: str | None = None
 
     def after(self, event: str, data: Mapping[str, Any]) -> ProgressStep | None:
-        """The step that an event is; None for one of which the client is not told, or has been told."""
+        """The step that an event is; None for one that is not reported, or was reported before."""
         started = data.get("run_id")
         self._run_id = started if isinstance(started, str) else self._run_id
         note = self._note_of(ProgressFacts(event, data, self._actor, self._run_id))

@@ -90,7 +90,7 @@ class PlatformResources:
         raise refused
 
     async def _note(self, client: Client, uri: str) -> JsonObject:
-        """What stands for something large: where to get it. A signed address needs no token."""
+        """A link in place of something large: where to get it. A signed address needs no token."""
         link = await self._links.signed(client.caller, uri) if dialect_of(client.mode).signs_links else uri
         where = f"get it at {link}" if link != uri else f"get it at {uri} with your Apify token"
         text = f"It has more than {self._max_bytes} bytes. Read a part of it, with limit and offset, or {where}."

@@ -35,7 +35,7 @@ def count_watchers(ctx: Context, prefix: str) -> int:
 
 
 def _watchers_of(ctx: Context) -> _Watchers:
-    # Only the connection is told of the session's end, and the SDK gives no public way from a request to it.
+    # Only the connection learns of the session's end, and the SDK gives no public way from a request to it.
     connection = ctx.session._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     known = connection.state.get(_STATE)
     if known is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class RestartPolicy:
     """Pauses between restarts, in seconds. There is no limit on their number: a part is never given up.
 
-    Between getting ready and the next start lie at least `first_pause_seconds`. Every end doubles that, up to
+    At least `first_pause_seconds` pass between getting ready and the next start. Every end doubles that, up to
     `max_pause_seconds`, until the process has been ready for `steady_seconds`. So one that worked for longer than the
     pause starts again at once, and one that ends before it is ready, or soon after, is started ever more rarely.
     """

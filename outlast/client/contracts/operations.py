@@ -52,7 +52,7 @@ class WorkerState(Response):
 
 
 class Operations(Response):
-    """How a server is doing now. Queues and workers are told to callers with the scope `admin` only."""
+    """How a server is doing now. Only callers with the scope `admin` see queues and workers."""
 
     at: datetime
     scope: str

@@ -110,7 +110,7 @@ class MessageOptions(TypedDict, total=False):
     model_id: str | None
     max_steps: int | None
     max_output_tokens: int | None
-    """Of one call of the model. Without it as the session says, else as the model can."""
+    """Limit of one call of the model. Default: the session's, else the model's own."""
     controls: Mapping[str, JsonValue] | None
     """`temperature`, `effort`, `thinking_tokens`, `output_schema`, `stop`, `seed`: each over the session's."""
     budgets: Budgets | None
@@ -135,7 +135,7 @@ class SessionOptions(TypedDict, total=False):
     instructions: str | None
     max_steps: int | None
     max_output_tokens: int | None
-    """Of one call of the model. Without it as the model can."""
+    """Limit of one call of the model. Default: the model's own."""
     controls: Mapping[str, JsonValue] | None
     """`temperature`, `effort`, `thinking_tokens`, `output_schema`, `stop`, `seed`: what the provider has of them."""
     budgets: Budgets | None

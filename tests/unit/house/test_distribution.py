@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from tests.support.distribution import longest_first
+from tests.support.distribution import longest_first, refuse_missing
 from tests.support.durations import differences, recorded_seconds
 from tests.support.paths import ROOT
 
@@ -152,3 +152,9 @@ def test_a_unit_that_has_grown_is_told() -> None:
 
 def test_a_long_unit_without_a_record_is_told() -> None:
     assert [line.split()[0] for line in differences({"a": 100, "new": 70}, {"a": 100})] == ["new"]
+
+
+def test_a_path_that_does_not_exist_is_named() -> None:
+    refuse_missing([__file__, f"{__file__}::test_it"])
+    with pytest.raises(pytest.UsageError, match=r"not found: tests/nope\.py"):
+        refuse_missing([__file__, "tests/nope.py::test_it"])

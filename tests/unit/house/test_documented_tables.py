@@ -169,3 +169,16 @@ def test_each_module_of_chaos_tests_proves_a_promise() -> None:
     named_modules = {name.partition("::")[0] for names in promises() for name in names}
     chaos = {str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "chaos").glob("test_*.py")}
     assert chaos - named_modules == set()
+
+
+ROOMS = ("activities", "workflows", "worker", "api", "deploy/local", "outlast/client")
+"""The floors, and what has rooms besides."""
+
+
+def test_the_architecture_says_where_every_room_is() -> None:
+    """A newcomer finds each folder of the floors in the table of architecture.md; add a row for a new one."""
+    table = (DOCS / "architecture.md").read_text().partition("## Where to find things")[2].partition("\n## ")[0]
+    rooms = [path.parent for floor in ROOMS for path in (ROOT / floor).glob("*/__init__.py")]
+    names = [f"{room.relative_to(ROOT)}/" for room in rooms]
+    assert len(names) > 40
+    assert [name for name in names if f"`{name}" not in table and f"`{name.split('/')[-2]}/`" not in table] == []

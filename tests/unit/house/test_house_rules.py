@@ -112,6 +112,27 @@ def test_every_module_and_package_says_what_it_is_for(modules: list[Path]) -> No
     assert [str(path.relative_to(ROOT)) for path in ours if not ast.get_docstring(ast.parse(path.read_text()))] == []
 
 
+ODD_WORDS = re.compile(
+    r"\b(anew|whoever|fellows|beneath|foresaw|thereof|hitherto|giants?|that there (is|are) not|goes without saying|"
+    r"cannot be had|is had|(has|have) come to(?! an end)|of whose|its like|their like)\b",
+    re.IGNORECASE,
+)
+"""Words and turns that a reader of technical English stumbles over, each with a usual one: again, anyone, below, ..."""
+
+
+def test_prose_uses_the_usual_words(files: list[Path]) -> None:
+    """In documents, and in the docstrings, comments and messages of the floors."""
+    prose = [path for path in files if path.suffix == ".md" and not path.is_relative_to(ROOT / "tests")]
+    code = [path for path in files if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in FLOORS]
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {word[0]}"
+        for path in [*prose, *code]
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if (word := ODD_WORDS.search(line)) is not None
+    ]
+    assert found == []
+
+
 def test_nothing_committed_names_this_machine_or_a_package_registry(files: list[Path]) -> None:
     found = [str(path.relative_to(ROOT)) for path in files if ADDRESSES_OF_HERE.search(_text(path))]
     assert found == []

@@ -1,4 +1,4 @@
-"""What a model is told of a connection in this mode, before its first call: the same subjects as in Apify's own server.
+"""The instructions of a connection in this mode, for models: the same subjects as in Apify's own server.
 
 Sentences that name no tool are always part of it, as there.
 """
@@ -21,7 +21,7 @@ INSTRUCTIONS = (
     ),
     Instruction(
         "- A schedule runs Actors and saved tasks by a cron expression of five fields (a sixth in front for\n"
-        "  seconds), in its time zone, UTC without one. @daily and its like fire at a time of their own: write\n"
+        "  seconds), in its time zone, UTC without one. @daily and similar names fire at a time of their own: write\n"
         "  the fields where a time matters. A disabled schedule pauses. To change its actions send all of them,\n"
         "  10 of each kind at most."
     ),

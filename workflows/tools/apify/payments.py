@@ -39,7 +39,7 @@ PAID_TOOLS = frozenset(
 PAYMENT_META = "x402/payment"
 """Key in a call's `_meta`: an x402 PaymentPayload."""
 _PREFERRED = ("exact", "upto")
-"""Of several terms, those of the first of these schemes stand beside the list, for clients that do not read it."""
+"""Preferred schemes. The terms of the first one also precede the list, for clients that do not read the list."""
 _IN_HEADER = re.compile(r"[\x21-\x7e]{1,16384}")
 _REQUIRED_FORM: JsonObject = {
     "type": "object",
@@ -60,7 +60,7 @@ def is_paid(definition: Tool) -> bool:
 
 @dataclass(frozen=True)
 class SkyfirePayment:
-    """A PAY token among the arguments. The list calls it optional, so that a call without it is told what it lacks."""
+    """A PAY token among the arguments. The list has it as optional: a call without it gets an error that says so."""
 
     name: str = "skyfire"
     names_payer: bool = True

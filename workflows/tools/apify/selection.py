@@ -136,7 +136,7 @@ def _telemetry(parameters: Parameters) -> str:
 
 
 def _first(parameters: Parameters, name: str) -> str:
-    """Of a parameter that is no list and was given more than once, the first one counts."""
+    """The first value counts of a parameter that is no list and was given more than once."""
     return (parameters.get(name) or [""])[0]
 
 

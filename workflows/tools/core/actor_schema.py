@@ -14,7 +14,7 @@ from outlast.activities.storages.item_schema import schema_of_items
 
 MAX_FIELD_DESCRIPTION_CHARS = 500
 MAX_ENUM_CHARS = 2_000
-"""A longer list of choices is told by examples: the platform checks the choice itself."""
+"""A longer list of choices is described by examples: the platform checks the choice itself."""
 MAX_EXAMPLE_CHARS = 500
 MAX_PATTERN_CHARS = 2_000
 """A longer one is left out: the platform checks it."""

@@ -83,7 +83,7 @@ def actor_tool_handler(executor: ActorExecutor, actor: str) -> Handler:
 
 
 def run_spec(ctx: ToolContext, actor: str, run_input: JsonValue, options: RunOptions) -> RunSpec:
-    """The run to start. Of the call's options and the task's budget the stricter limit counts."""
+    """The run to start. The stricter of the call's options and the task's budget counts."""
     task = ctx.call.options.budget
     return RunSpec(
         actor=actor,

@@ -80,7 +80,7 @@ def call_actor_task_definition(executor: ActorExecutor, description: str) -> Too
 
 
 def _spec(ctx: ToolContext, actor: str, task: JsonObject, arguments: CallActorTaskArguments) -> RunSpec:
-    """The run to start. Of what was saved and the call's budget the stricter limit counts, as if both were given."""
+    """The run to start. The stricter of the saved options and the call's budget counts, as if both were given."""
     given = arguments.call_options
     saved = cast("dict[str, Any]", task.get("options") or {})
     cost = saved.get("maxTotalChargeUsd")

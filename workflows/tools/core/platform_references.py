@@ -17,7 +17,7 @@ async def platform_reference(ctx: ToolContext, written: object) -> str:
 
 
 async def own_username(ctx: ToolContext) -> str:
-    """The name of the caller's account. Nothing else is read: the account's password for proxies lies beside it."""
+    """The name of the caller's account. Nothing else is read: the same object has the password for proxies."""
     me = await ctx.platform.part("users", "me", members=("username",))
     return str(me.get("username"))
 

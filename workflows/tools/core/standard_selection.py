@@ -69,5 +69,5 @@ STANDARD = SelectionRules(read=read, choose=choose, arrange=arrange)
 
 
 def _last(parameters: Parameters, name: str) -> Parameters:
-    """Of a parameter that was given more than once, the last one counts."""
+    """The last value counts of a parameter that was given more than once."""
     return {name: values[-1:]} if (values := parameters.get(name)) else {}

@@ -156,13 +156,13 @@ class ApifyDialect(Dialect):
         return ProgressNote(message, meta={USAGE_META: {"runId": facts.run_id}})
 
     def task_status(self, task: Task) -> TaskStatus:
-        """A task whose tool has told in words of its own why it failed is completed, as one whose run failed is."""
+        """A task whose tool said itself why it failed is completed, like one whose run failed."""
         if task.status is not TaskStatus.FAILED or not task.answered or task.is_defect or not task.status_message:
             return task.status
         return task.status if is_thrown(task.status_message) else TaskStatus.COMPLETED
 
     def status_message(self, task: Task) -> str | None:
-        """The Actor, the status of its run and what it says; a question to people is told as in every mode."""
+        """The Actor, the status of its run and what it says; a question to people is shown as in every mode."""
         if task.status is TaskStatus.CANCELLED or task.is_cancelling:
             return "Cancelled by client"
         if task.run is None and not task.status_message:

@@ -54,7 +54,7 @@ RUN_ARGUMENTS: JsonObject = {
         "How the run is carried out.",
     ),
 }
-"""Of the tools that run whatever Actor a call names, beside the Actor's name."""
+"""Arguments of the tools that run any Actor, besides the Actor's name."""
 
 
 def not_called(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
@@ -102,7 +102,7 @@ def options_of(given: dict[str, Any]) -> RunOptions:
 
 
 def _passed_on(actor: str, mcp_tool: str, *, failed: bool) -> JsonObject:
-    """The run response of a call that no run of its own stands behind: a tool of an MCP server has answered."""
+    """The run response of a call without a run of its own: a tool of an MCP server has answered."""
     return {
         "runId": "mcp-passthrough",
         "actorId": actor,

@@ -41,7 +41,7 @@ _ALWAYS: JsonObject = {
     "categories": [],
     "isDeprecated": False,
 }
-"""What a card has in any case, empty where it is not wanted."""
+"""Fields that every card has, empty where they are not wanted."""
 MAX_README_CHARS = 100_000
 
 
@@ -96,7 +96,7 @@ def _wanted(output: Any) -> set[str]:
 
 
 def _reduced(card: JsonObject, wanted: set[str]) -> JsonObject:
-    """The card without what is not wanted; a price is always there, of an Actor without one where none is wanted."""
+    """The card with the wanted parts. It always has a price: that of a free Actor where none is wanted."""
     kept = {field for part in wanted for field in _FIELDS_OF.get(part, ())}
     kept |= {"title", "url", "id", "fullName", "pictureUrl", "pricing"}
     return {**_ALWAYS, **{name: value for name, value in card.items() if name in kept}}

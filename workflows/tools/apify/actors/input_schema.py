@@ -10,7 +10,7 @@ from outlast.workflows.tools.core.actor_schema import model_input_schema
 
 MAX_DESCRIPTION_CHARS = 500
 MAX_ENUMS_CHARS = 2_000
-"""Of the values of one field together."""
+"""Longest list of values of one field, in characters of all values together."""
 _EXAMPLES, _EXAMPLE_CHARS = 10, 60
 _CUT = " [Description truncated]"
 _KEPT = ("title", "description", "type", "enum", "default", "prefill", "properties", "items", "required")

@@ -18,7 +18,7 @@ _NOT_DESCRIBED = "There are many events: fetch-actor-details describes each."
 
 
 async def tier_of(ctx: ToolContext) -> str:
-    """The tier of the user's plan; the lowest where nobody knows, or no account pays."""
+    """The tier of the user's plan; the lowest where it is unknown or no account pays."""
     if ctx.call.caller.payment is not None:
         return FREE_TIER
     try:
@@ -112,7 +112,7 @@ def _events_for(info: JsonObject, tier: str) -> JsonObject:
 
 
 def _note(resolved: set[str], *, several: bool) -> JsonObject:
-    """Of which tier the prices are: where there is one answer, and another tier may pay less."""
+    """A note on which tier the prices are for, where they are for one tier and another may pay less."""
     tier = next(iter(resolved), HIGHEST_TIER)
     if not several or len(resolved) != 1 or tier == HIGHEST_TIER:
         return {}

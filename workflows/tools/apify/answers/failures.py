@@ -1,4 +1,4 @@
-"""Failures in the words that clients of Apify's server match on. The envelope goes along, for programs that know it."""
+"""Failures in the texts that clients of Apify's server match on, and with the envelope for programs that read it."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -65,10 +65,10 @@ def awaits_approval(envelope: ErrorEnvelope) -> bool:
 
 
 def thrown(tool: str, envelope: ErrorEnvelope) -> str:
-    """The text of a failure that has none of its own; with the platform's type, where the platform refused.
+    """The text of a failure that has no specific one; with the platform's error type, where the platform refused.
 
-    What a person has to pay or approve first is told in the platform's words alone: without terms of payment, so that
-    no client pays once more by itself for what may have been paid.
+    When a person has to pay or approve first, the text is the platform's message alone: without terms of payment, so
+    that no client pays once more by itself for what may have been paid.
     """
     refusal = _REFUSAL.match(envelope.message)
     if refusal is not None:
@@ -80,11 +80,11 @@ def thrown(tool: str, envelope: ErrorEnvelope) -> str:
 
 
 def is_thrown(text: str) -> bool:
-    """Whether a tool error has no words of its own, but those of `thrown`."""
+    """Whether the text of a tool error is that of `thrown`."""
     return text.startswith(_THROWN)
 
 
 def platform_message(envelope: ErrorEnvelope) -> str:
-    """What the platform said, without what we say around it."""
+    """The platform's message, without the text that was added to it."""
     refusal = _REFUSAL.match(envelope.message)
     return refusal["message"] if refusal is not None else envelope.message

@@ -1,4 +1,4 @@
-"""`get-actor-run`: how a run stands; it may be waited for."""
+"""`get-actor-run`: the state of a run, now or after waiting for its end."""
 
 from typing import Any
 

@@ -56,7 +56,7 @@ def free_object(description: str = "") -> JsonObject:
 
 
 def inner(properties: JsonObject, description: str = "", **more: JsonValue) -> JsonObject:
-    """A closed object within arguments, all of whose fields are optional."""
+    """A closed object within arguments, with optional fields only."""
     return _described({"type": "object", "properties": properties, "additionalProperties": False, **more}, description)
 
 

@@ -47,7 +47,7 @@ RUN: JsonObject = answer(
         "finishedAt": text("Absent while the run goes on."),
         "stats": answer({"runTimeSecs": number(), "computeUnits": number(), "memMaxBytes": number()}),
         "storages": _STORAGES,
-        "summary": text("What the run has come to, in a sentence or two."),
+        "summary": text("The state of the run in a sentence or two."),
         "nextStep": text("What to call next, with the ids that it takes."),
     },
     required=("runId", "actorId", "status", "storages", "summary", "nextStep"),

@@ -35,7 +35,7 @@ it finds the same and shows nothing.
 
 @failing_as(lambda _given, _envelope: None)
 async def search_actors_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """The cards for the page. Nothing found is told in words, without a page."""
+    """The cards for the page. When nothing was found, a text and no page."""
     keywords = keywords_of(given)
     found, tier = await asyncio.gather(store_entries(ctx, given), tier_of(ctx))
     cards = priced_cards(found, tier)

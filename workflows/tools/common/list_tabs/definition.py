@@ -21,7 +21,7 @@ _MATCHING_TIME = timedelta(minutes=1)
 
 @plain(timeout=_MATCHING_TIME, attempts=2)
 async def list_tabs(arguments: ListTabsArguments, reply: Reply[BrowserTabs]) -> ToolResult:
-    """Choose among the tabs that the client told of, and word them. Raises `ToolFailure` when it told of none."""
+    """Choose among the tabs that the client listed, and describe them. Raises `ToolFailure` when it listed none."""
     if reply.answer.problem is not None:
         raise ToolFailure(_no_tabs(reply.answer.problem))
     # A pattern may take seconds for thousands of tabs, in which the worker has others to look after.

@@ -54,7 +54,7 @@ class Tab(BaseModel):
 
 
 class BrowserTabs(BaseModel):
-    """The tabs of a browser, as it tells them, or why they cannot be told."""
+    """The tabs of a browser as it lists them, or why it cannot list them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
