@@ -3,7 +3,7 @@
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from dataclasses import dataclass
 
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
@@ -16,9 +16,11 @@ from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
 from outlast.api.batches.intake import Intake
+from outlast.api.batches.progress_events import progress_events
 from outlast.api.batches.sources import SourceRow
 from outlast.api.batches.starter import BatchStart, BatchStarter
 from outlast.api.contracts.batches import Batch, BatchChanges, BatchPage, BatchSettings, RetryRequest
+from outlast.api.contracts.events import BatchEvent
 from outlast.api.errors import (
     BadRequest,
     BatchFinished,
@@ -100,6 +102,10 @@ class BatchClient:
     async def describe(self, caller: Caller, batch_id: str) -> Batch:
         """The batch as it is now. Readable while no worker is alive. Raises `BatchNotFound`."""
         return await self._view(await self._described(caller, batch_id))
+
+    async def events(self, caller: Caller, batch_id: str) -> AsyncIterator[BatchEvent]:
+        """What the batch has come to, whenever that changes, until it has ended. Raises `BatchNotFound`."""
+        return progress_events(await self.describe(caller, batch_id), lambda: self.describe(caller, batch_id))
 
     async def list(
         self, caller: Caller, *, only_open: bool = False, page_size: int = 50, page_token: str | None = None

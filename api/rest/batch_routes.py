@@ -24,6 +24,7 @@ from outlast.api.contracts.batches import (
 )
 from outlast.api.errors import BadRequest, OutputRefusal, UnsupportedMedia
 from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
+from outlast.api.http.event_stream import event_stream
 from outlast.api.http.problems import documented_problems
 from outlast.api.http.surrogates import SoundTextRoute
 from outlast.api.outputs import begun
@@ -121,6 +122,23 @@ async def list_batches(
 async def get_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep) -> Batch:
     """A batch as it is now: counts, rate, time left, money. Works while no worker is alive."""
     return await services.batches.describe(caller, batch_id)
+
+
+@router.get(
+    "/{batch_id}/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": {"text/event-stream": {}}, "description": "Server-sent events until the batch has ended."},
+        **documented_problems(401, 404, 503),
+    },
+)
+async def follow_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep) -> StreamingResponse:
+    """A batch as it goes on: `progress` whenever its counts, rate, time left or money have changed, then `ended`.
+
+    The data of each event is the whole batch, and the first one comes at once: who reconnects has missed nothing. The
+    rows are in its results.
+    """
+    return event_stream(await services.batches.events(caller, batch_id))
 
 
 @router.get(

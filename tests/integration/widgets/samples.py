@@ -143,3 +143,35 @@ DETAILS: JsonObject = {
         "required": ["startUrls"],
     },
 }
+
+
+def batch(status: str = "working", **changes: Any) -> JsonObject:
+    """What `start-batch` and `get-batch` answer: forty items, of which a few have failed."""
+    told = {
+        "id": "batch-7b1c0e2f5d6a49c8a3f00b9e1d2c4f5a",
+        "tool": "call-actor",
+        "mode": "openai",
+        "actor": "outlast/site-crawler",
+        "status": status,
+        "created_at": "2026-11-21T22:14:02Z",
+        "total": 40,
+        "completed": 9,
+        "failed": 1,
+        "cancelled": 0,
+        "under_way": 5,
+        "waiting": 25,
+        "rows": 190,
+        "cost_usd": 0.0421,
+        "budget_usd": 20.0,
+        "per_minute": 24.0,
+        "seconds_left": 75.0,
+        "results": "out_ru4cywpq6r6jd_2yfdqtmt6xqc3ku6byshlzklfpdyqtwd_gdas34",
+        "options": {"concurrency": 5},
+        **changes,
+    }
+    return {"batch": told}
+
+
+def batch_rows(*rows: JsonObject) -> JsonObject:
+    """What `get-batch-results` answers."""
+    return {"items": list(rows), "nextOffset": len(rows)}
